@@ -1,0 +1,556 @@
+// The host's calls for a guest written in AssemblyScript. Build with the options of asconfig.json beside this file:
+//
+//   asc guest.ts --config asconfig.json -o guest.wasm
+//
+// The entry file exports `run(): i32`; what it returns is the exit code. The first part declares the ABI itself:
+// a negative result is a Linux errno, text goes in as (ptr, len) in UTF-8, bytes come out through (out_ptr,
+// out_len_ptr) with the capacity in *out_len_ptr. -ENOSPC: the size needed is there, and nothing was lost. The second part, from
+// `print` on, is what most guests use. Its methods end the guest with a message when a call fails that should not.
+
+export const ABI_MAJOR: i32 = 1;
+export const ABI_MINOR: i32 = 0;
+
+export const EPERM: i32 = 1;
+export const ENOENT: i32 = 2;
+export const EINTR: i32 = 4;
+export const EIO: i32 = 5;
+export const EBADF: i32 = 9;
+export const EAGAIN: i32 = 11;
+export const ENOMEM: i32 = 12;
+export const EACCES: i32 = 13;
+export const EFAULT: i32 = 14;
+export const EBUSY: i32 = 16;
+export const EEXIST: i32 = 17;
+export const EINVAL: i32 = 22;
+export const EMFILE: i32 = 24;
+export const ENOSPC: i32 = 28;
+export const EPIPE: i32 = 32;
+export const ENOSYS: i32 = 38;
+export const EMSGSIZE: i32 = 90;
+export const ECONNRESET: i32 = 104;
+export const ENOTCONN: i32 = 107;
+export const ETIMEDOUT: i32 = 110;
+export const ECANCELED: i32 = 125;
+
+export const LOG_TRACE: i32 = 0;
+export const LOG_DEBUG: i32 = 1;
+export const LOG_INFO: i32 = 2;
+export const LOG_WARN: i32 = 3;
+export const LOG_ERROR: i32 = 4;
+
+// Flags of cchat_send: collect metrics; let the host run the tool loop; end with the tool calls pending.
+export const SEND_METRICS: i32 = 1;
+export const SEND_AUTO_TOOL_CALL: i32 = 2;
+export const SEND_HAND_BACK: i32 = 4;
+export const TOOL_HANDED_BACK: i32 = -1;
+
+export const CHAT_SET_PARAM: i32 = 1;
+export const CHAT_GET_METRICS: i32 = 2;
+
+export const FD_SET_FLAGS: i32 = 1;
+export const FD_GET_FLAGS: i32 = 2;
+export const FD_GET_KIND: i32 = 3;
+export const FD_GET_STATUS: i32 = 4;
+export const FD_GET_METRICS: i32 = 5;
+export const FD_CLOSE: i32 = 6;
+
+// Operations and events of an epoll set. ERR and HUP are reported whether asked for or not.
+export const EPOLL_CTL_ADD: i32 = 1;
+export const EPOLL_CTL_MOD: i32 = 2;
+export const EPOLL_CTL_DEL: i32 = 3;
+export const EPOLLIN: i32 = 1;
+export const EPOLLOUT: i32 = 4;
+export const EPOLLERR: i32 = 8;
+export const EPOLLHUP: i32 = 16;
+
+export const STREAM_IN: i32 = 1;
+export const STREAM_OUT: i32 = 2;
+export const STREAM_BOTH: i32 = 3;
+export const STREAM_CONNECTED: i32 = 1;
+export const STREAM_CLOSED: i32 = 2;
+
+// The host.
+@external("spear", "spear_abi_version") export declare function spear_abi_version(): i32;
+@external("spear", "spear_feature") export declare function spear_feature(name_ptr: usize, name_len: u32): i32;
+@external("spear", "time_now_ms") export declare function time_now_ms(): i64;
+@external("spear", "wall_time_s") export declare function wall_time_s(): i64;
+@external("spear", "random_i64") export declare function random_i64(): i64;
+@external("spear", "sleep_ms") export declare function sleep_ms(ms: i32): void;
+@external("spear", "log") export declare function log(level: i32, message_ptr: usize, message_len: u32): i32;
+
+// Chat: a session collects messages, tools and parameters; a send makes a response.
+@external("spear", "cchat_create") export declare function cchat_create(): i32;
+@external("spear", "cchat_write_msg") export declare function cchat_write_msg(fd: i32, role_ptr: usize, role_len: u32, content_ptr: usize, content_len: u32): i32;
+@external("spear", "cchat_write_fn") export declare function cchat_write_fn(fd: i32, fn_offset: i32, json_ptr: usize, json_len: u32): i32;
+@external("spear", "cchat_write_tool_result") export declare function cchat_write_tool_result(fd: i32, id_ptr: usize, id_len: u32, content_ptr: usize, content_len: u32): i32;
+@external("spear", "cchat_ctl") export declare function cchat_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@external("spear", "cchat_send") export declare function cchat_send(fd: i32, flags: i32): i32;
+@external("spear", "cchat_recv") export declare function cchat_recv(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "cchat_read") export declare function cchat_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "cchat_close") export declare function cchat_close(fd: i32): i32;
+
+// MCP servers called by the guest itself. Those that the model may use need no code: the host offers them.
+@external("spear", "mcp_open") export declare function mcp_open(server_id_ptr: usize, server_id_len: u32): i32;
+@external("spear", "mcp_list_tools") export declare function mcp_list_tools(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "mcp_call_tool") export declare function mcp_call_tool(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "mcp_submit") export declare function mcp_submit(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32): i32;
+@external("spear", "mcp_result") export declare function mcp_result(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "mcp_close") export declare function mcp_close(fd: i32): i32;
+@external("spear", "mcp_registry_list") export declare function mcp_registry_list(out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "mcp_registry_get") export declare function mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+
+// Waiting for many. A response is IN when its body is there, a session is OUT while it is not sending.
+@external("spear", "spear_epoll_create") export declare function spear_epoll_create(): i32;
+@external("spear", "spear_epoll_ctl") export declare function spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32): i32;
+@external("spear", "spear_epoll_wait") export declare function spear_epoll_wait(epfd: i32, out_ptr: usize, out_len_ptr: usize, timeout_ms: i32): i32;
+@external("spear", "spear_epoll_close") export declare function spear_epoll_close(epfd: i32): i32;
+@external("spear", "spear_fd_ctl") export declare function spear_fd_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@external("spear", "spear_fd_cancel") export declare function spear_fd_cancel(fd: i32): i32;
+
+// Frames to and from a client attached to this run; ENOTCONN when there is none.
+@external("spear", "user_stream_open") export declare function user_stream_open(stream_id: i32, direction: i32): i32;
+@external("spear", "user_stream_read") export declare function user_stream_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "user_stream_write") export declare function user_stream_write(fd: i32, frame_ptr: usize, frame_len: u32): i32;
+@external("spear", "user_stream_close") export declare function user_stream_close(fd: i32): i32;
+@external("spear", "user_stream_ctl_open") export declare function user_stream_ctl_open(): i32;
+@external("spear", "user_stream_ctl_read") export declare function user_stream_ctl_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+
+// Speech recognition and microphone: they link and answer ENOSYS.
+@external("spear", "rtasr_create") export declare function rtasr_create(): i32;
+@external("spear", "rtasr_ctl") export declare function rtasr_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@external("spear", "rtasr_write") export declare function rtasr_write(fd: i32, data_ptr: usize, data_len: u32): i32;
+@external("spear", "rtasr_read") export declare function rtasr_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "rtasr_close") export declare function rtasr_close(fd: i32): i32;
+@external("spear", "mic_create") export declare function mic_create(): i32;
+@external("spear", "mic_ctl") export declare function mic_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@external("spear", "mic_write") export declare function mic_write(fd: i32, data_ptr: usize, data_len: u32): i32;
+@external("spear", "mic_read") export declare function mic_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@external("spear", "mic_close") export declare function mic_close(fd: i32): i32;
+
+@external("wasi_snapshot_preview1", "fd_write") declare function fd_write(fd: i32, iovs: usize, count: u32, written: usize): i32;
+@external("wasi_snapshot_preview1", "args_sizes_get") declare function args_sizes_get(count: usize, bytes: usize): i32;
+@external("wasi_snapshot_preview1", "args_get") declare function args_get(pointers: usize, bytes: usize): i32;
+
+// Scratch for out-parameters. Read it before the next host call: a tool that runs inside a call uses it too.
+const slots: usize = memory.data(16, 8);
+
+function write(fd: i32, text: string): void {
+  const bytes = String.UTF8.encode(text);
+  let sent: u32 = 0;
+  while (sent < <u32>bytes.byteLength) {
+    store<u32>(slots, <u32>changetype<usize>(bytes) + sent);
+    store<u32>(slots, <u32>bytes.byteLength - sent, 4);
+    if (fd_write(fd, slots, 1, slots + 8) != 0) return;
+    sent += load<u32>(slots, 8);
+  }
+}
+
+/** One line on stdout. */
+export function print(line: string): void {
+  write(1, line + "\n");
+}
+
+/** One line on stderr. */
+export function printError(line: string): void {
+  write(2, line + "\n");
+}
+
+export function logText(level: i32, text: string): void {
+  const bytes = String.UTF8.encode(text);
+  log(level, changetype<usize>(bytes), bytes.byteLength);
+}
+
+/** The arguments of the guest, its name first. */
+export function commandLine(): string[] {
+  if (args_sizes_get(slots, slots + 4) != 0) return [];
+  const count = load<u32>(slots);
+  const memoryOfArgs = heap.alloc(count * 4 + load<u32>(slots, 4));
+  const list: string[] = [];
+  if (args_get(memoryOfArgs, memoryOfArgs + count * 4) == 0) {
+    for (let i: u32 = 0; i < count; i++) list.push(String.UTF8.decodeUnsafe(load<u32>(memoryOfArgs + i * 4), i32.MAX_VALUE, true));
+  }
+  heap.free(memoryOfArgs);
+  return list;
+}
+
+/** What asconfig.json puts in the place of AssemblyScript's own abort: a line on stderr, then a trap with the wasm stack. */
+export function abort(message: string | null, file: string | null, line: u32, column: u32): void {
+  const where = (file === null ? "?" : file) + ":" + line.toString() + ":" + column.toString();
+  logText(LOG_ERROR, (message === null ? "aborted" : message) + " (" + where + ")");
+  unreachable();
+}
+
+/** Passes a result on; ends the guest if it is an errno. */
+export function expect(result: i32, call: string): i32 {
+  if (result < 0) throw new Error(call + " failed with errno " + (-result).toString());
+  return result;
+}
+
+/** A JSON string, quotes and escapes included. */
+export function quote(text: string): string {
+  let quoted = '"';
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c == 0x22) quoted += '\\"';
+    else if (c == 0x5c) quoted += "\\\\";
+    else if (c == 0x0a) quoted += "\\n";
+    else if (c < 0x20) quoted += "\\u" + c.toString(16).padStart(4, "0");
+    else quoted += String.fromCharCode(c);
+  }
+  return quoted + '"';
+}
+
+/** Reads JSON in place. A value that is missing or malformed is a Json whose `exists` is false, so that paths can be followed blindly. */
+export class Json {
+  private constructor(private source: string, private start: i32) {}
+
+  static parse(source: string): Json {
+    return new Json(source, skipSpace(source, 0));
+  }
+
+  get exists(): bool {
+    return this.start >= 0 && this.start < this.source.length;
+  }
+
+  /** The value at a path such as "choices[0].message.content". */
+  at(path: string): Json {
+    let start = this.start;
+    let i = 0;
+    while (i < path.length && start >= 0) {
+      if (path.charCodeAt(i) == 0x5b) {
+        const close = path.indexOf("]", i);
+        start = close < 0 ? -1 : child(this.source, start, null, I32.parseInt(path.substring(i + 1, close)));
+        i = close + 1;
+      } else {
+        if (path.charCodeAt(i) == 0x2e) i++;
+        let end = i;
+        while (end < path.length && path.charCodeAt(end) != 0x2e && path.charCodeAt(end) != 0x5b) end++;
+        start = child(this.source, start, path.substring(i, end), 0);
+        i = end;
+      }
+    }
+    return new Json(this.source, start);
+  }
+
+  /** The items of an array. */
+  items(): Json[] {
+    const list: Json[] = [];
+    for (let at = child(this.source, this.start, null, 0); at >= 0; at = child(this.source, this.start, null, list.length)) {
+      list.push(new Json(this.source, at));
+    }
+    return list;
+  }
+
+  get isText(): bool {
+    return this.exists && this.source.charCodeAt(this.start) == 0x22 && valueEnd(this.source, this.start) > 0;
+  }
+
+  /** The string at a path, or the fallback if there is none. */
+  text(path: string = "", fallback: string = ""): string {
+    const value = this.at(path);
+    return value.isText ? unquote(this.source, value.start) : fallback;
+  }
+
+  number(path: string = "", fallback: f64 = NaN): f64 {
+    const value = this.at(path);
+    if (!value.exists) return fallback;
+    const first = this.source.charCodeAt(value.start);
+    return first == 0x2d || (first >= 0x30 && first <= 0x39) ? F64.parseFloat(value.raw()) : fallback;
+  }
+
+  isTrue(path: string = ""): bool {
+    return this.at(path).raw() == "true";
+  }
+
+  /** The value as it stands in the source. */
+  raw(): string {
+    const end = this.exists ? valueEnd(this.source, this.start) : -1;
+    return end < 0 ? "" : this.source.substring(this.start, end);
+  }
+}
+
+function skipSpace(source: string, at: i32): i32 {
+  while (at < source.length) {
+    const c = source.charCodeAt(at);
+    if (c != 0x20 && c != 0x0a && c != 0x0d && c != 0x09) break;
+    at++;
+  }
+  return at;
+}
+
+function charAt(source: string, at: i32): i32 {
+  return at < source.length ? source.charCodeAt(at) : 0;
+}
+
+/** Where the value that starts here ends, or -1. */
+function valueEnd(source: string, at: i32): i32 {
+  let depth = 0;
+  do {
+    const c = charAt(source, at);
+    if (c == 0x22) {
+      for (at++; charAt(source, at) != 0x22; at++) {
+        if (charAt(source, at) == 0x5c) at++;
+        if (at >= source.length) return -1;
+      }
+      at++;
+    } else if (c == 0x7b || c == 0x5b) {
+      depth++;
+      at++;
+    } else if (c == 0x7d || c == 0x5d) {
+      depth--;
+      at++;
+    } else if (depth > 0 && (c == 0x2c || c == 0x3a)) {
+      at++;
+    } else {
+      const start = at;
+      while (at < source.length && !isDelimiter(source.charCodeAt(at))) at++;
+      if (at == start) return -1;
+    }
+    if (depth > 0) at = skipSpace(source, at);
+  } while (depth > 0);
+  return depth < 0 ? -1 : at;
+}
+
+function isDelimiter(c: i32): bool {
+  return c == 0x22 || c == 0x7b || c == 0x7d || c == 0x5b || c == 0x5d || c == 0x2c || c == 0x3a || c == 0x20 || c == 0x0a || c == 0x0d || c == 0x09;
+}
+
+/** The member of an object with this name, or the index-th item of an array: where it starts, or -1. */
+function child(source: string, parent: i32, name: string | null, index: i32): i32 {
+  if (parent < 0 || charAt(source, parent) != (name === null ? 0x5b : 0x7b)) return -1;
+  let at = skipSpace(source, parent + 1);
+  for (let i = 0; at < source.length; i++) {
+    const c = source.charCodeAt(at);
+    if (c == 0x7d || c == 0x5d) return -1;
+    let wanted = i == index;
+    if (name !== null) {
+      const end = valueEnd(source, at);
+      if (end < 0 || c != 0x22) return -1;
+      wanted = unquote(source, at) == name;
+      at = skipSpace(source, end);
+      if (charAt(source, at) != 0x3a) return -1;
+      at = skipSpace(source, at + 1);
+    }
+    if (wanted) return at;
+    at = valueEnd(source, at);
+    if (at < 0) return -1;
+    at = skipSpace(source, at);
+    if (charAt(source, at) == 0x2c) at = skipSpace(source, at + 1);
+  }
+  return -1;
+}
+
+/** The text of the string that starts here and is known to end. */
+function unquote(source: string, start: i32): string {
+  let text = "";
+  let from = start + 1;
+  let at = from;
+  for (let c = charAt(source, at); c != 0x22 && at < source.length; c = charAt(source, at)) {
+    if (c != 0x5c) {
+      at++;
+      continue;
+    }
+    text += source.substring(from, at);
+    const escape = charAt(source, at + 1);
+    at += 2;
+    if (escape == 0x75) {
+      text += String.fromCharCode(I32.parseInt(source.substring(at, at + 4), 16));
+      at += 4;
+    } else if (escape == 0x6e) text += "\n";
+    else if (escape == 0x74) text += "\t";
+    else if (escape == 0x72) text += "\r";
+    else if (escape == 0x62) text += "\b";
+    else if (escape == 0x66) text += "\f";
+    else text += String.fromCharCode(escape);
+    from = at;
+  }
+  return text + source.substring(from, at);
+}
+
+/** A call that writes to an out-buffer, for one descriptor: cchat_recv, mcp_list_tools, mcp_result. */
+export type Reader = (fd: i32, out_ptr: usize, out_len_ptr: usize) => i32;
+
+/** What the last `readText` got: a length, or a negative errno. */
+export let lastRead: i32 = 0;
+
+/** Everything a reader has for this descriptor, however long it is; "" and the errno in `lastRead` if it fails. */
+export function readText(reader: Reader, fd: i32): string {
+  let capacity: u32 = 4096;
+  while (true) {
+    const out = heap.alloc(capacity);
+    store<u32>(slots, capacity);
+    lastRead = reader(fd, out, slots);
+    const text = lastRead < 0 ? "" : String.UTF8.decodeUnsafe(out, lastRead);
+    heap.free(out);
+    if (lastRead != -ENOSPC) return text;
+    capacity = load<u32>(slots);
+  }
+}
+
+/** The table index of a function of this type is what the host calls. See `ToolCall` for what to do inside. */
+export type ToolFunction = (args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize) => i32;
+
+/**
+ * One call of a guest tool:
+ *
+ *   function double(args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32 {
+ *     const call = new ToolCall(args_ptr, args_len, out_ptr, out_len_ptr);
+ *     return call.reply((call.args.number("n") * 2).toString());
+ *   }
+ */
+export class ToolCall {
+  /** The arguments as the model wrote them. */
+  readonly source: string;
+  readonly args: Json;
+
+  constructor(args_ptr: usize, args_len: u32, private out_ptr: usize, private out_len_ptr: usize) {
+    const source = String.UTF8.decodeUnsafe(args_ptr, args_len);
+    this.source = source;
+    this.args = Json.parse(source);
+  }
+
+  /** Hands the answer over. Too large for the host's buffer: the host calls the tool once more with a larger one. */
+  reply(text: string): i32 {
+    const bytes = String.UTF8.encode(text);
+    const capacity = load<u32>(this.out_len_ptr);
+    store<u32>(this.out_len_ptr, bytes.byteLength);
+    if (<u32>bytes.byteLength > capacity) return -ENOSPC;
+    memory.copy(this.out_ptr, changetype<usize>(bytes), bytes.byteLength);
+    return 0;
+  }
+}
+
+const DEFAULT_ARENA_BYTES: u32 = 65536;
+
+export class ChatSession {
+  readonly fd: i32 = expect(cchat_create(), "cchat_create");
+  private arena: usize = 0;
+
+  say(role: string, content: string): void {
+    const roleBytes = String.UTF8.encode(role);
+    const bytes = String.UTF8.encode(content);
+    expect(cchat_write_msg(this.fd, changetype<usize>(roleBytes), roleBytes.byteLength, changetype<usize>(bytes), bytes.byteLength), "cchat_write_msg");
+  }
+
+  /** json is the value as JSON: `0.2`, `true`, `quote("gpt-5")`. */
+  param(key: string, json: string): void {
+    const bytes = String.UTF8.encode('{"key":' + quote(key) + ',"value":' + json + "}");
+    store<u32>(slots, bytes.byteLength);
+    expect(cchat_ctl(this.fd, CHAT_SET_PARAM, changetype<usize>(bytes), slots), "cchat_ctl " + key);
+  }
+
+  /** Memory in which the host hands over arguments and takes answers; `tool` does this by itself, with 64 KiB. */
+  setArena(bytes: u32): void {
+    if (this.arena != 0) heap.free(this.arena);
+    this.arena = heap.alloc(bytes);
+    this.param("tool_arena_ptr", this.arena.toString());
+    this.param("tool_arena_len", bytes.toString());
+  }
+
+  /** json: {"name":…,"description":…,"parameters":{…}}. */
+  tool(run: ToolFunction, json: string): void {
+    if (this.arena == 0) this.setArena(DEFAULT_ARENA_BYTES);
+    this.writeTool(run.index, json);
+  }
+
+  /** A tool without a function: send with SEND_HAND_BACK, answer `ChatResponse.pending` and send again. */
+  handedBackTool(json: string): void {
+    this.writeTool(TOOL_HANDED_BACK, json);
+  }
+
+  private writeTool(index: i32, json: string): void {
+    const bytes = String.UTF8.encode(json);
+    expect(cchat_write_fn(this.fd, index, changetype<usize>(bytes), bytes.byteLength), "cchat_write_fn");
+  }
+
+  toolResult(id: string, content: string): void {
+    const idBytes = String.UTF8.encode(id);
+    const bytes = String.UTF8.encode(content);
+    expect(cchat_write_tool_result(this.fd, changetype<usize>(idBytes), idBytes.byteLength, changetype<usize>(bytes), bytes.byteLength), "cchat_write_tool_result");
+  }
+
+  /** From now on `send` returns at once: wait for the response with an Epoll. */
+  setNonblocking(): void {
+    const bytes = String.UTF8.encode('{"set":["O_NONBLOCK"],"clear":[]}');
+    store<u32>(slots, bytes.byteLength);
+    expect(spear_fd_ctl(this.fd, FD_SET_FLAGS, changetype<usize>(bytes), slots), "spear_fd_ctl");
+  }
+
+  send(flags: i32 = 0): ChatResponse {
+    return new ChatResponse(expect(cchat_send(this.fd, flags), "cchat_send"));
+  }
+
+  close(): void {
+    cchat_close(this.fd);
+    if (this.arena != 0) heap.free(this.arena);
+    this.arena = 0;
+  }
+}
+
+export class ChatResponse {
+  constructor(readonly fd: i32) {}
+
+  /** The whole body; "" while it is pending or after it was canceled, with the errno in `lastRead`. */
+  body(): string {
+    return readText(cchat_recv, this.fd);
+  }
+
+  get failed(): bool {
+    return !Json.parse(this.body()).at("choices[0].message.content").isText;
+  }
+
+  /** What the model said, or what went wrong: always a text that can be shown. */
+  answer(): string {
+    const body = Json.parse(this.body());
+    const noAnswer = "no answer in the response (cchat_recv: " + lastRead.toString() + ")";
+    return body.text("choices[0].message.content", body.text("error.message", noAnswer));
+  }
+
+  /** Tool calls handed back by SEND_HAND_BACK: objects with id, name and arguments. */
+  pending(): Json[] {
+    return Json.parse(this.body()).at("_spear.pending_tool_calls").items();
+  }
+
+  cancel(): void {
+    spear_fd_cancel(this.fd);
+  }
+
+  close(): void {
+    cchat_close(this.fd);
+  }
+}
+
+export class EpollEvent {
+  constructor(readonly fd: i32, readonly events: i32) {}
+}
+
+export class Epoll {
+  readonly fd: i32 = expect(spear_epoll_create(), "spear_epoll_create");
+
+  add(fd: i32, events: i32): void {
+    expect(spear_epoll_ctl(this.fd, EPOLL_CTL_ADD, fd, events), "spear_epoll_ctl ADD");
+  }
+
+  modify(fd: i32, events: i32): void {
+    expect(spear_epoll_ctl(this.fd, EPOLL_CTL_MOD, fd, events), "spear_epoll_ctl MOD");
+  }
+
+  remove(fd: i32): void {
+    expect(spear_epoll_ctl(this.fd, EPOLL_CTL_DEL, fd, 0), "spear_epoll_ctl DEL");
+  }
+
+  /** At most 64 of what is ready. timeoutMs below 0 waits for ever, 0 only looks. */
+  wait(timeoutMs: i32): EpollEvent[] {
+    const out = heap.alloc(64 * 8 + 4);
+    store<u32>(out, 64 * 8);
+    const count = expect(spear_epoll_wait(this.fd, out + 4, out, timeoutMs), "spear_epoll_wait");
+    const list: EpollEvent[] = [];
+    for (let i = 0; i < count; i++) list.push(new EpollEvent(load<i32>(out + 4 + i * 8), load<i32>(out + 8 + i * 8)));
+    heap.free(out);
+    return list;
+  }
+
+  close(): void {
+    spear_epoll_close(this.fd);
+  }
+}

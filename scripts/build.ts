@@ -1,0 +1,46 @@
+// Bundles one file per entry point into dist/, and links the commands so that npx finds them in a checkout.
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const dist = join(root, 'dist');
+
+const entries = {
+  'spear-run': 'src/cli/spear-run-entry.ts',
+  'guest-worker': 'src/guest/worker.ts',
+  index: 'src/index.ts',
+};
+
+rmSync(dist, { recursive: true, force: true });
+// One build per entry: what an entry always needs is one file, since every further file costs start-up time.
+for (const [name, file] of Object.entries(entries)) {
+  const bundle = await rolldown({
+    cwd: root,
+    input: { [name]: join(root, file) },
+    platform: 'node',
+    // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
+    external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino'],
+  });
+  await bundle.write({ dir: dist, format: 'esm', entryFileNames: '[name].js', chunkFileNames: `${name}-[name]-[hash].js` });
+  await bundle.close();
+}
+
+const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');
+const types = spawnSync(
+  process.execPath,
+  [tsc, '-p', join(root, 'tsconfig.build.json')],
+  { stdio: 'inherit' },
+);
+if (types.status !== 0) process.exit(types.status ?? 1);
+
+const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { bin: Record<string, string> };
+const links = join(root, 'node_modules', '.bin');
+mkdirSync(links, { recursive: true });
+for (const [name, file] of Object.entries(bin)) {
+  chmodSync(join(root, file), 0o755);
+  if (process.platform !== 'win32' && !existsSync(join(links, name))) symlinkSync(join('..', '..', file), join(links, name));
+}

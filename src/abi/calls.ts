@@ -1,0 +1,379 @@
+import type { ErrnoName } from './errno.ts';
+
+/**
+ * How one parameter of a call crosses into the host.
+ *
+ * - `fd`, `i32`: one core parameter
+ * - `text`: `(ptr, len)`, UTF-8, invalid bytes replaced
+ * - `out`: `(out_ptr, out_len_ptr)`, the out-buffer convention
+ * - `arg`: `(arg_ptr, arg_len_ptr)` of the `*_ctl` calls: input or out-buffer, as the command says
+ */
+export type ParamKind = 'fd' | 'i32' | 'text' | 'out' | 'arg';
+
+/** What bounds the bytes of a `text`: a name, one log line, or the limits of the task. */
+export type TextLimit = 'name' | 'log' | 'message' | 'param';
+
+export interface Param {
+  readonly name: string;
+  readonly kind: ParamKind;
+  readonly limit?: TextLimit;
+}
+
+/** A command of a `*_ctl` call, and what its `arg` is. */
+export interface Command {
+  readonly name: string;
+  readonly arg: 'in' | 'out' | 'none';
+}
+
+export const NAME_BYTES = 4096;
+export const LOG_BYTES = 16_384;
+
+/** `full`; `partial` (the note says what is missing); `absent`: links and answers with the one errno of its row. */
+export type Support = 'full' | 'partial' | 'absent';
+
+export interface Call {
+  readonly name: string;
+  readonly params: readonly Param[];
+  readonly result: 'i32' | 'i64' | 'none';
+  /** A local call never waits for the host; a suspending one may. */
+  readonly mode: 'local' | 'suspending';
+  readonly support: Support;
+  /** Extends the ABI that older hosts implement. */
+  readonly ours: boolean;
+  readonly summary: string;
+  readonly commands: Readonly<Record<number, Command>>;
+  /** Every errno the call may return, with its cause. */
+  readonly errnos: Readonly<Partial<Record<ErrnoName, string>>>;
+}
+
+export const abiVersion = { major: 1, minor: 0 } as const;
+
+const fd = { name: 'fd', kind: 'fd' } as const;
+const out = { name: 'out', kind: 'out' } as const;
+const arg = { name: 'arg', kind: 'arg' } as const;
+const i32 = (name: string) => ({ name, kind: 'i32' }) as const;
+const text = (name: string, limit: TextLimit = 'name') => ({ name, kind: 'text', limit }) as const;
+
+const outside = 'a pointer range leaves the memory';
+const tooSmall = 'the out-buffer is too small; the needed size is in *out_len_ptr, nothing is consumed';
+const tooManyFds = 'limits.max_fds descriptors are open';
+
+interface Options {
+  readonly result?: Call['result'];
+  readonly mode?: Call['mode'];
+  readonly support?: Support;
+  readonly ours?: boolean;
+  readonly commands?: Call['commands'];
+}
+
+type Chosen<O extends Options, Key extends keyof Options, Default> = O extends Record<Key, infer Value> ? Value : Default;
+
+function call<const Name extends string, const Params extends readonly Param[], const O extends Options = object>(
+  name: Name,
+  params: Params,
+  summary: string,
+  errnos: Call['errnos'] = {},
+  options?: O,
+) {
+  const row = { result: 'i32', mode: 'local', support: 'full', ours: false, commands: {}, ...options };
+  return { name, params, summary, errnos, ...row } as Omit<Call, 'name' | 'params' | 'result' | 'mode'> & {
+    readonly name: Name;
+    readonly params: Params;
+    readonly result: Chosen<O, 'result', 'i32'>;
+    readonly mode: Chosen<O, 'mode', 'local'>;
+  };
+}
+
+const suspending = { mode: 'suspending' } as const;
+const ours = { ours: true } as const;
+const absent = { support: 'absent' } as const;
+const noSys = { ENOSYS: 'not implemented by this host' } as const;
+const notConnected = { ENOTCONN: 'no client side is attached to this run' } as const;
+
+const chatCommands = {
+  1: { name: 'SET_PARAM', arg: 'in' },
+  2: { name: 'GET_METRICS', arg: 'out' },
+} as const;
+
+const fdCommands = {
+  1: { name: 'SET_FLAGS', arg: 'in' },
+  2: { name: 'GET_FLAGS', arg: 'out' },
+  3: { name: 'GET_KIND', arg: 'out' },
+  4: { name: 'GET_STATUS', arg: 'out' },
+  5: { name: 'GET_METRICS', arg: 'out' },
+  6: { name: 'CLOSE', arg: 'none' },
+} as const;
+
+/** The hostcalls in the order of the ABI page: the single source of the bindings, the page and the SDK checks. */
+export const calls = [
+  call('spear_abi_version', [], 'major << 16 | minor of this ABI', {}, ours),
+  call('spear_feature', [text('name')], '1 if this host has the named feature, else 0', { EFAULT: outside }, ours),
+  call('time_now_ms', [], 'milliseconds since the Unix epoch', {}, { result: 'i64' }),
+  call('wall_time_s', [], 'seconds since the Unix epoch', {}, { result: 'i64' }),
+  call('random_i64', [], '64 random bits', {}, { result: 'i64' }),
+  call('sleep_ms', [i32('ms')], 'suspends the guest, never the thread', {}, { result: 'none', mode: 'suspending' }),
+  call('log', [i32('level'), text('message', 'log')], '0 trace, 1 debug, 2 info, 3 warn, 4 error, anything else info; 0', {
+    EFAULT: outside,
+    EINVAL: 'the message is longer than 16384 bytes',
+  }),
+
+  call('cchat_create', [], "a ChatSession fd; the task's MCP defaults are applied here", {
+    EMFILE: 'limits.max_fds descriptors or limits.max_sessions sessions are open',
+  }),
+  call(
+    'cchat_write_msg',
+    [fd, text('role'), text('content', 'message')],
+    'appends a message; during a send it applies to the next one; 0',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open ChatSession',
+      EMSGSIZE: 'the message is larger than limits.max_message_bytes',
+      ENOMEM: 'the session holds limits.max_session_bytes',
+    },
+  ),
+  call(
+    'cchat_write_fn',
+    [fd, i32('fn_offset'), text('json', 'message')],
+    'registers a guest tool: an OpenAI tool object or its bare function object; fn_offset is an index into the exported function table, or -1 for a tool that is handed back; 0',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open ChatSession',
+      EINVAL: 'invalid JSON, or no function name',
+      EMSGSIZE: 'the JSON is larger than limits.max_message_bytes',
+      ENOMEM: 'the session holds limits.max_session_bytes',
+    },
+  ),
+  call(
+    'cchat_write_tool_result',
+    [fd, text('id'), text('content', 'message')],
+    'answers one handed-back tool call; 0',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open ChatSession',
+      ENOENT: 'no handed-back call with this id is pending',
+      EMSGSIZE: 'the content is larger than limits.max_message_bytes',
+      ENOMEM: 'the session holds limits.max_session_bytes',
+    },
+    ours,
+  ),
+  call(
+    'cchat_ctl',
+    [fd, i32('cmd'), arg],
+    '1 SET_PARAM: {"key":…,"value":…} of *arg_len_ptr bytes, 0; 2 GET_METRICS: out-buffer, ChatResponse only',
+    {
+      EINVAL: 'unknown command, or a value of the wrong type for its key',
+      EFAULT: outside,
+      EBADF: 'not a descriptor of the kind the command needs',
+      EIO: 'SET_PARAM: bad JSON or an empty key',
+      EACCES: 'SET_PARAM: the key is the host’s own, or the value goes beyond what the task allows',
+      EMSGSIZE: 'SET_PARAM: the JSON is larger than limits.max_param_bytes',
+      ENOMEM: 'SET_PARAM: the session holds limits.max_session_bytes',
+      EAGAIN: 'GET_METRICS: the response is still pending',
+      ENOSPC: tooSmall,
+    },
+    { commands: chatCommands },
+  ),
+  call(
+    'cchat_send',
+    [fd, i32('flags')],
+    'asks the model; a ChatResponse fd. flags: 1 metrics, 2 AUTO_TOOL_CALL, 4 HAND_BACK (ours), 8 reserved. A backend failure is a response whose body is an error object',
+    {
+      EBADF: 'not an open ChatSession',
+      EBUSY: 'a send of this session is still running, or callbacks are nested 8 deep',
+      EINVAL: 'handed-back tool calls are still unanswered, or a reserved flag is set',
+      EMFILE: tooManyFds,
+    },
+    suspending,
+  ),
+  call('cchat_recv', [fd, out], 'the whole response body, on every call', {
+    EFAULT: outside,
+    EBADF: 'not an open ChatResponse',
+    EAGAIN: 'the response is still pending',
+    ECANCELED: 'the response was canceled',
+    ENOSPC: tooSmall,
+  }),
+  call('cchat_read', [fd, out], 'reserved for streamed deltas', noSys, absent),
+  call('cchat_close', [fd], 'closes any kind of descriptor; twice is fine; 0', { EBADF: 'the fd never existed' }),
+
+  call(
+    'mcp_open',
+    [text('server_id')],
+    'an McpSession fd for a registered server',
+    {
+      EFAULT: outside,
+      EACCES: 'MCP is off for this task, or the server is outside what platform and task allow',
+      ENOENT: 'no such server in the registry',
+      EAGAIN: 'no registry snapshot yet',
+      EMFILE: tooManyFds,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_list_tools',
+    [fd, out],
+    '{"server_id":…,"tools":[{"description","inputSchema","name"}]}: the tools policy lets this guest call',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open McpSession',
+      EACCES: 'the server was revoked',
+      ENOTCONN: 'the server is down',
+      ETIMEDOUT: 'the server did not answer in time',
+      ENOSPC: tooSmall,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_call_tool',
+    [fd, text('name'), text('args', 'message'), out],
+    'calls a tool by its MCP-native name with a JSON object (empty: {}); a failed call is a result {"error":…}. Never executes twice: after ENOSPC the byte-identical call fetches the waiting result',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open McpSession',
+      EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
+      ENOSPC: tooSmall,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_submit',
+    [fd, text('name'), text('args', 'message')],
+    'starts a call and returns its McpCall fd at once',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open McpSession',
+      EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
+      EAGAIN: 'limits.max_pending_calls calls are pending',
+      EMFILE: tooManyFds,
+      ENOSYS: 'this host runs without MCP',
+    },
+    ours,
+  ),
+  call(
+    'mcp_result',
+    [fd, out],
+    'the result of a submitted call, the same on every call; waits, unless O_NONBLOCK is set',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open McpCall',
+      EAGAIN: 'pending, and O_NONBLOCK is set',
+      ECANCELED: 'the call was canceled',
+      ENOSPC: tooSmall,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+  call('mcp_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }, ours),
+  call(
+    'mcp_registry_list',
+    [out],
+    '{"revision":…,"servers":[{display_name, server_id, transport}]}: what this task may use',
+    {
+      EFAULT: outside,
+      EACCES: 'MCP is off for this task',
+      EAGAIN: 'no registry snapshot yet',
+      ENOSPC: tooSmall,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_registry_get',
+    [text('server_id'), out],
+    'one of them, with allowed_tools and budgets',
+    {
+      EFAULT: outside,
+      EACCES: 'MCP is off for this task, or the server is outside what platform and task allow',
+      ENOENT: 'no such server in the registry',
+      EAGAIN: 'no registry snapshot yet',
+      ENOSPC: tooSmall,
+      ENOSYS: 'this host runs without MCP',
+    },
+    { mode: 'suspending', ours: true },
+  ),
+
+  call('spear_epoll_create', [], 'an Epoll fd', { EMFILE: tooManyFds }),
+  call(
+    'spear_epoll_ctl',
+    [{ name: 'epfd', kind: 'fd' }, i32('op'), fd, i32('events')],
+    'op 1 ADD (again: replaces the mask), 2 MOD, 3 DEL; events IN 1, OUT 4, ERR 8, HUP 16; 0',
+    {
+      EINVAL: 'unknown op, epfd is fd, or the target is an epoll set',
+      EBADF: 'epfd is not an open Epoll, or fd is missing or closed',
+      ENOENT: 'MOD or DEL of an fd that is not in the set',
+    },
+  ),
+  call(
+    'spear_epoll_wait',
+    [{ name: 'epfd', kind: 'fd' }, out, i32('timeout_ms')],
+    'number of 8-byte records {i32 fd, i32 events} by ascending fd, *out_len_ptr = bytes; timeout <0 forever, 0 poll; level-triggered; HUP and ERR are always reported',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open Epoll',
+      ENOSPC: 'the capacity is below 8 bytes; 8 is written to *out_len_ptr',
+    },
+    suspending,
+  ),
+  call('spear_epoll_close', [{ name: 'epfd', kind: 'fd' }], 'closes any kind of descriptor; 0', {
+    EBADF: 'the fd never existed',
+  }),
+  call(
+    'spear_fd_ctl',
+    [fd, i32('cmd'), arg],
+    '1 SET_FLAGS {"set":["O_NONBLOCK"],"clear":[]}; 2 GET_FLAGS; 3 GET_KIND; 4 GET_STATUS; 5 GET_METRICS; 6 CLOSE (ours)',
+    {
+      EINVAL: 'unknown command, bad JSON or an unknown flag',
+      EFAULT: outside,
+      EBADF: 'not an open descriptor of the kind the command needs',
+      EMSGSIZE: 'SET_FLAGS: the JSON is larger than limits.max_param_bytes',
+      EAGAIN: 'GET_METRICS: still pending',
+      ENOSPC: tooSmall,
+    },
+    { commands: fdCommands },
+  ),
+  call(
+    'spear_fd_cancel',
+    [fd],
+    'cancels what is pending on a ChatResponse or McpCall; nothing pending: 0',
+    { EBADF: 'not an open descriptor' },
+    ours,
+  ),
+
+  call(
+    'user_stream_open',
+    [i32('stream_id'), i32('direction')],
+    'direction 1 in, 2 out, 3 both',
+    { EINVAL: 'unknown direction', ...notConnected },
+    { support: 'partial' },
+  ),
+  call('user_stream_read', [fd, out], 'one frame', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+  call('user_stream_write', [fd, text('frame', 'message')], 'one frame in', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+  call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
+  call('user_stream_ctl_open', [], 'a descriptor of connection events', notConnected, { support: 'partial' }),
+  call('user_stream_ctl_read', [fd, out], 'one 8-byte event', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+
+  call('rtasr_create', [], 'realtime speech recognition', noSys, absent),
+  call('rtasr_ctl', [fd, i32('cmd'), arg], 'realtime speech recognition', noSys, absent),
+  call('rtasr_write', [fd, text('data', 'message')], 'realtime speech recognition', noSys, absent),
+  call('rtasr_read', [fd, out], 'realtime speech recognition', noSys, absent),
+  call('rtasr_close', [fd], 'realtime speech recognition', noSys, absent),
+  call('mic_create', [], 'microphone', noSys, absent),
+  call('mic_ctl', [fd, i32('cmd'), arg], 'microphone', noSys, absent),
+  call('mic_write', [fd, text('data', 'message')], 'microphone', noSys, absent),
+  call('mic_read', [fd, out], 'microphone', noSys, absent),
+  call('mic_close', [fd], 'microphone', noSys, absent),
+] as const satisfies readonly Call[];
+
+export type CallName = (typeof calls)[number]['name'];
+
+/** The i32 parameters of the core import, `text` and the buffers spread over two. */
+export function coreParams(row: Call): string[] {
+  return row.params.flatMap(({ name, kind }) => {
+    if (kind === 'text') return [`${name}_ptr`, `${name}_len`];
+    if (kind === 'out') return ['out_ptr', 'out_len_ptr'];
+    if (kind === 'arg') return ['arg_ptr', 'arg_len_ptr'];
+    return [name];
+  });
+}

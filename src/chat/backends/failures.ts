@@ -1,0 +1,122 @@
+import { isJsonObject, type JsonValue } from '../../protocol/json.ts';
+import { BackendError } from '../backend.ts';
+import type { Redact } from './redact.ts';
+
+/** How much of a provider's own message reaches the guest, in bytes of UTF-8. */
+export const MAX_PROVIDER_MESSAGE_BYTES = 2048;
+const MAX_SNIPPET_BYTES = 200;
+
+const CODE_OF_STATUS = new Map([
+  [400, 'invalid_request'],
+  [401, 'unauthorized'],
+  [403, 'forbidden'],
+  [404, 'not_found'],
+  [408, 'timeout'],
+  [413, 'request_too_large'],
+  [422, 'invalid_request'],
+  [429, 'rate_limited'],
+]);
+
+/** Words every failure of one backend, so that all of them name it and none of them holds its key. */
+export class BackendFailures {
+  readonly #name: string;
+  readonly #redact: Redact;
+
+  constructor(name: string, redact: Redact = (text) => text) {
+    this.#name = name;
+    this.#redact = redact;
+  }
+
+  /** The provider answered, and not with a completion. */
+  refused(status: number, providerMessage: string): BackendError {
+    const said = this.#clean(providerMessage, MAX_PROVIDER_MESSAGE_BYTES);
+    const code = CODE_OF_STATUS.get(status) ?? 'provider_error';
+    const retryable = status === 408 || status === 429 || status >= 500;
+    return this.#error(code, `answered with status ${status}${said && `: ${said}`}`, { retryable, status });
+  }
+
+  /** An `error` object where a completion was expected, in a body or in a stream. */
+  errorObject(error: JsonValue): BackendError {
+    const status = isJsonObject(error) ? numericStatus(error.status ?? error.code) : undefined;
+    const message = errorMessage({ error }) ?? '';
+    if (status !== undefined) return this.refused(status, message);
+    const said = this.#clean(message, MAX_PROVIDER_MESSAGE_BYTES);
+    return this.#error('provider_error', `answered with an error${said && `: ${said}`}`, { retryable: false });
+  }
+
+  badResponse(what: string, sample?: string): BackendError {
+    const shown = sample === undefined ? '' : `: ${JSON.stringify(this.#clean(sample, MAX_SNIPPET_BYTES))}`;
+    return this.#error('bad_response', `gave an answer that cannot be used: ${what}${shown}`, { retryable: false });
+  }
+
+  tooLarge(maxBytes: number): BackendError {
+    return this.#error('response_too_large', `gave an answer of more than ${maxBytes} bytes (max_response_bytes)`, {
+      retryable: false,
+    });
+  }
+
+  streamBroken(): BackendError {
+    return this.#error('stream_broken', 'broke off its stream before the answer was finished', { retryable: true });
+  }
+
+  connectionLost(reason: string): BackendError {
+    return this.#error('connection_failed', `lost the connection in the middle of its answer (${reason})`, {
+      retryable: true,
+    });
+  }
+
+  unreachable(origin: string, reason: string, retryable: boolean): BackendError {
+    return this.#error('connection_failed', `cannot be reached at ${origin} (${reason})`, { retryable });
+  }
+
+  timeout(timeoutMs: number): BackendError {
+    return this.#error('timeout', `gave no whole answer within ${timeoutMs} ms (timeout_ms)`, { retryable: true });
+  }
+
+  closed(): BackendError {
+    return this.#error('backend_closed', 'is closed', { retryable: false });
+  }
+
+  misconfigured(problem: string): BackendError {
+    return this.#error('backend_misconfigured', `cannot be used: ${problem}`, { retryable: false });
+  }
+
+  // No `cause`: what libraries put into their errors is theirs, and a log would print it.
+  #error(code: string, text: string, details: { retryable: boolean; status?: number }): BackendError {
+    return new BackendError(code, this.#redact(`backend "${this.#name}" ${text}`), details);
+  }
+
+  // Redacting comes before cutting: half a key is not found any more.
+  #clean(text: string, maxBytes: number): string {
+    return cutUtf8(this.#redact(text.trim()), maxBytes);
+  }
+}
+
+/** The message inside the error bodies that OpenAI-compatible providers send, else the text itself. */
+export function providerMessage(text: string): string {
+  try {
+    const body: JsonValue = JSON.parse(text);
+    return errorMessage(Array.isArray(body) ? (body[0] ?? null) : body) ?? text;
+  } catch {
+    return text;
+  }
+}
+
+function errorMessage(body: JsonValue): string | undefined {
+  if (!isJsonObject(body)) return undefined;
+  const { error } = body;
+  const candidates = [isJsonObject(error) ? error.message : error, body.message, body.detail];
+  return candidates.find((candidate) => typeof candidate === 'string');
+}
+
+function numericStatus(value: JsonValue | undefined): number | undefined {
+  const status = typeof value === 'string' ? Number.parseInt(value, 10) : value;
+  return typeof status === 'number' && status >= 400 && status <= 599 ? status : undefined;
+}
+
+function cutUtf8(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  // In streaming mode the decoder keeps an unfinished character to itself, so the cut never splits one.
+  return `${new TextDecoder().decode(bytes.subarray(0, maxBytes), { stream: true })}…`;
+}

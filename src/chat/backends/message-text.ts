@@ -1,0 +1,15 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+
+/** The text of a message: its string, or the text parts of a list of parts, one line each. */
+export function messageText(message: JsonObject | undefined): string {
+  const content: JsonValue | undefined = message?.content;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.flatMap((part) => (isJsonObject(part) && typeof part.text === 'string' ? [part.text] : [])).join('\n');
+}
+
+/** At most so many characters, never half of one, with an ellipsis where something was cut. */
+export function cutText(text: string, maxCharacters: number): string {
+  const characters = [...text.slice(0, maxCharacters * 2)];
+  return characters.length <= maxCharacters ? text : `${characters.slice(0, maxCharacters).join('')}…`;
+}

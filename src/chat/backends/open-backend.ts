@@ -1,0 +1,94 @@
+import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host-config.ts';
+import { type ReadTextFile, readTextFile } from '../../config/host-file.ts';
+import { nearestKey } from '../../config/nearest-key.ts';
+import { BackendError, type ChatBackend } from '../backend.ts';
+import { BackendFailures } from './failures.ts';
+import type { RetryTiming } from './retry.ts';
+
+/** How long closing may take before it is given up: nothing useful happens in a backend after that. */
+export const CLOSE_DEADLINE_MS = 2_000;
+
+export interface BackendDeps {
+  proxy: CompiledProxy;
+  /** Called once, when a stub gives its first answer. */
+  onStubUsed?: (() => void) | undefined;
+  /** @default reads the file system */
+  readFile?: ReadTextFile | undefined;
+  /** @default the real clock */
+  timing?: RetryTiming | undefined;
+}
+
+/** Opens one backend. Its libraries are loaded here and not before: a guest that never chats does not pay for them. */
+export async function openBackend(compiled: CompiledBackend, deps: BackendDeps): Promise<ChatBackend> {
+  switch (compiled.kind) {
+    case 'openai': {
+      if (compiled.problem !== undefined) throw new BackendFailures(compiled.name).misconfigured(compiled.problem);
+      const { OpenAiBackend } = await import('./openai.ts');
+      return new OpenAiBackend(compiled, { proxy: deps.proxy, timing: deps.timing });
+    }
+    case 'scripted': {
+      const { openScriptedBackend } = await import('./scripted.ts');
+      return openScriptedBackend(compiled.name, compiled.script, deps.readFile ?? readTextFile);
+    }
+    case 'stub': {
+      const { StubBackend } = await import('./stub.ts');
+      return new StubBackend({ name: compiled.name, onFirstUse: deps.onStubUsed });
+    }
+  }
+}
+
+/** The backends of a process. Each is opened when it is first asked for, and once. */
+export class BackendSet {
+  readonly #config: Pick<CompiledHostConfig, 'backends' | 'defaultBackend' | 'proxy'>;
+  readonly #deps: Omit<BackendDeps, 'proxy'>;
+  readonly #open = new Map<string, Promise<ChatBackend>>();
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    config: Pick<CompiledHostConfig, 'backends' | 'defaultBackend' | 'proxy'>,
+    deps: Omit<BackendDeps, 'proxy'> = {},
+  ) {
+    this.#config = config;
+    this.#deps = deps;
+  }
+
+  /** The named backend, or the default one. */
+  async get(name: string = this.#config.defaultBackend): Promise<ChatBackend> {
+    if (this.#closing !== undefined) throw new BackendFailures(name).closed();
+    const compiled = this.#config.backends.get(name);
+    if (compiled === undefined) throw this.#unknown(name);
+    let opening = this.#open.get(name);
+    if (opening === undefined) {
+      opening = openBackend(compiled, { ...this.#deps, proxy: this.#config.proxy });
+      this.#open.set(name, opening);
+      // A script that was wrong may be corrected while the process lives.
+      opening.catch(() => this.#open.delete(name));
+    }
+    return opening;
+  }
+
+  /** Closes all of them; resolves at the latest when the deadline has passed. */
+  close(deadlineMs: number = CLOSE_DEADLINE_MS): Promise<void> {
+    this.#closing ??= this.#closeAll(deadlineMs);
+    return this.#closing;
+  }
+
+  async #closeAll(deadlineMs: number): Promise<void> {
+    const closing = Promise.allSettled([...this.#open.values()].map(async (opening) => (await opening).close()));
+    const { promise: deadline, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, deadlineMs);
+    await Promise.race([closing, deadline]);
+    clearTimeout(timer);
+  }
+
+  #unknown(name: string): BackendError {
+    const valid = [...this.#config.backends.keys()];
+    const nearest = nearestKey(name, valid);
+    const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+    return new BackendError(
+      'unknown_backend',
+      `there is no backend ${JSON.stringify(name.slice(0, 64))}${hint} (configured: ${valid.join(', ')})`,
+      { retryable: false },
+    );
+  }
+}

@@ -1,0 +1,151 @@
+import { basename } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ReadTextFile } from '../../config/host-file.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../../protocol/json.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
+import { BackendFailures } from './failures.ts';
+import { cutText, messageText } from './message-text.ts';
+import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
+
+const MAX_SHOWN_CHARACTERS = 200;
+const MAX_TURNS_SHOWN = 10;
+
+/** Reads and checks a script. */
+export async function openScriptedBackend(name: string, file: string, readFile: ReadTextFile): Promise<ChatBackend> {
+  const { checkScript } = await import('./script-schema.ts');
+  const checked = checkScript(file, parseScript(file, readFile));
+  if ('complaint' in checked) throw badScript(checked.complaint);
+  return new ScriptedBackend(name, basename(file), checked.script);
+}
+
+/** Plays the turns of a file: the first unused one whose matchers hold answers. */
+class ScriptedBackend implements ChatBackend {
+  readonly name: string;
+  readonly model: string;
+  readonly #file: string;
+  readonly #turns: readonly ScriptTurn[];
+  readonly #used = new Set<ScriptTurn>();
+  readonly #failures: BackendFailures;
+  readonly #closed = new AbortController();
+  #answers = 0;
+
+  constructor(name: string, file: string, script: Script) {
+    this.name = name;
+    this.model = script.model ?? 'scripted';
+    this.#file = file;
+    this.#turns = script.turns;
+    this.#failures = new BackendFailures(name);
+  }
+
+  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+    signal.throwIfAborted();
+    this.#closed.signal.throwIfAborted();
+    const turn = this.#turns.find((candidate) => !this.#used.has(candidate) && holds(candidate.when, request));
+    if (turn === undefined) throw this.#unmatched(request);
+    if (turn.repeat !== true) this.#used.add(turn);
+    const number = ++this.#answers;
+    if (turn.delay_ms !== undefined) await this.#wait(turn.delay_ms, signal);
+    if (turn.error !== undefined) throw this.#failures.refused(turn.error.status, turn.error.message);
+    return completion(`scripted-${number}`, this.model, turn.reply ?? {});
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(this.#failures.closed());
+  }
+
+  async #wait(ms: number, signal: AbortSignal): Promise<void> {
+    const either = AbortSignal.any([signal, this.#closed.signal]);
+    try {
+      await delay(ms, undefined, { signal: either });
+    } catch {
+      either.throwIfAborted();
+    }
+  }
+
+  #unmatched(request: ChatRequest): BackendError {
+    const last = request.messages.at(-1);
+    const id = typeof last?.tool_call_id === 'string' ? ` tool_call_id ${last.tool_call_id}` : '';
+    const text = JSON.stringify(cutText(messageText(last), MAX_SHOWN_CHARACTERS));
+    const unused = this.#turns.flatMap((turn, index) => (this.#used.has(turn) ? [] : [describeTurn(turn, index)]));
+    const shown = unused.slice(0, MAX_TURNS_SHOWN);
+    if (unused.length > shown.length) shown.push(`and ${unused.length - shown.length} more`);
+    return new BackendError(
+      'script_unmatched',
+      `script ${this.#file}: no unused turn matches; came: message ${request.messages.length}, ` +
+        `role ${String(last?.role)}${id}, content ${text}, tools offered: ${offeredTools(request).join(', ') || 'none'}; ` +
+        `unused turns: ${shown.join('; ') || 'none'}`,
+      { retryable: false },
+    );
+  }
+}
+
+function parseScript(file: string, readFile: ReadTextFile): unknown {
+  let text: string;
+  try {
+    text = readFile(file);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    throw badScript(`${file}: the script cannot be read (${code})`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw badScript(`${file}: not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function badScript(complaint: string): BackendError {
+  return new BackendError('bad_script', complaint, { retryable: false });
+}
+
+function holds(when: ScriptMatchers | undefined, request: ChatRequest): boolean {
+  if (when === undefined) return true;
+  const last = request.messages.at(-1);
+  if (when.role !== undefined && last?.role !== when.role) return false;
+  if (when.tool_call_id !== undefined && last?.tool_call_id !== when.tool_call_id) return false;
+  if (when.messages !== undefined && request.messages.length !== when.messages) return false;
+  if (when.no_tools === true && request.tools !== undefined) return false;
+  if (when.content !== undefined && !contentHolds(when.content, messageText(last))) return false;
+  const offered = offeredTools(request);
+  return when.tools === undefined || when.tools.every((tool) => offered.includes(tool));
+}
+
+function contentHolds(matcher: NonNullable<ScriptMatchers['content']>, text: string): boolean {
+  if (typeof matcher === 'string') return text === matcher;
+  return 'contains' in matcher ? text.includes(matcher.contains) : new RegExp(matcher.matches, 'u').test(text);
+}
+
+function offeredTools(request: ChatRequest): string[] {
+  if (!Array.isArray(request.tools)) return [];
+  return request.tools.flatMap((tool) => {
+    const name = isJsonObject(tool) && isJsonObject(tool.function) ? tool.function.name : undefined;
+    return typeof name === 'string' ? [name] : [];
+  });
+}
+
+function describeTurn(turn: ScriptTurn, index: number): string {
+  const matchers = turn.when === undefined ? 'anything' : cutText(JSON.stringify(turn.when), MAX_SHOWN_CHARACTERS);
+  return `turns[${index}] when ${matchers}`;
+}
+
+function completion(id: string, model: string, reply: ScriptReply): JsonObject {
+  const message: JsonObject = { content: reply.content ?? null, role: 'assistant' };
+  if (reply.tool_calls !== undefined) {
+    message.tool_calls = reply.tool_calls.map((call) => ({
+      function: {
+        arguments: typeof call.arguments === 'string' ? call.arguments : canonicalJson(call.arguments),
+        name: call.name,
+      },
+      id: call.id,
+      type: 'function',
+    }));
+  }
+  return {
+    choices: [{ finish_reason: reply.tool_calls === undefined ? 'stop' : 'tool_calls', index: 0, message }],
+    created: 0,
+    id,
+    model,
+    object: 'chat.completion',
+    usage: reply.usage ?? { completion_tokens: 0, prompt_tokens: 0, total_tokens: 0 },
+  };
+}

@@ -1,0 +1,52 @@
+import { canonicalJson, isJsonObject, type JsonObject } from '../protocol/json.ts';
+import type { OpenTurn } from './session.ts';
+
+const MAX_USAGE_DEPTH = 4;
+
+/** What a send cost. Counters go on where a handed-back turn left them. */
+export class SendMetrics {
+  iterations: number;
+  toolCalls: number;
+  toolBytes = 0;
+  modelMs = 0;
+  #usage: JsonObject = {};
+  readonly #started = performance.now();
+
+  constructor(turn: OpenTurn | undefined) {
+    this.iterations = turn?.iterations ?? 0;
+    this.toolCalls = turn?.toolCalls ?? 0;
+  }
+
+  answered(body: JsonObject): void {
+    if (isJsonObject(body.usage)) this.#usage = added(this.#usage, body.usage, MAX_USAGE_DEPTH);
+  }
+
+  get usage(): JsonObject {
+    return this.#usage;
+  }
+
+  toJson(responseBytes: number): string {
+    const total = performance.now() - this.#started;
+    return canonicalJson({
+      duration_ms: Math.round(total),
+      iterations: this.iterations,
+      model_ms: Math.round(this.modelMs),
+      response_bytes: responseBytes,
+      tool_calls: this.toolCalls,
+      tool_output_bytes: this.toolBytes,
+      usage: this.#usage,
+    });
+  }
+}
+
+/** Usage over all model calls of a send: numbers add up, anything else is the latest. */
+function added(sum: JsonObject, usage: JsonObject, depth: number): JsonObject {
+  const result: JsonObject = { ...sum };
+  for (const [key, value] of Object.entries(usage)) {
+    const before = result[key];
+    if (typeof value === 'number' && typeof before === 'number') result[key] = before + value;
+    else if (isJsonObject(value) && depth > 0) result[key] = added(isJsonObject(before) ? before : {}, value, depth - 1);
+    else result[key] = value;
+  }
+  return result;
+}

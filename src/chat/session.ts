@@ -1,0 +1,99 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { SessionDelta } from '../protocol/port.ts';
+import { checkParam, type NumberParam, numberParams } from './session-params.ts';
+
+/** A tool that lives in the guest. */
+export interface GuestTool {
+  readonly name: string;
+  /** Index into the guest's function table; negative: handed back. */
+  readonly fnOffset: number;
+  /** The OpenAI tool object. */
+  readonly definition: JsonObject;
+}
+
+/** A tool call of the model's last turn and, once there is one, its answer. */
+export interface TurnCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+  result: string | undefined;
+}
+
+/** A turn whose guest tools were handed back: the limits go on counting when the guest sends again. */
+export interface OpenTurn {
+  readonly calls: readonly TurnCall[];
+  readonly iterations: number;
+  readonly toolCalls: number;
+}
+
+/** Parameters that steer the host; the provider never sees them. */
+const HOST_PARAMS = new Set<string>([...Object.keys(numberParams), 'backend', 'model', 'tool_choice']);
+
+/** One conversation. The host owns it: the guest ships only what it wrote since the last send. */
+export class ChatHistory {
+  readonly messages: JsonObject[] = [];
+  readonly tools = new Map<string, GuestTool>();
+  readonly #params = new Map<string, JsonValue>();
+  openTurn: OpenTurn | undefined;
+
+  apply(delta: SessionDelta): void {
+    for (const [key, value] of delta.params) this.#setParam(key, value);
+    for (const [fnOffset, json] of delta.tools) this.#addTool(fnOffset, json);
+    for (const [id, content] of delta.toolResults) this.#answer(id, content);
+    this.#closeAnsweredTurn();
+    for (const [role, content] of delta.messages) this.messages.push({ role, content });
+  }
+
+  number(name: NumberParam): number {
+    const value = this.#params.get(name);
+    return typeof value === 'number' ? value : numberParams[name].default;
+  }
+
+  text(name: 'model' | 'backend'): string | undefined {
+    const value = this.#params.get(name);
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  param(key: string): JsonValue | undefined {
+    return this.#params.get(key);
+  }
+
+  /** What goes upstream as it is: everything that is not ours, in the order it was first set. */
+  forwarded(): [string, JsonValue][] {
+    return [...this.#params].filter(([key]) => !HOST_PARAMS.has(key) && !key.startsWith('mcp.'));
+  }
+
+  /** Precondition: every call has a result. */
+  appendResults(calls: readonly TurnCall[]): void {
+    for (const { id, result } of calls) {
+      this.messages.push({ role: 'tool', tool_call_id: id, content: result ?? '' });
+    }
+  }
+
+  // Checked on the guest's thread already, but that thread is not trusted.
+  #setParam(key: string, value: JsonValue): void {
+    if (key.startsWith('mcp.')) {
+      this.#params.set(key, value);
+      return;
+    }
+    const checked = checkParam(key, value);
+    if (typeof checked !== 'string') this.#params.set(checked.key, checked.value);
+  }
+
+  #addTool(fnOffset: number, json: string): void {
+    const given = JSON.parse(json) as JsonValue;
+    if (!isJsonObject(given)) return;
+    const definition: JsonObject = isJsonObject(given.function) ? given : { type: 'function', function: given };
+    const name = (definition.function as JsonObject).name;
+    if (typeof name === 'string') this.tools.set(name, { name, fnOffset, definition });
+  }
+
+  #answer(id: string, content: string): void {
+    const call = this.openTurn?.calls.find((open) => open.id === id && open.result === undefined);
+    if (call) call.result = content;
+  }
+
+  #closeAnsweredTurn(): void {
+    if (this.openTurn?.calls.every(({ result }) => result !== undefined)) this.appendResults(this.openTurn.calls);
+  }
+}

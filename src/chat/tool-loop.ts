@@ -1,0 +1,265 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson } from '../protocol/json.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
+import { errorBody, toErrorBody, toolError } from './error-body.ts';
+import { SendMetrics } from './send-metrics.ts';
+import type { ChatHistory, GuestTool, TurnCall } from './session.ts';
+import { MAX_GUEST_TOOL_OUTPUT_BYTES } from './session-params.ts';
+
+export const AUTO_TOOL_CALL = 2;
+export const HAND_BACK = 4;
+
+/** Runs a guest tool in the guest and answers with its output, or with the rc it failed with. */
+export type GuestToolCaller = (
+  tool: GuestTool,
+  args: string,
+  maxOutputBytes: number,
+) => Promise<{ readonly rc: number; readonly content: string }>;
+
+/** Tools that come from outside the guest, as they stand for one send. */
+export interface InjectedTools {
+  readonly definitions: readonly JsonObject[];
+  /** Whether a name that the model used is one of these, or could be taken for one. */
+  owns(name: string): boolean;
+  /** Runs a call to its end; a failure is an answer too. */
+  run(call: { readonly id: string; readonly name: string; readonly arguments: string }, signal: AbortSignal): Promise<string>;
+}
+
+export interface SendPorts {
+  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
+  readonly callGuestTool: GuestToolCaller;
+  /** Called once per send, and only if the guest can have the calls answered. */
+  readonly inject: (history: ChatHistory, signal: AbortSignal) => Promise<InjectedTools>;
+}
+
+export interface SendOutcome {
+  /** UTF-8 JSON in a buffer of its own, ready to be transferred. */
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly metrics: SendMetrics;
+  /** Ids of the tool calls that the guest has to answer. */
+  readonly pending: readonly string[];
+}
+
+const encoder = new TextEncoder(); // unlike Buffer.from it never shares a pool: its buffer can be transferred
+
+export const noInjectedTools: InjectedTools = {
+  definitions: [],
+  owns: () => false,
+  run: async () => '',
+};
+
+/**
+ * One `cchat_send`: asks the model, runs the tools it calls, and asks again, until it answers or a limit is reached.
+ * Whatever happens, the history stays one that a provider accepts: each tool call has exactly one answer.
+ */
+export async function runSend(
+  history: ChatHistory,
+  flags: number,
+  ports: SendPorts,
+  signal: AbortSignal,
+): Promise<SendOutcome> {
+  const metrics = new SendMetrics(history.openTurn);
+  history.openTurn = undefined;
+  let body: JsonObject;
+  let pending: readonly string[] = [];
+  try {
+    const send = new Send(history, flags, ports, signal, metrics);
+    ({ body, pending } = await send.run());
+  } catch (error) {
+    if (signal.aborted) body = abortedBody(signal, history.number('timeout_ms'));
+    else body = toErrorBody(error);
+  }
+  return { body: encoder.encode(canonicalJson(body)), metrics, pending };
+}
+
+function abortedBody(signal: AbortSignal, timeoutMs: number): JsonObject {
+  const timedOut = signal.reason instanceof DOMException && signal.reason.name === 'TimeoutError';
+  return timedOut
+    ? errorBody('timeout', `the send took longer than timeout_ms = ${timeoutMs}`, true)
+    : errorBody('cancelled', 'the send was cancelled', false);
+}
+
+type Step = { readonly body: JsonObject; readonly pending: readonly string[] };
+
+class Send {
+  readonly #history: ChatHistory;
+  readonly #flags: number;
+  readonly #ports: SendPorts;
+  readonly #signal: AbortSignal;
+  readonly #metrics: SendMetrics;
+
+  constructor(history: ChatHistory, flags: number, ports: SendPorts, signal: AbortSignal, metrics: SendMetrics) {
+    this.#history = history;
+    this.#flags = flags;
+    this.#ports = ports;
+    this.#signal = signal;
+    this.#metrics = metrics;
+  }
+
+  async run(): Promise<Step> {
+    const history = this.#history;
+    const looping = (this.#flags & (AUTO_TOOL_CALL | HAND_BACK)) !== 0;
+    const backend = await this.#ports.backend(history.text('backend'));
+    const model = history.text('model') ?? backend.model;
+    const wantsTools = history.param('tool_choice') !== 'none';
+    const injected = looping && wantsTools ? await this.#ports.inject(history, this.#signal) : noInjectedTools;
+    const head: ChatRequest = this.#requestHead(model, injected);
+
+    for (;;) {
+      if (this.#metrics.iterations >= history.number('max_iterations')) return limit('exceeded max_iterations');
+      const body = await this.#ask(backend, head);
+      const message = assistantMessage(body);
+      const calls = toolCalls(message);
+      const stamped = { ...body, _spear: { backend: backend.name, model: model ?? String(body.model ?? '') } };
+      if (calls.length === 0 || !looping) {
+        this.#appendAnswer(message);
+        return { body: stamped, pending: [] };
+      }
+      history.messages.push(forHistory(message));
+      if (this.#metrics.toolCalls + calls.length > history.number('max_total_tool_calls')) {
+        return this.#refuse(calls, 'exceeded max_total_tool_calls');
+      }
+      this.#metrics.toolCalls += calls.length;
+      const handedBack = await this.#runCalls(calls, injected);
+      if (handedBack.length > 0) return this.#handBack(stamped, calls, handedBack);
+      history.appendResults(calls);
+      this.#signal.throwIfAborted();
+    }
+  }
+
+  /** Everything of the request that stays the same during a send. */
+  #requestHead(model: string | undefined, injected: InjectedTools): ChatRequest {
+    const history = this.#history;
+    const definitions = [...[...history.tools.values()].map(({ definition }) => definition), ...injected.definitions];
+    const choice = history.param('tool_choice');
+    return {
+      ...(model === undefined ? {} : { model }),
+      messages: history.messages,
+      ...(definitions.length > 0 ? { tools: definitions } : {}),
+      ...(definitions.length > 0 && choice !== undefined ? { tool_choice: choice } : {}),
+      ...Object.fromEntries(history.forwarded()),
+    };
+  }
+
+  async #ask(backend: ChatBackend, head: ChatRequest): Promise<JsonObject> {
+    this.#metrics.iterations++;
+    const started = performance.now();
+    try {
+      const body = await backend.complete(head, this.#signal);
+      this.#metrics.answered(body);
+      return body;
+    } finally {
+      this.#metrics.modelMs += performance.now() - started;
+    }
+  }
+
+  /** A plain send leaves the calls to the guest, so the history cannot have them: nobody would answer them there. */
+  #appendAnswer(message: JsonObject): void {
+    const { tool_calls: _left, ...answer } = forHistory(message);
+    if (answer.content !== null || toolCalls(message).length === 0) this.#history.messages.push(answer);
+  }
+
+  #refuse(calls: readonly TurnCall[], message: string): Step {
+    const content = canonicalJson(toolError('tool_call_limit', message));
+    for (const call of calls) call.result = content;
+    this.#history.appendResults(calls);
+    return limit(message);
+  }
+
+  /** Answers every call that is not handed back; a failed one is answered with its error. */
+  async #runCalls(calls: readonly TurnCall[], injected: InjectedTools): Promise<TurnCall[]> {
+    const handedBack: TurnCall[] = [];
+    const outside: Promise<void>[] = [];
+    const inside: [TurnCall, GuestTool][] = [];
+    for (const call of calls) {
+      const tool = this.#history.tools.get(call.name);
+      if (tool && this.#isHandedBack(tool)) handedBack.push(call);
+      else if (tool) inside.push([call, tool]);
+      else if (injected.owns(call.name)) outside.push(this.#runInjected(call, injected));
+      else call.result = canonicalJson(toolError('unknown_tool', `there is no tool named ${JSON.stringify(call.name)}`));
+    }
+    for (const [call, tool] of inside) await this.#runInGuest(call, tool);
+    await Promise.all(outside);
+    return handedBack;
+  }
+
+  #isHandedBack(tool: GuestTool): boolean {
+    const auto = (this.#flags & AUTO_TOOL_CALL) !== 0;
+    const handBack = (this.#flags & HAND_BACK) !== 0;
+    return handBack && (!auto || tool.fnOffset < 0);
+  }
+
+  async #runInjected(call: TurnCall, injected: InjectedTools): Promise<void> {
+    call.result = await injected.run(call, this.#signal);
+    this.#metrics.toolBytes += Buffer.byteLength(call.result);
+  }
+
+  async #runInGuest(call: TurnCall, tool: GuestTool): Promise<void> {
+    if (this.#signal.aborted) {
+      call.result = canonicalJson(toolError('cancelled', 'the send ended before this call'));
+      return;
+    }
+    const cap = Math.min(this.#history.number('max_tool_output_bytes'), MAX_GUEST_TOOL_OUTPUT_BYTES);
+    const { rc, content } = await untilAborted(
+      this.#ports.callGuestTool(tool, call.arguments, cap),
+      this.#signal,
+      { rc: -125, content: '' },
+    );
+    call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}`));
+    this.#metrics.toolBytes += Buffer.byteLength(call.result);
+  }
+
+  #handBack(body: JsonObject, calls: readonly TurnCall[], handedBack: readonly TurnCall[]): Step {
+    const { iterations, toolCalls: count } = this.#metrics;
+    this.#history.openTurn = { calls, iterations, toolCalls: count };
+    const pendingCalls = handedBack.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
+    return {
+      body: { ...body, _spear: { ...(body._spear as JsonObject), pending_tool_calls: pendingCalls } },
+      pending: handedBack.map(({ id }) => id),
+    };
+  }
+}
+
+function limit(message: string): Step {
+  return { body: errorBody('tool_call_limit', message, false), pending: [] };
+}
+
+function assistantMessage(body: JsonObject): JsonObject {
+  const choice = Array.isArray(body.choices) ? body.choices[0] : undefined;
+  const message = isJsonObject(choice) ? choice.message : undefined;
+  if (isJsonObject(message)) return message;
+  throw new BackendError('bad_response', 'the model’s answer has no choices[0].message', { retryable: false });
+}
+
+/** What of an answer is sent back to the model: providers add fields that they do not take. */
+function forHistory(message: JsonObject): JsonObject {
+  const kept: JsonObject = { role: 'assistant', content: message.content ?? null };
+  if (typeof message.refusal === 'string') kept.refusal = message.refusal;
+  if (Array.isArray(message.tool_calls) && message.tool_calls.length > 0) kept.tool_calls = message.tool_calls;
+  return kept;
+}
+
+function toolCalls(message: JsonObject): TurnCall[] {
+  if (!Array.isArray(message.tool_calls)) return [];
+  return message.tool_calls.map((call, index) => {
+    const fn = isJsonObject(call) && isJsonObject(call.function) ? call.function : {};
+    return {
+      id: textOr(isJsonObject(call) ? call.id : undefined, `call_${index}`),
+      name: textOr(fn.name, ''),
+      arguments: textOr(fn.arguments, '{}'),
+      result: undefined,
+    };
+  });
+}
+
+const textOr = (value: JsonValue | undefined, otherwise: string): string =>
+  typeof value === 'string' ? value : otherwise;
+
+/** A guest may hold a callback for as long as it likes; the send ends when it is told to. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal, aborted: T): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => resolve(aborted);
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

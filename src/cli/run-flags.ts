@@ -1,0 +1,87 @@
+import { parseArgs } from 'node:util';
+import type { LimitName } from '../config/limits.ts';
+import { nearestKey } from '../config/nearest-key.ts';
+import { parseLimit } from '../config/task-config.ts';
+import { UsageError } from './usage-error.ts';
+
+const options = {
+  'task-config': { type: 'string' },
+  config: { type: 'string' },
+  backend: { type: 'string' },
+  script: { type: 'string' },
+  limit: { type: 'string', multiple: true },
+  env: { type: 'string', multiple: true },
+  'allow-unknown-imports': { type: 'boolean' },
+  json: { type: 'boolean' },
+  verbose: { type: 'boolean', short: 'v' },
+  'dry-run': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'V' },
+} as const;
+
+export interface RunFlags {
+  readonly wasm: string;
+  readonly guestArgs: readonly string[];
+  readonly taskConfig: string | undefined;
+  readonly config: string | undefined;
+  readonly backend: string | undefined;
+  readonly script: string | undefined;
+  readonly limits: Readonly<Partial<Record<LimitName, number>>>;
+  readonly env: Readonly<Record<string, string>>;
+  readonly allowUnknownImports: boolean;
+  readonly json: boolean;
+  readonly verbose: boolean;
+  readonly dryRun: boolean;
+}
+
+/** The flags of `spear-run`, or what to print instead of running. */
+export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'version' {
+  const separator = argv.indexOf('--');
+  const own = separator < 0 ? argv : argv.slice(0, separator);
+  const guestArgs = separator < 0 ? [] : argv.slice(separator + 1);
+  const { values, positionals } = parse(own);
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  const [wasm, ...more] = positionals;
+  if (wasm === undefined) throw new UsageError('which module? usage: spear-run task.wasm [options] [-- guest args]');
+  if (more.length > 0) {
+    throw new UsageError(`one module at a time, found ${JSON.stringify(more[0])} too; the guest's own arguments go after --`);
+  }
+  return {
+    wasm,
+    guestArgs,
+    taskConfig: values['task-config'],
+    config: values.config,
+    backend: values.backend,
+    script: values.script,
+    limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
+    env: Object.fromEntries((values.env ?? []).map(parseEnv)),
+    allowUnknownImports: values['allow-unknown-imports'] ?? false,
+    json: values.json ?? false,
+    verbose: values.verbose ?? false,
+    dryRun: values['dry-run'] ?? false,
+  };
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw new UsageError(describe(error as NodeJS.ErrnoException));
+  }
+}
+
+function describe(error: NodeJS.ErrnoException): string {
+  const flag = /'(-[^' ]+)/.exec(error.message)?.[1] ?? '';
+  if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearestKey(flag.replace(/^-+/, ''), Object.keys(options));
+    return `unknown option ${flag}${near ? `; did you mean --${near}?` : '; spear-run --help lists them'}`;
+  }
+  return error.message.split('\n', 1)[0] ?? 'the command line cannot be read';
+}
+
+function parseEnv(text: string): [string, string] {
+  const at = text.indexOf('=');
+  if (at <= 0) throw new UsageError(`--env ${text}: expected NAME=VALUE`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}

@@ -1,0 +1,40 @@
+export const runHelp = `spear-run runs an agent compiled to WebAssembly.
+
+Usage:
+  spear-run task.wasm [options] [-- guest args]
+
+A guest talks to a chat model and to tools through hostcalls; this command is the host.
+Without any configuration its model is a built-in stub that says so.
+
+Examples:
+  spear-run hello.wasm
+  spear-run agent.wasm --task-config task.json -- --report weekly
+  OPENAI_API_KEY=… OPENAI_MODEL=… spear-run chat.wasm -- "What is new?"
+  spear-run agent.wasm --script turns.json          replay a scripted model, offline
+  spear-run agent.wasm --limit timeout_ms=5000      end the guest after five seconds
+
+The task:
+  --task-config FILE       JSON: name, config, limits, args, env, backend
+  --limit NAME=VALUE       overrides one limit of the task; may be repeated
+  --env NAME=VALUE         a variable for the guest (it sees none of the host's); may be repeated
+  --allow-unknown-imports  link imports that this host does not have; calling one gives ENOSYS
+
+The model:
+  --config FILE            TOML with named backends
+                           (default: $SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists)
+  --backend NAME           the backend for sessions that name none
+  --script FILE            a scripted model instead of any other backend
+  Without a config file, OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are enough.
+
+Output:
+  --json                   one result object on stdout at the end; all guest output goes to stderr
+  -v, --verbose            also what the guest logs at debug and trace, and its hostcall counts
+  --dry-run                check everything, run nothing
+
+  -h, --help               this text
+  -V, --version            the version
+
+Exit code:
+  the guest's own; 124 deadline; 125 bad usage, config or module; 130 Ctrl-C (twice: at once);
+  134 trap, with the stack of the guest.
+`;

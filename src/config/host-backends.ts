@@ -1,0 +1,132 @@
+import { resolve } from 'node:path';
+import { HostConfigError } from './host-error.ts';
+import type { HostFile, ReadTextFile } from './host-file.ts';
+import { backendUrlComplaint, isHeaderValue } from './host-http.ts';
+import { backendLimitSpecs } from './host-limits.ts';
+import type { BackendTable, OpenAiBackendTable } from './host-schema.ts';
+import { isSecretReference, resolveSecret, Secret, SecretError } from './secret.ts';
+
+export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
+
+export interface CompiledOpenAiBackend {
+  readonly kind: 'openai';
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly model: string | undefined;
+  readonly apiKey: Secret | undefined;
+  /** Further headers of every request; their values are treated as secrets. */
+  readonly headers: ReadonlyMap<string, Secret>;
+  readonly timeoutMs: number;
+  readonly connectTimeoutMs: number;
+  readonly maxRetries: number;
+  readonly maxResponseBytes: number;
+  /** Why it cannot be used here (a key that is not set). Only a run that asks for this backend fails by it. */
+  readonly problem: string | undefined;
+}
+
+export interface CompiledScriptedBackend {
+  readonly kind: 'scripted';
+  readonly name: string;
+  /** An absolute path. */
+  readonly script: string;
+}
+
+export interface CompiledStubBackend {
+  readonly kind: 'stub';
+  readonly name: string;
+}
+
+export type CompiledBackend = CompiledOpenAiBackend | CompiledScriptedBackend | CompiledStubBackend;
+
+export interface BackendSources {
+  env: NodeJS.ProcessEnv;
+  readFile: ReadTextFile;
+}
+
+/** The backend of one `[backends.<name>]` table. */
+export function compileBackend(
+  name: string,
+  table: BackendTable,
+  file: HostFile,
+  sources: BackendSources,
+): CompiledBackend {
+  switch (table.kind) {
+    case 'openai':
+      return compileOpenAi(name, table, file, sources);
+    case 'scripted':
+      return Object.freeze({ kind: 'scripted', name, script: resolve(file.folder, table.script) });
+    case 'stub':
+      return Object.freeze({ kind: 'stub', name });
+  }
+}
+
+/** What OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL alone define, or the stub. */
+export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
+  if (!env.OPENAI_API_KEY && !env.OPENAI_BASE_URL) return Object.freeze({ kind: 'stub', name: 'stub' });
+  const baseUrl = env.OPENAI_BASE_URL || OPENAI_DEFAULT_BASE_URL;
+  const complaint = backendUrlComplaint(baseUrl);
+  if (complaint !== undefined) throw new HostConfigError(`OPENAI_BASE_URL: ${complaint}`);
+  const key = env.OPENAI_API_KEY?.trim();
+  const usable = key === undefined || isHeaderValue(key);
+  return Object.freeze({
+    kind: 'openai',
+    name: 'openai',
+    baseUrl,
+    model: env.OPENAI_MODEL || undefined,
+    apiKey: key && usable ? new Secret(key) : undefined,
+    headers: new Map(),
+    timeoutMs: backendLimitSpecs.timeout_ms.default,
+    connectTimeoutMs: backendLimitSpecs.connect_timeout_ms.default,
+    maxRetries: backendLimitSpecs.max_retries.default,
+    maxResponseBytes: backendLimitSpecs.max_response_bytes.default,
+    problem: usable ? undefined : 'OPENAI_API_KEY holds characters that an HTTP header cannot carry',
+  });
+}
+
+function compileOpenAi(
+  name: string,
+  table: OpenAiBackendTable,
+  file: HostFile,
+  sources: BackendSources,
+): CompiledOpenAiBackend {
+  const read = { env: sources.env, readFile: (path: string) => sources.readFile(resolve(file.folder, path)) };
+  const problems: string[] = [];
+  const secretOf = (field: string, value: string): Secret | undefined => {
+    try {
+      const secret = isSecretReference(value) ? resolveSecret(value, read) : new Secret(value);
+      if (isHeaderValue(secret.reveal())) return secret;
+      problems.push(`${file.path}: ${field}: holds characters that an HTTP header cannot carry`);
+    } catch (error) {
+      if (!(error instanceof SecretError)) throw error;
+      problems.push(`${file.path}: ${field}: ${error.message}`);
+    }
+    return undefined;
+  };
+
+  const apiKey = table.api_key === undefined ? undefined : secretOf(`backends.${name}.api_key`, table.api_key);
+  const headers = new Map<string, Secret>();
+  for (const [header, value] of Object.entries(table.headers ?? {})) {
+    const lowerCase = header.toLowerCase();
+    const field = `backends.${name}.headers.${header}`;
+    if (headers.has(lowerCase)) throw new HostConfigError(`${file.path}: ${field}: the header is given twice`);
+    if (lowerCase === 'authorization' && table.api_key !== undefined) {
+      throw new HostConfigError(`${file.path}: ${field}: api_key sets this header already; keep one of them`);
+    }
+    const secret = secretOf(field, value);
+    if (secret !== undefined) headers.set(lowerCase, secret);
+  }
+
+  return Object.freeze({
+    kind: 'openai',
+    name,
+    baseUrl: table.base_url,
+    model: table.model,
+    apiKey,
+    headers,
+    timeoutMs: table.timeout_ms ?? backendLimitSpecs.timeout_ms.default,
+    connectTimeoutMs: table.connect_timeout_ms ?? backendLimitSpecs.connect_timeout_ms.default,
+    maxRetries: table.max_retries ?? backendLimitSpecs.max_retries.default,
+    maxResponseBytes: table.max_response_bytes ?? backendLimitSpecs.max_response_bytes.default,
+    problem: problems.length === 0 ? undefined : problems.join('\n'),
+  });
+}

@@ -1,0 +1,94 @@
+import { backendOfEnvironment, type CompiledBackend, compileBackend } from './host-backends.ts';
+import { HostConfigError } from './host-error.ts';
+import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './host-file.ts';
+import { type CompiledProxy, compileProxy, NO_PROXY } from './host-proxy.ts';
+import type { HostDocument } from './host-schema.ts';
+import { nearestKey } from './nearest-key.ts';
+
+export type {
+  CompiledBackend,
+  CompiledOpenAiBackend,
+  CompiledScriptedBackend,
+  CompiledStubBackend,
+} from './host-backends.ts';
+export { HostConfigError } from './host-error.ts';
+export type { CompiledProxy } from './host-proxy.ts';
+
+export interface HostConfigOptions {
+  /** The file named on the command line. @default SPEAR_CONFIG, else the user's own file if there is one */
+  file?: string | undefined;
+  env: NodeJS.ProcessEnv;
+  /** @default reads the file system */
+  readFile?: ReadTextFile;
+}
+
+/** The host's configuration, read and checked once. */
+export interface CompiledHostConfig {
+  /** The file it came from, in the user's spelling; undefined when the environment alone defined it. */
+  readonly file: string | undefined;
+  readonly backends: ReadonlyMap<string, CompiledBackend>;
+  /** A key of `backends`. */
+  readonly defaultBackend: string;
+  readonly proxy: CompiledProxy;
+}
+
+export async function loadHostConfig(options: HostConfigOptions): Promise<CompiledHostConfig> {
+  const { env, readFile = readTextFile } = options;
+  const file = findHostFile(options.file, env, readFile);
+  const document = file === undefined ? {} : await parse(file);
+  const backends = compileBackends(document, file, { env, readFile });
+  return Object.freeze({
+    file: file?.path,
+    backends,
+    defaultBackend: chooseDefault(document.default_backend, [...backends.keys()], file),
+    // A proxy variable that nothing uses must not keep an offline run from starting.
+    proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
+  });
+}
+
+// The parser and the schema cost more start-up time than everything else here: only who has a file pays.
+async function parse(file: HostFile): Promise<HostDocument> {
+  const [{ parse: parseToml, TomlError }, { checkHostDocument }] = await Promise.all([
+    import('smol-toml'),
+    import('./host-schema.ts'),
+  ]);
+  let parsed: unknown;
+  try {
+    parsed = parseToml(file.text);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // The rest of the parser's message quotes the lines around, and with them perhaps a key.
+    const reason = error.message.split('\n', 1)[0]?.replace('Invalid TOML document: ', '');
+    throw new HostConfigError(`${file.path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
+  }
+  const checked = checkHostDocument(file.path, parsed);
+  if ('complaint' in checked) throw new HostConfigError(checked.complaint);
+  return checked.document;
+}
+
+function compileBackends(
+  document: HostDocument,
+  file: HostFile | undefined,
+  sources: { env: NodeJS.ProcessEnv; readFile: ReadTextFile },
+): ReadonlyMap<string, CompiledBackend> {
+  const tables = Object.entries(document.backends ?? {});
+  if (file === undefined || tables.length === 0) {
+    const backend = backendOfEnvironment(sources.env);
+    return new Map([[backend.name, backend]]);
+  }
+  return new Map(tables.map(([name, table]) => [name, compileBackend(name, table, file, sources)]));
+}
+
+function chooseDefault(named: string | undefined, valid: readonly string[], file: HostFile | undefined): string {
+  const [first = '', ...others] = valid;
+  if (named === undefined) {
+    if (others.length === 0) return first;
+    throw new HostConfigError(`${file?.path}: default_backend is missing: name one of ${valid.join(', ')}`);
+  }
+  if (valid.includes(named)) return named;
+  const nearest = nearestKey(named, valid);
+  const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+  throw new HostConfigError(
+    `${file?.path}: default_backend: there is no backend "${named}"${hint} (defined: ${valid.join(', ')})`,
+  );
+}

@@ -1,0 +1,40 @@
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+const MAX_URL_SHOWN = 200;
+
+/** What the transport sets itself; a second value would be dropped, or would break the request. */
+const OWN_HEADERS = new Set([
+  'accept',
+  'connection',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authorization',
+  'te',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** What is wrong with the address of a provider. Shown is what cannot hold a password or a key. */
+export function backendUrlComplaint(text: string): string | undefined {
+  const shown = text.includes('@') ? '' : `, found ${JSON.stringify(text.split('?', 1)[0]?.slice(0, MAX_URL_SHOWN))}`;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    return `must be an http:// or https:// address, such as https://api.openai.com/v1${shown}`;
+  }
+  if (url.username !== '' || url.password !== '') return 'must not hold a user or password: use api_key or headers';
+  if (url.hash !== '') return `must not have a fragment (#)${shown}`;
+  return undefined;
+}
+
+export function headerNameComplaint(name: string): string | undefined {
+  if (!HEADER_NAME.test(name)) return 'is not a valid name of an HTTP header';
+  return OWN_HEADERS.has(name.toLowerCase()) ? 'is a header that the host sets itself' : undefined;
+}
+
+export function isHeaderValue(value: string): boolean {
+  return HEADER_VALUE.test(value);
+}

@@ -1,0 +1,42 @@
+import { HostConfigError } from './host-error.ts';
+import { Secret } from './secret.ts';
+
+/** The proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Their addresses may hold a password, so they are secrets. */
+export interface CompiledProxy {
+  readonly http: Secret | undefined;
+  readonly https: Secret | undefined;
+  /** The list of NO_PROXY as it was given; empty when there is none. */
+  readonly noProxy: string;
+}
+
+/** Reads the variables; the lower-case spelling wins, as in curl. */
+export function compileProxy(env: NodeJS.ProcessEnv): CompiledProxy {
+  return Object.freeze({
+    http: proxyAddress(env, 'HTTP_PROXY'),
+    https: proxyAddress(env, 'HTTPS_PROXY'),
+    noProxy: variable(env, 'NO_PROXY')?.value ?? '',
+  });
+}
+
+export const NO_PROXY: CompiledProxy = Object.freeze({ http: undefined, https: undefined, noProxy: '' });
+
+function proxyAddress(env: NodeJS.ProcessEnv, upperName: string): Secret | undefined {
+  const found = variable(env, upperName);
+  if (found === undefined) return undefined;
+  const address = found.value.includes('://') ? found.value : `http://${found.value}`;
+  const protocol = URL.canParse(address) ? new URL(address).protocol : undefined;
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw new HostConfigError(
+      `${found.name}: the proxy must be an http:// or https:// address, such as http://proxy.example:3128`,
+    );
+  }
+  return new Secret(address);
+}
+
+function variable(env: NodeJS.ProcessEnv, upperName: string): { name: string; value: string } | undefined {
+  for (const name of [upperName.toLowerCase(), upperName]) {
+    const value = env[name]?.trim();
+    if (value) return { name, value };
+  }
+  return undefined;
+}

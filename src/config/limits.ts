@@ -1,0 +1,66 @@
+/** One bound on what a guest may use. `limits` in the task config, same names. */
+export interface LimitSpec {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  readonly doc: string;
+}
+
+const MIB = 1024 * 1024;
+const PAGE = 65_536;
+
+export const limitSpecs = {
+  timeout_ms: {
+    default: 30 * 60_000,
+    min: 1,
+    max: 7 * 24 * 3_600_000,
+    doc: 'wall-clock deadline of the whole run; the guest is ended and spear-run exits with 124',
+  },
+  memory_bytes: {
+    default: 256 * MIB,
+    min: PAGE,
+    max: 4096 * MIB,
+    doc: 'most linear memory the guest may have, rounded down to 64 KiB pages; memory.grow fails beyond it',
+  },
+  table_elements: {
+    default: 1_000_000,
+    min: 1,
+    max: 10_000_000,
+    doc: 'most entries of a function table; table.grow fails beyond it',
+  },
+  module_bytes: { default: 128 * MIB, min: 8, max: 1024 * MIB, doc: 'largest module that is loaded' },
+  max_fds: { default: 1024, min: 1, max: 1_000_000, doc: 'open descriptors; EMFILE beyond it' },
+  max_sessions: { default: 256, min: 1, max: 100_000, doc: 'open chat sessions; EMFILE beyond it' },
+  max_message_bytes: {
+    default: 4 * MIB,
+    min: 1,
+    max: 64 * MIB,
+    doc: 'one message, tool definition, tool result or tool argument; EMSGSIZE beyond it',
+  },
+  max_param_bytes: { default: 256 * 1024, min: 16, max: 16 * MIB, doc: 'one SET_PARAM or SET_FLAGS; EMSGSIZE beyond it' },
+  max_session_bytes: {
+    default: 64 * MIB,
+    min: 1,
+    max: 1024 * MIB,
+    doc: 'everything a guest writes into one chat session; ENOMEM beyond it',
+  },
+  max_pending_calls: { default: 1024, min: 1, max: 100_000, doc: 'submitted MCP calls without a result; EAGAIN beyond it' },
+  log_bytes_per_second: {
+    default: MIB,
+    min: 1024,
+    max: 1024 * MIB,
+    doc: 'output of the log call; lines beyond it are dropped and counted in one line on stderr',
+  },
+} as const satisfies Record<string, LimitSpec>;
+
+export type LimitName = keyof typeof limitSpecs;
+export type Limits = Readonly<Record<LimitName, number>>;
+
+export const limitNames = Object.keys(limitSpecs) as LimitName[];
+
+/** Precondition: the given values are inside the ranges of {@link limitSpecs}; the config reader checks them. */
+export function compileLimits(given: Partial<Record<LimitName, number>> = {}): Limits {
+  return Object.freeze(
+    Object.fromEntries(limitNames.map((name) => [name, given[name] ?? limitSpecs[name].default])),
+  ) as Limits;
+}

@@ -1,0 +1,76 @@
+import { inspect } from 'node:util';
+
+const HIDDEN = '[secret]';
+const REFERENCE = /^(?:env:(?<name>[A-Za-z_][A-Za-z0-9_]*)|file:(?<path>.+))$/s;
+
+export const SECRET_REFERENCE_HELP = 'must be a reference, env:NAME or file:PATH, never the secret itself';
+
+/** A value that shows itself only to the code that asks for it by {@link Secret.reveal}. */
+export class Secret {
+  readonly #value: string;
+
+  constructor(value: string) {
+    this.#value = value;
+  }
+
+  reveal(): string {
+    return this.#value;
+  }
+
+  toString(): string {
+    return HIDDEN;
+  }
+
+  toJSON(): string {
+    return HIDDEN;
+  }
+
+  [inspect.custom](): string {
+    return HIDDEN;
+  }
+}
+
+/** What went wrong with a reference, in words that never hold the value. */
+export class SecretError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'SecretError';
+  }
+}
+
+export interface SecretSources {
+  env: NodeJS.ProcessEnv;
+  readFile(path: string): string;
+}
+
+export function isSecretReference(text: string): boolean {
+  return REFERENCE.test(text);
+}
+
+/** Reads what `env:NAME` or `file:PATH` points at. A trailing newline is not part of the secret. */
+export function resolveSecret(reference: string, read: SecretSources): Secret {
+  const { name, path } = REFERENCE.exec(reference)?.groups ?? {};
+  if (name !== undefined) {
+    const value = read.env[name];
+    if (value === undefined) throw new SecretError(`${reference}: the environment variable is not set`);
+    return nonEmpty(value, reference, 'the environment variable is empty');
+  }
+  if (path !== undefined) return nonEmpty(readSecretFile(path, reference, read), reference, 'the file is empty');
+  // Whatever stands here instead may be the secret: it is not repeated.
+  throw new SecretError(`a secret ${SECRET_REFERENCE_HELP}`);
+}
+
+function readSecretFile(path: string, reference: string, read: SecretSources): string {
+  try {
+    return read.readFile(path);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw new SecretError(`${reference}: the file cannot be read (${code})`);
+  }
+}
+
+function nonEmpty(value: string, reference: string, complaint: string): Secret {
+  const trimmed = value.replace(/[\r\n]+$/, '');
+  if (trimmed.trim() === '') throw new SecretError(`${reference}: ${complaint}`);
+  return new Secret(trimmed);
+}

@@ -1,0 +1,72 @@
+import { type ReadTextFile, readTextFile } from './host-file.ts';
+import { type LimitName, limitNames, limitSpecs } from './limits.ts';
+import { nearestKey } from './nearest-key.ts';
+
+/** The task cannot be used as it is given. The message names the file or flag, the field, and what to do. */
+export class TaskConfigError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'TaskConfigError';
+  }
+}
+
+/** What a task is allowed and given; every field is set. */
+export interface TaskConfig {
+  readonly name: string | null;
+  /** The string map of the task, `mcp.*` keys among them. */
+  readonly config: Readonly<Record<string, string>>;
+  readonly limits: Readonly<Partial<Record<LimitName, number>>>;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly backend: string | null;
+}
+
+const empty: TaskConfig = Object.freeze({ name: null, config: {}, limits: {}, args: [], env: {}, backend: null });
+
+/** Reads and checks a task config; without a file there is nothing to check and nothing to load for it. */
+export async function loadTaskConfig(file: string | undefined, readFile: ReadTextFile = readTextFile): Promise<TaskConfig> {
+  if (file === undefined) return empty;
+  const { checkTaskDocument } = await import('./task-schema.ts');
+  const checked = checkTaskDocument(file, parseTask(file, readFile));
+  if ('complaint' in checked) throw new TaskConfigError(checked.complaint);
+  const { name, config, limits, args, env, backend } = checked.document;
+  return Object.freeze({
+    name: name ?? null,
+    config: config ?? {},
+    limits: (limits ?? {}) as TaskConfig['limits'],
+    args: args ?? [],
+    env: env ?? {},
+    backend: backend ?? null,
+  });
+}
+
+function parseTask(file: string, readFile: ReadTextFile): unknown {
+  let text: string;
+  try {
+    text = readFile(file);
+  } catch (error) {
+    throw new TaskConfigError(`${file}: the task config cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new TaskConfigError(`${file}: not valid JSON: ${(error as Error).message}`);
+  }
+}
+
+/** One `--limit NAME=VALUE`. */
+export function parseLimit(text: string): [LimitName, number] {
+  const [name = '', value = ''] = text.split('=', 2);
+  const known = limitNames.find((limit) => limit === name);
+  if (known === undefined) {
+    const near = nearestKey(name, limitNames);
+    const hint = near ? `; did you mean ${near}?` : ` (valid: ${limitNames.join(', ')})`;
+    throw new TaskConfigError(`--limit ${text}: unknown limit "${name}"${hint}`);
+  }
+  const { min, max } = limitSpecs[known];
+  const number = Number(value);
+  if (value === '' || !Number.isInteger(number) || number < min || number > max) {
+    throw new TaskConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value}"`);
+  }
+  return [known, number];
+}

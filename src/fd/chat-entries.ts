@@ -1,0 +1,117 @@
+import type { JsonValue } from '../protocol/json.ts';
+import type { SessionDelta } from '../protocol/port.ts';
+import { PendingEntry } from './pending-entry.ts';
+import { OUT } from './readiness.ts';
+import { FdEntry } from './table.ts';
+
+/** A call of a guest tool that the model asked for and that waits to be run in the guest. */
+export interface ToolRequest {
+  readonly callback: number;
+  readonly fnOffset: number;
+  readonly args: string;
+  readonly maxOutputBytes: number;
+}
+
+export class ChatResponse extends PendingEntry {
+  readonly kind = 'ChatResponse';
+  readonly session: ChatSession;
+  /** Guest memory for the callbacks of this send, as it was set when the send began. */
+  readonly arena: Arena;
+  readonly toolRequests: ToolRequest[] = [];
+  call = 0;
+
+  constructor(session: ChatSession, onCancel: (response: ChatResponse) => void) {
+    super(() => {
+      session.settled(this);
+      onCancel(this);
+    });
+    this.session = session;
+    this.arena = { ...session.arena };
+  }
+}
+
+export interface Arena {
+  ptr: number;
+  length: number;
+}
+
+interface Writing {
+  messages: [string, string][];
+  tools: [number, string][];
+  toolResults: [string, string][];
+  params: [string, JsonValue][];
+}
+
+/** The guest's end of a conversation: what was written since the last send. The history is the host's. */
+export class ChatSession extends FdEntry {
+  readonly kind = 'ChatSession';
+  readonly arena: Arena = { ptr: 0, length: 0 };
+  /** Ids of handed-back tool calls that wait for an answer. */
+  readonly handedBack = new Set<string>();
+  /** Its name on the port: the descriptor. */
+  id = 0;
+  /** Whether the host knows of it: a session is made there by its first send. */
+  sent = false;
+  readonly #onRelease: () => void;
+  #writing: Writing = emptyWriting();
+  #bytes = 0;
+  #running: ChatResponse | undefined;
+
+  constructor(onRelease: () => void) {
+    super();
+    this.#onRelease = onRelease;
+  }
+
+  get busy(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Counts what a write adds; false, and nothing counted, if the session would hold more than `limit`. */
+  reserve(bytes: number, limit: number): boolean {
+    if (this.#bytes + bytes > limit) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  writeMessage(role: string, content: string): void {
+    this.#writing.messages.push([role, content]);
+  }
+
+  writeTool(fnOffset: number, definition: string): void {
+    this.#writing.tools.push([fnOffset, definition]);
+  }
+
+  writeToolResult(id: string, content: string): void {
+    this.handedBack.delete(id);
+    this.#writing.toolResults.push([id, content]);
+  }
+
+  writeParam(key: string, value: JsonValue): void {
+    this.#writing.params.push([key, value]);
+  }
+
+  begin(response: ChatResponse): SessionDelta {
+    this.#running = response;
+    this.sent = true;
+    const delta = this.#writing;
+    this.#writing = emptyWriting();
+    return delta;
+  }
+
+  settled(response: ChatResponse): void {
+    if (this.#running === response) this.#running = undefined;
+  }
+
+  readiness(): number {
+    return this.busy ? 0 : OUT;
+  }
+
+  release(): void {
+    this.#running?.cancel();
+    this.#onRelease();
+  }
+}
+
+function emptyWriting(): Writing {
+  return { messages: [], tools: [], toolResults: [], params: [] };
+}

@@ -1,0 +1,82 @@
+import type { Limits } from '../config/limits.ts';
+import { ModuleError } from './module-error.ts';
+import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from './wasm-binary.ts';
+
+const PAGE_BYTES = 65_536;
+const MAX_TABLES = 16;
+
+const HAS_MAX = 0x01;
+const SHARED = 0x02;
+const SIXTY_FOUR = 0x04;
+
+const REF_WITH_HEAP_TYPE = [0x63, 0x64];
+const TABLE_WITH_INIT = 0x40;
+const END = 0x0b;
+
+/**
+ * Writes the task's maximum into the memory and the tables of a module. A worker's `resourceLimits` do not bound
+ * WebAssembly memory, and nothing else does: without this a guest could take four gigabytes.
+ */
+export function boundMemory(bytes: Uint8Array, limits: Limits): Uint8Array {
+  return writeSections(
+    readSections(bytes).map((part) => {
+      if (part.id === section.memory) return boundMemories(part, limits);
+      if (part.id === section.table) return boundTables(part, limits);
+      return part;
+    }),
+  );
+}
+
+function boundMemories(part: Section, limits: Limits): Section {
+  const reader = new WasmReader(part.body);
+  const maxPages = Math.floor(limits.memory_bytes / PAGE_BYTES);
+  const memories = reader.vector(() => {
+    const { min, max } = readLimits(reader, 'memory');
+    if (min > maxPages) {
+      throw new ModuleError(
+        `the module starts with ${min * PAGE_BYTES} bytes of memory, limits.memory_bytes is ${limits.memory_bytes}`,
+      );
+    }
+    return [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, maxPages))];
+  });
+  if (memories.length > 1) throw new ModuleError('the module has several memories; a guest has one');
+  return { id: part.id, body: Uint8Array.from([...unsignedLeb(memories.length), ...memories.flat()]) };
+}
+
+function boundTables(part: Section, limits: Limits): Section {
+  const reader = new WasmReader(part.body);
+  const tables = reader.vector(() => {
+    const first = reader.byte();
+    const prefix = first === TABLE_WITH_INIT ? [first, reader.byte()] : [];
+    const element = readRefType(reader, first === TABLE_WITH_INIT ? reader.byte() : first);
+    const { min, max } = readLimits(reader, 'table');
+    if (min > limits.table_elements) {
+      throw new ModuleError(`the module has a table of ${min} entries, limits.table_elements is ${limits.table_elements}`);
+    }
+    const bounded = [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, limits.table_elements))];
+    return [...prefix, ...element, ...bounded, ...(prefix.length ? readConstant(reader) : [])];
+  });
+  if (tables.length > MAX_TABLES) throw new ModuleError(`the module has ${tables.length} tables; at most ${MAX_TABLES} are allowed`);
+  return { id: part.id, body: Uint8Array.from([...unsignedLeb(tables.length), ...tables.flat()]) };
+}
+
+function readLimits(reader: WasmReader, what: string): { min: number; max: number } {
+  const flags = reader.byte();
+  if (flags & SHARED) throw new ModuleError(`the module has a shared ${what}; threads are not supported`);
+  if (flags & SIXTY_FOUR) throw new ModuleError(`the module has a 64-bit ${what}; build it for wasm32`);
+  if (flags > (HAS_MAX | SHARED | SIXTY_FOUR)) throw new ModuleError(`the module has a ${what} with unknown limits`);
+  const min = reader.unsigned();
+  return { min, max: flags & HAS_MAX ? reader.unsigned() : Number.POSITIVE_INFINITY };
+}
+
+function readRefType(reader: WasmReader, first: number): number[] {
+  return REF_WITH_HEAP_TYPE.includes(first) ? [first, ...unsignedLeb(reader.unsigned())] : [first];
+}
+
+/** The initial value of a table's entries: `ref.null`, `ref.func` or `global.get`, then `end`. */
+function readConstant(reader: WasmReader): number[] {
+  const opcode = reader.byte();
+  const operand = unsignedLeb(reader.unsigned());
+  if (reader.byte() !== END) throw new ModuleError('the module has a table with a computed initial value');
+  return [opcode, ...operand, END];
+}

@@ -1,0 +1,112 @@
+import type { ChatBackend } from '../chat/backend.ts';
+import { ChatHistory } from '../chat/session.ts';
+import { type InjectedTools, runSend, type SendOutcome } from '../chat/tool-loop.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
+
+export interface ChatServiceOptions {
+  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
+  readonly inject: (history: ChatHistory, session: number, signal: AbortSignal) => Promise<InjectedTools>;
+  readonly reply: (call: number, reply: HostReply, transfer?: ArrayBuffer[]) => void;
+}
+
+interface Session {
+  readonly history: ChatHistory;
+  /** Ends when the last send has: a canceled one still unwinds when the next arrives. */
+  tail: Promise<void>;
+}
+
+interface RunningSend {
+  readonly controller: AbortController;
+  readonly callbacks: Map<number, (answer: { rc: number; content: string }) => void>;
+}
+
+/** The chat side of one guest, on the host thread: its conversations and the sends that run. */
+export class ChatService {
+  readonly #options: ChatServiceOptions;
+  readonly #sessions = new Map<number, Session>();
+  readonly #running = new Map<number, RunningSend>();
+  #nextCallback = 1;
+  readonly totals = { sends: 0, iterations: 0, tool_calls: 0, usage: {} as JsonObject };
+
+  constructor(options: ChatServiceOptions) {
+    this.#options = options;
+  }
+
+  send(call: number, id: number, flags: number, delta: SessionDelta): void {
+    if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
+    let session = this.#sessions.get(id);
+    if (!session) this.#sessions.set(id, (session = { history: new ChatHistory(), tail: Promise.resolve() }));
+    const send: RunningSend = { controller: new AbortController(), callbacks: new Map() };
+    this.#running.set(call, send);
+    session.tail = session.tail.then(() => this.#run(call, id, session, send, flags, delta));
+  }
+
+  cancel(call: number): void {
+    this.#running.get(call)?.controller.abort(new DOMException('cancelled by the guest', 'AbortError'));
+  }
+
+  toolResult(call: number, callback: number, rc: number, content: string): void {
+    const callbacks = this.#running.get(call)?.callbacks;
+    callbacks?.get(callback)?.({ rc, content });
+    callbacks?.delete(callback);
+  }
+
+  closeSession(id: number): void {
+    this.#sessions.delete(id);
+  }
+
+  /** Ends everything that still runs and waits for it. */
+  async close(): Promise<void> {
+    for (const { controller } of this.#running.values()) {
+      controller.abort(new DOMException('the guest ended', 'AbortError'));
+    }
+    await Promise.all([...this.#sessions.values()].map(({ tail }) => tail));
+    this.#sessions.clear();
+  }
+
+  async #run(
+    call: number,
+    id: number,
+    { history }: Session,
+    send: RunningSend,
+    flags: number,
+    delta: SessionDelta,
+  ): Promise<void> {
+    history.apply(delta);
+    const timeoutMs = history.number('timeout_ms');
+    const timer = setTimeout(
+      () => send.controller.abort(new DOMException(`over ${timeoutMs} ms`, 'TimeoutError')),
+      timeoutMs,
+    );
+    const outcome = await runSend(
+      history,
+      flags,
+      {
+        backend: this.#options.backend,
+        inject: (history, signal) => this.#options.inject(history, id, signal),
+        callGuestTool: (tool, args, maxOutputBytes) =>
+          new Promise((resolve) => {
+            const callback = this.#nextCallback++;
+            send.callbacks.set(callback, resolve);
+            this.#options.reply(call, ['tool', callback, tool.fnOffset, args, maxOutputBytes]);
+          }),
+      },
+      send.controller.signal,
+    );
+    clearTimeout(timer);
+    this.#running.delete(call);
+    this.#count(outcome);
+    const body = outcome.body.buffer;
+    this.#options.reply(call, ['response', body, outcome.metrics.toJson(body.byteLength), outcome.pending], [body]);
+  }
+
+  #count({ metrics }: SendOutcome): void {
+    this.totals.sends++;
+    this.totals.iterations += metrics.iterations;
+    this.totals.tool_calls += metrics.toolCalls;
+    for (const [key, value] of Object.entries(metrics.usage)) {
+      if (typeof value === 'number') this.totals.usage[key] = Number(this.totals.usage[key] ?? 0) + value;
+    }
+  }
+}

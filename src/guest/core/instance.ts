@@ -1,0 +1,95 @@
+import { calls } from '../../abi/calls.ts';
+import { GuestMemory } from '../../abi/memory.ts';
+import { hostcalls } from '../../hostcalls/all.ts';
+import type { GuestState } from '../../hostcalls/guest-state.ts';
+import type { Output } from '../../hostcalls/output.ts';
+import type { GuestEnding, UnknownImport } from '../../protocol/port.ts';
+import { ENTRIES, WASI_MODULE } from '../prepare.ts';
+import { throwUncatchable } from '../uncatchable.ts';
+import { wasi } from '../wasi/errno.ts';
+import { preview1 } from '../wasi/preview1.ts';
+import { abortImport } from './assemblyscript.ts';
+import { bindCoreImports } from './bind.ts';
+import { CoreToolRunner, functionTable } from './tool-runner.ts';
+import { describeTrap } from './trap.ts';
+
+export interface CoreGuest {
+  readonly module: WebAssembly.Module;
+  readonly unknownImports: readonly UnknownImport[];
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly output: Output;
+  readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
+  /** Everything of the guest's state but what needs the instance. */
+  readonly state: Omit<GuestState, 'runTool'>;
+}
+
+export interface CoreRun {
+  readonly ending: GuestEnding;
+  readonly hostcalls: Readonly<Record<string, number>>;
+}
+
+const ENOSYS = -38;
+
+/** Links, starts and runs a core module to its end. */
+export async function runCore(guest: CoreGuest): Promise<CoreRun> {
+  const memory = new GuestMemory();
+  const counts = new Float64Array(calls.length);
+  let exitCode: number | undefined;
+  let tools: CoreToolRunner | undefined;
+
+  const exit = (code: number): never => {
+    exitCode = code;
+    return throwUncatchable();
+  };
+  const state: GuestState = Object.assign(guest.state, {
+    runTool: (...request: Parameters<GuestState['runTool']>) => {
+      if (!tools) throw new Error('a tool was called before the instance existed');
+      return tools.run(...request);
+    },
+  });
+  const imports = linkImports(guest, {
+    spear: bindCoreImports(hostcalls, { guest: state, memory, counts }),
+    [WASI_MODULE]: preview1({ ...guest, memory, exit }),
+    env: { abort: abortImport(memory, guest.output) },
+  });
+
+  const ending = await enter();
+  return { ending, hostcalls: named(counts) };
+
+  async function enter(): Promise<GuestEnding> {
+    try {
+      const instance = new WebAssembly.Instance(guest.module, imports);
+      const { exports } = instance;
+      if (exports.memory instanceof WebAssembly.Memory) memory.attach(exports.memory);
+      tools = new CoreToolRunner(memory, functionTable(exports), () => exitCode !== undefined, guest.state.notice);
+      if (exports._initialize) await WebAssembly.promising(exports._initialize as WebAssembly.GuestFunction)();
+      const entry = ENTRIES.find((name) => name in exports) as (typeof ENTRIES)[number];
+      const returned = await WebAssembly.promising(exports[entry] as WebAssembly.GuestFunction)();
+      return { kind: 'exit', code: entry === 'run' ? Number(returned ?? 0) | 0 : 0 };
+    } catch (error) {
+      if (exitCode !== undefined) return { kind: 'exit', code: exitCode };
+      return describeTrap(error);
+    }
+  }
+}
+
+/** Only what the module imports, so that what it does not import need not exist. */
+function linkImports(guest: CoreGuest, known: WebAssembly.Imports): WebAssembly.Imports {
+  const imports: WebAssembly.Imports = {};
+  for (const { module, name } of WebAssembly.Module.imports(guest.module)) {
+    const space = (imports[module] ??= {});
+    space[name] = known[module]?.[name] ?? missing(guest, module, name);
+  }
+  return imports;
+}
+
+function missing(guest: CoreGuest, module: string, name: string): () => number | bigint {
+  if (module === WASI_MODULE) return () => wasi.NOSYS;
+  const result = guest.unknownImports.find((found) => found.module === module && found.name === name)?.result;
+  return () => (result === 'i64' ? BigInt(ENOSYS) : ENOSYS);
+}
+
+function named(counts: Float64Array): Record<string, number> {
+  return Object.fromEntries(calls.map(({ name }, index) => [name, counts[index] ?? 0]).filter(([, count]) => count));
+}

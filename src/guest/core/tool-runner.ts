@@ -1,0 +1,101 @@
+import { errno } from '../../abi/errno.ts';
+import type { GuestMemory } from '../../abi/memory.ts';
+import { MAX_GUEST_TOOL_OUTPUT_BYTES } from '../../chat/session-params.ts';
+import type { Arena, ToolRequest } from '../../fd/chat-entries.ts';
+import type { ToolAnswer } from '../../hostcalls/guest-state.ts';
+
+const LENGTH_SLOT_BYTES = 8;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+const failed = (rc: number): ToolAnswer => ({ rc, content: '' });
+const align = (value: number, to: number) => Math.ceil(value / to) * to;
+
+/** The function table under the names that C and Rust, then AssemblyScript, give it; else whichever there is. */
+export function functionTable(exports: Readonly<Record<string, WebAssembly.ExportValue>>): WebAssembly.Table | undefined {
+  const named = [exports.__indirect_function_table, exports.table, ...Object.values(exports)];
+  return named.find((value) => value instanceof WebAssembly.Table);
+}
+
+/**
+ * Calls a guest tool: `(args_ptr, args_len, out_ptr, out_len_ptr) → i32`, everything inside the arena that the guest set
+ * aside. The callback may grow the memory, make hostcalls and be suspended, so nothing read before it is used after it.
+ */
+export class CoreToolRunner {
+  readonly #memory: GuestMemory;
+  readonly #table: WebAssembly.Table | undefined;
+  readonly #ending: () => boolean;
+  readonly #notice: (text: string) => void;
+
+  /** `ending`: the guest was told to end, so that a trap is not the tool's. */
+  constructor(
+    memory: GuestMemory,
+    table: WebAssembly.Table | undefined,
+    ending: () => boolean,
+    notice: (text: string) => void,
+  ) {
+    this.#memory = memory;
+    this.#table = table;
+    this.#ending = ending;
+    this.#notice = notice;
+  }
+
+  async run(request: ToolRequest, arena: Arena): Promise<ToolAnswer> {
+    const tool = this.#function(request.fnOffset);
+    if (!tool) return failed(-errno.EIO);
+    if (arena.length === 0) {
+      this.#notice('a guest tool was called before tool_arena_ptr and tool_arena_len were set: it cannot run');
+      return failed(-errno.ENOSPC);
+    }
+    if (!this.#memory.holds(arena.ptr, arena.length)) return failed(-errno.EFAULT);
+
+    const args = Buffer.from(request.args);
+    const out = align(arena.ptr + args.byteLength + 1, 8);
+    const room = arena.ptr + arena.length - out - LENGTH_SLOT_BYTES;
+    if (room < 0) return failed(-errno.ENOSPC);
+
+    const capacity = Math.min(room, request.maxOutputBytes);
+    const first = await this.#call(tool, args, arena.ptr, out, capacity);
+    if (first.rc !== -errno.ENOSPC) return first.answer;
+    const fits = first.length <= room && first.length <= MAX_GUEST_TOOL_OUTPUT_BYTES;
+    if (!fits) return first.answer;
+    return (await this.#call(tool, args, arena.ptr, out, first.length)).answer;
+  }
+
+  #function(index: number): ReturnType<typeof WebAssembly.promising> | undefined {
+    if (!this.#table || index < 0 || index >= this.#table.length) return undefined;
+    const fn = this.#table.get(index);
+    return fn ? WebAssembly.promising(fn) : undefined;
+  }
+
+  async #call(
+    tool: ReturnType<typeof WebAssembly.promising>,
+    args: Buffer,
+    argsPtr: number,
+    out: number,
+    capacity: number,
+  ): Promise<{ rc: number; length: number; answer: ToolAnswer }> {
+    const lengthPtr = align(out + capacity, 4);
+    this.#memory.bytes.set(args, argsPtr);
+    this.#memory.bytes[argsPtr + args.byteLength] = 0;
+    this.#memory.words.setUint32(lengthPtr, capacity, true);
+    let rc: number;
+    try {
+      const returned = await tool(argsPtr, args.byteLength, out, lengthPtr);
+      rc = typeof returned === 'number' ? returned : -errno.EIO;
+    } catch (error) {
+      if (this.#ending()) throw error;
+      rc = -errno.EIO;
+    }
+    const length = this.#memory.words.getUint32(lengthPtr, true);
+    return { rc, length, answer: rc === 0 ? this.#output(out, length, capacity) : failed(rc) };
+  }
+
+  #output(out: number, length: number, capacity: number): ToolAnswer {
+    if (length > capacity) return failed(-errno.EIO);
+    try {
+      return { rc: 0, content: utf8.decode(this.#memory.bytes.subarray(out, out + length)) };
+    } catch {
+      return failed(-errno.EIO);
+    }
+  }
+}

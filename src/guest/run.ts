@@ -1,0 +1,181 @@
+import type { Readable } from 'node:stream';
+import { Worker } from 'node:worker_threads';
+import type { ChatBackend } from '../chat/backend.ts';
+import { noInjectedTools } from '../chat/tool-loop.ts';
+import type { Limits } from '../config/limits.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
+import { ChatService } from './chat-service.ts';
+import { ModuleError } from './module-error.ts';
+import { prepare } from './prepare.ts';
+import type { GuestSpec } from './spec.ts';
+import { StdinReader } from './stdin-reader.ts';
+
+export interface RunOptions {
+  readonly wasm: Uint8Array | Promise<Uint8Array>;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly limits: Limits;
+  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
+  /** File descriptors for the guest's output. */
+  readonly output: { readonly stdout: number; readonly stderr: number };
+  /** Opened when the guest first reads; null: an empty input. */
+  readonly stdin: () => Readable | null;
+  readonly verbose: boolean;
+  readonly allowUnknownImports: boolean;
+  /** Ends the guest. */
+  readonly signal: AbortSignal;
+  /** Something the person who runs the guest should know, once per text. */
+  readonly onNotice: (text: string) => void;
+}
+
+export type RunReason = 'exit' | 'deadline' | 'trap' | 'interrupted' | 'memory' | 'module' | 'internal';
+
+export interface RunResult {
+  readonly reason: RunReason;
+  /** The guest's own exit code; null unless the reason is `exit`. */
+  readonly exitCode: number | null;
+  /** What went wrong, for a person; null if nothing did. */
+  readonly message: string | null;
+  /** Frames of the guest, innermost first; empty unless it trapped. */
+  readonly stack: string;
+  readonly durations: { readonly load_ms: number; readonly run_ms: number; readonly total_ms: number };
+  readonly hostcalls: Readonly<Record<string, number>>;
+  readonly chat: {
+    readonly sends: number;
+    readonly iterations: number;
+    readonly tool_calls: number;
+    readonly usage: JsonObject;
+  };
+  readonly droppedLogLines: number;
+}
+
+type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'stack'>;
+
+const GUEST = 0;
+const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread; linear memory is bounded elsewhere
+
+/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+const workerUrl = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './guest-worker.js', import.meta.url);
+
+/** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
+export async function runGuest(options: RunOptions): Promise<RunResult> {
+  const started = performance.now();
+  const spec: GuestSpec = {
+    args: options.args,
+    env: options.env,
+    limits: options.limits,
+    verbose: options.verbose,
+    output: options.output,
+  };
+  // The thread boots while the module compiles. It gets an empty environment: the host's may hold keys.
+  const worker = new Worker(workerUrl, {
+    workerData: spec,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: GUEST_HEAP_MB },
+  });
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  const stdin = new StdinReader(options.stdin);
+  let report: GuestReport | undefined;
+  let enteredAt: number | undefined;
+
+  const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
+    worker.postMessage([GUEST, call, ...message], transfer);
+  const chat = new ChatService({ backend: options.backend, inject: async () => noInjectedTools, reply });
+
+  const ending = await new Promise<Ending>((resolve) => {
+    const deadline = setTimeout(() => resolve(outOfTime(options.limits)), options.limits.timeout_ms);
+    const interrupted = () => resolve(ended('interrupted', 'the guest was interrupted'));
+    if (options.signal.aborted) interrupted();
+    options.signal.addEventListener('abort', interrupted, { once: true });
+    exited.then(() => {
+      clearTimeout(deadline);
+      options.signal.removeEventListener('abort', interrupted);
+      resolve(report ? fromReport(report) : ended('internal', 'the guest thread ended without a word'));
+    });
+
+    worker.on('error', (error: NodeJS.ErrnoException) => resolve(threadFailed(error)));
+    worker.on('messageerror', () => resolve(ended('internal', 'a message of the guest thread could not be read')));
+    worker.on('message', (raw: unknown) => {
+      try {
+        receive(raw);
+      } catch (error) {
+        resolve(ended('internal', (error as Error).message));
+      }
+    });
+
+    function receive(raw: unknown): void {
+      const message = parseGuestMessage(raw);
+      const call = message[1];
+      switch (message[3]) {
+        case 'send':
+          return chat.send(call, message[4], message[5], message[6]);
+        case 'cancel':
+          return chat.cancel(call);
+        case 'tool_result':
+          return chat.toolResult(call, message[4], message[5], message[6]);
+        case 'close_session':
+          return chat.closeSession(message[4]);
+        case 'stdin':
+          stdin.read(message[4]).then((chunk) => reply(call, ['stdin', chunk]));
+          return;
+        case 'notice':
+          return options.onNotice(message[4]);
+        case 'ended':
+          report = message[4];
+          resolve(fromReport(report));
+      }
+    }
+
+    load(options).then(
+      ({ module, unknownImports }) => {
+        enteredAt = performance.now();
+        reply(0, ['start', module, unknownImports]);
+      },
+      (error: unknown) => resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
+    );
+  });
+
+  const endedAt = performance.now();
+  await worker.terminate();
+  await exited;
+  stdin.close();
+  await chat.close();
+  return {
+    ...ending,
+    durations: {
+      load_ms: Math.round((enteredAt ?? endedAt) - started),
+      run_ms: Math.round(endedAt - (enteredAt ?? endedAt)),
+      total_ms: Math.round(performance.now() - started),
+    },
+    hostcalls: report?.hostcalls ?? {},
+    chat: chat.totals,
+    droppedLogLines: report?.droppedLogLines ?? 0,
+  };
+}
+
+async function load(options: RunOptions) {
+  return prepare(await options.wasm, options);
+}
+
+function ended(reason: RunReason, message: string): Ending {
+  return { reason, exitCode: null, message, stack: '' };
+}
+
+function outOfTime(limits: Limits): Ending {
+  return ended('deadline', `the guest ran longer than limits.timeout_ms = ${limits.timeout_ms}`);
+}
+
+function threadFailed(error: NodeJS.ErrnoException): Ending {
+  if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return ended('memory', `the guest's objects took more than ${GUEST_HEAP_MB} MiB`);
+  }
+  return ended('internal', `the guest thread failed: ${error.message}`);
+}
+
+function fromReport({ ending }: GuestReport): Ending {
+  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, stack: '' };
+  if (ending.kind === 'trap') return { reason: 'trap', exitCode: null, message: ending.message, stack: ending.stack };
+  return ended('module', ending.message);
+}

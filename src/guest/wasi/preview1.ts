@@ -1,0 +1,163 @@
+import { randomFillSync } from 'node:crypto';
+import type { GuestMemory } from '../../abi/memory.ts';
+import type { Output } from '../../hostcalls/output.ts';
+import { clockNow, clockResolution, isClock } from './clock.ts';
+import { wasi } from './errno.ts';
+import { pollOneoff } from './poll.ts';
+
+/** What a guest sees of the system: nothing but what is passed in. */
+export interface WasiOptions {
+  readonly memory: GuestMemory;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly output: Output;
+  /** Up to `maxBytes` of stdin, an empty chunk at its end. Read by the host thread: a blocked worker cannot be ended. */
+  readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
+  /** Ends the guest: it throws what the guest cannot catch. */
+  readonly exit: (code: number) => never;
+}
+
+type Import = (...args: number[]) => unknown;
+
+const STDIN = 0;
+const STDOUT = 1;
+const STDERR = 2;
+
+const CHARACTER_DEVICE = 2;
+const RIGHT_FD_READ = 1n << 1n;
+const RIGHT_FD_WRITE = 1n << 6n;
+const FDSTAT_BYTES = 24;
+
+/** One read suspends the guest for as little as there is: more would only hold more memory. */
+const MAX_READ_BYTES = 1024 * 1024;
+const MAX_RANDOM_BYTES = 65_536;
+
+/**
+ * The part of WASI preview 1 that a guest without a file system needs. Anything else links and answers ENOSYS. Our own,
+ * because `node:wasi` says of itself that it is not for untrusted code.
+ */
+export function preview1(options: WasiOptions): Record<string, Import | WebAssembly.Suspending> {
+  const { memory, output } = options;
+  const args = options.args.map(terminated);
+  const env = Object.entries(options.env).map(([name, value]) => terminated(`${name}=${value}`));
+
+  const isOpen = (fd: number | undefined) => fd === STDIN || fd === STDOUT || fd === STDERR;
+
+  /** The buffers of an iovec list, or undefined if one leaves the memory. */
+  function buffers(list: number | undefined, count: number | undefined): { ptr: number; length: number }[] | undefined {
+    const start = u32(list);
+    if (!memory.holds(start, u32(count) * 8)) return undefined;
+    const found: { ptr: number; length: number }[] = [];
+    for (let index = 0; index < u32(count); index++) {
+      const ptr = memory.words.getUint32(start + index * 8, true);
+      const length = memory.words.getUint32(start + index * 8 + 4, true);
+      if (!memory.holds(ptr, length)) return undefined;
+      found.push({ ptr, length });
+    }
+    return found;
+  }
+
+  function sizes(list: readonly Uint8Array[], countPtr: number | undefined, bytesPtr: number | undefined): number {
+    if (!memory.holds(u32(countPtr), 4) || !memory.holds(u32(bytesPtr), 4)) return wasi.FAULT;
+    memory.words.setUint32(u32(countPtr), list.length, true);
+    memory.words.setUint32(u32(bytesPtr), totalBytes(list), true);
+    return wasi.SUCCESS;
+  }
+
+  function strings(list: readonly Uint8Array[], pointers: number | undefined, target: number | undefined): number {
+    if (!memory.holds(u32(pointers), list.length * 4) || !memory.holds(u32(target), totalBytes(list))) return wasi.FAULT;
+    let at = u32(target);
+    for (const [index, bytes] of list.entries()) {
+      memory.words.setUint32(u32(pointers) + index * 4, at, true);
+      memory.bytes.set(bytes, at);
+      at += bytes.byteLength;
+    }
+    return wasi.SUCCESS;
+  }
+
+  async function readInto(list: readonly { ptr: number; length: number }[], nread: number): Promise<number> {
+    const wanted = Math.min(
+      list.reduce((sum, { length }) => sum + length, 0),
+      MAX_READ_BYTES,
+    );
+    let chunk = wanted === 0 ? new Uint8Array() : await options.readStdin(wanted);
+    memory.words.setUint32(nread, chunk.byteLength, true);
+    for (const { ptr, length } of list) {
+      memory.bytes.set(chunk.subarray(0, length), ptr);
+      chunk = chunk.subarray(length);
+    }
+    return wasi.SUCCESS;
+  }
+
+  return {
+    args_sizes_get: (count, bytes) => sizes(args, count, bytes),
+    args_get: (pointers, target) => strings(args, pointers, target),
+    environ_sizes_get: (count, bytes) => sizes(env, count, bytes),
+    environ_get: (pointers, target) => strings(env, pointers, target),
+
+    clock_time_get(id, _precision, out) {
+      if (!isClock(id as number)) return wasi.INVAL;
+      if (!memory.holds(u32(out), 8)) return wasi.FAULT;
+      memory.words.setBigUint64(u32(out), clockNow(id as number), true);
+      return wasi.SUCCESS;
+    },
+
+    clock_res_get(id, out) {
+      if (!isClock(id as number)) return wasi.INVAL;
+      if (!memory.holds(u32(out), 8)) return wasi.FAULT;
+      memory.words.setBigUint64(u32(out), clockResolution(id as number), true);
+      return wasi.SUCCESS;
+    },
+
+    random_get(ptr, length) {
+      if (!memory.holds(u32(ptr), u32(length))) return wasi.FAULT;
+      const target = memory.bytes.subarray(u32(ptr), u32(ptr) + u32(length));
+      for (let at = 0; at < target.byteLength; at += MAX_RANDOM_BYTES) {
+        randomFillSync(target.subarray(at, at + MAX_RANDOM_BYTES));
+      }
+      return wasi.SUCCESS;
+    },
+
+    fd_write(fd, list, count, nwritten) {
+      if (fd !== STDOUT && fd !== STDERR) return wasi.BADF;
+      const parts = buffers(list, count);
+      if (!parts || !memory.holds(u32(nwritten), 4)) return wasi.FAULT;
+      let written = 0;
+      for (const { ptr, length } of parts) {
+        output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length));
+        written += length;
+      }
+      memory.words.setUint32(u32(nwritten), written, true);
+      return wasi.SUCCESS;
+    },
+
+    fd_read: new WebAssembly.Suspending((fd: number, list: number, count: number, nread: number) => {
+      if (fd !== STDIN) return wasi.BADF;
+      const parts = buffers(list, count);
+      return parts && memory.holds(u32(nread), 4) ? readInto(parts, u32(nread)) : wasi.FAULT;
+    }),
+
+    fd_fdstat_get(fd, out) {
+      if (!isOpen(fd)) return wasi.BADF;
+      if (!memory.holds(u32(out), FDSTAT_BYTES)) return wasi.FAULT;
+      memory.bytes.fill(0, u32(out), u32(out) + FDSTAT_BYTES);
+      memory.words.setUint8(u32(out), CHARACTER_DEVICE);
+      memory.words.setBigUint64(u32(out) + 8, fd === STDIN ? RIGHT_FD_READ : RIGHT_FD_WRITE, true);
+      return wasi.SUCCESS;
+    },
+
+    fd_close: (fd) => (isOpen(fd) ? wasi.SUCCESS : wasi.BADF),
+    fd_seek: (fd) => (isOpen(fd) ? wasi.SPIPE : wasi.BADF),
+    fd_prestat_get: () => wasi.BADF, // the end of the list of preopens; ENOSYS makes wasi-libc and Go give up
+
+    proc_exit: (code) => options.exit(code as number),
+    sched_yield: () => wasi.SUCCESS,
+    poll_oneoff: new WebAssembly.Suspending((subscriptions: number, events: number, count: number, nevents: number) =>
+      pollOneoff(memory, subscriptions, events, count, nevents),
+    ),
+  };
+}
+
+const u32 = (value: number | undefined): number => (value as number) >>> 0;
+const terminated = (text: string): Uint8Array => Buffer.from(`${text}\0`);
+const totalBytes = (list: readonly Uint8Array[]): number => list.reduce((sum, { byteLength }) => sum + byteLength, 0);

@@ -1,0 +1,181 @@
+import { type Failure, fail } from '../abi/errno.ts';
+import { checkParam } from '../chat/session-params.ts';
+import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
+import { isJsonObject, type JsonValue } from '../protocol/json.ts';
+import type { HostReply } from '../protocol/port.ts';
+import { closeFd, settledMetrics } from './fd.ts';
+import type { GuestState } from './guest-state.ts';
+import { parseJson } from './parse-json.ts';
+import type { Family } from './table.ts';
+import { MAX_DEPTH, runTool } from './tool-callbacks.ts';
+
+const SET_PARAM = 1;
+
+/** metrics, AUTO_TOOL_CALL, HAND_BACK. */
+const KNOWN_FLAGS = 0b111;
+
+function session(guest: GuestState, fd: number): ChatSession | undefined {
+  const entry = guest.fds.get(fd);
+  return entry instanceof ChatSession ? entry : undefined;
+}
+
+function hasRoom(guest: GuestState, chat: ChatSession, ...texts: string[]): boolean {
+  let bytes = 0;
+  for (const text of texts) bytes += text.length;
+  return chat.reserve(bytes, guest.limits.max_session_bytes);
+}
+
+function toolName(definition: JsonValue | undefined): string | undefined {
+  if (!isJsonObject(definition)) return undefined;
+  const fn = isJsonObject(definition.function) ? definition.function : definition;
+  return typeof fn.name === 'string' && fn.name !== '' ? fn.name : undefined;
+}
+
+function setParam(guest: GuestState, chat: ChatSession, json: string): number | Failure {
+  const pair = parseJson(json);
+  if (!isJsonObject(pair)) return fail.EIO;
+  const { key, value } = pair;
+  if (typeof key !== 'string' || key === '' || value === undefined) return fail.EIO;
+  if (key === 'tool_arena_ptr' || key === 'tool_arena_len') {
+    if (typeof value !== 'number' || value !== value >>> 0) return fail.EINVAL;
+    if (key === 'tool_arena_ptr') chat.arena.ptr = value;
+    else chat.arena.length = value;
+    return 0;
+  }
+  const checked = guest.checkMcpParam(chat, key, value) ?? checkParam(key, value);
+  if (typeof checked === 'string') return fail[checked];
+  if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
+  chat.writeParam(checked.key, checked.value);
+  return 0;
+}
+
+function receive(guest: GuestState, response: ChatResponse, reply: HostReply): void {
+  if (reply[0] === 'tool') {
+    const [, callback, fnOffset, args, maxOutputBytes] = reply;
+    const request = { callback, fnOffset, args, maxOutputBytes };
+    if (response.nonblocking) guest.waitingTools.push({ response, request });
+    else response.toolRequests.push(request);
+  } else if (reply[0] === 'response') {
+    const [, body, metrics, pending] = reply;
+    for (const id of pending) response.session.handedBack.add(id);
+    response.complete(new Uint8Array(body), metrics);
+    response.session.settled(response);
+    guest.link.forget(response.call);
+  }
+}
+
+/** The wait of a blocking send: callbacks run on top of it, and it goes on when they have ended. */
+async function settle(guest: GuestState, response: ChatResponse, fd: number): Promise<number> {
+  while (response.pending) {
+    const request = response.toolRequests.shift();
+    if (request) await runTool(guest, response, request);
+    else await guest.wait.changed(-1);
+  }
+  return fd;
+}
+
+export const cchatCalls: Family<
+  | 'cchat_create'
+  | 'cchat_write_msg'
+  | 'cchat_write_fn'
+  | 'cchat_write_tool_result'
+  | 'cchat_ctl'
+  | 'cchat_send'
+  | 'cchat_recv'
+  | 'cchat_read'
+  | 'cchat_close'
+> = {
+  cchat_create(guest) {
+    if (guest.fds.count('ChatSession') >= guest.limits.max_sessions) {
+      guest.notice(`the guest has limits.max_sessions = ${guest.limits.max_sessions} chat sessions open: EMFILE`);
+      return fail.EMFILE;
+    }
+    const chat: ChatSession = new ChatSession(() => {
+      if (chat.sent) guest.link.tell(0, ['close_session', chat.id]);
+    });
+    const fd = guest.fds.open(chat);
+    if (typeof fd === 'number') chat.id = fd;
+    else guest.notice(`the guest has limits.max_fds = ${guest.limits.max_fds} descriptors open: EMFILE`);
+    return fd;
+  },
+
+  cchat_write_msg(guest, fd, role, content) {
+    const chat = session(guest, fd);
+    if (!chat) return fail.EBADF;
+    if (role === undefined || content === undefined) return tooLarge(guest);
+    if (!hasRoom(guest, chat, role, content)) return noRoom(guest);
+    chat.writeMessage(role, content);
+    return 0;
+  },
+
+  cchat_write_fn(guest, fd, fnOffset, json) {
+    const chat = session(guest, fd);
+    if (!chat) return fail.EBADF;
+    if (json === undefined) return tooLarge(guest);
+    if (toolName(parseJson(json)) === undefined) return fail.EINVAL;
+    if (!hasRoom(guest, chat, json)) return noRoom(guest);
+    chat.writeTool(fnOffset, json);
+    return 0;
+  },
+
+  cchat_write_tool_result(guest, fd, id, content) {
+    const chat = session(guest, fd);
+    if (!chat) return fail.EBADF;
+    if (id === undefined || !chat.handedBack.has(id)) return fail.ENOENT;
+    if (content === undefined) return tooLarge(guest);
+    if (!hasRoom(guest, chat, content)) return noRoom(guest);
+    chat.writeToolResult(id, content);
+    return 0;
+  },
+
+  cchat_ctl(guest, fd, cmd, arg) {
+    if (cmd === SET_PARAM) {
+      const chat = session(guest, fd);
+      if (!chat) return fail.EBADF;
+      return typeof arg === 'string' ? setParam(guest, chat, arg) : fail.EMSGSIZE;
+    }
+    const response = guest.fds.get(fd);
+    return response instanceof ChatResponse ? settledMetrics(guest, response) : fail.EBADF;
+  },
+
+  cchat_send(guest, fd, flags) {
+    const chat = session(guest, fd);
+    if (!chat) return fail.EBADF;
+    if (flags & ~KNOWN_FLAGS) return fail.EINVAL;
+    if (chat.busy) guest.link.drain();
+    if (chat.busy || guest.depth >= MAX_DEPTH) return fail.EBUSY;
+    if (chat.handedBack.size > 0) return fail.EINVAL;
+    const response = new ChatResponse(chat, ({ call }) => {
+      guest.link.tell(call, ['cancel']);
+      guest.link.forget(call);
+      guest.wait.notify();
+    });
+    const responseFd = guest.fds.open(response);
+    if (typeof responseFd !== 'number') return responseFd;
+    response.nonblocking = chat.nonblocking;
+    const delta = chat.begin(response);
+    response.call = guest.link.call(['send', chat.id, flags, delta], (reply) => receive(guest, response, reply));
+    return response.nonblocking ? responseFd : settle(guest, response, responseFd);
+  },
+
+  cchat_recv(guest, fd) {
+    const response = guest.fds.get(fd);
+    if (!(response instanceof ChatResponse)) return fail.EBADF;
+    if (response.pending) guest.link.drain();
+    return response.body();
+  },
+
+  cchat_read: () => fail.ENOSYS,
+
+  cchat_close: closeFd,
+};
+
+function tooLarge(guest: GuestState): Failure {
+  guest.notice(`a message is larger than limits.max_message_bytes = ${guest.limits.max_message_bytes}: EMSGSIZE`);
+  return fail.EMSGSIZE;
+}
+
+function noRoom(guest: GuestState): Failure {
+  guest.notice(`a chat session holds limits.max_session_bytes = ${guest.limits.max_session_bytes}: ENOMEM`);
+  return fail.ENOMEM;
+}

@@ -1,0 +1,76 @@
+import { type Failure, fail } from '../abi/errno.ts';
+import { Epoll } from '../fd/epoll.ts';
+import { closeFd } from './fd.ts';
+import type { GuestState } from './guest-state.ts';
+import type { Family } from './table.ts';
+import { runWaitingTool } from './tool-callbacks.ts';
+
+const ADD = 1;
+const MOD = 2;
+const DEL = 3;
+
+export const RECORD_BYTES = 8;
+
+function records(guest: GuestState, epoll: Epoll, capacity: number): Uint8Array {
+  const ready = epoll.ready(guest.fds);
+  const count = Math.min(ready.length, Math.floor(capacity / RECORD_BYTES));
+  const bytes = Buffer.allocUnsafe(count * RECORD_BYTES);
+  for (const [index, { fd, events }] of ready.slice(0, count).entries()) {
+    bytes.writeInt32LE(fd, index * RECORD_BYTES);
+    bytes.writeInt32LE(events, index * RECORD_BYTES + 4);
+  }
+  return bytes;
+}
+
+/** Goes on until something is ready or the time is up; callbacks that wait for the guest run here, one at a time. */
+async function wait(
+  guest: GuestState,
+  epfd: number,
+  epoll: Epoll,
+  capacity: number,
+  timeoutMs: number,
+): Promise<Uint8Array | Failure> {
+  const end = timeoutMs < 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+  for (;;) {
+    while (await runWaitingTool(guest)) guest.link.drain();
+    if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: it would wait for ever
+    const found = records(guest, epoll, capacity);
+    const left = end - performance.now();
+    if (found.byteLength > 0 || left <= 0) return found;
+    await guest.wait.changed(Number.isFinite(left) ? Math.ceil(left) : -1);
+  }
+}
+
+export const epollCalls: Family<
+  'spear_epoll_create' | 'spear_epoll_ctl' | 'spear_epoll_wait' | 'spear_epoll_close'
+> = {
+  spear_epoll_create: (guest) => guest.fds.open(new Epoll()),
+
+  spear_epoll_ctl(guest, epfd, op, fd, events) {
+    if (op !== ADD && op !== MOD && op !== DEL) return fail.EINVAL;
+    const epoll = guest.fds.get(epfd);
+    if (!(epoll instanceof Epoll)) return fail.EBADF;
+    if (epfd === fd) return fail.EINVAL;
+    const target = guest.fds.get(fd);
+    if (!target) return fail.EBADF;
+    if (target instanceof Epoll) return fail.EINVAL;
+    if (op !== ADD && !epoll.has(fd)) return fail.ENOENT;
+    if (op === DEL) epoll.delete(fd);
+    else epoll.set(fd, events);
+    return 0;
+  },
+
+  spear_epoll_wait(guest, epfd, capacity, timeoutMs) {
+    const epoll = guest.fds.get(epfd);
+    if (!(epoll instanceof Epoll)) return fail.EBADF;
+    if (capacity < RECORD_BYTES) return fail.ENOSPC;
+    guest.link.drain();
+    if (guest.waitingTools.length === 0) {
+      const found = records(guest, epoll, capacity);
+      if (found.byteLength > 0 || timeoutMs === 0) return found;
+    }
+    return wait(guest, epfd, epoll, capacity, timeoutMs);
+  },
+
+  spear_epoll_close: closeFd,
+};

@@ -1,0 +1,73 @@
+import { type Failure, fail } from '../abi/errno.ts';
+import { PendingEntry } from '../fd/pending-entry.ts';
+import { pollNames } from '../fd/readiness.ts';
+import type { FdEntry } from '../fd/table.ts';
+import { canonicalJson, isJsonObject } from '../protocol/json.ts';
+import type { GuestState } from './guest-state.ts';
+import { parseJson } from './parse-json.ts';
+import type { Family } from './table.ts';
+
+const SET_FLAGS = 1;
+const GET_FLAGS = 2;
+const GET_KIND = 3;
+const GET_STATUS = 4;
+const GET_METRICS = 5;
+
+const NONBLOCK = 'O_NONBLOCK';
+
+const flagNames = (entry: FdEntry) => (entry.nonblocking ? [NONBLOCK] : []);
+
+/** `{"set":[…],"clear":[…]}`; clear wins, as the later of the two. */
+function setFlags(entry: FdEntry, json: string): number | Failure {
+  const wanted = parseJson(json);
+  if (!isJsonObject(wanted)) return fail.EINVAL;
+  const { set = [], clear = [] } = wanted;
+  const known = (list: unknown) => Array.isArray(list) && list.every((flag) => flag === NONBLOCK);
+  if (!known(set) || !known(clear)) return fail.EINVAL;
+  if ((set as string[]).length) entry.nonblocking = true;
+  if ((clear as string[]).length) entry.nonblocking = false;
+  return 0;
+}
+
+/** One `close` for every family: any of them closes any kind. */
+export const closeFd = (guest: GuestState, fd: number): number | Failure => guest.fds.close(fd);
+
+/** Precondition: `entry` is pending on the host or was. Takes in what has arrived before it says "not yet". */
+export function settledMetrics(guest: GuestState, entry: PendingEntry): string | Failure {
+  if (entry.pending) guest.link.drain();
+  return entry.metrics();
+}
+
+export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
+  spear_fd_ctl(guest, fd, cmd, arg) {
+    const entry = guest.fds.get(fd);
+    if (!entry) return fail.EBADF;
+    switch (cmd) {
+      case SET_FLAGS:
+        return typeof arg === 'string' ? setFlags(entry, arg) : fail.EMSGSIZE;
+      case GET_FLAGS:
+        return canonicalJson({ flags: flagNames(entry) });
+      case GET_KIND:
+        return canonicalJson({ kind: entry.kind });
+      case GET_STATUS:
+        guest.link.drain();
+        return canonicalJson({
+          closed: false,
+          flags: flagNames(entry),
+          kind: entry.kind,
+          poll_mask: pollNames(entry.readiness()),
+        });
+      case GET_METRICS:
+        return entry instanceof PendingEntry ? settledMetrics(guest, entry) : fail.EBADF;
+      default:
+        return closeFd(guest, fd);
+    }
+  },
+
+  spear_fd_cancel(guest, fd) {
+    const entry = guest.fds.get(fd);
+    if (!entry) return fail.EBADF;
+    entry.cancel();
+    return 0;
+  },
+};

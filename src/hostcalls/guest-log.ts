@@ -1,0 +1,59 @@
+import type { Output } from './output.ts';
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+const INFO = 2;
+
+export interface GuestLogOptions {
+  readonly verbose: boolean;
+  readonly bytesPerSecond: number;
+  readonly now: () => number;
+  readonly onFirstDrop: () => void;
+}
+
+/**
+ * The `log` call: up to info on stdout, warn and error on stderr, below info only when asked for. A bucket of one
+ * second's worth of bytes bounds the rate, so that a guest in a loop cannot fill a disk.
+ */
+export class GuestLog {
+  readonly #output: Output;
+  readonly #lowest: number;
+  readonly #bytesPerSecond: number;
+  readonly #now: () => number;
+  readonly #onFirstDrop: () => void;
+  #tokens: number;
+  #refilledAt: number;
+  dropped = 0;
+
+  constructor(output: Output, options: GuestLogOptions) {
+    this.#output = output;
+    this.#lowest = options.verbose ? 0 : INFO;
+    this.#bytesPerSecond = options.bytesPerSecond;
+    this.#now = options.now;
+    this.#onFirstDrop = options.onFirstDrop;
+    this.#tokens = options.bytesPerSecond;
+    this.#refilledAt = options.now();
+  }
+
+  write(level: number, message: string): void {
+    const known = level >= 0 && level < LEVELS.length ? level : INFO;
+    if (known < this.#lowest) return;
+    const line = `${known === INFO ? '' : `${LEVELS[known]}: `}${message.replace(/\n+$/, '')}\n`;
+    if (!this.#take(line.length)) {
+      if (this.dropped++ === 0) this.#onFirstDrop();
+      return;
+    }
+    this.#output.write(known > INFO ? 'stderr' : 'stdout', Buffer.from(line));
+  }
+
+  #take(bytes: number): boolean {
+    if (bytes > this.#tokens) {
+      const now = this.#now();
+      const earned = ((now - this.#refilledAt) / 1000) * this.#bytesPerSecond;
+      this.#tokens = Math.min(this.#bytesPerSecond, this.#tokens + earned);
+      this.#refilledAt = now;
+    }
+    if (bytes > this.#tokens) return false;
+    this.#tokens -= bytes;
+    return true;
+  }
+}

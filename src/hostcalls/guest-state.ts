@@ -1,0 +1,33 @@
+import type { ErrnoName } from '../abi/errno.ts';
+import type { CheckedParam } from '../chat/session-params.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Arena, ChatResponse, ChatSession, ToolRequest } from '../fd/chat-entries.ts';
+import type { WaitPoint } from '../fd/readiness.ts';
+import type { FdTable } from '../fd/table.ts';
+import type { JsonValue } from '../protocol/json.ts';
+import type { GuestLog } from './guest-log.ts';
+import type { HostLink } from './host-link.ts';
+
+/** What a guest tool answered: the output, or the rc that the model is told about. */
+export type ToolAnswer = { readonly rc: 0; readonly content: string } | { readonly rc: number; readonly content: '' };
+
+/** Runs a guest tool inside the instance. How depends on the binding: a component cannot be entered again. */
+export type ToolRunner = (request: ToolRequest, arena: Arena) => Promise<ToolAnswer>;
+
+/** Everything the hostcalls of one instance share. No state of a guest lives outside of it. */
+export interface GuestState {
+  readonly fds: FdTable;
+  readonly wait: WaitPoint;
+  readonly link: HostLink;
+  readonly limits: Limits;
+  readonly log: GuestLog;
+  readonly runTool: ToolRunner;
+  /** Callbacks of non-blocking sends: they run when the guest waits in epoll. */
+  readonly waitingTools: { readonly response: ChatResponse; readonly request: ToolRequest }[];
+  /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
+  readonly checkMcpParam: (chat: ChatSession, key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
+  /** Callbacks on the entry stack. */
+  depth: number;
+  /** Says something to the person who runs the guest, once per text. */
+  readonly notice: (text: string) => void;
+}

@@ -1,0 +1,39 @@
+import { writeSync } from 'node:fs';
+
+export type Stream = 'stdout' | 'stderr';
+
+/** Where a guest's bytes go. */
+export interface Output {
+  write(stream: Stream, bytes: Uint8Array): void;
+}
+
+const RETRY_MS = 1;
+
+/**
+ * Writes at once, on the guest's thread: whatever a guest has written is out before it can be ended. A full pipe answers
+ * EAGAIN and takes part of a write, so it is tried again until everything is taken; ending the thread ends the wait.
+ */
+export class FdOutput implements Output {
+  readonly #fds: Readonly<Record<Stream, number>>;
+  readonly #pause = new Int32Array(new SharedArrayBuffer(4));
+  readonly #closed = new Set<Stream>();
+
+  constructor(fds: Readonly<Record<Stream, number>>) {
+    this.#fds = fds;
+  }
+
+  write(stream: Stream, bytes: Uint8Array): void {
+    let written = 0;
+    while (written < bytes.byteLength && !this.#closed.has(stream)) {
+      try {
+        written += writeSync(this.#fds[stream], bytes, written);
+      } catch (error) {
+        const code = (error as NodeJS.ErrnoException).code;
+        if (code === 'EAGAIN') Atomics.wait(this.#pause, 0, 0, RETRY_MS);
+        else if (code === 'EPIPE')
+          this.#closed.add(stream); // the reader went away: the guest goes on, its output does not
+        else throw error;
+      }
+    }
+  }
+}

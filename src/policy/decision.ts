@@ -1,0 +1,55 @@
+/** Why a server or a tool is not there for a session. The words are part of the audit schema. */
+export const exclusionReasons = [
+  'disabled',
+  'registry_not_ready',
+  'stale_registry',
+  'unknown_server',
+  'not_allowed',
+  'not_requested',
+  'deny_all',
+  'denied_by_registry',
+  'denied_by_task',
+  'denied_by_session',
+  'env_missing',
+  'env_refused',
+  'list_failed',
+  'list_timeout',
+  'name_collision',
+  'schema_invalid',
+  'revoked',
+] as const;
+export type ExclusionReason = (typeof exclusionReasons)[number];
+
+/** Who decided: the registry's record, the task's config, the session's parameters, or what happened on the node. */
+export const policyLayers = ['registry', 'task', 'session', 'node'] as const;
+export type PolicyLayer = (typeof policyLayers)[number];
+
+export interface Denial {
+  readonly allowed: false;
+  readonly reason: ExclusionReason;
+  readonly layer: PolicyLayer;
+  /** A sentence for the log and the trail; never holds a secret. */
+  readonly detail: string;
+}
+
+export type Decision = { readonly allowed: true } | Denial;
+
+/** A line of the decision log. `tool` is null where the whole server is left out. */
+export interface Exclusion {
+  readonly serverId: string;
+  readonly tool: string | null;
+  readonly reason: ExclusionReason;
+  readonly layer: PolicyLayer;
+  readonly detail: string;
+}
+
+export const allow: Decision = Object.freeze({ allowed: true });
+
+export function deny(reason: ExclusionReason, layer: PolicyLayer, detail: string): Denial {
+  return Object.freeze({ allowed: false, reason, layer, detail });
+}
+
+export function exclusion(serverId: string, tool: string | null, denial: Denial): Exclusion {
+  const { reason, layer, detail } = denial;
+  return Object.freeze({ serverId, tool, reason, layer, detail });
+}

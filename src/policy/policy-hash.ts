@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson, type JsonValue } from '../protocol/json.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { connectionKey } from '../protocol/record-compare.ts';
+import type { SessionPolicy, TaskPolicy } from './layers.ts';
+
+type ToolLists = Pick<TaskPolicy, 'toolAllowlist' | 'toolDenylist'>;
+
+/**
+ * The same for two guests exactly when they see the same tools of this server: what it is connected to and every list
+ * that filters its tools. The order and repetition of patterns do not matter.
+ */
+export function policyHash(
+  record: McpServerRecord,
+  task: ToolLists,
+  session: Pick<SessionPolicy, 'toolAllowlist' | 'toolDenylist'> | null,
+): string {
+  const decides: JsonValue = {
+    server: record.server_id,
+    connection: connectionKey(record),
+    allowed: patternSet(record.allowed_tools),
+    task: listsOf(task),
+    session: session === null ? listsOf({ toolAllowlist: null, toolDenylist: [] }) : listsOf(session),
+  };
+  return createHash('sha256').update(canonicalJson(decides)).digest('hex');
+}
+
+function listsOf(lists: ToolLists): JsonValue {
+  return {
+    allow: lists.toolAllowlist === null ? null : patternSet(lists.toolAllowlist),
+    deny: patternSet(lists.toolDenylist),
+  };
+}
+
+function patternSet(patterns: readonly string[]): string[] {
+  return [...new Set(patterns)].sort();
+}

@@ -1,0 +1,151 @@
+import { tmpdir } from 'node:os';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const MINUTE = 60_000;
+
+export interface PoolLimitSpec {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  readonly doc: string;
+}
+
+/** Every bound of the pool that is not part of a record. */
+export const poolLimitSpecs = {
+  maxCallsInFlight: {
+    default: 256,
+    min: 1,
+    max: 100_000,
+    doc: 'calls at the servers at one time, all servers together',
+  },
+  maxQueuedCalls: {
+    default: 2_048,
+    min: 1,
+    max: 1_000_000,
+    doc: 'calls that wait for a place at one server; beyond it mcp_budget_exceeded',
+  },
+  maxSubprocesses: {
+    default: 32,
+    min: 1,
+    max: 10_000,
+    doc: 'stdio servers running at one time; an idle one is ended for a new one, and without an idle one mcp_budget_exceeded',
+  },
+  toolsTtlMs: {
+    default: MINUTE,
+    min: 30_000,
+    max: 5 * MINUTE,
+    doc: 'how long a tools/list is used before it is asked again',
+  },
+  failureTtlMs: {
+    default: 2_000,
+    min: 1_000,
+    max: 5_000,
+    doc: 'how long a failed connect or tools/list is answered from memory instead of being tried again',
+  },
+  listTimeoutMs: { default: 15_000, min: 100, max: 5 * MINUTE, doc: 'deadline of one tools/list with all its pages' },
+  maxListPages: { default: 64, min: 1, max: 10_000, doc: 'pages of one tools/list; more is a failed listing' },
+  maxTools: { default: 1_000, min: 1, max: 100_000, doc: 'tools of one server; more is a failed listing' },
+  maxMessageBytes: {
+    default: 16 * MIB,
+    min: 64 * KIB,
+    max: 256 * MIB,
+    doc: 'one message of a server; a larger answer is mcp_output_too_large and is never parsed',
+  },
+  maxGarbageLines: {
+    default: 200,
+    min: 0,
+    max: 1_000_000,
+    doc: 'lines on stdout that are no messages, since the last message; beyond it the connection is given up',
+  },
+  maxSchemaBytes: { default: 256 * KIB, min: 256, max: 16 * MIB, doc: 'one input or output schema as JSON' },
+  maxSchemaDepth: { default: 64, min: 4, max: 512, doc: 'nesting of one schema' },
+  validationTimeoutMs: {
+    default: 250,
+    min: 10,
+    max: 10_000,
+    doc: 'compiling one schema, or checking one value against it',
+  },
+  idleTimeoutMs: {
+    default: 5 * MINUTE,
+    min: 10,
+    max: 24 * 60 * MINUTE,
+    doc: 'an unused connection is closed after this time',
+  },
+  reconnectTries: {
+    default: 3,
+    min: 1,
+    max: 100,
+    doc: 'attempts to get a lost connection back before it counts as down',
+  },
+  reconnectBaseMs: { default: 200, min: 1, max: MINUTE, doc: 'pause before the second attempt; doubles, with jitter' },
+  reconnectMaxMs: { default: 2_000, min: 1, max: 10 * MINUTE, doc: 'longest pause between two attempts' },
+  stdinGraceMs: {
+    default: 500,
+    min: 0,
+    max: MINUTE,
+    doc: 'time for a server to end by itself when its stdin is closed',
+  },
+  termGraceMs: { default: 2_000, min: 0, max: MINUTE, doc: 'time between SIGTERM and SIGKILL' },
+  stderrLineChars: { default: 4_096, min: 64, max: MIB, doc: 'longest line of stderr in the log' },
+  stderrWindowBytes: { default: 64 * KIB, min: KIB, max: 64 * MIB, doc: 'stderr of one server in the log per window' },
+  stderrWindowMs: { default: 10_000, min: 100, max: 60 * MINUTE, doc: 'length of that window' },
+} as const satisfies Record<string, PoolLimitSpec>;
+
+export type PoolLimitName = keyof typeof poolLimitSpecs;
+export type PoolLimits = Readonly<Record<PoolLimitName, number>>;
+
+export interface PoolOptions {
+  /** Where the private HOME of each stdio server lives on between runs: `<stateDir>/home/<server_id>`. */
+  readonly stateDir: string;
+  /**
+   * Where the private TMPDIRs are made, and removed again.
+   * @default the system's directory for temporary files
+   */
+  readonly tmpDir?: string;
+  /**
+   * PATH of the stdio servers whose records set none.
+   * @default "/usr/local/bin:/usr/bin:/bin"
+   */
+  readonly path?: string;
+  /**
+   * How the pool presents itself to servers.
+   * @default { name: "spear", version: "0.1.0" }
+   */
+  readonly client?: { readonly name: string; readonly version: string };
+  /** @default see {@link poolLimitSpecs} */
+  readonly limits?: Partial<Record<PoolLimitName, number>>;
+}
+
+export interface CompiledPoolOptions extends PoolLimits {
+  readonly stateDir: string;
+  readonly tmpDir: string;
+  readonly path: string;
+  readonly client: { readonly name: string; readonly version: string };
+}
+
+/** @throws RangeError naming the option that is out of its range */
+export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
+  if (options.stateDir === '') throw new RangeError('stateDir must name a directory');
+  return Object.freeze({
+    ...compileLimits(options.limits ?? {}),
+    stateDir: options.stateDir,
+    tmpDir: options.tmpDir ?? tmpdir(),
+    path: options.path ?? '/usr/local/bin:/usr/bin:/bin',
+    client: Object.freeze({ ...(options.client ?? { name: 'spear', version: '0.1.0' }) }),
+  });
+}
+
+function compileLimits(given: Partial<Record<PoolLimitName, number>>): PoolLimits {
+  const names = Object.keys(poolLimitSpecs) as PoolLimitName[];
+  return Object.fromEntries(
+    names.map((name) => {
+      const { min, max, default: fallback } = poolLimitSpecs[name];
+      const value = given[name] ?? fallback;
+      if (!Number.isInteger(value) || value < min || value > max) {
+        throw new RangeError(`pool limit ${name} is ${value}; it must be a whole number from ${min} to ${max}`);
+      }
+      return [name, value];
+    }),
+  ) as PoolLimits;
+}

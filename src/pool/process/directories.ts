@@ -1,0 +1,49 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const OWNER_ONLY = 0o700;
+
+/** The private directories of stdio servers: a HOME that stays, a TMPDIR for one run of a server. */
+export class ServerDirectories {
+  readonly #stateDir: string;
+  readonly #tmpDir: string;
+  #tmpRoot: Promise<string> | null = null;
+  #runs = 0;
+
+  constructor(stateDir: string, tmpDir: string) {
+    this.#stateDir = stateDir;
+    this.#tmpDir = tmpDir;
+  }
+
+  /** Kept between runs, because package runners keep their downloads there: an empty one costs seconds each start. */
+  async home(serverId: string): Promise<string> {
+    const path = join(this.#stateDir, 'home', serverId);
+    await mkdir(path, { recursive: true, mode: OWNER_ONLY });
+    return path;
+  }
+
+  /** The parent of all temporary directories of this pool. */
+  tmpRoot(): Promise<string> {
+    this.#tmpRoot ??= mkdtemp(join(this.#tmpDir, 'spear-mcp-'));
+    return this.#tmpRoot;
+  }
+
+  /** Never the same path twice: the value of TMPDIR also tells which processes belong to one run of a server. */
+  async makeTmp(): Promise<string> {
+    this.#runs += 1;
+    const path = join(await this.tmpRoot(), String(this.#runs));
+    await mkdir(path, { mode: OWNER_ONLY });
+    return path;
+  }
+
+  async close(): Promise<void> {
+    const root = this.#tmpRoot;
+    this.#tmpRoot = null;
+    if (root !== null) await removeTree(await root);
+  }
+}
+
+/** What a server still writes while it dies can make the first attempts fail. A rest is left to the system. */
+export async function removeTree(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 }).catch(() => {});
+}

@@ -1,0 +1,91 @@
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import type { Redact } from '../redaction.ts';
+
+export interface StderrLimits {
+  readonly stderrLineChars: number;
+  readonly stderrWindowBytes: number;
+  readonly stderrWindowMs: number;
+}
+
+/** A line is redacted before it is cut; this much more of it is kept, so that no secret is cut in two first. */
+const REDACTION_MARGIN_CHARS = 16 * 1024;
+
+/** The stderr of one server as lines for the log, bounded in length and in bytes a window. Always drains the pipe. */
+export class StderrLog {
+  /** The last line, for the message of a server that died. */
+  lastLine = '';
+  readonly #limits: StderrLimits;
+  readonly #redact: Redact;
+  readonly #emit: (line: string) => void;
+  readonly #now: () => number;
+  readonly #decoder = new StringDecoder('utf8');
+  #line = '';
+  #windowStart: number;
+  #windowBytes = 0;
+  #droppedBytes = 0;
+
+  constructor(deps: { limits: StderrLimits; redact: Redact; emit: (line: string) => void; now: () => number }) {
+    this.#limits = deps.limits;
+    this.#redact = deps.redact;
+    this.#emit = deps.emit;
+    this.#now = deps.now;
+    this.#windowStart = deps.now();
+  }
+
+  attach(stream: Readable): void {
+    stream.on('data', (chunk: Buffer) => this.#push(this.#decoder.write(chunk)));
+    stream.on('error', () => {});
+    stream.once('close', () => {
+      this.#push(this.#decoder.end());
+      if (this.#line !== '') this.#finishLine();
+      this.#reportDropped();
+    });
+  }
+
+  #push(text: string): void {
+    const lines = text.split('\n');
+    const last = lines.pop() as string;
+    for (const line of lines) {
+      this.#grow(line);
+      this.#finishLine();
+    }
+    this.#grow(last);
+  }
+
+  #grow(text: string): void {
+    const room = this.#limits.stderrLineChars + REDACTION_MARGIN_CHARS - this.#line.length;
+    if (room > 0) this.#line += text.slice(0, room);
+  }
+
+  #finishLine(): void {
+    const whole = this.#redact(this.#line.trimEnd());
+    this.#line = '';
+    if (whole === '') return;
+    const max = this.#limits.stderrLineChars;
+    const line = whole.length > max ? `${whole.slice(0, max).toWellFormed()}…` : whole;
+    this.lastLine = line;
+    this.#openWindow();
+    const bytes = Buffer.byteLength(line);
+    if (this.#windowBytes + bytes > this.#limits.stderrWindowBytes) {
+      this.#droppedBytes += bytes;
+      return;
+    }
+    this.#windowBytes += bytes;
+    this.#emit(line);
+  }
+
+  #openWindow(): void {
+    const now = this.#now();
+    if (now - this.#windowStart < this.#limits.stderrWindowMs) return;
+    this.#windowStart = now;
+    this.#windowBytes = 0;
+    this.#reportDropped();
+  }
+
+  #reportDropped(): void {
+    if (this.#droppedBytes === 0) return;
+    this.#emit(`(${this.#droppedBytes} bytes of stderr were left out)`);
+    this.#droppedBytes = 0;
+  }
+}

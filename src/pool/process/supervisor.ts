@@ -1,0 +1,140 @@
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import { McpBudgetError, McpConnectionError } from '../errors.ts';
+import type { PoolLog } from '../pool-log.ts';
+import type { CompiledPoolOptions } from '../pool-options.ts';
+import { removeTree, ServerDirectories } from './directories.ts';
+import { HostWatchdog } from './host-watchdog.ts';
+import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
+
+export type Spawn = (command: string, args: readonly string[], options: SpawnOptions) => ChildProcess;
+
+export interface ProcessSpec {
+  readonly serverId: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The host's own where null. */
+  readonly cwd: string | null;
+  /** Resolved. PATH, HOME and TMPDIR are added where it does not name them; nothing else is. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Owns every process the pool starts: their number, their directories, their end. POSIX only. */
+export class ProcessSupervisor {
+  readonly #options: CompiledPoolOptions;
+  readonly #spawn: Spawn;
+  readonly #log: PoolLog;
+  readonly #directories: ServerDirectories;
+  readonly #running = new Set<SupervisedProcess>();
+  #places = 0;
+  #watchdog: HostWatchdog | null = null;
+  #closed = false;
+
+  constructor(options: CompiledPoolOptions, deps: { spawn: Spawn; log: PoolLog }) {
+    this.#options = options;
+    this.#spawn = deps.spawn;
+    this.#log = deps.log;
+    this.#directories = new ServerDirectories(options.stateDir, options.tmpDir);
+  }
+
+  /** Processes that are starting, running or ending. */
+  get count(): number {
+    return this.#places;
+  }
+
+  get full(): boolean {
+    return this.count >= this.#options.maxSubprocesses;
+  }
+
+  async start(spec: ProcessSpec): Promise<SupervisedProcess> {
+    if (this.#closed) throw new McpConnectionError(spec.serverId, 'closed', 'the pool is closed');
+    if (this.full) {
+      const message = `${this.count} server processes are running already (maxSubprocesses)`;
+      throw new McpBudgetError(spec.serverId, message);
+    }
+    this.#places += 1;
+    try {
+      return await this.#start(spec);
+    } catch (error) {
+      this.#places -= 1;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#running].map((running) => running.end()));
+    await this.#watchdog?.close();
+    await this.#directories.close();
+  }
+
+  killAll(): void {
+    for (const running of this.#running) void running.kill();
+  }
+
+  async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
+    const [home, tmpRoot, tmpDir] = await Promise.all([
+      this.#directories.home(spec.serverId),
+      this.#directories.tmpRoot(),
+      this.#directories.makeTmp(),
+    ]);
+    this.#watchdog ??= new HostWatchdog({ spawn: this.#spawn, log: this.#log, tmpRoot, path: this.#options.path });
+    const watchdog = this.#watchdog;
+    try {
+      const child = this.#spawn(spec.command, spec.args, {
+        env: { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env },
+        stdio: ['pipe', 'pipe', 'pipe'],
+        detached: true,
+        ...(spec.cwd === null ? {} : { cwd: spec.cwd }),
+      }) as PipedChild;
+      const pid = await spawned(child);
+      watchdog.add(pid);
+      const running: SupervisedProcess = new SupervisedProcess(child, {
+        pid,
+        tmpDir,
+        graces: this.#options,
+        cleanUp: async (leftovers) => {
+          if (leftovers > 0) this.#reportLeftovers(spec.serverId, leftovers);
+          await removeTree(tmpDir);
+          watchdog.remove(pid);
+          this.#running.delete(running);
+          this.#places -= 1;
+        },
+      });
+      this.#running.add(running);
+      if (this.#closed) void running.end();
+      return running;
+    } catch (error) {
+      await removeTree(tmpDir);
+      throw spawnFailure(spec, error);
+    }
+  }
+
+  #reportLeftovers(serverId: string, count: number): void {
+    const message = `ended ${count} processes that had left the process group of the server`;
+    this.#log({ level: 'info', event: 'process_leftover', serverId, message });
+  }
+}
+
+// Node sets the pid synchronously; an 'error' event is what follows where it could not start anything.
+function spawned(child: PipedChild): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('spawn', () => resolve(child.pid as number));
+  });
+}
+
+function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
+  const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+  const hint =
+    code === 'ENOENT'
+      ? 'there is no such command on its PATH, or stdio.cwd does not exist'
+      : code === 'EACCES'
+        ? 'it may not be executed'
+        : code;
+  return new McpConnectionError(
+    spec.serverId,
+    'spawn_failed',
+    `server "${spec.serverId}": stdio.command "${spec.command}" could not be started: ${hint}`,
+    error,
+  );
+}

@@ -1,0 +1,35 @@
+import { readFile, realpath } from 'node:fs/promises';
+import type { ReferencePolicy } from '../protocol/reference-policy.ts';
+import { mayReferToFile, mayReferToVariable } from '../protocol/reference-policy.ts';
+import type { ReferenceLookup } from '../protocol/references.ts';
+
+export type SecretFile = { readonly text: string } | 'missing' | 'refused';
+
+/** What records may refer to on this node: variables, and files for `auth_ref`. */
+export interface SecretSource {
+  readonly variables: ReferenceLookup;
+  readFile(path: string): Promise<SecretFile>;
+}
+
+/** `environment` is the host's own; only `src/config/` reads it. */
+export function createSecretSource(
+  policy: ReferencePolicy,
+  environment: Readonly<Record<string, string | undefined>>,
+): SecretSource {
+  return {
+    variables: {
+      allows: (name) => mayReferToVariable(name, policy),
+      get: (name) => environment[name],
+    },
+    async readFile(path) {
+      if (!mayReferToFile(path, policy)) return 'refused';
+      try {
+        // A link must not lead out of what the policy allows.
+        const real = await realpath(path);
+        return mayReferToFile(real, policy) ? { text: await readFile(real, 'utf8') } : 'refused';
+      } catch {
+        return 'missing';
+      }
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import { McpOutputError } from '../errors.ts';
+import { boundFetch } from './bounded-fetch.ts';
+import type { HttpTarget, McpLibrary } from './http-target.ts';
+import { NotificationsOnTheWay } from './notifications-on-the-way.ts';
+import { answeredRequest, beginningOfText } from './oversized-answer.ts';
+import { failRequest, type LossReport } from './transport-failure.ts';
+
+export interface SseDeps {
+  readonly serverId: string;
+  readonly target: HttpTarget;
+  readonly library: McpLibrary;
+  readonly fetch: FetchLike;
+  readonly maxMessageBytes: number;
+  /** Told once, before `onclose`, why the connection ended without our doing. */
+  lost: LossReport;
+}
+
+const FLUSH_MS = 1_000;
+
+/**
+ * The library's transport for the old HTTP+SSE protocol. All answers come over one stream; when that breaks the
+ * library opens a new one, to a session that knows nothing of the requests in flight. Here it ends the connection.
+ */
+export class SseTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: NonNullable<Transport['onmessage']>;
+  readonly #deps: SseDeps;
+  readonly #inner: InstanceType<McpLibrary['SSEClientTransport']>;
+  readonly #notifications = new NotificationsOnTheWay();
+  #started = false;
+  #closed = false;
+
+  constructor(deps: SseDeps) {
+    this.#deps = deps;
+    const fetch = boundFetch(deps.fetch, {
+      maxMessageBytes: deps.maxMessageBytes,
+      tooLarge: (_request, answer) => {
+        const id = answeredRequest(answer);
+        const message = `the answer has ${answer.bytes} bytes, at most ${deps.maxMessageBytes} are read`;
+        if (id !== null)
+          failRequest(this, id, new McpOutputError(deps.serverId, message, beginningOfText(answer.head)));
+      },
+      broken: () => this.#lose('the event stream broke'),
+    });
+    this.#inner = new deps.library.SSEClientTransport(deps.target.url, {
+      fetch,
+      requestInit: { headers: { ...deps.target.headers } },
+    });
+  }
+
+  async start(): Promise<void> {
+    this.#inner.onmessage = (message) => this.onmessage?.(message);
+    this.#inner.onerror = (error) => {
+      if (error instanceof this.#deps.library.SseError) this.#lose('the event stream ended');
+      else this.onerror?.(error);
+    };
+    this.#inner.onclose = () => this.#finish();
+    try {
+      await this.#inner.start();
+      this.#started = true;
+    } catch (error) {
+      // Its event source would go on trying in the background.
+      await this.#inner.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    const sending = this.#inner.send(message);
+    return 'id' in message ? sending : this.#notifications.track(sending);
+  }
+
+  setProtocolVersion(version: string): void {
+    this.#inner.setProtocolVersion(version);
+  }
+
+  /** Never rejects. */
+  async close(): Promise<void> {
+    await this.#notifications.arrived(FLUSH_MS);
+    await this.#inner.close().catch(() => {});
+  }
+
+  #lose(why: string): void {
+    if (!this.#started || this.#closed) return;
+    this.#deps.lost(why);
+    this.#finish();
+    void this.#inner.close().catch(() => {});
+  }
+
+  #finish(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.onclose?.();
+  }
+}

@@ -1,0 +1,106 @@
+import type { JsonValue } from './json.ts';
+import { isJsonObject } from './json.ts';
+
+/**
+ * What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
+ * worker stands. Every message names its guest, its call and the call on top of which it was made (0: none).
+ */
+export const PORT_VERSION = 1;
+
+/** What a guest wrote into a session since its last send. The host keeps the history. */
+export interface SessionDelta {
+  readonly messages: readonly (readonly [role: string, content: string])[];
+  readonly tools: readonly (readonly [fnOffset: number, definition: string])[];
+  readonly toolResults: readonly (readonly [id: string, content: string])[];
+  readonly params: readonly (readonly [key: string, value: JsonValue])[];
+}
+
+/** How the guest's own side of a run ended. */
+export type GuestEnding =
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'trap'; readonly message: string; readonly stack: string }
+  | { readonly kind: 'load_failed'; readonly message: string };
+
+export interface GuestReport {
+  readonly ending: GuestEnding;
+  readonly hostcalls: Readonly<Record<string, number>>;
+  readonly droppedLogLines: number;
+}
+
+export type GuestRequest =
+  | readonly ['send', session: number, flags: number, delta: SessionDelta]
+  | readonly ['cancel']
+  | readonly ['tool_result', callback: number, rc: number, content: string]
+  | readonly ['close_session', session: number]
+  | readonly ['stdin', maxBytes: number]
+  | readonly ['notice', text: string]
+  | readonly ['ended', report: GuestReport];
+
+export type GuestMessage = readonly [guest: number, call: number, parent: number, ...GuestRequest];
+
+/** An import that no host function stands behind; it answers ENOSYS in the type it has. */
+export interface UnknownImport {
+  readonly module: string;
+  readonly name: string;
+  readonly result: string;
+}
+
+export type HostReply =
+  | readonly ['response', body: ArrayBuffer, metrics: string, pending: readonly string[]]
+  | readonly ['tool', callback: number, fnOffset: number, args: string, maxOutputBytes: number]
+  | readonly ['stdin', chunk: Uint8Array | null]
+  | readonly ['start', module: WebAssembly.Module, unknownImports: readonly UnknownImport[]];
+
+export type HostMessage = readonly [guest: number, call: number, ...HostReply];
+
+/** Thrown on a message that our own guest thread cannot have sent: the thread is not to be trusted any more. */
+export class PortViolation extends Error {
+  constructor(what: string) {
+    super(`the guest thread broke the port protocol: ${what}`);
+    this.name = 'PortViolation';
+  }
+}
+
+/** Checks a message from a guest thread as if it came from the network: it runs next to untrusted code. */
+export function parseGuestMessage(message: unknown): GuestMessage {
+  if (!Array.isArray(message) || message.length < 4) throw new PortViolation('not a message');
+  const [guest, call, parent, op, ...rest] = message as unknown[];
+  if (!isCount(guest) || !isCount(call) || !isCount(parent)) throw new PortViolation('bad header');
+  if (typeof op !== 'string' || !Object.hasOwn(requests, op)) throw new PortViolation('unknown op');
+  const check = requests[op as GuestRequest[0]];
+  if (!check(rest)) throw new PortViolation(`bad ${op}`);
+  return message as unknown as GuestMessage;
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isI32 = (value: unknown): value is number => typeof value === 'number' && (value | 0) === value;
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isPair = (value: unknown, first: (v: unknown) => boolean, second: (v: unknown) => boolean) =>
+  Array.isArray(value) && value.length === 2 && first(value[0]) && second(value[1]);
+const isPairs = (value: unknown, first: (v: unknown) => boolean, second: (v: unknown) => boolean) =>
+  Array.isArray(value) && value.every((pair) => isPair(pair, first, second));
+const anything = (value: unknown) => value !== undefined;
+
+const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> = {
+  send: ([session, flags, delta]) =>
+    isI32(session) &&
+    isI32(flags) &&
+    isJsonObject(delta) &&
+    isPairs(delta.messages, isText, isText) &&
+    isPairs(delta.tools, isI32, isText) &&
+    isPairs(delta.toolResults, isText, isText) &&
+    isPairs(delta.params, isText, anything),
+  cancel: () => true,
+  tool_result: ([callback, rc, content]) => isCount(callback) && isI32(rc) && isText(content),
+  close_session: ([session]) => isI32(session),
+  stdin: ([maxBytes]) => isCount(maxBytes),
+  notice: ([text]) => isText(text),
+  ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isJsonObject(report.hostcalls),
+};
+
+function isEnding(value: unknown): boolean {
+  if (!isJsonObject(value)) return false;
+  if (value.kind === 'exit') return isI32(value.code);
+  if (value.kind === 'trap') return isText(value.message) && isText(value.stack);
+  return value.kind === 'load_failed' && isText(value.message);
+}

@@ -1,0 +1,172 @@
+import { canonicalJson, type JsonValue } from './json.ts';
+import { type McpServerRecord, type RecordIssue, usesStdio } from './record.ts';
+import { credentialArguments, looksLikeCredential, urlHasCredential } from './record-credentials.ts';
+import { budgetRanges, recordLimits } from './record-limits.ts';
+import { pathText, type RecordShape, readShape, unknownFields } from './record-schema.ts';
+import { hasReference, literalParts, referenceTo } from './references.ts';
+
+export interface ParseOptions {
+  /** Unknown fields are issues instead of warnings. */
+  readonly strict: boolean;
+  /** The record comes from a file, where `env_from` may be used. */
+  readonly fromFile?: boolean;
+}
+
+export type ParsedRecord =
+  | { readonly ok: true; readonly record: McpServerRecord; readonly warnings: readonly RecordIssue[] }
+  | { readonly ok: false; readonly issues: readonly RecordIssue[] };
+
+/** Issues and warnings beyond this number are left out: they come from a file that is no record at all. */
+const MAX_REPORTED = 100;
+
+/** Validates outside data and completes it with the defaults. Neither issues nor warnings ever repeat a value. */
+export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord {
+  const unknown = unknownFields(input).map((path) => ({ path, message: 'is not a field of a server record' }));
+  const read = readShape(input);
+  const refused = options.strict ? unknown : [];
+  if ('issues' in read) return rejected([...read.issues, ...refused]);
+
+  const issues = [...refused, ...contradictions(read.shape, options)];
+  if (issues.length > 0) return rejected(issues);
+
+  const record = complete(read.shape);
+  const bytes = Buffer.byteLength(canonicalJson(record as unknown as JsonValue));
+  if (bytes > recordLimits.recordBytes) {
+    const message = `the record has ${bytes} bytes, at most ${recordLimits.recordBytes} are allowed`;
+    return rejected([{ path: '', message }]);
+  }
+  return {
+    ok: true,
+    record: deepFreeze(record),
+    warnings: [...unknown, ...ignoredBlocks(read.shape), ...doubts(record)].slice(0, MAX_REPORTED),
+  };
+}
+
+function rejected(issues: readonly RecordIssue[]): ParsedRecord {
+  return { ok: false, issues: issues.slice(0, MAX_REPORTED) };
+}
+
+/** Rules between fields. */
+function contradictions(shape: RecordShape, options: ParseOptions): RecordIssue[] {
+  const issues: RecordIssue[] = [];
+  const stdio = usesStdio(shape.transport);
+  const needed = stdio ? 'stdio' : 'http';
+  if (shape[needed] === null) issues.push({ path: needed, message: `is required for transport "${shape.transport}"` });
+  if (shape.sandbox !== null && !stdio) {
+    issues.push({ path: 'sandbox', message: 'only a stdio server can be put in a sandbox' });
+  }
+  if (options.fromFile !== true && (shape.stdio?.env_from.length ?? 0) > 0) {
+    issues.push({
+      path: 'stdio.env_from',
+      message: `works in files only; write env.NAME = "${referenceTo('NAME')}" instead`,
+    });
+  }
+  for (const name of shape.stdio?.env_from ?? []) {
+    if (!Object.hasOwn(shape.stdio?.env ?? {}, name)) continue;
+    issues.push({ path: pathText(['stdio', 'env', name]), message: 'is given in env_from as well' });
+  }
+  const seen = new Set<string>();
+  for (const name of Object.keys(shape.http?.headers ?? {})) {
+    const folded = name.toLowerCase();
+    if (seen.has(folded)) issues.push({ path: pathText(['http', 'headers', name]), message: 'is given twice' });
+    seen.add(folded);
+  }
+  return issues;
+}
+
+function complete(shape: RecordShape): McpServerRecord {
+  const { server_id, transport, stdio, http, sandbox } = shape;
+  const envFrom = (stdio?.env_from ?? []).map((name) => [name, referenceTo(name)] as const);
+  return {
+    server_id,
+    display_name: shape.display_name ?? server_id,
+    transport,
+    stdio:
+      stdio === null || !usesStdio(transport)
+        ? null
+        : {
+            command: stdio.command,
+            args: stdio.args,
+            env: { ...stdio.env, ...Object.fromEntries(envFrom) },
+            cwd: stdio.cwd,
+          },
+    http:
+      http === null || usesStdio(transport) ? null : { url: http.url, headers: http.headers, auth_ref: http.auth_ref },
+    tool_namespace: shape.tool_namespace ?? `mcp.${server_id}`,
+    tool_prefix: shape.tool_prefix ?? server_id,
+    allowed_tools: shape.allowed_tools,
+    approval_policy: {
+      default: shape.approval_policy?.default ?? 'never',
+      per_tool: shape.approval_policy?.per_tool ?? {},
+    },
+    budgets: shape.budgets ?? defaultBudgets(),
+    protocol: shape.protocol ?? 'legacy',
+    tags: shape.tags,
+    // Whoever writes a sandbox block wants a sandbox: without a mode it is not optional.
+    sandbox:
+      sandbox === null
+        ? null
+        : {
+            mode: sandbox.mode ?? 'required',
+            network: sandbox.network ?? 'allow',
+            read_only_paths: sandbox.read_only_paths,
+            writable_paths: sandbox.writable_paths,
+          },
+    updated_at_ms: shape.updated_at_ms ?? 0,
+    mod_revision: shape.mod_revision ?? 0,
+  };
+}
+
+function defaultBudgets(): McpServerRecord['budgets'] {
+  return {
+    tool_timeout_ms: budgetRanges.tool_timeout_ms.default,
+    max_concurrency: budgetRanges.max_concurrency.default,
+    max_tool_output_bytes: budgetRanges.max_tool_output_bytes.default,
+    connect_timeout_ms: budgetRanges.connect_timeout_ms.default,
+  };
+}
+
+function ignoredBlocks(shape: RecordShape): RecordIssue[] {
+  const other = usesStdio(shape.transport) ? 'http' : 'stdio';
+  if (shape[other] === null) return [];
+  return [{ path: other, message: `is ignored: the transport is "${shape.transport}"` }];
+}
+
+/** What is allowed and probably a mistake. */
+function doubts(record: McpServerRecord): RecordIssue[] {
+  const { stdio, http } = record;
+  const warnings: RecordIssue[] = [];
+  const warn = (path: readonly PropertyKey[], message: string) => warnings.push({ path: pathText(path), message });
+  const inspect = (path: readonly PropertyKey[], name: string, value: string) => {
+    if (looksLikeCredential(name, value))
+      warn(path, `looks like a credential in clear; use a reference: ${referenceTo('NAME')}`);
+    if (literalParts(value).some((part) => part.includes('${'))) {
+      warn(
+        path,
+        `has a "\${" that is not a reference and is passed on as it is; a reference is ${referenceTo('NAME')}`,
+      );
+    }
+  };
+
+  for (const [name, value] of Object.entries(stdio?.env ?? {})) inspect(['stdio', 'env', name], name, value);
+  for (const index of credentialArguments(stdio?.args ?? [])) {
+    warn(['stdio', 'args', index], 'looks like a credential, and arguments are visible to other processes; use env');
+  }
+  for (const [index, argument] of (stdio?.args ?? []).entries()) {
+    if (hasReference(argument)) warn(['stdio', 'args', index], 'has a reference, but references work in env only');
+  }
+  if (http !== null) {
+    for (const [name, value] of Object.entries(http.headers)) inspect(['http', 'headers', name], name, value);
+    if (urlHasCredential(http.url)) warn(['http', 'url'], 'looks like it holds a credential; use auth_ref or a header');
+    if (http.auth_ref !== null && Object.keys(http.headers).some((name) => name.toLowerCase() === 'authorization')) {
+      warn(['http', 'auth_ref'], 'replaces the Authorization header that is given as well');
+    }
+  }
+  if (record.allowed_tools.length === 0) warn(['allowed_tools'], 'is empty, so every tool of this server is denied');
+  return warnings;
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const child of Object.values(value)) if (typeof child === 'object' && child !== null) deepFreeze(child);
+  return Object.freeze(value);
+}

@@ -1,0 +1,204 @@
+import { z } from 'zod';
+import { isJsonObject } from './json.ts';
+import {
+  approvalModes,
+  isServerId,
+  mcpProtocols,
+  mcpTransports,
+  type RecordIssue,
+  sandboxModes,
+  sandboxNetworks,
+  serverIdRule,
+} from './record.ts';
+import { type BudgetRange, budgetRanges, recordLimits } from './record-limits.ts';
+import {
+  argumentProblem,
+  authRefProblem,
+  envNameProblem,
+  envValueProblem,
+  headerNameProblem,
+  headerValueProblem,
+  patternProblem,
+  prefixProblem,
+  textProblem,
+  urlProblem,
+  variableNameProblem,
+} from './record-values.ts';
+
+/** A name longer than this is cut in messages. */
+const SHOWN_NAME_CHARS = 80;
+
+type Check = (text: string) => string | null;
+
+const path = checked((text) => textProblem(text, recordLimits.pathChars));
+const displayName = checked((text) => textProblem(text, recordLimits.displayNameChars));
+const tag = checked((text) => textProblem(text, recordLimits.tagChars));
+const pattern = checked(patternProblem);
+
+const stdioSchema = z.object({
+  command: path,
+  args: list(checked(argumentProblem), recordLimits.args),
+  env: map(envNameProblem, checked(envValueProblem), recordLimits.envEntries),
+  cwd: optional(path),
+  env_from: list(checked(variableNameProblem), recordLimits.envEntries),
+});
+
+const httpSchema = z.object({
+  url: checked(urlProblem),
+  headers: map(headerNameProblem, checked(headerValueProblem), recordLimits.headers),
+  auth_ref: optional(checked(authRefProblem)),
+});
+
+const approvalSchema = z.object({
+  default: optional(z.enum(approvalModes)),
+  per_tool: map(patternProblem, z.enum(approvalModes), recordLimits.patterns),
+});
+
+const budgetsSchema = z.object({
+  tool_timeout_ms: budget(budgetRanges.tool_timeout_ms),
+  max_concurrency: budget(budgetRanges.max_concurrency),
+  max_tool_output_bytes: budget(budgetRanges.max_tool_output_bytes),
+  connect_timeout_ms: budget(budgetRanges.connect_timeout_ms),
+});
+
+const sandboxSchema = z.object({
+  mode: optional(z.enum(sandboxModes)),
+  network: optional(z.enum(sandboxNetworks)),
+  read_only_paths: list(path, recordLimits.sandboxPaths),
+  writable_paths: list(path, recordLimits.sandboxPaths),
+});
+
+const recordSchema = z.object({
+  version: optional(z.literal(1)),
+  server_id: checked((text) => (isServerId(text) ? null : `must be ${serverIdRule}`)),
+  display_name: optional(displayName),
+  transport: z.enum(mcpTransports),
+  stdio: optional(stdioSchema),
+  http: optional(httpSchema),
+  tool_namespace: optional(checked(prefixProblem)),
+  tool_prefix: optional(checked(prefixProblem)),
+  allowed_tools: list(pattern, recordLimits.patterns),
+  approval_policy: optional(approvalSchema),
+  budgets: optional(budgetsSchema),
+  protocol: optional(z.enum(mcpProtocols)),
+  tags: list(tag, recordLimits.tags),
+  sandbox: optional(sandboxSchema),
+  updated_at_ms: optional(z.int().min(0)),
+  mod_revision: optional(z.int().min(0)),
+});
+
+const blocks = {
+  stdio: stdioSchema,
+  http: httpSchema,
+  approval_policy: approvalSchema,
+  budgets: budgetsSchema,
+  sandbox: sandboxSchema,
+} as const;
+
+/** A record with the right types field by field, before defaults and the rules between fields. */
+export type RecordShape = z.output<typeof recordSchema>;
+
+export type ReadShape = { readonly shape: RecordShape } | { readonly issues: readonly RecordIssue[] };
+
+export function readShape(input: unknown): ReadShape {
+  const result = recordSchema.safeParse(input, { error: describe });
+  if (result.success) return { shape: result.data };
+  return { issues: result.error.issues.map((issue) => ({ path: pathText(issue.path), message: issue.message })) };
+}
+
+/** Paths of the fields that no record has. */
+export function unknownFields(input: unknown): string[] {
+  if (!isJsonObject(input)) return [];
+  const unknown = strangers(input, recordSchema.shape, []);
+  for (const [name, schema] of Object.entries(blocks)) {
+    const block = input[name];
+    if (isJsonObject(block)) unknown.push(...strangers(block, schema.shape, [name]));
+  }
+  return unknown;
+}
+
+export function pathText(path: readonly PropertyKey[]): string {
+  let text = '';
+  for (const part of path) {
+    const name = String(part).slice(0, SHOWN_NAME_CHARS);
+    if (typeof part === 'number') text += `[${part}]`;
+    else if (/^[\w-]+$/.test(name)) text += text === '' ? name : `.${name}`;
+    else text += `[${JSON.stringify(name)}]`;
+  }
+  return text;
+}
+
+function strangers(value: object, shape: object, path: readonly string[]): string[] {
+  return Object.keys(value)
+    .filter((key) => !Object.hasOwn(shape, key))
+    .map((key) => pathText([...path, key]));
+}
+
+function checked(check: Check) {
+  return z.string().superRefine((text, context) => {
+    const message = check(text);
+    if (message !== null) context.addIssue({ code: 'custom', message });
+  });
+}
+
+/** Null and the empty string are how JSON and protobuf say "not given". */
+function optional<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => (value === undefined || value === '' ? null : value), schema.nullable());
+}
+
+function list<T extends z.ZodType>(item: T, maxItems: number) {
+  return z.preprocess((value) => value ?? [], z.array(item).max(maxItems));
+}
+
+function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries: number) {
+  const entries = z.record(z.string(), value);
+  return z.unknown().transform((input, context): z.output<typeof entries> => {
+    const raw = input ?? {};
+    if (isJsonObject(raw)) {
+      const keys = Object.keys(raw);
+      if (keys.length > maxEntries) context.addIssue(`has ${keys.length} entries, at most ${maxEntries} are allowed`);
+      for (const key of keys.slice(0, maxEntries)) {
+        const message = keyProblem(key);
+        if (message !== null) context.addIssue({ code: 'custom', message, path: [key], input: undefined });
+      }
+    }
+    const result = entries.safeParse(raw, { error: describe });
+    if (result.success) return result.data;
+    for (const issue of result.error.issues) {
+      context.addIssue({ code: 'custom', message: issue.message, path: issue.path, input: undefined });
+    }
+    return z.NEVER;
+  });
+}
+
+function budget(range: BudgetRange) {
+  const number = z.int().min(range.min).max(range.max);
+  return z.preprocess(
+    (value) => (value === undefined || value === null || value === 0 ? range.default : value),
+    number,
+  );
+}
+
+type RawIssue = Parameters<z.core.$ZodErrorMap>[0];
+
+function describe(issue: RawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be ${article(issue.expected)}`;
+    case 'invalid_value':
+      if (issue.input === undefined) return 'is required';
+      return `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`;
+    case 'too_small':
+      return `must be at least ${issue.minimum}`;
+    case 'too_big':
+      return issue.origin === 'array' ? `has more than ${issue.maximum} items` : `must be at most ${issue.maximum}`;
+    default:
+      return 'is not valid';
+  }
+}
+
+function article(expected: string): string {
+  if (expected === 'int') return 'a whole number';
+  if (expected === 'record' || expected === 'object') return 'a table of fields';
+  return expected === 'array' ? 'a list' : `a ${expected}`;
+}

@@ -1,0 +1,106 @@
+import { recordLimits } from './record-limits.ts';
+import { hasBrokenReference, isReferenceName, parseAuthRef, referenceTo, replaceReferences } from './references.ts';
+
+// Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
+// and headers are asked again on the node, after references were resolved.
+
+const controlCharacter = /\p{Cc}/u;
+const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const prefixPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const urlScheme = /^https?:\/\//i;
+
+/** Headers that the HTTP client itself owns; setting them breaks the request. */
+const clientHeaders = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Own keys of this name vanish or change the prototype when an object is copied carelessly. */
+const unsafeKey = '__proto__';
+
+export function textProblem(text: string, maxChars: number): string | null {
+  if (text === '') return 'must not be empty';
+  if (text.length > maxChars) return `has ${text.length} characters, at most ${maxChars} are allowed`;
+  if (controlCharacter.test(text)) return 'must not contain control characters';
+  return text.isWellFormed() ? null : 'is not valid Unicode';
+}
+
+export function prefixProblem(text: string): string | null {
+  if (text.length > recordLimits.prefixChars) return `has more than ${recordLimits.prefixChars} characters`;
+  if (prefixPattern.test(text)) return null;
+  return 'may hold letters, digits, ".", "_" and "-", and starts with a letter or digit';
+}
+
+/** Unlike other texts an argument may be empty and may hold line breaks: it can be a script. */
+export function argumentProblem(text: string): string | null {
+  if (text.length > recordLimits.argChars) return `has more than ${recordLimits.argChars} characters`;
+  return text.includes('\0') ? 'must not contain NUL' : null;
+}
+
+export function variableNameProblem(name: string): string | null {
+  if (name.length > recordLimits.envNameChars) return `has more than ${recordLimits.envNameChars} characters`;
+  return isReferenceName(name)
+    ? null
+    : 'must be the name of a variable: letters, digits and "_", not starting with a digit';
+}
+
+export function authRefProblem(text: string): string | null {
+  const shape = textProblem(text, recordLimits.pathChars);
+  if (shape !== null) return shape;
+  return parseAuthRef(text) === null ? 'must be env:NAME or file:PATH' : null;
+}
+
+export function patternProblem(pattern: string): string | null {
+  return textProblem(pattern, recordLimits.patternChars);
+}
+
+export function envNameProblem(name: string): string | null {
+  if (name === unsafeKey) return `"${unsafeKey}" cannot be used as a name`;
+  if (name.includes('=')) return 'the name of a variable must not contain "="';
+  return textProblem(name, recordLimits.envNameChars);
+}
+
+export function envValueProblem(value: string): string | null {
+  if (value.length > recordLimits.valueChars) return `has more than ${recordLimits.valueChars} characters`;
+  if (value.includes('\0')) return 'must not contain NUL';
+  return referenceProblem(value);
+}
+
+export function headerNameProblem(name: string): string | null {
+  if (name === unsafeKey) return `"${unsafeKey}" cannot be used as a name`;
+  if (name.length > recordLimits.headerNameChars)
+    return `the name has more than ${recordLimits.headerNameChars} characters`;
+  if (!headerNamePattern.test(name)) return 'is not a valid header name';
+  return clientHeaders.has(name.toLowerCase()) ? 'is set by the HTTP client and cannot be given' : null;
+}
+
+export function headerValueProblem(value: string): string | null {
+  if (value.length > recordLimits.valueChars) return `has more than ${recordLimits.valueChars} characters`;
+  for (const character of value) {
+    const code = character.codePointAt(0) as number;
+    if (code > 0xff) return 'must not contain characters beyond Latin-1';
+    if ((code < 0x20 && code !== 0x09) || code === 0x7f) return 'must not contain control characters or line breaks';
+  }
+  return referenceProblem(value);
+}
+
+/** A url may hold references; its scheme and host are checked as far as they are known. */
+export function urlProblem(url: string): string | null {
+  const shape = textProblem(url, recordLimits.urlChars) ?? referenceProblem(url);
+  if (shape !== null) return shape;
+  if (url.startsWith('${ENV:')) return null;
+  if (!urlScheme.test(url)) return 'must be an absolute url that starts with http:// or https://';
+  // "1" may stand in any place of a url, the port included.
+  return URL.canParse(replaceReferences(url, '1')) ? null : 'is not a valid url';
+}
+
+export function referenceProblem(value: string): string | null {
+  if (!hasBrokenReference(value)) return null;
+  return `has a malformed reference; write ${referenceTo('NAME')} or ${referenceTo('NAME:-default')}`;
+}

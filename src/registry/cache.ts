@@ -1,0 +1,269 @@
+import type { RegistryView } from '../policy/layers.ts';
+import type { RegistryListing } from '../protocol/record-events.ts';
+import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
+import { Freshness, type RegistryState } from './freshness.ts';
+import { Lifetime, untilAborted } from './lifetime.ts';
+import { applyEvent, type RegistryChange, type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
+import { isHeartbeat, type RegistrySource, type RegistryWatchItem } from './source.ts';
+import { backoffMs, defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
+
+export interface RegistryCacheOptions {
+  readonly source: RegistrySource;
+  /** A snapshot that nothing confirmed for longer is refused. @default null, never */
+  readonly maxStalenessMs?: number | null;
+  readonly timing?: Partial<SyncTiming>;
+  readonly environment?: RegistryEnvironment;
+}
+
+export interface RegistryStatus {
+  readonly state: RegistryState;
+  readonly epoch: string | null;
+  readonly revision: number | null;
+  /** Since the source last said that this is its newest revision. */
+  readonly ageMs: number | null;
+  readonly lastError: string | null;
+}
+
+type ChangeListener = (change: RegistryChange) => void;
+type StatusListener = (status: RegistryStatus) => void;
+
+/**
+ * The node's copy of the registry: list, then watch from the listed revision. Events are applied in order; a gap, an
+ * error, the end of the stream or another epoch leads to a new list. Polling finds out when a stream died in silence.
+ */
+export class RegistryCache {
+  readonly #source: RegistrySource;
+  readonly #environment: RegistryEnvironment;
+  readonly #timing: SyncTiming;
+  readonly #freshness: Freshness;
+  readonly #lifetime: Lifetime;
+  readonly #changeListeners = new Set<ChangeListener>();
+  readonly #statusListeners = new Set<StatusListener>();
+  readonly #waiters = new Set<(ready: boolean) => void>();
+  #snapshot: RegistrySnapshot | null = null;
+  #reportedState: RegistryState = 'starting';
+  #stream: AbortController | null = null;
+  #streamSpoke = false;
+  #running: Promise<void> | null = null;
+
+  constructor(options: RegistryCacheOptions) {
+    const maxStalenessMs = options.maxStalenessMs ?? null;
+    this.#source = options.source;
+    this.#environment = options.environment ?? systemEnvironment;
+    this.#timing = timingFor({ ...defaultSyncTiming, ...options.timing }, maxStalenessMs);
+    this.#freshness = new Freshness(this.#environment, maxStalenessMs);
+    this.#lifetime = new Lifetime(this.#environment);
+  }
+
+  start(): void {
+    if (this.#running !== null || this.#lifetime.ended) return;
+    this.#running = this.#run();
+    this.#schedulePoll(0);
+  }
+
+  /** Waits for the first snapshot, at most `deadlineMs`. False: there is none in time, or the cache was closed. */
+  ready(deadlineMs: number): Promise<boolean> {
+    if (this.#snapshot !== null || this.#lifetime.ended) return Promise.resolve(this.#snapshot !== null);
+    return new Promise((resolve) => {
+      const settle = (ready: boolean) => {
+        this.#waiters.delete(settle);
+        cancel();
+        resolve(ready);
+      };
+      const cancel = this.#lifetime.after(deadlineMs, () => settle(false));
+      this.#waiters.add(settle);
+    });
+  }
+
+  snapshot(): RegistrySnapshot | null {
+    return this.#snapshot;
+  }
+
+  /** What policy is to be asked about: null before the first snapshot. */
+  view(): RegistryView | null {
+    return this.#snapshot === null ? null : { servers: this.#snapshot.servers, stale: this.#freshness.isStale };
+  }
+
+  status(): RegistryStatus {
+    const { state, ageMs, lastError } = this.#freshness;
+    return {
+      state,
+      epoch: this.#snapshot?.epoch ?? null,
+      revision: this.#snapshot?.revision ?? null,
+      ageMs,
+      lastError,
+    };
+  }
+
+  /** Called after every swap that changed a record, and after the first one. Returns the way to stop it. */
+  onChange(listener: ChangeListener): () => void {
+    this.#changeListeners.add(listener);
+    return () => this.#changeListeners.delete(listener);
+  }
+
+  /** Called when the state becomes another one. */
+  onStatus(listener: StatusListener): () => void {
+    this.#statusListeners.add(listener);
+    return () => this.#statusListeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#lifetime.end(new Error('the registry cache is closed'));
+    for (const settle of this.#waiters) settle(false);
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    while (!this.#lifetime.ended) {
+      const startedAtMs = this.#environment.now();
+      this.#streamSpoke = false;
+      try {
+        this.#restore(await this.#list());
+        await this.#follow();
+      } catch (error) {
+        this.#fail(error);
+      }
+      // A stream that said nothing and ended soon may never work: only a better one ends the backoff.
+      const lasted = this.#environment.now() - startedAtMs >= this.#timing.backoffMaxMs;
+      failures = this.#streamSpoke || lasted ? 1 : failures + 1;
+      await this.#lifetime.pause(backoffMs(this.#timing, failures, this.#environment));
+    }
+  }
+
+  /** Never returns normally: every end of a stream is a reason to list again. */
+  #follow(): Promise<never> {
+    return this.#lifetime.during(async (stream) => {
+      const items = this.#source.watch(this.#snapshot?.revision ?? 0, stream.signal)[Symbol.asyncIterator]();
+      this.#stream = stream;
+      try {
+        for (;;) {
+          const step = await untilAborted(items.next(), stream.signal);
+          if (step.done === true) throw new Error('the watch stream ended');
+          await this.#take(step.value);
+        }
+      } finally {
+        this.#stream = null;
+        stream.abort();
+        // The source may hang in its own clean-up: it was told, and nobody waits for it.
+        items.return?.().catch(() => {});
+      }
+    });
+  }
+
+  async #take(item: RegistryWatchItem): Promise<void> {
+    const snapshot = this.#snapshot;
+    if (snapshot === null) return;
+    if (item.epoch !== snapshot.epoch) throw new Error('the registry was replaced by another one');
+    if (isHeartbeat(item)) {
+      if (item.revision > snapshot.revision) throw new Error('the watch stream left out a change');
+      if (item.revision === snapshot.revision) this.#confirm();
+    } else if (item.revision > snapshot.revision) {
+      if (!this.#source.canWatchRecords) this.#adopt(await this.#list(), snapshot);
+      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item, this.#environment.now()));
+      else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
+    }
+    this.#streamSpoke = true;
+  }
+
+  #restore(listing: RegistryListing): void {
+    this.#swap(restoreSnapshot(this.#snapshot, listing, this.#environment.now()));
+  }
+
+  /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */
+  #adopt(listing: RegistryListing, before: RegistrySnapshot): boolean {
+    const current = this.#snapshot?.revision ?? 0;
+    const replaced = listing.epoch !== before.epoch || listing.revision < before.revision;
+    if (!replaced && listing.revision < current) return false;
+    if (replaced || listing.revision > current) {
+      this.#restore(listing);
+      return true;
+    }
+    this.#confirm();
+    return false;
+  }
+
+  #swap(change: RegistryChange): void {
+    const first = this.#snapshot === null;
+    this.#snapshot = change.snapshot;
+    this.#confirm();
+    if (first) this.#watchStaleness();
+    for (const settle of this.#waiters) settle(true);
+    if (first || change.upserted.length > 0 || change.deleted.length > 0) notify(this.#changeListeners, change);
+  }
+
+  #list(): Promise<RegistryListing> {
+    const limit = this.#timing.listTimeoutMs;
+    return this.#lifetime.during(async (call) => {
+      const cancel = this.#lifetime.after(limit, () => call.abort(new Error(`the list took longer than ${limit} ms`)));
+      try {
+        return await untilAborted(this.#source.list(call.signal), call.signal);
+      } finally {
+        cancel();
+      }
+    });
+  }
+
+  #schedulePoll(failures: number): void {
+    if (this.#lifetime.ended) return;
+    const regular = pollDelayMs(this.#timing, this.#environment);
+    const delay = failures === 0 ? regular : Math.min(regular, backoffMs(this.#timing, failures, this.#environment));
+    this.#lifetime.after(delay, () => {
+      this.#poll().then(
+        () => this.#schedulePoll(0),
+        (error: unknown) => {
+          this.#fail(error);
+          this.#schedulePoll(failures + 1);
+        },
+      );
+    });
+  }
+
+  /** A list costs the source far more than a heartbeat: there is none where the stream confirmed the snapshot lately. */
+  async #poll(): Promise<void> {
+    const before = this.#snapshot;
+    const age = this.#freshness.ageMs;
+    if (before === null || this.#stream === null || (age !== null && age < this.#timing.pollMinMs)) return;
+    const news = this.#adopt(await this.#list(), before);
+    if (news) this.#stream?.abort(new Error('a poll found a change that the watch stream had not told of'));
+  }
+
+  #confirm(): void {
+    this.#freshness.confirm();
+    this.#reportState();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#lifetime.ended) return;
+    this.#freshness.fail(error);
+    this.#reportState();
+  }
+
+  #reportState(): void {
+    const { state } = this.#freshness;
+    if (state === this.#reportedState) return;
+    this.#reportedState = state;
+    notify(this.#statusListeners, this.status());
+  }
+
+  #watchStaleness(): void {
+    const left = this.#freshness.leftMs;
+    if (left === null || this.#lifetime.ended) return;
+    this.#reportState();
+    // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
+    this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () => this.#watchStaleness());
+  }
+}
+
+/** A listener that throws is a bug to be seen, but not here: the sync goes on and the error surfaces on its own. */
+function notify<T>(listeners: ReadonlySet<(value: T) => void>, value: T): void {
+  for (const listener of [...listeners]) {
+    try {
+      listener(value);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}

@@ -1,0 +1,18 @@
+/** What the cache needs from the world. */
+export interface RegistryEnvironment {
+  now(): number;
+  /** In [0, 1). */
+  random(): number;
+  /** Calls back once after `delayMs`; the returned function cancels it. */
+  setTimer(callback: () => void, delayMs: number): () => void;
+}
+
+/** Its timers keep the process alive: whoever starts a cache closes it. */
+export const systemEnvironment: RegistryEnvironment = {
+  now: Date.now,
+  random: Math.random,
+  setTimer(callback, delayMs) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};

@@ -1,0 +1,73 @@
+import type { RegistryEnvironment } from './environment.ts';
+
+/** Owns every timer and every call that is under way, so that one `end` stops all of them. */
+export class Lifetime {
+  readonly #environment: RegistryEnvironment;
+  readonly #calls = new Set<AbortController>();
+  readonly #timers = new Set<() => void>();
+  #ended = false;
+
+  constructor(environment: RegistryEnvironment) {
+    this.#environment = environment;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  end(reason: Error): void {
+    this.#ended = true;
+    for (const call of this.#calls) call.abort(reason);
+    for (const cancel of this.#timers) cancel();
+  }
+
+  /** Runs `call` with a signal that aborts when the lifetime ends. */
+  async during<T>(call: (scope: AbortController) => Promise<T>): Promise<T> {
+    const scope = new AbortController();
+    if (this.#ended) scope.abort(new Error('already ended'));
+    this.#calls.add(scope);
+    try {
+      return await call(scope);
+    } finally {
+      this.#calls.delete(scope);
+    }
+  }
+
+  after(delayMs: number, callback: () => void): () => void {
+    const cancelTimer = this.#environment.setTimer(() => {
+      this.#timers.delete(cancel);
+      callback();
+    }, delayMs);
+    const cancel = () => {
+      this.#timers.delete(cancel);
+      cancelTimer();
+    };
+    this.#timers.add(cancel);
+    return cancel;
+  }
+
+  /** Waits `delayMs`, or less when the lifetime ends. */
+  pause(delayMs: number): Promise<void> {
+    return this.during(
+      ({ signal }) =>
+        new Promise((resolve) => {
+          if (signal.aborted) return resolve();
+          const cancel = this.after(delayMs, resolve);
+          signal.addEventListener('abort', () => {
+            cancel();
+            resolve();
+          });
+        }),
+    );
+  }
+}
+
+/** Settles as `work` does, or rejects with the signal's reason as soon as it aborts, whatever `work` makes of it. */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort);
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

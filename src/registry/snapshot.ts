@@ -1,0 +1,69 @@
+import type { McpServerRecord } from '../protocol/record.ts';
+import { sameConnection, sameContent } from '../protocol/record-compare.ts';
+import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
+
+/** The registry as the node knows it at one revision. Never changed in place: a new one is built, then swapped in. */
+export interface RegistrySnapshot {
+  readonly epoch: string;
+  readonly revision: number;
+  /** In no particular order. */
+  readonly servers: ReadonlyMap<string, McpServerRecord>;
+  /** When this snapshot was built. */
+  readonly syncedAtMs: number;
+}
+
+/** What a swap changed, so that only what depends on it is thrown away. */
+export interface RegistryChange {
+  readonly snapshot: RegistrySnapshot;
+  /** Ids that are new or whose content changed. */
+  readonly upserted: readonly string[];
+  readonly deleted: readonly string[];
+  /** The part of `upserted` that was there before and must be connected anew. */
+  readonly changedTransport: readonly string[];
+}
+
+export function restoreSnapshot(
+  before: RegistrySnapshot | null,
+  listing: RegistryListing,
+  nowMs: number,
+): RegistryChange {
+  const servers = new Map(listing.servers.map((record) => [record.server_id, record]));
+  const gone = before === null ? [] : [...before.servers.keys()].filter((id) => !servers.has(id));
+  return describe(before, freeze(listing.epoch, listing.revision, servers, nowMs), servers.keys(), gone);
+}
+
+/** The change that `event` makes; it must start where `before` ends. Looks only at what the event names. */
+export function applyEvent(before: RegistrySnapshot, event: RegistryEvent, nowMs: number): RegistryChange {
+  const servers = new Map(before.servers);
+  const gone = event.deletes.filter((id) => servers.delete(id));
+  for (const record of event.upserts) servers.set(record.server_id, record);
+  const named = event.upserts.map((record) => record.server_id);
+  return describe(before, freeze(event.epoch, event.revision, servers, nowMs), named, gone);
+}
+
+function describe(
+  before: RegistrySnapshot | null,
+  snapshot: RegistrySnapshot,
+  named: Iterable<string>,
+  deleted: readonly string[],
+): RegistryChange {
+  const upserted: string[] = [];
+  const changedTransport: string[] = [];
+  for (const id of named) {
+    const record = snapshot.servers.get(id);
+    const old = before?.servers.get(id);
+    if (record === undefined || (old !== undefined && sameContent(old, record))) continue;
+    upserted.push(id);
+    if (old !== undefined && !sameConnection(old, record)) changedTransport.push(id);
+  }
+  return { snapshot, upserted, deleted, changedTransport };
+}
+
+function freeze(
+  epoch: string,
+  revision: number,
+  servers: ReadonlyMap<string, McpServerRecord>,
+  syncedAtMs: number,
+): RegistrySnapshot {
+  return Object.freeze({ epoch, revision, servers, syncedAtMs });
+}

@@ -1,0 +1,30 @@
+import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
+
+/** "Nothing changed, and I am alive": says that the registry is at `revision` now. */
+export interface RegistryHeartbeat {
+  readonly heartbeat: true;
+  readonly epoch: string;
+  readonly revision: number;
+}
+
+export type RegistryWatchItem = RegistryEvent | RegistryHeartbeat;
+
+/**
+ * Where a node's cache gets its records: an SMS over the network, or a store in the same process. Both calls honour
+ * `signal`; any error means "list again", so a source needs no error codes of its own.
+ */
+export interface RegistrySource {
+  /** The whole registry. A source that knows no epoch answers an empty one, always. */
+  list(signal: AbortSignal): Promise<RegistryListing>;
+  /** Everything after `since`, for as long as the stream lives. */
+  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryWatchItem>;
+  /**
+   * Whether events carry the changed records. Asked at every event, so a source may learn it from its peer. Where they
+   * do not, an event only says that there is something new, and the cache lists again.
+   */
+  readonly canWatchRecords: boolean;
+}
+
+export function isHeartbeat(item: RegistryWatchItem): item is RegistryHeartbeat {
+  return 'heartbeat' in item;
+}

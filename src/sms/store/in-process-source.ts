@@ -1,0 +1,11 @@
+import type { RegistrySource } from '../../registry/source.ts';
+import type { RegistryStore } from './store.ts';
+
+/** A store of the same process as the source of a cache: the same path as over the network, without the network. */
+export function inProcessSource(store: RegistryStore): RegistrySource {
+  return {
+    canWatchRecords: true,
+    list: () => store.list(),
+    watch: (since, signal) => store.watch(since, signal),
+  };
+}
