@@ -1,6 +1,6 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
-import { basename, dirname, extname, join, relative } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Compile, type Language, toolchains } from './wasm-toolchains.ts';
@@ -9,9 +9,10 @@ const usage = `Usage: npm run build:guests -- [options]
 
 Builds every guest of guest-examples/ into fixtures/. A missing toolchain is named and its guests are left as they are.
 
-  --strict   a missing toolchain is an error
-  --check    builds into a temporary folder and compares with fixtures/; a difference is an error
-  --help     this text`;
+  --only LANGUAGE   c, assemblyscript or wat
+  --strict          a missing toolchain is an error
+  --check           compares what is built with fixtures/ and changes nothing; a difference is an error
+  --help            this text`;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const languages: Readonly<Record<string, Language>> = { '.c': 'c', '.ts': 'assemblyscript', '.wat': 'wat' };
@@ -27,7 +28,9 @@ interface Guest {
   readonly output: string;
 }
 
-type Outcome = { guest: Guest; state: 'built'; bytes: number } | { guest: Guest; state: 'missing' | 'failed'; why: string };
+type Outcome =
+  | { guest: Guest; state: 'built'; bytes: number }
+  | { guest: Guest; state: 'missing' | 'failed'; why: string };
 
 async function listGuests(): Promise<Guest[]> {
   const found: Guest[] = [];
@@ -87,7 +90,7 @@ function report(outcomes: readonly Outcome[]): void {
 }
 
 /** What differs between the modules just built and those in fixtures/, one line each. */
-async function differences(outcomes: readonly Outcome[], target: string): Promise<string[]> {
+async function differences(outcomes: readonly Outcome[], target: string, all: readonly Guest[]): Promise<string[]> {
   const lines: string[] = [];
   for (const { guest, state } of outcomes) {
     if (state !== 'built') continue;
@@ -98,36 +101,60 @@ async function differences(outcomes: readonly Outcome[], target: string): Promis
       lines.push(`fixtures/${guest.output} differs: ${committed.byteLength} bytes, rebuilt ${rebuilt.byteLength}`);
     }
   }
-  const expected = new Set(outcomes.map(({ guest }) => guest.output));
+  const expected = new Set(all.map(({ output }) => output));
   for (const folder of folders) {
     for (const name of await readdir(join(root, 'fixtures', folder)).catch(() => [])) {
       if (name.endsWith('.wasm') && !expected.has(`${folder}/${name}`)) {
-        lines.push(`fixtures/${folder}/${name} has no source in ${relative(root, join(root, 'guest-examples', folder))}`);
+        lines.push(`fixtures/${folder}/${name} has no source in guest-examples/${folder}`);
       }
     }
   }
   return lines;
 }
 
+/** Puts what was built into fixtures/, each file whole or not at all: tests may be reading them. */
+async function install(outcomes: readonly Outcome[], target: string): Promise<void> {
+  for (const { guest, state } of outcomes) {
+    if (state !== 'built') continue;
+    const place = join(root, 'fixtures', guest.output);
+    await mkdir(dirname(place), { recursive: true });
+    await copyFile(join(target, guest.output), `${place}.new`);
+    await rename(`${place}.new`, place);
+  }
+}
+
 async function main(): Promise<number> {
   const { values } = parseArgs({
-    options: { strict: { type: 'boolean' }, check: { type: 'boolean' }, help: { type: 'boolean' } },
+    options: {
+      only: { type: 'string' },
+      strict: { type: 'boolean' },
+      check: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
   });
   if (values.help) {
     console.log(usage);
     return 0;
   }
-  const target = values.check ? await mkdtemp(join(tmpdir(), 'spear-guests-')) : join(root, 'fixtures');
+  if (values.only && !(values.only in toolchains)) {
+    throw new Error(`--only ${values.only}: not one of ${Object.keys(toolchains).join(', ')}`);
+  }
+  const all = await listGuests();
+  const guests = all.filter(({ language }) => !values.only || language === values.only);
+  const target = await mkdtemp(join(tmpdir(), 'spear-guests-'));
   try {
-    const outcomes = await buildAll(await listGuests(), target);
+    const outcomes = await buildAll(guests, target);
     report(outcomes);
-    const changed = values.check ? await differences(outcomes, target) : [];
+    const changed = values.check ? await differences(outcomes, target, all) : [];
     for (const line of changed) console.error(line);
-    if (values.check && changed.length === 0) console.log('fixtures/ is what the sources build to');
+    if (!values.check) await install(outcomes, target);
+    else if (outcomes.every(({ state }) => state === 'built') && changed.length === 0) {
+      console.log('fixtures/ is what the sources build to');
+    }
     const bad = outcomes.some(({ state }) => state === 'failed' || (state === 'missing' && values.strict));
     return bad || changed.length > 0 ? 1 : 0;
   } finally {
-    if (values.check) await rm(target, { recursive: true, force: true });
+    await rm(target, { recursive: true, force: true });
   }
 }
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export type Language = 'c' | 'assemblyscript' | 'wat';
@@ -42,25 +42,39 @@ function sysroots(): string[] {
   return sdk ? [join(sdk, 'share', 'wasi-sysroot')] : ['/usr', '/opt/wasi-sdk/share/wasi-sysroot'];
 }
 
-/** The sources say which of them are libraries of exports rather than programs. */
+/** A library of exports rather than a program. */
 const isReactor = (source: string) => source.endsWith('json.c');
 
-function clangArgs(sysroot: string, source: string, output: string): string[] {
-  return [
-    '--target=wasm32-wasi',
-    `--sysroot=${sysroot}`,
-    '-Oz',
-    '-Wall',
-    '-Wextra',
-    '-Werror',
-    ...(isReactor(source) ? ['-mexec-model=reactor'] : []),
-    '-Wl,--export-table',
-    '-Wl,--strip-debug', // the name section stays: it is what makes a wasm stack readable
-    source,
-    '-lc-printscan-no-floating-point', // no guest here prints a float; 5 KiB less in each
-    '-o',
-    output,
-  ];
+/**
+ * Compiled and linked in two steps: with -O at link time clang runs whatever wasm-opt is in the PATH, so that bytes would depend
+ * on the machine and the names would be gone. Relative sources keep the paths of the machine out of a module.
+ */
+async function clangBuild(clang: string, sysroot: string, source: string, output: string): Promise<void> {
+  const target = ['--target=wasm32-wasi', `--sysroot=${sysroot}`];
+  const object = `${output}.o`;
+  try {
+    await run(
+      clang,
+      [...target, '-Oz', '-Wall', '-Wextra', '-Werror', '-c', basename(source), '-o', object],
+      dirname(source),
+    );
+    await run(
+      clang,
+      [
+        ...target,
+        ...(isReactor(source) ? ['-mexec-model=reactor'] : []),
+        '-Wl,--export-table', // what a tool callback is found in
+        '-Wl,--strip-debug', // the name section stays: it is what makes a wasm stack readable
+        object,
+        '-lc-printscan-no-floating-point', // no guest here prints a float; 5 KiB less in each
+        '-o',
+        output,
+      ],
+      dirname(output),
+    );
+  } finally {
+    await rm(object, { force: true });
+  }
 }
 
 async function findClang(): Promise<Compile | undefined> {
@@ -70,12 +84,11 @@ async function findClang(): Promise<Compile | undefined> {
     await writeFile(probe, '#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n');
     for (const clang of clangs) {
       for (const sysroot of sysroots()) {
-        const works = await run(clang, clangArgs(sysroot, probe, join(folder, 'probe.wasm')), folder).then(
+        const works = await clangBuild(clang, sysroot, probe, join(folder, 'probe.wasm')).then(
           () => true,
           () => false,
         );
-        // Compiled from its own folder, so that no path of this machine can get into a module.
-        if (works) return (source, output) => run(clang, clangArgs(sysroot, source, output), dirname(source));
+        if (works) return (source, output) => clangBuild(clang, sysroot, source, output);
       }
     }
     return undefined;
@@ -110,7 +123,8 @@ async function findWasmAs(): Promise<Compile | undefined> {
 export const toolchains: Readonly<Record<Language, Toolchain>> = {
   c: {
     title: 'clang with wasi-libc',
-    install: 'apt-get install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 (elsewhere: wasi-sdk, WASI_SDK_PATH=its folder)',
+    install:
+      'apt-get install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 (elsewhere: wasi-sdk, WASI_SDK_PATH=its folder)',
     find: findClang,
   },
   assemblyscript: { title: 'asc of AssemblyScript', install: 'npm ci', find: findAsc },

@@ -167,7 +167,12 @@ export function commandLine(): string[] {
   const memoryOfArgs = heap.alloc(count * 4 + load<u32>(slots, 4));
   const list: string[] = [];
   if (args_get(memoryOfArgs, memoryOfArgs + count * 4) == 0) {
-    for (let i: u32 = 0; i < count; i++) list.push(String.UTF8.decodeUnsafe(load<u32>(memoryOfArgs + i * 4), i32.MAX_VALUE, true));
+    for (let i: u32 = 0; i < count; i++) {
+      const start = <usize>load<u32>(memoryOfArgs + i * 4);
+      let end = start;
+      while (load<u8>(end) != 0) end++;
+      list.push(String.UTF8.decodeUnsafe(start, end - start));
+    }
   }
   heap.free(memoryOfArgs);
   return list;

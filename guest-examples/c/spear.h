@@ -560,7 +560,7 @@ static inline int64_t spear_json_int(const char *json, const char *path, int64_t
   for (p += negative; (*p >= '0' && *p <= '9') || (*p == '.' && !fraction); p++) {
     if (*p == '.') {
       fraction = 1;
-    } else if (digits < UINT64_MAX / 100) {
+    } else if (digits < UINT64_MAX / 10) {
       digits = digits * 10 + (uint64_t)(*p - '0');
       scale -= fraction;
     } else {

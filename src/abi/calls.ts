@@ -66,7 +66,8 @@ interface Options {
   readonly commands?: Call['commands'];
 }
 
-type Chosen<O extends Options, Key extends keyof Options, Default> = O extends Record<Key, infer Value> ? Value : Default;
+type Chosen<O extends Options, Key extends keyof Options, Default> =
+  O extends Record<Key, infer Value> ? Value : Default;
 
 function call<const Name extends string, const Params extends readonly Param[], const O extends Options = object>(
   name: Name,
@@ -112,10 +113,15 @@ export const calls = [
   call('wall_time_s', [], 'seconds since the Unix epoch', {}, { result: 'i64' }),
   call('random_i64', [], '64 random bits', {}, { result: 'i64' }),
   call('sleep_ms', [i32('ms')], 'suspends the guest, never the thread', {}, { result: 'none', mode: 'suspending' }),
-  call('log', [i32('level'), text('message', 'log')], '0 trace, 1 debug, 2 info, 3 warn, 4 error, anything else info; 0', {
-    EFAULT: outside,
-    EINVAL: 'the message is longer than 16384 bytes',
-  }),
+  call(
+    'log',
+    [i32('level'), text('message', 'log')],
+    '0 trace, 1 debug, 2 info, 3 warn, 4 error, anything else info; 0',
+    {
+      EFAULT: outside,
+      EINVAL: 'the message is longer than 16384 bytes',
+    },
+  ),
 
   call('cchat_create', [], "a ChatSession fd; the task's MCP defaults are applied here", {
     EMFILE: 'limits.max_fds descriptors or limits.max_sessions sessions are open',
@@ -349,10 +355,22 @@ export const calls = [
     { support: 'partial' },
   ),
   call('user_stream_read', [fd, out], 'one frame', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
-  call('user_stream_write', [fd, text('frame', 'message')], 'one frame in', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+  call(
+    'user_stream_write',
+    [fd, text('frame', 'message')],
+    'one frame in',
+    { EFAULT: outside, ...notConnected },
+    { support: 'partial' },
+  ),
   call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
   call('user_stream_ctl_open', [], 'a descriptor of connection events', notConnected, { support: 'partial' }),
-  call('user_stream_ctl_read', [fd, out], 'one 8-byte event', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+  call(
+    'user_stream_ctl_read',
+    [fd, out],
+    'one 8-byte event',
+    { EFAULT: outside, ...notConnected },
+    { support: 'partial' },
+  ),
 
   call('rtasr_create', [], 'realtime speech recognition', noSys, absent),
   call('rtasr_ctl', [fd, i32('cmd'), arg], 'realtime speech recognition', noSys, absent),

@@ -19,6 +19,7 @@ declare namespace WebAssembly {
     constructor(bytes: Uint8Array);
     static imports(module: Module): ModuleImport[];
     static exports(module: Module): ModuleExport[];
+    static customSections(module: Module, name: string): ArrayBuffer[];
   }
   class Instance {
     constructor(module: Module, imports?: Imports);

@@ -45,7 +45,8 @@ function added(sum: JsonObject, usage: JsonObject, depth: number): JsonObject {
   for (const [key, value] of Object.entries(usage)) {
     const before = result[key];
     if (typeof value === 'number' && typeof before === 'number') result[key] = before + value;
-    else if (isJsonObject(value) && depth > 0) result[key] = added(isJsonObject(before) ? before : {}, value, depth - 1);
+    else if (isJsonObject(value) && depth > 0)
+      result[key] = added(isJsonObject(before) ? before : {}, value, depth - 1);
     else result[key] = value;
   }
   return result;

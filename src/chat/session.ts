@@ -63,6 +63,10 @@ export class ChatHistory {
     return [...this.#params].filter(([key]) => !HOST_PARAMS.has(key) && !key.startsWith('mcp.'));
   }
 
+  mcpParams(): [string, JsonValue][] {
+    return [...this.#params].filter(([key]) => key.startsWith('mcp.'));
+  }
+
   /** Precondition: every call has a result. */
   appendResults(calls: readonly TurnCall[]): void {
     for (const { id, result } of calls) {

@@ -1,10 +1,11 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
-import { canonicalJson } from '../protocol/json.ts';
+import { errno } from '../abi/errno.ts';
+import { type InjectedTools, noInjectedTools } from '../bridge/injected-tools.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import { SendMetrics } from './send-metrics.ts';
 import type { ChatHistory, GuestTool, TurnCall } from './session.ts';
-import { MAX_GUEST_TOOL_OUTPUT_BYTES } from './session-params.ts';
+import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from './session-params.ts';
 
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;
@@ -16,20 +17,20 @@ export type GuestToolCaller = (
   maxOutputBytes: number,
 ) => Promise<{ readonly rc: number; readonly content: string }>;
 
-/** Tools that come from outside the guest, as they stand for one send. */
-export interface InjectedTools {
-  readonly definitions: readonly JsonObject[];
-  /** Whether a name that the model used is one of these, or could be taken for one. */
-  owns(name: string): boolean;
-  /** Runs a call to its end; a failure is an answer too. */
-  run(call: { readonly id: string; readonly name: string; readonly arguments: string }, signal: AbortSignal): Promise<string>;
-}
-
 export interface SendPorts {
   readonly backend: (name: string | undefined) => Promise<ChatBackend>;
   readonly callGuestTool: GuestToolCaller;
   /** Called once per send, and only if the guest can have the calls answered. */
   readonly inject: (history: ChatHistory, signal: AbortSignal) => Promise<InjectedTools>;
+  readonly observer: SendObserver;
+}
+
+/** Who is told of what a send does, besides the guest. */
+export interface SendObserver {
+  readonly toolStarted: (call: TurnCall) => void;
+  /** `outcome`: `ok`, or the code of the error. */
+  readonly toolFinished: (call: TurnCall, outcome: string, durationMs: number) => void;
+  readonly limitReached: (limit: NumberParam) => void;
 }
 
 export interface SendOutcome {
@@ -41,12 +42,6 @@ export interface SendOutcome {
 }
 
 const encoder = new TextEncoder(); // unlike Buffer.from it never shares a pool: its buffer can be transferred
-
-export const noInjectedTools: InjectedTools = {
-  definitions: [],
-  owns: () => false,
-  run: async () => '',
-};
 
 /**
  * One `cchat_send`: asks the model, runs the tools it calls, and asks again, until it answers or a limit is reached.
@@ -106,8 +101,8 @@ class Send {
     const head: ChatRequest = this.#requestHead(model, injected);
 
     for (;;) {
-      if (this.#metrics.iterations >= history.number('max_iterations')) return limit('exceeded max_iterations');
-      const body = await this.#ask(backend, head);
+      if (this.#metrics.iterations >= history.number('max_iterations')) return this.#limit('max_iterations');
+      const body = await this.#ask(backend, { ...head, messages: withSystemMessage(history.messages, injected) });
       const message = assistantMessage(body);
       const calls = toolCalls(message);
       const stamped = { ...body, _spear: { backend: backend.name, model: model ?? String(body.model ?? '') } };
@@ -117,7 +112,7 @@ class Send {
       }
       history.messages.push(forHistory(message));
       if (this.#metrics.toolCalls + calls.length > history.number('max_total_tool_calls')) {
-        return this.#refuse(calls, 'exceeded max_total_tool_calls');
+        return this.#refuse(calls, 'max_total_tool_calls');
       }
       this.#metrics.toolCalls += calls.length;
       const handedBack = await this.#runCalls(calls, injected);
@@ -131,7 +126,9 @@ class Send {
   #requestHead(model: string | undefined, injected: InjectedTools): ChatRequest {
     const history = this.#history;
     const definitions = [...[...history.tools.values()].map(({ definition }) => definition), ...injected.definitions];
-    const choice = history.param('tool_choice');
+    const wanted = history.param('tool_choice');
+    const choice = wanted === undefined ? undefined : injected.toolChoice(wanted);
+    if (choice === null) throw forcedToolMissing();
     return {
       ...(model === undefined ? {} : { model }),
       messages: history.messages,
@@ -159,11 +156,16 @@ class Send {
     if (answer.content !== null || toolCalls(message).length === 0) this.#history.messages.push(answer);
   }
 
-  #refuse(calls: readonly TurnCall[], message: string): Step {
-    const content = canonicalJson(toolError('tool_call_limit', message));
+  #refuse(calls: readonly TurnCall[], param: NumberParam): Step {
+    const content = canonicalJson(toolError('tool_call_limit', `exceeded ${param}`));
     for (const call of calls) call.result = content;
     this.#history.appendResults(calls);
-    return limit(message);
+    return this.#limit(param);
+  }
+
+  #limit(param: NumberParam): Step {
+    this.#ports.observer.limitReached(param);
+    return { body: errorBody('tool_call_limit', `exceeded ${param}`, false), pending: [] };
   }
 
   /** Answers every call that is not handed back; a failed one is answered with its error. */
@@ -176,7 +178,8 @@ class Send {
       if (tool && this.#isHandedBack(tool)) handedBack.push(call);
       else if (tool) inside.push([call, tool]);
       else if (injected.owns(call.name)) outside.push(this.#runInjected(call, injected));
-      else call.result = canonicalJson(toolError('unknown_tool', `there is no tool named ${JSON.stringify(call.name)}`));
+      else
+        call.result = canonicalJson(toolError('unknown_tool', `there is no tool named ${JSON.stringify(call.name)}`));
     }
     for (const [call, tool] of inside) await this.#runInGuest(call, tool);
     await Promise.all(outside);
@@ -195,18 +198,15 @@ class Send {
   }
 
   async #runInGuest(call: TurnCall, tool: GuestTool): Promise<void> {
-    if (this.#signal.aborted) {
-      call.result = canonicalJson(toolError('cancelled', 'the send ended before this call'));
-      return;
-    }
+    const started = performance.now();
     const cap = Math.min(this.#history.number('max_tool_output_bytes'), MAX_GUEST_TOOL_OUTPUT_BYTES);
-    const { rc, content } = await untilAborted(
-      this.#ports.callGuestTool(tool, call.arguments, cap),
-      this.#signal,
-      { rc: -125, content: '' },
-    );
+    this.#ports.observer.toolStarted(call);
+    const { rc, content } = this.#signal.aborted
+      ? aborted
+      : await untilAborted(this.#ports.callGuestTool(tool, call.arguments, cap), this.#signal, aborted);
     call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}`));
     this.#metrics.toolBytes += Buffer.byteLength(call.result);
+    this.#ports.observer.toolFinished(call, rc === 0 ? 'ok' : 'tool_exec_failed', performance.now() - started);
   }
 
   #handBack(body: JsonObject, calls: readonly TurnCall[], handedBack: readonly TurnCall[]): Step {
@@ -220,8 +220,16 @@ class Send {
   }
 }
 
-function limit(message: string): Step {
-  return { body: errorBody('tool_call_limit', message, false), pending: [] };
+function forcedToolMissing(): BackendError {
+  const message = 'tool_choice forces an MCP tool that is not among the tools of this send';
+  return new BackendError('mcp_policy_denied', message, { retryable: false });
+}
+
+/** After the guest's own system messages, so that what it says first stays first; for this request alone. */
+function withSystemMessage(messages: JsonObject[], { systemMessage }: InjectedTools): JsonObject[] {
+  if (systemMessage === null) return messages;
+  const after = messages.findIndex(({ role }) => role !== 'system');
+  return messages.toSpliced(after < 0 ? messages.length : after, 0, { role: 'system', content: systemMessage });
 }
 
 function assistantMessage(body: JsonObject): JsonObject {
@@ -251,6 +259,8 @@ function toolCalls(message: JsonObject): TurnCall[] {
     };
   });
 }
+
+const aborted = { rc: -errno.ECANCELED, content: '' };
 
 const textOr = (value: JsonValue | undefined, otherwise: string): string =>
   typeof value === 'string' ? value : otherwise;

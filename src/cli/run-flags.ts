@@ -9,6 +9,9 @@ const options = {
   config: { type: 'string' },
   backend: { type: 'string' },
   script: { type: 'string' },
+  'mcp-dir': { type: 'string' },
+  strict: { type: 'boolean' },
+  audit: { type: 'string' },
   limit: { type: 'string', multiple: true },
   env: { type: 'string', multiple: true },
   'allow-unknown-imports': { type: 'boolean' },
@@ -26,6 +29,9 @@ export interface RunFlags {
   readonly config: string | undefined;
   readonly backend: string | undefined;
   readonly script: string | undefined;
+  readonly mcpDir: string | undefined;
+  readonly strict: boolean;
+  readonly audit: string | undefined;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly env: Readonly<Record<string, string>>;
   readonly allowUnknownImports: boolean;
@@ -45,7 +51,9 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   const [wasm, ...more] = positionals;
   if (wasm === undefined) throw new UsageError('which module? usage: spear-run task.wasm [options] [-- guest args]');
   if (more.length > 0) {
-    throw new UsageError(`one module at a time, found ${JSON.stringify(more[0])} too; the guest's own arguments go after --`);
+    throw new UsageError(
+      `one module at a time, found ${JSON.stringify(more[0])} too; the guest's own arguments go after --`,
+    );
   }
   return {
     wasm,
@@ -54,6 +62,9 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
     config: values.config,
     backend: values.backend,
     script: values.script,
+    mcpDir: values['mcp-dir'],
+    strict: values.strict ?? false,
+    audit: values.audit,
     limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
     env: Object.fromEntries((values.env ?? []).map(parseEnv)),
     allowUnknownImports: values['allow-unknown-imports'] ?? false,

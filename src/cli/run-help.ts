@@ -11,6 +11,7 @@ Examples:
   spear-run agent.wasm --task-config task.json -- --report weekly
   OPENAI_API_KEY=… OPENAI_MODEL=… spear-run chat.wasm -- "What is new?"
   spear-run agent.wasm --script turns.json          replay a scripted model, offline
+  spear-run agent.wasm --task-config task.json --mcp-dir mcp.d --audit audit.jsonl
   spear-run agent.wasm --limit timeout_ms=5000      end the guest after five seconds
 
 The task:
@@ -25,6 +26,11 @@ The model:
   --backend NAME           the backend for sessions that name none
   --script FILE            a scripted model instead of any other backend
   Without a config file, OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are enough.
+
+MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_ids", …):
+  --mcp-dir DIR            records of MCP servers, one *.toml or *.json file each
+  --strict                 refuse to run if one of those files is wrong
+  --audit FILE             append what happened to FILE: one JSON object a line
 
 Output:
   --json                   one result object on stdout at the end; all guest output goes to stderr

@@ -1,32 +1,38 @@
-import { readFile, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
+import { ToolEvents } from '../bridge/tool-events.ts';
 import { BackendError } from '../chat/backend.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
 import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host-config.ts';
 import { compileLimits, type Limits } from '../config/limits.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { loadTaskConfig, TaskConfigError } from '../config/task-config.ts';
+import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task-config.ts';
 import { ModuleError } from '../guest/module-error.ts';
 import { prepare } from '../guest/prepare.ts';
 import { type RunResult, runGuest } from '../guest/run.ts';
+import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
 import { exitCodes } from './exit-codes.ts';
+import { print, say, sayBlock } from './host-output.ts';
 import { parseRunFlags, type RunFlags } from './run-flags.ts';
 import { runHelp } from './run-help.ts';
+import type { RunMcp, RunMcpOptions } from './run-mcp.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
 
-const say = (text: string) => process.stderr.write(`spear-run: ${text}\n`);
-
 /** `spear-run`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
+  let json = false;
   try {
     const flags = parseRunFlags(argv);
-    if (flags === 'help') return print(runHelp);
-    if (flags === 'version') return print(`spear-run ${version}\n`);
+    if (flags === 'help') return succeed(runHelp);
+    if (flags === 'version') return succeed(`spear-run ${version}\n`);
+    json = flags.json;
     return await run(flags);
   } catch (error) {
     if (!isExpected(error)) throw error;
     for (const line of error.message.split('\n')) say(line);
+    if (json) print(`${JSON.stringify({ exit_code: exitCodes.usage, reason: 'usage', message: error.message })}\n`);
     return exitCodes.usage;
   }
 }
@@ -41,8 +47,8 @@ function isExpected(error: unknown): error is Error {
   );
 }
 
-function print(text: string): number {
-  process.stdout.write(text);
+function succeed(text: string): number {
+  print(text);
   return 0;
 }
 
@@ -56,10 +62,19 @@ async function run(flags: RunFlags): Promise<number> {
   const backends = new BackendSet(host, {
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
+  const id = randomUUID();
+  const events = new ToolEvents();
+  const closers: (() => unknown)[] = [() => backends.close()];
   try {
-    if (flags.dryRun) return await dryRun(flags, await wasm, limits, backends, host);
+    // A script named on the command line is checked now, not when the guest first sends.
+    if (flags.script !== undefined || flags.dryRun) await backends.get();
+    const audit = flags.audit === undefined || flags.dryRun ? noAudit : await openAudit(flags.audit, closers);
+    const mcp = await openMcp(flags, task, { host, run: id, audit, events });
+    if (mcp) closers.unshift(() => mcp.close());
+    if (flags.dryRun) return await dryRun(flags, wasm, limits, host);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
+    audit.write(id, { event: 'guest.started', module: basename(flags.wasm), task: task.name });
     const result = await runGuest({
       wasm,
       args: [basename(flags.wasm), ...task.args, ...flags.guestArgs],
@@ -71,22 +86,63 @@ async function run(flags: RunFlags): Promise<number> {
       verbose: flags.verbose,
       allowUnknownImports: flags.allowUnknownImports,
       signal: interrupt.signal,
+      run: id,
+      mcp: mcp?.guest ?? null,
+      audit,
+      events,
       onNotice: say,
     });
     release();
+    const { reason: status, exitCode, durations } = result;
+    audit.write(id, { event: 'guest.ended', status, exit_code: exitCode, duration_ms: durations.total_ms });
     return report(flags, result, interrupt.signal);
   } finally {
-    await backends.close();
+    for (const close of closers) await close();
+  }
+}
+
+/** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
+async function openMcp(
+  flags: RunFlags,
+  task: TaskConfig,
+  shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events'>,
+): Promise<RunMcp | null> {
+  if (!Object.keys(task.config).some((key) => key.startsWith('mcp.'))) {
+    if (flags.mcpDir !== undefined) say('--mcp-dir has no effect: the task config does not turn MCP on (mcp.enabled)');
+    return null;
+  }
+  const { openRunMcp } = await import('./run-mcp.ts');
+  return openRunMcp({
+    ...shared,
+    config: task.config,
+    configFile: flags.taskConfig ?? '',
+    directory: flags.mcpDir,
+    strict: flags.strict,
+    verbose: flags.verbose,
+    say,
+  });
+}
+
+async function openAudit(file: string, closers: (() => unknown)[]): Promise<AuditTrail> {
+  const { openAuditFile } = await import('../telemetry/audit-file.ts');
+  try {
+    const audit = openAuditFile(file);
+    closers.push(() => audit.close());
+    return audit;
+  } catch (error) {
+    throw new UsageError(`--audit ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 
 async function readModule(file: string): Promise<Uint8Array> {
   try {
-    return await readFile(file);
+    return readFileSync(file);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    const isFolder = code === 'EISDIR' || (await stat(file).catch(() => undefined))?.isDirectory();
-    throw new ModuleError(isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`);
+    const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
+    throw new ModuleError(
+      isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,
+    );
   }
 }
 
@@ -100,22 +156,23 @@ function withFlags(host: CompiledHostConfig, flags: RunFlags, taskBackend: strin
   const chosen = flags.backend ?? taskBackend ?? undefined;
   if (chosen !== undefined && !host.backends.has(chosen)) {
     const from = flags.backend === undefined ? `${flags.taskConfig}: backend` : '--backend';
-    throw new UsageError(`${from}: there is no backend "${chosen}" (configured: ${[...host.backends.keys()].join(', ')})`);
+    throw new UsageError(
+      `${from}: there is no backend "${chosen}" (configured: ${[...host.backends.keys()].join(', ')})`,
+    );
   }
   return { ...host, defaultBackend: chosen ?? host.defaultBackend };
 }
 
 async function dryRun(
   flags: RunFlags,
-  bytes: Uint8Array,
+  wasm: Promise<Uint8Array>,
   limits: Limits,
-  backends: BackendSet,
   host: CompiledHostConfig,
 ): Promise<number> {
-  const { unknownImports } = await prepare(bytes, { limits, allowUnknownImports: flags.allowUnknownImports }).catch((error) =>
-    blame(flags.wasm, error),
+  const bytes = await wasm.catch((error) => blame(flags.wasm, error));
+  const { unknownImports } = await prepare(bytes, { limits, allowUnknownImports: flags.allowUnknownImports }).catch(
+    (error) => blame(flags.wasm, error),
   );
-  await backends.get();
   const about = [
     `module   ${flags.wasm}: ${bytes.byteLength} bytes, core module${unknownImports.length ? `, ${unknownImports.length} unknown imports` : ''}`,
     `backend  ${host.defaultBackend}${host.file ? ` of ${host.file}` : ''}`,
@@ -124,8 +181,8 @@ async function dryRun(
       .join(' ')}`,
     'nothing was run',
   ];
-  if (flags.json) return print(`${JSON.stringify({ ok: true, backend: host.defaultBackend, limits })}\n`);
-  return print(`${about.join('\n')}\n`);
+  if (flags.json) return succeed(`${JSON.stringify({ ok: true, backend: host.defaultBackend, limits })}\n`);
+  return succeed(`${about.join('\n')}\n`);
 }
 
 function blame(file: string, error: unknown): never {
@@ -151,10 +208,10 @@ const signalCode = (signal: unknown) => (signal === 'SIGTERM' ? exitCodes.termin
 function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): number {
   const code = exitCode(result, interrupted);
   if (result.message !== null) say(result.reason === 'module' ? `${flags.wasm}: ${result.message}` : describe(result));
-  if (result.stack) process.stderr.write(`${indent(result.stack)}\n`);
+  if (result.stack) sayBlock(indent(result.stack));
   if (result.droppedLogLines > 0) say(`${result.droppedLogLines} log lines were dropped`);
   if (flags.verbose) say(`hostcalls ${JSON.stringify(result.hostcalls)}`);
-  if (flags.json) process.stdout.write(`${JSON.stringify(toJson(result, code))}\n`);
+  if (flags.json) print(`${JSON.stringify(toJson(result, code))}\n`);
   return code;
 }
 

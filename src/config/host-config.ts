@@ -30,6 +30,8 @@ export interface CompiledHostConfig {
   /** A key of `backends`. */
   readonly defaultBackend: string;
   readonly proxy: CompiledProxy;
+  /** Names of the variables that hold keys of models. Nothing but a backend may read them. */
+  readonly keyVariables: readonly string[];
 }
 
 export async function loadHostConfig(options: HostConfigOptions): Promise<CompiledHostConfig> {
@@ -41,6 +43,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     file: file?.path,
     backends,
     defaultBackend: chooseDefault(document.default_backend, [...backends.keys()], file),
+    keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
   });
@@ -77,6 +80,15 @@ function compileBackends(
     return new Map([[backend.name, backend]]);
   }
   return new Map(tables.map(([name, table]) => [name, compileBackend(name, table, file, sources)]));
+}
+
+function keyVariables(document: HostDocument): string[] {
+  const references = Object.values(document.backends ?? {}).flatMap((table) =>
+    table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
+  );
+  return references
+    .filter((reference) => reference.startsWith('env:'))
+    .map((reference) => reference.slice('env:'.length));
 }
 
 function chooseDefault(named: string | undefined, valid: readonly string[], file: HostFile | undefined): string {

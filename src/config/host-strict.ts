@@ -51,11 +51,11 @@ function complaint(issue: z.core.$ZodIssue, found: unknown): string {
 }
 
 function notOneOf(values: readonly unknown[], found: unknown): string {
-  const words = values.map(String);
-  const expected = words.length === 1 ? JSON.stringify(values[0]) : `one of ${values.map((value) => JSON.stringify(value)).join(', ')}`;
+  const shown = values.map((value) => JSON.stringify(value)).join(', ');
+  const expected = values.length === 1 ? shown : `one of ${shown}`;
   if (found === undefined) return `is missing (expected ${expected})`;
   if (typeof found !== 'string') return `expected ${expected}, found ${foundKind(found)}`;
-  return `expected ${expected}, found ${JSON.stringify(cut(found))}${didYouMean(found, words)}`;
+  return `expected ${expected}, found ${JSON.stringify(cut(found))}${didYouMean(found, values.map(String))}`;
 }
 
 function didYouMean(found: string, valid: readonly string[]): string {

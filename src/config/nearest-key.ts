@@ -1,11 +1,10 @@
-const MIN_DISTANCE_ALLOWED = 1;
 const LETTERS_PER_TYPO = 3;
 
 /** The valid key somebody most likely meant, for "did you mean" messages. */
 export function nearestKey(unknown: string, valid: readonly string[]): string | undefined {
   const wanted = plain(unknown);
   if (wanted === '') return undefined;
-  const allowed = Math.max(MIN_DISTANCE_ALLOWED, Math.floor(wanted.length / LETTERS_PER_TYPO));
+  const allowed = Math.ceil(wanted.length / LETTERS_PER_TYPO);
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const key of valid) {

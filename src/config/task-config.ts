@@ -56,7 +56,8 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
 
 /** One `--limit NAME=VALUE`. */
 export function parseLimit(text: string): [LimitName, number] {
-  const [name = '', value = ''] = text.split('=', 2);
+  const [name = '', ...rest] = text.split('=');
+  const value = rest.join('=');
   const known = limitNames.find((limit) => limit === name);
   if (known === undefined) {
     const near = nearestKey(name, limitNames);
@@ -65,7 +66,7 @@ export function parseLimit(text: string): [LimitName, number] {
   }
   const { min, max } = limitSpecs[known];
   const number = Number(value);
-  if (value === '' || !Number.isInteger(number) || number < min || number > max) {
+  if (!/^\d+$/.test(value) || number < min || number > max) {
     throw new TaskConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value}"`);
   }
   return [known, number];

@@ -1,6 +1,13 @@
 import { type Failure, fail } from '../abi/errno.ts';
 
-export type FdKind = 'ChatSession' | 'ChatResponse' | 'McpSession' | 'McpCall' | 'Epoll' | 'UserStream' | 'UserStreamCtl';
+export type FdKind =
+  | 'ChatSession'
+  | 'ChatResponse'
+  | 'McpSession'
+  | 'McpCall'
+  | 'Epoll'
+  | 'UserStream'
+  | 'UserStreamCtl';
 
 /** What stands behind a descriptor. */
 export abstract class FdEntry {
@@ -38,8 +45,12 @@ export class FdTable {
     return this.#entries.size;
   }
 
+  get full(): boolean {
+    return this.#entries.size >= this.#limit;
+  }
+
   open(entry: FdEntry): number | Failure {
-    if (this.#entries.size >= this.#limit) return fail.EMFILE;
+    if (this.full) return fail.EMFILE;
     const fd = this.#next++;
     this.#entries.set(fd, entry);
     this.#counts.set(entry.kind, this.count(entry.kind) + 1);

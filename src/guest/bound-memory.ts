@@ -51,12 +51,15 @@ function boundTables(part: Section, limits: Limits): Section {
     const element = readRefType(reader, first === TABLE_WITH_INIT ? reader.byte() : first);
     const { min, max } = readLimits(reader, 'table');
     if (min > limits.table_elements) {
-      throw new ModuleError(`the module has a table of ${min} entries, limits.table_elements is ${limits.table_elements}`);
+      throw new ModuleError(
+        `the module has a table of ${min} entries, limits.table_elements is ${limits.table_elements}`,
+      );
     }
     const bounded = [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, limits.table_elements))];
     return [...prefix, ...element, ...bounded, ...(prefix.length ? readConstant(reader) : [])];
   });
-  if (tables.length > MAX_TABLES) throw new ModuleError(`the module has ${tables.length} tables; at most ${MAX_TABLES} are allowed`);
+  if (tables.length > MAX_TABLES)
+    throw new ModuleError(`the module has ${tables.length} tables; at most ${MAX_TABLES} are allowed`);
   return { id: part.id, body: Uint8Array.from([...unsignedLeb(tables.length), ...tables.flat()]) };
 }
 

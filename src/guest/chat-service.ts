@@ -1,12 +1,14 @@
+import type { InjectedTools } from '../bridge/injected-tools.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import { ChatHistory } from '../chat/session.ts';
-import { type InjectedTools, runSend, type SendOutcome } from '../chat/tool-loop.ts';
+import { runSend, type SendObserver, type SendOutcome } from '../chat/tool-loop.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
 
 export interface ChatServiceOptions {
   readonly backend: (name: string | undefined) => Promise<ChatBackend>;
   readonly inject: (history: ChatHistory, session: number, signal: AbortSignal) => Promise<InjectedTools>;
+  readonly observe: (session: number) => SendObserver;
   readonly reply: (call: number, reply: HostReply, transfer?: ArrayBuffer[]) => void;
 }
 
@@ -35,8 +37,8 @@ export class ChatService {
 
   send(call: number, id: number, flags: number, delta: SessionDelta): void {
     if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
-    let session = this.#sessions.get(id);
-    if (!session) this.#sessions.set(id, (session = { history: new ChatHistory(), tail: Promise.resolve() }));
+    const session = this.#sessions.get(id) ?? { history: new ChatHistory(), tail: Promise.resolve() };
+    this.#sessions.set(id, session);
     const send: RunningSend = { controller: new AbortController(), callbacks: new Map() };
     this.#running.set(call, send);
     session.tail = session.tail.then(() => this.#run(call, id, session, send, flags, delta));
@@ -84,6 +86,7 @@ export class ChatService {
       flags,
       {
         backend: this.#options.backend,
+        observer: this.#options.observe(id),
         inject: (history, signal) => this.#options.inject(history, id, signal),
         callGuestTool: (tool, args, maxOutputBytes) =>
           new Promise((resolve) => {

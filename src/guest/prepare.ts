@@ -1,7 +1,7 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
-import type { UnknownImport } from '../protocol/port.ts';
-import { nearestKey } from '../config/nearest-key.ts';
 import type { Limits } from '../config/limits.ts';
+import { nearestKey } from '../config/nearest-key.ts';
+import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { ModuleError } from './module-error.ts';
@@ -22,7 +22,10 @@ export interface PrepareOptions {
 }
 
 /** From the bytes of a file to a module that may run: kind, admission, bounds, compilation, imports, entry. */
-export async function prepare(bytes: Uint8Array, { limits, allowUnknownImports }: PrepareOptions): Promise<PreparedModule> {
+export async function prepare(
+  bytes: Uint8Array,
+  { limits, allowUnknownImports }: PrepareOptions,
+): Promise<PreparedModule> {
   const kind = binaryKind(bytes);
   if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
   if (kind === 'component') throw new ModuleError('it is a component; this version runs core modules only');
@@ -41,7 +44,9 @@ async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(bytes);
   } catch (error) {
-    throw new ModuleError(`it does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`);
+    throw new ModuleError(
+      `it does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`,
+    );
   }
 }
 

@@ -1,11 +1,17 @@
 import type { Readable } from 'node:stream';
 import { Worker } from 'node:worker_threads';
+import type { GuestMcp } from '../bridge/guest-mcp.ts';
+import { noInjectedTools } from '../bridge/injected-tools.ts';
+import { NativeTools } from '../bridge/native-tools.ts';
+import type { ToolEvents } from '../bridge/tool-events.ts';
 import type { ChatBackend } from '../chat/backend.ts';
-import { noInjectedTools } from '../chat/tool-loop.ts';
 import type { Limits } from '../config/limits.ts';
+import { disabledTask } from '../policy/layers.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
+import type { AuditTrail } from '../telemetry/audit-event.ts';
 import { ChatService } from './chat-service.ts';
+import { McpService } from './mcp-service.ts';
 import { ModuleError } from './module-error.ts';
 import { prepare } from './prepare.ts';
 import type { GuestSpec } from './spec.ts';
@@ -25,6 +31,12 @@ export interface RunOptions {
   readonly allowUnknownImports: boolean;
   /** Ends the guest. */
   readonly signal: AbortSignal;
+  /** The name of this run in events and in the audit trail. */
+  readonly run: string;
+  /** MCP as the task has it; null: none. */
+  readonly mcp: GuestMcp | null;
+  readonly audit: AuditTrail;
+  readonly events: ToolEvents;
   /** Something the person who runs the guest should know, once per text. */
   readonly onNotice: (text: string) => void;
 }
@@ -56,7 +68,7 @@ const GUEST = 0;
 const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread; linear memory is bounded elsewhere
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
-const workerUrl = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './guest-worker.js', import.meta.url);
+const workerUrl = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './guest-worker.cjs', import.meta.url);
 
 /** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
 export async function runGuest(options: RunOptions): Promise<RunResult> {
@@ -65,6 +77,7 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
     args: options.args,
     env: options.env,
     limits: options.limits,
+    mcpTask: options.mcp?.task ?? disabledTask,
     verbose: options.verbose,
     output: options.output,
   };
@@ -82,7 +95,23 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
 
   const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
     worker.postMessage([GUEST, call, ...message], transfer);
-  const chat = new ChatService({ backend: options.backend, inject: async () => noInjectedTools, reply });
+  const native = new NativeTools(options.run, options.audit, options.events);
+  const chat = new ChatService({
+    backend: options.backend,
+    observe: (session) => native.observe(`chat-${session}`),
+    inject: async (history, session, signal) =>
+      options.mcp?.inject(
+        {
+          session: `chat-${session}`,
+          params: history.mcpParams(),
+          guestTools: new Set(history.tools.keys()),
+          maxOutputBytes: history.number('max_tool_output_bytes'),
+        },
+        signal,
+      ) ?? noInjectedTools,
+    reply,
+  });
+  const mcp = new McpService(options.mcp, reply);
 
   const ending = await new Promise<Ending>((resolve) => {
     const deadline = setTimeout(() => resolve(outOfTime(options.limits)), options.limits.timeout_ms);
@@ -110,18 +139,30 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
       const call = message[1];
       switch (message[3]) {
         case 'send':
-          return chat.send(call, message[4], message[5], message[6]);
+          chat.send(call, message[4], message[5], message[6]);
+          return;
         case 'cancel':
-          return chat.cancel(call);
+          mcp.cancel(call);
+          chat.cancel(call);
+          return;
         case 'tool_result':
-          return chat.toolResult(call, message[4], message[5], message[6]);
+          chat.toolResult(call, message[4], message[5], message[6]);
+          return;
         case 'close_session':
-          return chat.closeSession(message[4]);
+          chat.closeSession(message[4]);
+          return;
         case 'stdin':
           stdin.read(message[4]).then((chunk) => reply(call, ['stdin', chunk]));
           return;
+        case 'mcp_open':
+        case 'mcp_list':
+        case 'mcp_call':
+        case 'mcp_registry':
+          mcp.receive(message);
+          return;
         case 'notice':
-          return options.onNotice(message[4]);
+          options.onNotice(message[4]);
+          return;
         case 'ended':
           report = message[4];
           resolve(fromReport(report));
@@ -133,7 +174,8 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
         enteredAt = performance.now();
         reply(0, ['start', module, unknownImports]);
       },
-      (error: unknown) => resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
+      (error: unknown) =>
+        resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
     );
   });
 
@@ -141,6 +183,7 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
   await worker.terminate();
   await exited;
   stdin.close();
+  await mcp.close();
   await chat.close();
   return {
     ...ending,

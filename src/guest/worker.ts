@@ -5,6 +5,7 @@ import { GuestLog } from '../hostcalls/guest-log.ts';
 import { HostLink } from '../hostcalls/host-link.ts';
 import { FdOutput } from '../hostcalls/output.ts';
 import { runCore } from './core/instance.ts';
+import { mcpParamCheck } from './mcp-params.ts';
 import type { GuestSpec } from './spec.ts';
 
 // The guest thread: one instance, ended by the host at any moment. It knows no secret and no file.
@@ -26,7 +27,9 @@ const log = new GuestLog(output, {
   bytesPerSecond: spec.limits.log_bytes_per_second,
   now: () => performance.now(),
   onFirstDrop: () =>
-    notice(`the guest logs more than limits.log_bytes_per_second = ${spec.limits.log_bytes_per_second}: lines are dropped`),
+    notice(
+      `the guest logs more than limits.log_bytes_per_second = ${spec.limits.log_bytes_per_second}: lines are dropped`,
+    ),
 });
 
 const readStdin = (maxBytes: number) =>
@@ -54,7 +57,8 @@ link.listen(async (reply) => {
       limits: spec.limits,
       log,
       waitingTools: [],
-      checkMcpParam: (_chat, key) => (key.startsWith('mcp.') ? 'EACCES' : undefined),
+      pendingMcp: new Set(),
+      checkMcpParam: mcpParamCheck(spec.mcpTask),
       depth: 0,
       notice,
     },

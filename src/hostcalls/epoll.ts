@@ -41,9 +41,7 @@ async function wait(
   }
 }
 
-export const epollCalls: Family<
-  'spear_epoll_create' | 'spear_epoll_ctl' | 'spear_epoll_wait' | 'spear_epoll_close'
-> = {
+export const epollCalls: Family<'spear_epoll_create' | 'spear_epoll_ctl' | 'spear_epoll_wait' | 'spear_epoll_close'> = {
   spear_epoll_create: (guest) => guest.fds.open(new Epoll()),
 
   spear_epoll_ctl(guest, epfd, op, fd, events) {

@@ -2,6 +2,7 @@ import type { ErrnoName } from '../abi/errno.ts';
 import type { CheckedParam } from '../chat/session-params.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Arena, ChatResponse, ChatSession, ToolRequest } from '../fd/chat-entries.ts';
+import type { McpCall } from '../fd/mcp-entries.ts';
 import type { WaitPoint } from '../fd/readiness.ts';
 import type { FdTable } from '../fd/table.ts';
 import type { JsonValue } from '../protocol/json.ts';
@@ -24,6 +25,8 @@ export interface GuestState {
   readonly runTool: ToolRunner;
   /** Callbacks of non-blocking sends: they run when the guest waits in epoll. */
   readonly waitingTools: { readonly response: ChatResponse; readonly request: ToolRequest }[];
+  /** MCP calls without a result yet. */
+  readonly pendingMcp: Set<McpCall>;
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
   readonly checkMcpParam: (chat: ChatSession, key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
   /** Callbacks on the entry stack. */

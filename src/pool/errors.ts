@@ -24,8 +24,9 @@ export abstract class McpError extends Error {
   readonly serverId: string;
   readonly retryable: boolean;
 
-  constructor(serverId: string, message: string, details: { retryable: boolean; cause?: unknown }) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+  // No cause: what lies behind an error of a transport may hold headers or arguments, and loggers print causes.
+  constructor(serverId: string, message: string, details: { retryable: boolean }) {
+    super(message);
     this.name = new.target.name;
     this.serverId = serverId;
     this.retryable = details.retryable;
@@ -45,7 +46,6 @@ export type ConnectionFailure =
   | 'sandbox_unavailable'
   /** The server answers, and does not let us in. */
   | 'unauthorized'
-  | 'connect_timeout'
   | 'connect_failed'
   /** There was a connection, and it broke. */
   | 'lost'
@@ -67,8 +67,8 @@ export class McpConnectionError extends McpError {
   readonly code = 'mcp_unavailable';
   readonly reason: ConnectionFailure;
 
-  constructor(serverId: string, reason: ConnectionFailure, message: string, cause?: unknown) {
-    super(serverId, message, { retryable: !lasting.has(reason), cause });
+  constructor(serverId: string, reason: ConnectionFailure, message: string) {
+    super(serverId, message, { retryable: !lasting.has(reason) });
     this.reason = reason;
   }
 }

@@ -46,6 +46,12 @@ export const poolLimitSpecs = {
   listTimeoutMs: { default: 15_000, min: 100, max: 5 * MINUTE, doc: 'deadline of one tools/list with all its pages' },
   maxListPages: { default: 64, min: 1, max: 10_000, doc: 'pages of one tools/list; more is a failed listing' },
   maxTools: { default: 1_000, min: 1, max: 100_000, doc: 'tools of one server; more is a failed listing' },
+  maxListBytes: {
+    default: 8 * MIB,
+    min: KIB,
+    max: 256 * MIB,
+    doc: 'all tools of one server as JSON; more is a failed listing',
+  },
   maxMessageBytes: {
     default: 16 * MIB,
     min: 64 * KIB,

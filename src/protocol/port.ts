@@ -1,3 +1,4 @@
+import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from './json.ts';
 import { isJsonObject } from './json.ts';
 
@@ -33,6 +34,10 @@ export type GuestRequest =
   | readonly ['tool_result', callback: number, rc: number, content: string]
   | readonly ['close_session', session: number]
   | readonly ['stdin', maxBytes: number]
+  | readonly ['mcp_open', serverId: string]
+  | readonly ['mcp_list', serverId: string]
+  | readonly ['mcp_call', session: number, serverId: string, tool: string, args: string]
+  | readonly ['mcp_registry', serverId: string | null]
   | readonly ['notice', text: string]
   | readonly ['ended', report: GuestReport];
 
@@ -48,6 +53,7 @@ export interface UnknownImport {
 export type HostReply =
   | readonly ['response', body: ArrayBuffer, metrics: string, pending: readonly string[]]
   | readonly ['tool', callback: number, fnOffset: number, args: string, maxOutputBytes: number]
+  | readonly ['done', errno: ErrnoName | null, body: ArrayBuffer, metrics: string]
   | readonly ['stdin', chunk: Uint8Array | null]
   | readonly ['start', module: WebAssembly.Module, unknownImports: readonly UnknownImport[]];
 
@@ -94,6 +100,10 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   tool_result: ([callback, rc, content]) => isCount(callback) && isI32(rc) && isText(content),
   close_session: ([session]) => isI32(session),
   stdin: ([maxBytes]) => isCount(maxBytes),
+  mcp_open: ([serverId]) => isText(serverId),
+  mcp_list: ([serverId]) => isText(serverId),
+  mcp_call: ([session, serverId, tool, args]) => isI32(session) && isText(serverId) && isText(tool) && isText(args),
+  mcp_registry: ([serverId]) => serverId === null || isText(serverId),
   notice: ([text]) => isText(text),
   ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isJsonObject(report.hostcalls),
 };

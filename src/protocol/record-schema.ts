@@ -152,23 +152,22 @@ function list<T extends z.ZodType>(item: T, maxItems: number) {
 
 function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries: number) {
   const entries = z.record(z.string(), value);
-  return z.unknown().transform((input, context): z.output<typeof entries> => {
-    const raw = input ?? {};
-    if (isJsonObject(raw)) {
-      const keys = Object.keys(raw);
-      if (keys.length > maxEntries) context.addIssue(`has ${keys.length} entries, at most ${maxEntries} are allowed`);
-      for (const key of keys.slice(0, maxEntries)) {
-        const message = keyProblem(key);
-        if (message !== null) context.addIssue({ code: 'custom', message, path: [key], input: undefined });
-      }
+  const readEntries = z.unknown().transform((input, context): z.output<typeof entries> => {
+    const keys = isJsonObject(input) ? Object.keys(input) : [];
+    if (keys.length > maxEntries) context.addIssue(`has ${keys.length} entries, at most ${maxEntries} are allowed`);
+    const report = (message: string, path: PropertyKey[]) =>
+      context.addIssue({ code: 'custom', message, path, input: undefined });
+    for (const key of keys.slice(0, maxEntries)) {
+      const message = keyProblem(key);
+      if (message !== null) report(message, [key]);
     }
-    const result = entries.safeParse(raw, { error: describe });
+    const result = entries.safeParse(input, { error: describe });
     if (result.success) return result.data;
-    for (const issue of result.error.issues) {
-      context.addIssue({ code: 'custom', message: issue.message, path: issue.path, input: undefined });
-    }
+    for (const issue of result.error.issues) report(issue.message, issue.path);
     return z.NEVER;
   });
+  // zod's own record drops a key called __proto__ without a word, so the keys are looked at before it sees them.
+  return z.preprocess((input) => input ?? {}, readEntries);
 }
 
 function budget(range: BudgetRange) {

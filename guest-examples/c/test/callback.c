@@ -37,7 +37,7 @@ static int32_t probe(const char *args, uint32_t args_len, char *out, uint32_t *o
   return spear_finish(&w, out_len);
 }
 
-static void wrong_type(void) { puts("never called"); }
+static void wrong_type(void) { puts("the function of another type ran"); }
 
 int main(int argc, char **argv) {
   mode = argc > 1 ? argv[1] : "ok";

@@ -89,7 +89,7 @@ function merge(target: JsonObject, delta: JsonObject): void {
     if (key === '__proto__') continue;
     const before = target[key];
     if (typeof before === 'string' && typeof value === 'string') target[key] = before + value;
-    else if (Array.isArray(before) && Array.isArray(value)) before.push(...value);
+    else if (Array.isArray(before) && Array.isArray(value)) for (const item of value) before.push(item);
     else if (isJsonObject(before) && isJsonObject(value)) merge(before, value);
     else if (value !== null || before === undefined) target[key] = value;
   }

@@ -10,6 +10,7 @@ export function messageText(message: JsonObject | undefined): string {
 
 /** At most so many characters, never half of one, with an ellipsis where something was cut. */
 export function cutText(text: string, maxCharacters: number): string {
-  const characters = [...text.slice(0, maxCharacters * 2)];
+  // A character is at most two units, so this is enough to see whether there are more.
+  const characters = [...text.slice(0, (maxCharacters + 1) * 2)];
   return characters.length <= maxCharacters ? text : `${characters.slice(0, maxCharacters).join('')}…`;
 }

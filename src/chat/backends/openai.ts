@@ -111,7 +111,6 @@ export class OpenAiBackend implements ChatBackend {
         signal,
       });
     } catch (error) {
-      signal.throwIfAborted();
       return this.#unreachable(error);
     }
     const { statusCode, headers } = response;
@@ -120,7 +119,6 @@ export class OpenAiBackend implements ChatBackend {
       return { answer: await readAnswer(answer, this.#config.maxResponseBytes, this.#failures) };
     }
     const said = await readErrorText(response.body, this.#failures);
-    signal.throwIfAborted();
     return {
       failure: this.#failures.refused(statusCode, refusalText(statusCode, said)),
       mayRetry: isRetriedStatus(statusCode),

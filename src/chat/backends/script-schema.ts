@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { describeIssues, strictTable } from '../../config/host-strict.ts';
-import type { JsonObject } from '../../protocol/json.ts';
 
 /** Longer than the longest wait a demo or a test can want. */
 const MAX_DELAY_MS = 600_000;
@@ -14,7 +13,7 @@ const pattern = z.string().superRefine((source, context) => {
 });
 
 const contentMatcher = z.union([z.string(), strictTable({ contains: z.string() }), strictTable({ matches: pattern })], {
-  error: describeContentMatcher,
+  error: 'expected a string, {"contains": "…"} or {"matches": "…"}',
 });
 
 const when = strictTable({
@@ -74,15 +73,4 @@ export function checkScript(file: string, parsed: unknown): { script: Script } |
   const checked = script.safeParse(parsed);
   if (checked.success) return { script: checked.data };
   return { complaint: describeIssues(file, checked.error.issues, parsed) };
-}
-
-function describeContentMatcher(issue: { input?: unknown }): string {
-  const matches = isObject(issue.input) ? issue.input.matches : undefined;
-  const checked = typeof matches === 'string' ? pattern.safeParse(matches) : undefined;
-  if (checked?.success === false) return checked.error.issues[0]?.message ?? 'invalid pattern';
-  return 'expected a string, {"contains": "…"} or {"matches": "…"}';
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null;
 }

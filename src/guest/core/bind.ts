@@ -109,19 +109,23 @@ const shapes: Readonly<Record<string, (handler: AnyHandler, binding: Binding, in
     };
   },
 
-  out: (handler, { guest, memory, counts }, index) => (out, outLen) => {
-    count(counts, index);
-    const capacity = outCapacity(memory, out, outLen);
-    if (capacity < 0) return EFAULT;
-    return intoBuffer(handler(guest, capacity), memory, out, outLen, capacity);
-  },
+  out:
+    (handler, { guest, memory, counts }, index) =>
+    (out, outLen) => {
+      count(counts, index);
+      const capacity = outCapacity(memory, out, outLen);
+      if (capacity < 0) return EFAULT;
+      return intoBuffer(handler(guest, capacity), memory, out, outLen, capacity);
+    },
 
-  'fd out': (handler, { guest, memory, counts }, index) => (fd, out, outLen) => {
-    count(counts, index);
-    const capacity = outCapacity(memory, out, outLen);
-    if (capacity < 0) return EFAULT;
-    return intoBuffer(handler(guest, fd, capacity), memory, out, outLen, capacity);
-  },
+  'fd out':
+    (handler, { guest, memory, counts }, index) =>
+    (fd, out, outLen) => {
+      count(counts, index);
+      const capacity = outCapacity(memory, out, outLen);
+      if (capacity < 0) return EFAULT;
+      return intoBuffer(handler(guest, fd, capacity), memory, out, outLen, capacity);
+    },
 
   'text out'(handler, { guest, memory, counts }, index, row) {
     const limit = textLimit(guest.limits, row, 0);
@@ -153,29 +157,33 @@ const shapes: Readonly<Record<string, (handler: AnyHandler, binding: Binding, in
   },
 
   // spear_epoll_wait: an out-buffer whose success counts records, and whose least capacity is one of them
-  'fd out i32': (handler, { guest, memory, counts }, index) => (fd, out, outLen, a) => {
-    count(counts, index);
-    const capacity = outCapacity(memory, out, outLen);
-    if (capacity < 0) return EFAULT;
-    const finish = (found: Value) => {
-      if (found === fail.ENOSPC) memory.words.setUint32(u32(outLen), RECORD_BYTES, true);
-      const written = writeOut(found, memory, out, outLen, capacity);
-      return written < 0 ? written : written / RECORD_BYTES;
-    };
-    const found = handler(guest, fd, capacity, a);
-    return found instanceof Promise ? found.then(finish) : finish(found);
-  },
+  'fd out i32':
+    (handler, { guest, memory, counts }, index) =>
+    (fd, out, outLen, a) => {
+      count(counts, index);
+      const capacity = outCapacity(memory, out, outLen);
+      if (capacity < 0) return EFAULT;
+      const finish = (found: Value) => {
+        if (found === fail.ENOSPC) memory.words.setUint32(u32(outLen), RECORD_BYTES, true);
+        const written = writeOut(found, memory, out, outLen, capacity);
+        return written < 0 ? written : written / RECORD_BYTES;
+      };
+      const found = handler(guest, fd, capacity, a);
+      return found instanceof Promise ? found.then(finish) : finish(found);
+    },
 
-  'fd i32 arg': (handler, { guest, memory, counts }, index, row) => (fd, cmd, arg, argLen) => {
-    count(counts, index);
-    const command = row.commands[cmd];
-    if (!command) return EINVAL;
-    if (command.arg === 'none') return later(handler(guest, fd, cmd));
-    const capacity = outCapacity(memory, arg, argLen);
-    if (capacity < 0) return EFAULT;
-    if (command.arg === 'out') return intoBuffer(handler(guest, fd, cmd, capacity), memory, arg, argLen, capacity);
-    return later(handler(guest, fd, cmd, text(memory, u32(arg), capacity, guest.limits.max_param_bytes)));
-  },
+  'fd i32 arg':
+    (handler, { guest, memory, counts }, index, row) =>
+    (fd, cmd, arg, argLen) => {
+      count(counts, index);
+      const command = row.commands[cmd];
+      if (!command) return EINVAL;
+      if (command.arg === 'none') return later(handler(guest, fd, cmd));
+      const capacity = outCapacity(memory, arg, argLen);
+      if (capacity < 0) return EFAULT;
+      if (command.arg === 'out') return intoBuffer(handler(guest, fd, cmd, capacity), memory, arg, argLen, capacity);
+      return later(handler(guest, fd, cmd, text(memory, u32(arg), capacity, guest.limits.max_param_bytes)));
+    },
 };
 
 function pair(handler: AnyHandler, { guest, counts }: Binding, index: number): Import {
@@ -228,7 +236,13 @@ function later(value: Later): Later {
   return value;
 }
 
-function intoBuffer(body: Later, memory: GuestMemory, out: number | undefined, outLen: number | undefined, capacity: number): Later {
+function intoBuffer(
+  body: Later,
+  memory: GuestMemory,
+  out: number | undefined,
+  outLen: number | undefined,
+  capacity: number,
+): Later {
   if (body instanceof Promise) return body.then((value) => writeOut(value, memory, out, outLen, capacity));
   return writeOut(body, memory, out, outLen, capacity);
 }

@@ -78,8 +78,8 @@ export async function runCore(guest: CoreGuest): Promise<CoreRun> {
 function linkImports(guest: CoreGuest, known: WebAssembly.Imports): WebAssembly.Imports {
   const imports: WebAssembly.Imports = {};
   for (const { module, name } of WebAssembly.Module.imports(guest.module)) {
-    const space = (imports[module] ??= {});
-    space[name] = known[module]?.[name] ?? missing(guest, module, name);
+    imports[module] ??= {};
+    imports[module][name] = known[module]?.[name] ?? missing(guest, module, name);
   }
   return imports;
 }

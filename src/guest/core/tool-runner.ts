@@ -11,7 +11,9 @@ const failed = (rc: number): ToolAnswer => ({ rc, content: '' });
 const align = (value: number, to: number) => Math.ceil(value / to) * to;
 
 /** The function table under the names that C and Rust, then AssemblyScript, give it; else whichever there is. */
-export function functionTable(exports: Readonly<Record<string, WebAssembly.ExportValue>>): WebAssembly.Table | undefined {
+export function functionTable(
+  exports: Readonly<Record<string, WebAssembly.ExportValue>>,
+): WebAssembly.Table | undefined {
   const named = [exports.__indirect_function_table, exports.table, ...Object.values(exports)];
   return named.find((value) => value instanceof WebAssembly.Table);
 }

@@ -37,9 +37,16 @@ export function pollOneoff(
   if (!inside) return wasi.FAULT;
 
   const events = Array.from({ length: n }, (_, index) => subscription(memory, from + index * SUBSCRIPTION_BYTES));
-  const least = events.reduce((min, { dueNs }) => (dueNs < min ? dueNs : min), MAX_TIMER_MS * NS_PER_MS);
-  const soonest = least > 0n ? least : 0n;
-  const finish = () => writeEvents(memory, to, result, events.filter(({ dueNs }) => dueNs <= soonest));
+  let soonest = MAX_TIMER_MS * NS_PER_MS;
+  for (const { dueNs } of events) if (dueNs < soonest) soonest = dueNs;
+  if (soonest < 0n) soonest = 0n;
+  const finish = () =>
+    writeEvents(
+      memory,
+      to,
+      result,
+      events.filter(({ dueNs }) => dueNs <= soonest),
+    );
   if (soonest === 0n) return finish();
   const ms = Number((soonest + NS_PER_MS - 1n) / NS_PER_MS);
   return new Promise((resolve) => setTimeout(() => resolve(finish()), ms));

@@ -65,7 +65,8 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
   }
 
   function strings(list: readonly Uint8Array[], pointers: number | undefined, target: number | undefined): number {
-    if (!memory.holds(u32(pointers), list.length * 4) || !memory.holds(u32(target), totalBytes(list))) return wasi.FAULT;
+    if (!memory.holds(u32(pointers), list.length * 4) || !memory.holds(u32(target), totalBytes(list)))
+      return wasi.FAULT;
     let at = u32(target);
     for (const [index, bytes] of list.entries()) {
       memory.words.setUint32(u32(pointers) + index * 4, at, true);

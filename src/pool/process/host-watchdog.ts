@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { PoolLog } from '../pool-log.ts';
-import type { Spawn } from './supervisor.ts';
+import type { Spawn } from './spawn.ts';
 
 /*
  * Ends our children when the host dies without a chance to do it itself (SIGKILL, a crash, the OOM killer).

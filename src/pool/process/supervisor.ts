@@ -1,12 +1,10 @@
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import type { CompiledPoolOptions } from '../pool-options.ts';
 import { removeTree, ServerDirectories } from './directories.ts';
 import { HostWatchdog } from './host-watchdog.ts';
+import type { Spawn } from './spawn.ts';
 import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
-
-export type Spawn = (command: string, args: readonly string[], options: SpawnOptions) => ChildProcess;
 
 export interface ProcessSpec {
   readonly serverId: string;
@@ -25,6 +23,7 @@ export class ProcessSupervisor {
   readonly #log: PoolLog;
   readonly #directories: ServerDirectories;
   readonly #running = new Set<SupervisedProcess>();
+  readonly #starting = new Set<Promise<SupervisedProcess>>();
   #places = 0;
   #watchdog: HostWatchdog | null = null;
   #closed = false;
@@ -52,16 +51,21 @@ export class ProcessSupervisor {
       throw new McpBudgetError(spec.serverId, message);
     }
     this.#places += 1;
+    const starting = this.#start(spec);
+    this.#starting.add(starting);
     try {
-      return await this.#start(spec);
+      return await starting;
     } catch (error) {
       this.#places -= 1;
       throw error;
+    } finally {
+      this.#starting.delete(starting);
     }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
+    await Promise.allSettled(this.#starting);
     await Promise.all([...this.#running].map((running) => running.end()));
     await this.#watchdog?.close();
     await this.#directories.close();
@@ -101,7 +105,6 @@ export class ProcessSupervisor {
         },
       });
       this.#running.add(running);
-      if (this.#closed) void running.end();
       return running;
     } catch (error) {
       await removeTree(tmpDir);
@@ -135,6 +138,5 @@ function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
     spec.serverId,
     'spawn_failed',
     `server "${spec.serverId}": stdio.command "${spec.command}" could not be started: ${hint}`,
-    error,
   );
 }

@@ -56,7 +56,7 @@ function filtered(
     async pull(controller) {
       let passed = false;
       while (!passed) {
-        let read: ReadableStreamReadResult<Uint8Array>;
+        let read: Awaited<ReturnType<typeof reader.read>>;
         try {
           read = await reader.read();
         } catch (error) {

@@ -1,4 +1,4 @@
-import type { FetchLike, JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/client';
+import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { McpConnectionError, type McpError, McpOutputError } from '../errors.ts';
 import { boundFetch, REQUEST_HEADER } from './bounded-fetch.ts';
 import type { HttpTarget, McpLibrary } from './http-target.ts';
@@ -67,9 +67,9 @@ export class StreamableHttpTransport implements Transport {
     await this.#inner.start();
   }
 
-  async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
-    if ('method' in message && 'id' in message) return this.#request(message, String(message.id), options);
-    await this.#notifications.track(this.#inner.send(message, options));
+  async send(message: JSONRPCMessage): Promise<void> {
+    if ('method' in message && 'id' in message) return this.#request(message, String(message.id));
+    await this.#notifications.track(this.#inner.send(message));
     const cancelled = cancelledRequest(message);
     if (cancelled !== null) this.#drop(cancelled);
   }
@@ -87,13 +87,12 @@ export class StreamableHttpTransport implements Transport {
     await this.#inner.close().catch(() => {});
   }
 
-  async #request(message: JSONRPCMessage, id: string, options: TransportSendOptions): Promise<void> {
+  async #request(message: JSONRPCMessage, id: string): Promise<void> {
     const stream = new AbortController();
     this.#open.set(id, stream);
     try {
       await this.#inner.send(message, {
-        ...options,
-        headers: { ...options.headers, [REQUEST_HEADER]: id },
+        headers: { [REQUEST_HEADER]: id },
         requestSignal: stream.signal,
         onRequestStreamEnd: () => this.#fail(id, this.#lost('the server closed the stream without an answer')),
       });
@@ -122,6 +121,6 @@ export class StreamableHttpTransport implements Transport {
 
 function cancelledRequest(message: JSONRPCMessage): string | null {
   if (!('method' in message) || message.method !== 'notifications/cancelled') return null;
-  const id = message.params?.['requestId'];
+  const id = message.params?.requestId;
   return typeof id === 'string' || typeof id === 'number' ? String(id) : null;
 }

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 /** Marks a file as a registry ("SPRG"), so that another program's database is never taken for one. */
-export const APPLICATION_ID = 0x53505247;
-export const SCHEMA_VERSION = 1;
+const APPLICATION_ID = 0x53505247;
+const SCHEMA_VERSION = 1;
 
 const createTables = `
   CREATE TABLE registry (
@@ -24,19 +24,24 @@ const createTables = `
 
 /** Creates the tables in a new file; refuses a file that this version cannot read. */
 export function prepareSchema(db: DatabaseSync, path: string, newEpoch: () => string): void {
+  const tables = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
+  const isNew = tables.count === 0 && pragmaNumber(db, 'application_id') === 0;
+  if (!isNew) checkSchema(db, path);
+  else create(db, newEpoch());
+}
+
+function create(db: DatabaseSync, epoch: string): void {
   inTransaction(db, () => {
-    const version = pragmaNumber(db, 'user_version');
-    const application = pragmaNumber(db, 'application_id');
-    const tables = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
-    if (version === 0 && application === 0 && tables.count === 0) {
-      db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; ${createTables}`);
-      db.prepare('INSERT INTO registry VALUES (1, ?, 0, 0)').run(newEpoch());
-    } else if (application !== APPLICATION_ID) {
-      throw new Error(`${path} is not a registry file; give another path`);
-    } else if (version !== SCHEMA_VERSION) {
-      throw new Error(`${path} has format ${version}, this program reads format ${SCHEMA_VERSION}`);
-    }
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; ${createTables}`);
+    db.prepare('INSERT INTO registry VALUES (1, ?, 0, 0)').run(epoch);
   });
+}
+
+export function checkSchema(db: DatabaseSync, path: string): void {
+  if (pragmaNumber(db, 'application_id') !== APPLICATION_ID) throw new Error(`${path} is not a registry file`);
+  const version = pragmaNumber(db, 'user_version');
+  if (version === SCHEMA_VERSION) return;
+  throw new Error(`${path} has format ${version}, and this program reads format ${SCHEMA_VERSION} only`);
 }
 
 export function inTransaction(db: DatabaseSync, work: () => void): void {
@@ -51,7 +56,7 @@ export function inTransaction(db: DatabaseSync, work: () => void): void {
   }
 }
 
-export function pragmaNumber(db: DatabaseSync, name: 'user_version' | 'application_id'): number {
+function pragmaNumber(db: DatabaseSync, name: 'user_version' | 'application_id'): number {
   const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, number>;
   return row[name] ?? 0;
 }

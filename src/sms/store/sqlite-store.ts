@@ -1,21 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { backup, DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { JsonValue } from '../../protocol/json.ts';
-import { canonicalJson } from '../../protocol/json.ts';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { canonicalJson, type JsonValue } from '../../protocol/json.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { type Durability, type DurableChange, type LocalState, LocalStore, type StoredServer } from './local-store.ts';
 import type { StoreOptions } from './memory-store.ts';
+import { writeBackup } from './sqlite-backup.ts';
+import { openExclusively } from './sqlite-file.ts';
 import { inTransaction, prepareSchema } from './sqlite-schema.ts';
 import { DEFAULT_KEPT_CHANGES, DEFAULT_WATCHER_QUEUE, type RegistryStore } from './store.ts';
-
-/** Records may hold what their authors should have kept out of them, so the files are for their owner alone. */
-const PRIVATE_FILE = 0o600;
-const PRIVATE_DIRECTORY = 0o700;
-
-/** How long another process may hold the file before opening it fails. */
-const LOCK_TIMEOUT_MS = 2_000;
 
 export interface SqliteStore extends RegistryStore {
   /** Writes a consistent copy to `path` while the store goes on. Resolves when the copy is complete. */
@@ -24,7 +16,6 @@ export interface SqliteStore extends RegistryStore {
 
 /** Opens or creates the registry file at `path`. One process owns it at a time. */
 export function openSqliteStore(path: string, options: StoreOptions = {}): SqliteStore {
-  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
   const db = openExclusively(path);
   try {
     prepareSchema(db, path, randomUUID);
@@ -33,38 +24,6 @@ export function openSqliteStore(path: string, options: StoreOptions = {}): Sqlit
     db.close();
     throw error;
   }
-}
-
-/**
- * Puts a backup in the place of the registry file at `path`, which no process may have open. The result is another
- * registry than the one before, so it gets an epoch of its own, and every node that sees it lists again.
- */
-export async function restoreSqliteStore(backupPath: string, path: string): Promise<void> {
-  const incoming = `${path}.restore`;
-  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
-  removeDatabase(incoming);
-  createPrivately(incoming);
-  const source = new DatabaseSync(backupPath, { readOnly: true, timeout: LOCK_TIMEOUT_MS });
-  try {
-    await backup(source, incoming);
-  } finally {
-    source.close();
-  }
-  const copy = openExclusively(incoming);
-  try {
-    prepareSchema(copy, backupPath, randomUUID);
-    const check = copy.prepare('PRAGMA integrity_check').get() as { integrity_check: string };
-    if (check.integrity_check !== 'ok') throw new Error(`${backupPath} is damaged: ${check.integrity_check}`);
-    copy.prepare('UPDATE registry SET epoch = ?').run(randomUUID());
-    copy.exec('PRAGMA journal_mode = DELETE');
-  } finally {
-    copy.close();
-  }
-  // Holding the old file open proves that nobody uses it; its journal belongs to it and must not meet the new one.
-  const replaced = openExclusively(path);
-  replaced.exec('PRAGMA journal_mode = DELETE');
-  renameSync(incoming, path);
-  replaced.close();
 }
 
 class OwnedSqliteStore extends LocalStore implements SqliteStore {
@@ -81,16 +40,8 @@ class OwnedSqliteStore extends LocalStore implements SqliteStore {
     this.#db = db;
   }
 
-  async backup(path: string): Promise<void> {
-    const partial = `${path}.partial`;
-    removeDatabase(partial);
-    createPrivately(partial);
-    try {
-      await backup(this.#db, partial);
-      renameSync(partial, path);
-    } finally {
-      removeDatabase(partial);
-    }
+  backup(path: string): Promise<void> {
+    return writeBackup(this.#db, path);
   }
 }
 
@@ -129,22 +80,6 @@ class SqliteDurability implements Durability {
   }
 }
 
-function openExclusively(path: string): DatabaseSync {
-  createPrivately(path);
-  const db = new DatabaseSync(path, { timeout: LOCK_TIMEOUT_MS });
-  try {
-    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
-    // The lock is taken by the first write, so make one before anything relies on it.
-    db.exec('BEGIN IMMEDIATE; COMMIT');
-    return db;
-  } catch (error) {
-    db.close();
-    const reason = error instanceof Error ? error.message : String(error);
-    if (reason.includes('locked')) throw new Error(`${path} is in use by another process`);
-    throw new Error(`${path} cannot be opened: ${reason}`);
-  }
-}
-
 function readState(db: DatabaseSync, path: string): LocalState {
   const registry = db.prepare('SELECT epoch, revision, compacted FROM registry').get() as unknown as LocalState;
   const servers = new Map<string, StoredServer>();
@@ -165,13 +100,4 @@ function readState(db: DatabaseSync, path: string): LocalState {
     servers,
     log: log.map((row) => ({ revision: Number(row.revision), serverId: String(row.server_id) })),
   };
-}
-
-function createPrivately(path: string): void {
-  closeSync(openSync(path, 'a', PRIVATE_FILE));
-  chmodSync(path, PRIVATE_FILE);
-}
-
-function removeDatabase(path: string): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
 }

@@ -64,8 +64,8 @@ class Watcher implements AsyncIterator<RegistryEvent> {
 
   push(event: RegistryEvent): void {
     const reader = this.#readers.shift();
-    if (reader !== undefined) return reader.resolve({ done: false, value: event });
-    if (this.#queue.length < this.#limit) this.#queue.push(event);
+    if (reader !== undefined) reader.resolve({ done: false, value: event });
+    else if (this.#queue.length < this.#limit) this.#queue.push(event);
     else this.end(new StoreError('lagging', `more than ${this.#limit} events are waiting for this watcher`));
   }
 

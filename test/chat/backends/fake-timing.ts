@@ -1,5 +1,5 @@
 import type { RetryTiming } from '../../../src/chat/backends/retry.ts';
-import { connectionIsFree } from './provider-server.ts';
+import { aFewTurns } from './provider-server.ts';
 
 export const FAKE_NOW = Date.UTC(2026, 0, 1);
 
@@ -11,7 +11,7 @@ export class FakeTiming implements RetryTiming {
   sleep = async (ms: number, signal: AbortSignal) => {
     signal.throwIfAborted();
     this.slept.push(ms);
-    await connectionIsFree();
+    await aFewTurns();
   };
 }
 

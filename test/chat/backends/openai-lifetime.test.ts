@@ -3,6 +3,7 @@ import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
 import type { CompiledOpenAiBackend } from '../../../src/config/host-config.ts';
 import { NO_PROXY } from '../../../src/config/host-proxy.ts';
 import {
+  aFewTurns,
   chat,
   compiledBackend,
   completionBody,
@@ -43,10 +44,10 @@ const silent: [string, Handler][] = [
 ];
 
 it.each(silent)('a provider that falls silent %s is a timeout [chat.backend.deadline]', async (_, handler) => {
-  const { provider, backend } = await open(handler, { timeoutMs: 300 });
+  const { provider, backend } = await open(handler, { timeoutMs: 1000 });
   const error = await backend.complete(chat(), never).catch((reason) => reason);
   expect(error).toMatchObject({ name: 'BackendError', code: 'timeout', retryable: true });
-  expect(error.message).toContain('300 ms');
+  expect(error.message).toContain('1000 ms');
   await provider.until(() => provider.openSockets === 0);
   expect(provider.requests).toHaveLength(1);
 });
@@ -57,6 +58,7 @@ it.each(silent)('an abort %s closes the connection and gives the reason [chat.ba
   const answer = backend.complete(chat(), controller.signal);
   answer.catch(() => {});
   await provider.until(() => provider.requests.length === 1);
+  await aFewTurns();
   const reason = new Error('the guest is gone');
   controller.abort(reason);
   await expect(answer).rejects.toBe(reason);

@@ -38,17 +38,20 @@ async function open(handler: Handler, changes: Partial<CompiledOpenAiBackend> = 
   return { provider, timing, backend: backendFor(provider.baseUrl, timing, changes) };
 }
 
-it.each([429, 502, 503, 504])('asks again after a %i, waiting longer each time [chat.backend.retry]', async (status) => {
-  const { provider, timing, backend } = await open((response, _, count) => {
-    if (count < 4) sendJson(response, status, { error: { message: 'later' } });
-    else sendJson(response, 200, completionBody('at last'));
-  });
-  await expect(backend.complete(chat(), never)).resolves.toEqual(completionBody('at last'));
-  expect(provider.requests).toHaveLength(4);
-  expect(timing.slept).toEqual([250, 500, 1000]);
-  expect(provider.requests[3]?.body).toEqual(provider.requests[0]?.body);
-  expect(provider.connections).toBe(1);
-});
+it.each([429, 502, 503, 504])(
+  'asks again after a %i, waiting longer each time [chat.backend.retry]',
+  async (status) => {
+    const { provider, timing, backend } = await open((response, _, count) => {
+      if (count < 4) sendJson(response, status, { error: { message: 'later' } });
+      else sendJson(response, 200, completionBody('at last'));
+    });
+    await expect(backend.complete(chat(), never)).resolves.toEqual(completionBody('at last'));
+    expect(provider.requests).toHaveLength(4);
+    expect(timing.slept).toEqual([250, 500, 1000]);
+    expect(provider.requests[3]?.body).toEqual(provider.requests[0]?.body);
+    expect(provider.connections).toBe(1);
+  },
+);
 
 it.each([400, 401, 404, 500, 501])('does not ask again after a %i [chat.backend.retry]', async (status) => {
   const { provider, timing, backend } = await open((response) => sendJson(response, status, {}));
@@ -128,8 +131,9 @@ it('says where nobody listens, after its retries [chat.backend.retry]', async ()
 
 it('opens a connection within connect_timeout_ms, its TLS handshake included [chat.backend.deadline]', async () => {
   let connections = 0;
+  const second = Promise.withResolvers<void>();
   const mute = createServer((socket) => {
-    connections++;
+    if (++connections === 2) second.resolve();
     socket.on('error', () => {});
     cleanups.push(async () => void socket.destroy());
   }).listen(0, '127.0.0.1');
@@ -146,7 +150,7 @@ it('opens a connection within connect_timeout_ms, its TLS handshake included [ch
     message: expect.stringContaining('UND_ERR_CONNECT_TIMEOUT'),
   });
   expect(timing.slept).toHaveLength(1);
-  expect(connections).toBe(2);
+  await second.promise;
 });
 
 it('never asks again once the answer has begun [chat.backend.no_retry_after_answer]', async () => {

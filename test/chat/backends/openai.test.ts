@@ -9,10 +9,10 @@ import { NO_PROXY } from '../../../src/config/host-proxy.ts';
 import { Secret } from '../../../src/config/secret.ts';
 import { FakeTiming } from './fake-timing.ts';
 import {
+  aFewTurns,
   chat,
   compiledBackend,
   completionBody,
-  connectionIsFree,
   deltaChunk,
   event,
   type Handler,
@@ -78,7 +78,7 @@ describe('a request', () => {
     const { provider, backend } = await open((response) => sendJson(response, 200, completionBody()));
     for (let i = 0; i < 5; i++) {
       await backend.complete(chat(), never);
-      await connectionIsFree();
+      await aFewTurns();
     }
     expect(provider.requests).toHaveLength(5);
     expect(provider.connections).toBe(1);
@@ -88,7 +88,7 @@ describe('a request', () => {
     const { provider, backend } = await open((response) => sendJson(response, 400, { error: { message: 'no' } }));
     for (let i = 0; i < 3; i++) {
       await failure(backend);
-      await connectionIsFree();
+      await aFewTurns();
     }
     expect(provider.connections).toBe(1);
   });
@@ -257,7 +257,7 @@ describe('the key', () => {
     [
       'a message cut in the middle of the key',
       (response, seen) =>
-        response.writeHead(400).end('x'.repeat(MAX_PROVIDER_MESSAGE_BYTES - 12) + seen.headers.authorization),
+        response.writeHead(400).end('x'.repeat(MAX_PROVIDER_MESSAGE_BYTES - 20) + seen.headers.authorization),
     ],
   ];
 

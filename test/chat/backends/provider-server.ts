@@ -1,5 +1,11 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -141,7 +147,10 @@ export function deltaChunk(delta: JsonObject, finishReason: string | null = null
 
 export const never = new AbortController().signal;
 
-/** undici takes a connection back a turn or two of the event loop after it has handed out the end of the body. */
-export async function connectionIsFree(): Promise<void> {
+/**
+ * Lets the event loop turn. undici takes a connection back a turn or two after it has handed out the end of a body, and
+ * what a server in this process has written arrives at its client.
+ */
+export async function aFewTurns(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await nextTurn();
 }

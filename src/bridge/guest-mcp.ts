@@ -1,0 +1,249 @@
+import type { ErrnoName } from '../abi/errno.ts';
+import { type Decision, deny, type Exclusion, exclusion } from '../policy/decision.ts';
+import { decideServer, effectiveSet } from '../policy/effective-set.ts';
+import { initialSession, type SessionPolicy, type TaskPolicy } from '../policy/layers.ts';
+import { applySessionParam } from '../policy/session-params.ts';
+import { decideTool } from '../policy/tool-filter.ts';
+import { McpTimeoutError } from '../pool/errors.ts';
+import type { McpPool } from '../pool/pool.ts';
+import type { JsonObject, JsonValue } from '../protocol/json.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import type { RegistryCache } from '../registry/cache.ts';
+import type { AuditEvent, AuditExclusion, AuditTrail } from '../telemetry/audit-event.ts';
+import { type InjectedTools, type ModelToolCall, notInjected } from './injected-tools.ts';
+import { Injection, type NamedTool } from './injection.ts';
+import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
+import { type CallPorts, callTool, type InFlight, type ToolCall } from './tool-call.ts';
+import type { ToolEvents } from './tool-events.ts';
+
+/** What all guests of a process share. */
+export interface McpDeps {
+  readonly pool: Pick<McpPool, 'callTool' | 'listTools'>;
+  readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onChange'>;
+  readonly audit: AuditTrail;
+  readonly events: ToolEvents;
+}
+
+/** What a send says about itself when it asks for tools. */
+export interface InjectionRequest {
+  readonly session: string;
+  /** The `mcp.*` parameters that the guest set, in the order they were first set. */
+  readonly params: readonly (readonly [key: string, value: JsonValue])[];
+  /** Names that are taken. */
+  readonly guestTools: ReadonlySet<string>;
+  readonly maxOutputBytes: number;
+}
+
+/** MCP as one guest has it: everything goes through its task's policy, at injection and again at every dispatch. */
+export class GuestMcp {
+  readonly #deps: McpDeps;
+  readonly #run: string;
+  readonly task: TaskPolicy;
+  readonly #sessions = new Set<string>();
+  readonly #inFlight: InFlight = new Set();
+  readonly #unsubscribe: () => void;
+  readonly #ports: CallPorts;
+
+  constructor(deps: McpDeps, run: string, task: TaskPolicy) {
+    this.#deps = deps;
+    this.#run = run;
+    this.task = task;
+    this.#ports = {
+      pool: deps.pool,
+      audit: (event) => this.#audit(event),
+      emit: (invocation) => deps.events.emit({ run, ...invocation }),
+    };
+    this.#unsubscribe = deps.registry.onChange(() => {
+      for (const askAgain of [...this.#inFlight]) askAgain();
+    });
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  /** The tools for one send. A server that cannot be listed costs its own tools and nothing else. */
+  async inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools> {
+    const policy = this.#sessionPolicy(request.params);
+    const view = this.#deps.registry.view();
+    const effective = effectiveSet(view, this.task, policy);
+    this.#auditSession(request.session, effective.serverIds, effective.exclusions);
+    const injection = new Injection(policy);
+    const listings = await Promise.all(
+      effective.serverIds.map((id) => this.#list(view?.servers.get(id) as McpServerRecord, policy, signal)),
+    );
+    for (const listing of listings) {
+      const collisions = injection.add(listing, request.guestTools);
+      this.#auditInjection(request.session, listing, collisions);
+    }
+    return injection.tools({
+      run: (call, tool, runSignal) => this.#runInjected(call, tool, request, policy, runSignal),
+      refuse: (call, why) => this.#refuse(call, request.session, why),
+    });
+  }
+
+  /** For `mcp_open`: null if the guest may have it. */
+  open(serverId: string): ErrnoName | null {
+    const decision = this.#decideServer(serverId, null);
+    if (decision.allowed) return null;
+    switch (decision.reason) {
+      case 'registry_not_ready':
+        return 'EAGAIN';
+      case 'unknown_server':
+        return 'ENOENT';
+      default:
+        return 'EACCES';
+    }
+  }
+
+  /** For `mcp_list_tools`: the tools that policy lets this guest call. */
+  async listTools(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
+    const decision = this.#decideServer(serverId, null);
+    if (!decision.allowed) return 'EACCES';
+    try {
+      const list = await this.#deps.pool.listTools(decision.record, { signal });
+      const { tools } = filterTools(list, decision.record, this.task, null);
+      return {
+        server_id: serverId,
+        tools: tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name })),
+      };
+    } catch (error) {
+      return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
+    }
+  }
+
+  /** For `mcp_call_tool` and `mcp_submit`. */
+  call(
+    call: Pick<ToolCall, 'serverId' | 'tool' | 'arguments' | 'callId' | 'session'>,
+    signal: AbortSignal,
+  ): Promise<string> {
+    return this.#call({ ...call, maxOutputBytes: undefined }, null, signal);
+  }
+
+  registryList(): JsonObject | ErrnoName {
+    const view = this.#deps.registry.view();
+    if (!this.task.enabled) return 'EACCES';
+    if (view === null) return 'EAGAIN';
+    const usable = [...this.task.allowedServerIds].sort().filter((id) => this.#decideServer(id, null).allowed);
+    return {
+      revision: this.#deps.registry.snapshot()?.revision ?? 0,
+      servers: usable.map((id) => publicRecord(view.servers.get(id) as McpServerRecord)),
+    };
+  }
+
+  registryGet(serverId: string): JsonObject | ErrnoName {
+    const refused = this.open(serverId);
+    const record = this.#deps.registry.view()?.servers.get(serverId);
+    if (refused || !record) return refused ?? 'ENOENT';
+    return { ...publicRecord(record), allowed_tools: [...record.allowed_tools], budgets: { ...record.budgets } };
+  }
+
+  #sessionPolicy(params: InjectionRequest['params']): SessionPolicy {
+    let policy = initialSession(this.task);
+    for (const [key, value] of params) {
+      const applied = applySessionParam(policy, this.task, key, value);
+      if (applied.ok) policy = applied.policy; // refused on the guest's thread already; that thread is not trusted
+    }
+    return policy;
+  }
+
+  async #list(record: McpServerRecord, policy: SessionPolicy, signal: AbortSignal): Promise<ServerTools> {
+    const started = performance.now();
+    try {
+      const list = await this.#deps.pool.listTools(record, { signal });
+      return {
+        record,
+        ...filterTools(list, record, this.task, policy),
+        failure: null,
+        durationMs: performance.now() - started,
+      };
+    } catch (error) {
+      const failure = listFailure(error);
+      const detail = error instanceof Error ? error.message : 'tools/list failed';
+      const exclusions = [exclusion(record.server_id, null, deny(failure, 'node', detail))];
+      return { record, tools: [], exclusions, failure, durationMs: performance.now() - started };
+    }
+  }
+
+  #runInjected(
+    call: ModelToolCall,
+    { record, tool }: NamedTool,
+    { session, maxOutputBytes }: InjectionRequest,
+    policy: SessionPolicy,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const about = { serverId: record.server_id, tool, arguments: call.arguments, callId: call.id, session };
+    const cap = Math.min(maxOutputBytes, record.budgets.max_tool_output_bytes);
+    return this.#call({ ...about, maxOutputBytes: cap }, policy, signal);
+  }
+
+  /** A name that was not injected into this send is refused, whatever its form, and leaves the same trail as a call. */
+  #refuse(call: ModelToolCall, session: string, why: Exclusion | null): string {
+    const answer = notInjected(call.name, why?.detail);
+    const tool = why?.tool ?? call.name;
+    const server = why?.serverId ?? null;
+    const about = { session, request: call.id, source: 'mcp', server, tool } as const;
+    const reason = why?.reason ?? 'not_injected';
+    const bytes = Buffer.byteLength(answer);
+    this.#audit({ event: 'tool_call.started', ...about, arguments: null });
+    this.#audit({ event: 'tool_call.finished', ...about, status: 'denied', reason, duration_ms: 0, bytes });
+    const outcome = 'mcp_policy_denied';
+    this.#ports.emit({ source: 'mcp', session, server, tool, callId: call.id, outcome, durationMs: 0, bytes });
+    return answer;
+  }
+
+  #call(call: Omit<ToolCall, 'owner' | 'decide'>, policy: SessionPolicy | null, signal: AbortSignal): Promise<string> {
+    const decide = (): ServerDecision => {
+      const server = this.#decideServer(call.serverId, policy);
+      if (!server.allowed) return server;
+      const tool = decideTool(call.tool, server.record, this.task, policy);
+      return tool.allowed ? server : tool;
+    };
+    return callTool({ ...call, owner: `${this.#run}/${call.session}`, decide }, this.#ports, this.#inFlight, signal);
+  }
+
+  #decideServer(serverId: string, policy: SessionPolicy | null): ServerDecision {
+    const view = this.#deps.registry.view();
+    const decision = decideServer(serverId, view, this.task, policy);
+    if (!decision.allowed) return decision;
+    return { allowed: true, record: view?.servers.get(serverId) as McpServerRecord };
+  }
+
+  #audit(event: AuditEvent): void {
+    this.#deps.audit.write(this.#run, event);
+  }
+
+  #auditSession(session: string, servers: readonly string[], exclusions: readonly Exclusion[]): void {
+    if (this.#sessions.has(session)) return;
+    this.#sessions.add(session);
+    const registryRevision = this.#deps.registry.snapshot()?.revision ?? null;
+    const lines = exclusions.map(toAudit);
+    this.#audit({ event: 'session.created', session, registry_revision: registryRevision, servers, exclusions: lines });
+  }
+
+  #auditInjection(session: string, listing: ServerTools, collisions: readonly Exclusion[]): void {
+    this.#audit({
+      event: 'mcp.injected',
+      session,
+      server: listing.record.server_id,
+      status: listing.failure === null ? 'ok' : 'failed',
+      reason: listing.failure,
+      tools: listing.tools.length - collisions.length,
+      exclusions: [...listing.exclusions, ...collisions].map(toAudit),
+      duration_ms: Math.round(listing.durationMs),
+    });
+  }
+}
+
+type ServerDecision =
+  | { readonly allowed: true; readonly record: McpServerRecord }
+  | Extract<Decision, { allowed: false }>;
+
+function toAudit({ serverId, tool, reason, layer, detail }: Exclusion): AuditExclusion {
+  return { server: serverId, tool, reason, layer, detail };
+}
+
+/** What a guest may know of a server: never commands, env, headers or secrets. */
+function publicRecord({ server_id, display_name, transport }: McpServerRecord): JsonObject {
+  return { display_name, server_id, transport };
+}

@@ -1,0 +1,41 @@
+import { canonicalJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
+
+export interface ModelToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON as the model wrote it. */
+  readonly arguments: string;
+}
+
+/** Tools that come from outside the guest, as they stand for one send. */
+export interface InjectedTools {
+  /** OpenAI tool objects, in an order that depends on nothing but the set. */
+  readonly definitions: readonly JsonObject[];
+  /** A system message for this request alone, or null. */
+  readonly systemMessage: string | null;
+  /** Whether a name that the model used is one of these, or could be taken for one. */
+  owns(name: string): boolean;
+  /** `tool_choice` with a forced tool under the name it was injected with; null if that tool is not there. */
+  toolChoice(choice: JsonValue): JsonValue | null;
+  /** Runs a call to its end; a failure is an answer too. */
+  run(call: ModelToolCall, signal: AbortSignal): Promise<string>;
+}
+
+/** Every form under which an MCP tool was ever shown to a model. */
+export function looksLikeMcp(name: string): boolean {
+  return name.startsWith('mcp__') || name.startsWith('mcp.');
+}
+
+export function notInjected(name: string, why?: string): string {
+  const message = `${JSON.stringify(name)} is not among the tools of this send${why ? `: ${why}` : ''}`;
+  return canonicalJson({ error: { code: 'mcp_policy_denied', message, retryable: false } });
+}
+
+/** A send without MCP: a name of an MCP tool is refused all the same, whatever its form. */
+export const noInjectedTools: InjectedTools = {
+  definitions: [],
+  systemMessage: null,
+  owns: looksLikeMcp,
+  toolChoice: (choice) => choice,
+  run: async ({ name }) => notInjected(name),
+};

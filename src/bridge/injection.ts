@@ -1,0 +1,92 @@
+import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
+import type { SessionPolicy } from '../policy/layers.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { type InjectedTools, looksLikeMcp, type ModelToolCall } from './injected-tools.ts';
+import { type InventoryTool, renderInventory } from './inventory.ts';
+import type { ServerTools } from './session-tools.ts';
+import { aliases, NameTable, toolName } from './tool-names.ts';
+
+export interface NamedTool {
+  readonly record: McpServerRecord;
+  readonly tool: string;
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: JsonObject;
+}
+
+/** What becomes of a call of the model: a tool to run, or why there is none under that name. */
+export interface InjectionPorts {
+  readonly run: (call: ModelToolCall, tool: NamedTool, signal: AbortSignal) => Promise<string>;
+  readonly refuse: (call: ModelToolCall, why: Exclusion | null) => string;
+}
+
+/** The names of one send: those that were injected, and those that policy kept out. */
+export class Injection {
+  readonly #injected: NamedTool[] = [];
+  readonly #table = new NameTable<NamedTool>();
+  readonly #refused = new Map<string, Exclusion>();
+  readonly #policy: SessionPolicy;
+
+  constructor(policy: SessionPolicy) {
+    this.#policy = policy;
+  }
+
+  /** Names a server's tools. Those whose name is taken are left out: the earlier tool keeps it. */
+  add({ record, tools, exclusions }: ServerTools, guestTools: ReadonlySet<string>): Exclusion[] {
+    const collisions: Exclusion[] = [];
+    for (const { name: tool, description, inputSchema } of tools) {
+      const name = toolName(record, tool, this.#policy.toolNaming);
+      const named = { record, tool, name, description, parameters: inputSchema };
+      if (!guestTools.has(name) && this.#table.add(name, aliases(record, tool), named)) {
+        this.#injected.push(named);
+      } else {
+        const denial = deny('name_collision', 'node', `the name ${name} is taken by an earlier tool`);
+        collisions.push(exclusion(record.server_id, tool, denial));
+      }
+    }
+    for (const why of exclusions) {
+      if (why.tool !== null) this.#refused.set(toolName(record, why.tool, this.#policy.toolNaming), why);
+    }
+    return collisions;
+  }
+
+  tools(ports: InjectionPorts): InjectedTools {
+    const table = this.#table;
+    return {
+      definitions: this.#injected.map(({ name, description, parameters }) => ({
+        type: 'function',
+        function: { name, description, parameters },
+      })),
+      systemMessage: this.#inventory(),
+      owns: (name) => table.get(name) !== undefined || this.#refused.has(name) || looksLikeMcp(name),
+      toolChoice: (choice) => this.#choose(choice),
+      run: async (call, signal) => {
+        const tool = table.get(call.name);
+        return tool ? ports.run(call, tool, signal) : ports.refuse(call, this.#refused.get(call.name) ?? null);
+      },
+    };
+  }
+
+  #inventory(): string | null {
+    const wanted = this.#policy.inventory;
+    if (wanted === false || (wanted === true && this.#injected.length === 0)) return null;
+    const tools = this.#injected.map(
+      ({ record, name, description }): InventoryTool => ({
+        serverId: record.server_id,
+        serverName: record.display_name,
+        name,
+        description,
+      }),
+    );
+    return renderInventory(wanted, tools);
+  }
+
+  #choose(choice: JsonValue): JsonValue | null {
+    const fn = isJsonObject(choice) && isJsonObject(choice.function) ? choice.function : null;
+    if (fn === null || typeof fn.name !== 'string') return choice;
+    const tool = this.#table.get(fn.name);
+    if (tool) return { ...(choice as JsonObject), function: { ...fn, name: tool.name } };
+    return looksLikeMcp(fn.name) || this.#refused.has(fn.name) ? null : choice;
+  }
+}

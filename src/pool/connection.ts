@@ -1,0 +1,257 @@
+import type { McpServerRecord } from '../protocol/record.ts';
+import { sameConnection } from '../protocol/record-compare.ts';
+import { untilAborted } from './abort.ts';
+import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
+import type { SessionEvents } from './open-session.ts';
+import type { PoolLog } from './pool-log.ts';
+import type { PoolLimits } from './pool-options.ts';
+import { abortReason, type McpSession } from './session.ts';
+
+export interface ConnectionHealth {
+  /**
+   * `idle`: not connected, and nothing is wrong. `degraded`: lost, and to be connected again when next needed.
+   * `down`: the last attempt to connect failed.
+   */
+  readonly state: 'idle' | 'connected' | 'degraded' | 'down';
+  /** In the words a model would read; kept after recovery. */
+  readonly lastError: string | null;
+  /** How often a lost connection was got back. */
+  readonly reconnects: number;
+  readonly connectedAtMs: number | null;
+}
+
+export interface ConnectionDeps {
+  readonly limits: PoolLimits;
+  open(record: McpServerRecord, events: SessionEvents): Promise<McpSession>;
+  /** The server may offer other tools than before. */
+  toolsChanged(): void;
+  readonly log: PoolLog;
+  readonly now: () => number;
+  /** In [0, 1). */
+  readonly random: () => number;
+}
+
+const MAX_LEASE_ROUNDS = 3;
+
+export interface Lease {
+  readonly session: McpSession;
+  release(): void;
+}
+
+/**
+ * The connection to one server over its whole life: made when first needed, closed when idle, made again after a loss.
+ * It never repeats a request; whoever lost one is told.
+ */
+export class ServerConnection {
+  readonly #deps: ConnectionDeps;
+  #record: McpServerRecord;
+  #session: McpSession | null = null;
+  readonly #old = new Set<McpSession>();
+  #connecting: Promise<McpSession> | null = null;
+  #failure: { error: McpError; untilMs: number } | null = null;
+  #wasLost = false;
+  #lastError: string | null = null;
+  #reconnects = 0;
+  #connectedAtMs: number | null = null;
+  #idleTimer: NodeJS.Timeout | undefined;
+  readonly #closed = new AbortController();
+
+  constructor(record: McpServerRecord, deps: ConnectionDeps) {
+    this.#record = record;
+    this.#deps = deps;
+  }
+
+  get health(): ConnectionHealth {
+    return {
+      state: this.#state(),
+      lastError: this.#lastError,
+      reconnects: this.#reconnects,
+      connectedAtMs: this.#session === null ? null : this.#connectedAtMs,
+    };
+  }
+
+  /** Connected and used by nobody. */
+  get idle(): boolean {
+    return this.#session !== null && this.#session.leases === 0;
+  }
+
+  /** What was connected by another description is used no more; requests in flight finish there. */
+  setRecord(record: McpServerRecord): void {
+    const same = sameConnection(this.#record, record);
+    this.#record = record;
+    if (same) return;
+    this.#failure = null;
+    this.#connecting = null;
+    this.#retire();
+    this.#wasLost = false;
+  }
+
+  /** A session that is open now. Several callers share one attempt; the abort of one does not end it. */
+  async lease(signal: AbortSignal | null): Promise<Lease> {
+    const serverId = this.#record.server_id;
+    for (let round = 0; round < MAX_LEASE_ROUNDS; round++) {
+      const record = this.#record;
+      let session: McpSession;
+      try {
+        session = this.#session ?? (await this.#connected(serverId, signal));
+      } catch (error) {
+        if (this.#closed.signal.aborted || sameConnection(this.#record, record)) throw error;
+        continue;
+      }
+      // It may have been lost or replaced between the handshake and this turn.
+      if (!session.usable) continue;
+      clearTimeout(this.#idleTimer);
+      return { session, release: session.lease() };
+    }
+    throw new McpConnectionError(
+      serverId,
+      'lost',
+      `server "${serverId}" ends its connections as soon as they are made`,
+    );
+  }
+
+  /** Closes an unused connection and waits until its server is gone. */
+  async closeIdle(): Promise<void> {
+    const session = this.#session;
+    if (session === null || session.leases > 0) return;
+    this.#forget(session);
+    await session.close();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    clearTimeout(this.#idleTimer);
+    const open = [...this.#old, ...(this.#session === null ? [] : [this.#session])];
+    this.#session = null;
+    await Promise.all(open.map((session) => session.close()));
+  }
+
+  #state(): ConnectionHealth['state'] {
+    if (this.#session !== null) return 'connected';
+    if (this.#failure !== null) return 'down';
+    return this.#wasLost ? 'degraded' : 'idle';
+  }
+
+  #connected(serverId: string, signal: AbortSignal | null): Promise<McpSession> {
+    if (this.#closed.signal.aborted) return Promise.reject(closedError(serverId));
+    if (this.#failure !== null && this.#connecting === null && this.#deps.now() < this.#failure.untilMs) {
+      return Promise.reject(this.#failure.error);
+    }
+    if (this.#connecting === null) {
+      const connecting = this.#connect().finally(() => {
+        if (this.#connecting === connecting) this.#connecting = null;
+      });
+      this.#connecting = connecting;
+    }
+    return untilAborted(this.#connecting, signal, () => abortReason(serverId, signal as AbortSignal));
+  }
+
+  async #connect(): Promise<McpSession> {
+    const record = this.#record;
+    const tries = this.#wasLost ? this.#deps.limits.reconnectTries : 1;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return this.#adopt(record, await this.#deps.open(record, this.#events()));
+      } catch (error) {
+        if (this.#closed.signal.aborted) throw closedError(record.server_id);
+        const last = attempt >= tries || !(error instanceof McpError) || !error.retryable;
+        if (last || error instanceof McpBudgetError) throw this.#failed(record, error);
+        await this.#pause(attempt);
+      }
+    }
+  }
+
+  #adopt(record: McpServerRecord, session: McpSession): McpSession {
+    if (this.#closed.signal.aborted || !sameConnection(this.#record, record)) {
+      void session.close();
+      throw closedError(record.server_id);
+    }
+    if (this.#wasLost) this.#reconnects += 1;
+    this.#session = session;
+    this.#failure = null;
+    this.#wasLost = false;
+    this.#connectedAtMs = this.#deps.now();
+    session.onIdle = () => this.#startIdleTimer();
+    session.onTrouble = () => this.#replace(session);
+    this.#startIdleTimer();
+    this.#deps.toolsChanged();
+    this.#deps.log({ level: 'info', event: 'connected', serverId: record.server_id, message: record.transport });
+    return session;
+  }
+
+  #events(): SessionEvents {
+    return {
+      lost: (session, why) => {
+        session.markLost(why);
+        if (this.#session !== session) return;
+        this.#session = null;
+        this.#wasLost = true;
+        this.#lastError = session.redact(why);
+        const serverId = session.serverId;
+        this.#deps.log({ level: 'warn', event: 'connection_lost', serverId, message: this.#lastError });
+      },
+      suspect: (session) => this.#replace(session),
+      toolsChanged: () => this.#deps.toolsChanged(),
+    };
+  }
+
+  #replace(session: McpSession): void {
+    if (this.#session !== session) return;
+    this.#wasLost = true;
+    this.#retire();
+  }
+
+  #retire(): void {
+    const session = this.#session;
+    if (session === null) return;
+    this.#forget(session);
+    this.#old.add(session);
+    void session.retire().then(() => this.#old.delete(session));
+  }
+
+  #forget(session: McpSession): void {
+    clearTimeout(this.#idleTimer);
+    if (this.#session === session) this.#session = null;
+  }
+
+  #failed(record: McpServerRecord, error: unknown): unknown {
+    // Too many processes says nothing about this server.
+    if (!(error instanceof McpError) || error instanceof McpBudgetError) return error;
+    if (!sameConnection(this.#record, record)) return error;
+    this.#failure = { error, untilMs: this.#deps.now() + this.#deps.limits.failureTtlMs };
+    this.#lastError = toToolError(error).message;
+    this.#deps.log({ level: 'warn', event: 'connect_failed', serverId: record.server_id, message: this.#lastError });
+    return error;
+  }
+
+  async #pause(attempt: number): Promise<void> {
+    const { reconnectBaseMs, reconnectMaxMs } = this.#deps.limits;
+    const full = Math.min(reconnectBaseMs * 2 ** (attempt - 1), reconnectMaxMs);
+    const delayMs = full * (0.5 + this.#deps.random() / 2);
+    const signal = this.#closed.signal;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(done, delayMs);
+      function done() {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', done);
+        resolve();
+      }
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
+
+  #startIdleTimer(): void {
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => {
+      const serverId = this.#record.server_id;
+      if (!this.idle) return;
+      this.#deps.log({ level: 'debug', event: 'idle_closed', serverId, message: 'not used for a while' });
+      void this.closeIdle();
+    }, this.#deps.limits.idleTimeoutMs);
+    this.#idleTimer.unref();
+  }
+}
+
+function closedError(serverId: string): McpConnectionError {
+  return new McpConnectionError(serverId, 'closed', `server "${serverId}" was removed or its connection is closed`);
+}

@@ -1,0 +1,28 @@
+/**
+ * How many UTF-16 units of `text` fit into `maxBytes` when it is written as a JSON string in UTF-8, without the
+ * quotes. Never ends inside a character.
+ */
+export function unitsThatFit(text: string, maxBytes: number): number {
+  let bytes = 0;
+  let index = 0;
+  while (index < text.length) {
+    const code = text.codePointAt(index) as number;
+    bytes += jsonBytes(code);
+    if (bytes > maxBytes) return index;
+    index += code > 0xffff ? 2 : 1;
+  }
+  return index;
+}
+
+const SHORT_ESCAPES = '\b\t\n\f\r"\\';
+
+function jsonBytes(code: number): number {
+  if (code < 0x80) {
+    if (code >= 0x20 && code !== 0x22 && code !== 0x5c) return 1;
+    return SHORT_ESCAPES.includes(String.fromCharCode(code)) ? 2 : 6;
+  }
+  if (code < 0x800) return 2;
+  // A lone surrogate is written as an escape.
+  if (code >= 0xd800 && code <= 0xdfff) return 6;
+  return code > 0xffff ? 4 : 3;
+}

@@ -1,0 +1,211 @@
+import { spawn as nodeSpawn } from 'node:child_process';
+import type { FetchLike } from '@modelcontextprotocol/client';
+import type { McpServerRecord } from '../protocol/record.ts';
+import type { RegistryChange } from '../registry/snapshot.ts';
+import { CallQueue } from './call-queue.ts';
+import { McpBudgetError, McpConnectionError } from './errors.ts';
+import { createHttpClient, type HttpClient } from './http-client.ts';
+import { openSession, type SessionEvents } from './open-session.ts';
+import type { PoolLog } from './pool-log.ts';
+import { type CompiledPoolOptions, compilePoolOptions, type PoolOptions } from './pool-options.ts';
+import type { Spawn } from './process/spawn.ts';
+import { ProcessSupervisor } from './process/supervisor.ts';
+import type { SecretSource } from './secret-source.ts';
+import { ServerEntry, type ServerHealth, type ToolCall, type ToolOutcome } from './server-entry.ts';
+import type { McpSession } from './session.ts';
+import type { ToolList } from './tool-list.ts';
+import { convertError } from './tool-result.ts';
+import { SchemaCompiler } from './validate.ts';
+
+export interface PoolDeps {
+  readonly secrets: SecretSource;
+  readonly log?: PoolLog;
+  readonly now?: () => number;
+  /** In [0, 1). */
+  readonly random?: () => number;
+  readonly spawn?: Spawn;
+  /** In place of the pool's own HTTP client. */
+  readonly fetch?: FetchLike;
+}
+
+export interface PoolStats {
+  readonly servers: number;
+  readonly connected: number;
+  readonly subprocesses: number;
+  readonly callsInFlight: number;
+  readonly callsQueued: number;
+}
+
+/** Long enough for every grace of a server that ends slowly. */
+const CLOSE_TIMEOUT_MS = 8_000;
+
+/**
+ * The connections to MCP servers of this process, shared by all guests. It knows nothing of policy: whoever calls has
+ * asked before, and is asked again through `beforeDispatch`.
+ */
+export class McpPool {
+  readonly #options: CompiledPoolOptions;
+  readonly #deps: Required<Omit<PoolDeps, 'fetch'>>;
+  readonly #supervisor: ProcessSupervisor;
+  readonly #places: CallQueue;
+  readonly #entries = new Map<string, ServerEntry>();
+  /** Removed servers and the revision of their last record, so that a caller with an old one does not bring it back. */
+  readonly #removed = new Map<string, number>();
+  readonly #ending = new Set<Promise<void>>();
+  readonly #givenFetch: FetchLike | undefined;
+  #http: Promise<HttpClient> | null = null;
+  #compiler: Promise<SchemaCompiler> | null = null;
+  #version = 0;
+  #closing: Promise<void> | null = null;
+
+  constructor(options: PoolOptions, deps: PoolDeps) {
+    this.#options = compilePoolOptions(options);
+    this.#givenFetch = deps.fetch;
+    this.#deps = {
+      secrets: deps.secrets,
+      log: deps.log ?? (() => {}),
+      now: deps.now ?? Date.now,
+      random: deps.random ?? Math.random,
+      spawn: deps.spawn ?? nodeSpawn,
+    };
+    this.#supervisor = new ProcessSupervisor(this.#options, this.#deps);
+    this.#places = new CallQueue(
+      { capacity: this.#options.maxCallsInFlight, maxQueued: this.#options.maxQueuedCalls },
+      () => new McpBudgetError('', 'too many calls wait for a place at any server (maxCallsInFlight, maxQueuedCalls)'),
+    );
+  }
+
+  /** @throws McpError */
+  async listTools(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<ToolList> {
+    return this.#entry(record).listTools(options.signal ?? null);
+  }
+
+  /** Calls a tool at most once. A failure is an outcome, not an exception. */
+  async callTool(record: McpServerRecord, call: ToolCall): Promise<ToolOutcome> {
+    let entry: ServerEntry;
+    try {
+      entry = this.#entry(record);
+    } catch (error) {
+      const output = convertError(error, record.budgets.max_tool_output_bytes);
+      return { ...output, ok: false, dispatched: false, bytes: Buffer.byteLength(output.json), durationMs: 0 };
+    }
+    return entry.callTool(call);
+  }
+
+  health(): ServerHealth[] {
+    return [...this.#entries.values()].map((entry) => entry.health);
+  }
+
+  stats(): PoolStats {
+    const entries = [...this.#entries.values()];
+    return {
+      servers: entries.length,
+      connected: entries.filter((entry) => entry.connection.health.state === 'connected').length,
+      subprocesses: this.#supervisor.count,
+      callsInFlight: this.#places.running,
+      callsQueued: entries.reduce((sum, { queue }) => sum + queue.queued, this.#places.queued),
+    };
+  }
+
+  /**
+   * Follows the registry: only what changed is listed anew, only what is connected differently is connected anew, and
+   * calls at a server that is gone are cancelled there.
+   */
+  applyChange(change: RegistryChange): void {
+    for (const id of change.deleted) {
+      const entry = this.#entries.get(id);
+      this.#removed.set(id, entry?.record.mod_revision ?? 0);
+      if (entry === undefined) continue;
+      this.#entries.delete(id);
+      this.#end(entry, `server "${id}" was removed from the registry`);
+    }
+    for (const id of change.upserted) {
+      this.#removed.delete(id);
+      const record = change.snapshot.servers.get(id);
+      if (record !== undefined) this.#entries.get(id)?.setRecord(record);
+    }
+  }
+
+  /** Ends every server with all its descendants; what has not ended by itself in time is killed. */
+  close(timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
+    this.#closing ??= this.#close(timeoutMs);
+    return this.#closing;
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    for (const entry of this.#entries.values()) this.#end(entry, 'the pool is closing');
+    this.#entries.clear();
+    const timer = setTimeout(() => this.#supervisor.killAll(), timeoutMs);
+    await Promise.all(this.#ending);
+    await this.#supervisor.close();
+    clearTimeout(timer);
+    await (await this.#http)?.close();
+  }
+
+  #entry(record: McpServerRecord): ServerEntry {
+    const id = record.server_id;
+    if (this.#closing !== null) throw new McpConnectionError(id, 'closed', 'the pool is closed');
+    const existing = this.#entries.get(id);
+    if (existing !== undefined) {
+      // A caller may still hold an older record than the registry has announced.
+      if (record.mod_revision >= existing.record.mod_revision) existing.setRecord(record);
+      return existing;
+    }
+    const removedAt = this.#removed.get(id);
+    if (removedAt !== undefined && record.mod_revision <= removedAt) {
+      throw new McpConnectionError(id, 'closed', `server "${id}" was removed from the registry`);
+    }
+    const entry = new ServerEntry(record, {
+      ...this.#deps,
+      limits: this.#options,
+      places: this.#places,
+      compiler: () => this.#loadCompiler(),
+      nextVersion: () => {
+        this.#version += 1;
+        return this.#version;
+      },
+      open: (wanted, events) => this.#open(wanted, events),
+    });
+    this.#entries.set(id, entry);
+    return entry;
+  }
+
+  #end(entry: ServerEntry, why: string): void {
+    entry.cancelCalls(why);
+    const ended = entry.connection.close().finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+  }
+
+  async #open(record: McpServerRecord, events: SessionEvents): Promise<McpSession> {
+    if (record.transport === 'stdio') await this.#makeRoom();
+    return openSession(record, events, {
+      ...this.#deps,
+      options: this.#options,
+      supervisor: this.#supervisor,
+      fetch: async () => this.#givenFetch ?? (await this.#httpClient()).fetch,
+    });
+  }
+
+  /** Where all places for processes are taken, the server that was not used for longest gives up its own. */
+  async #makeRoom(): Promise<void> {
+    while (this.#supervisor.full) {
+      let longest: ServerEntry | null = null;
+      for (const entry of this.#entries.values()) {
+        if (entry.record.transport !== 'stdio' || !entry.connection.idle) continue;
+        if (longest === null || entry.lastUsedMs < longest.lastUsedMs) longest = entry;
+      }
+      if (longest === null) return;
+      await longest.connection.closeIdle();
+    }
+  }
+
+  #httpClient(): Promise<HttpClient> {
+    this.#http ??= createHttpClient();
+    return this.#http;
+  }
+
+  #loadCompiler(): Promise<SchemaCompiler> {
+    this.#compiler ??= SchemaCompiler.load(this.#options);
+    return this.#compiler;
+  }
+}

@@ -1,0 +1,235 @@
+import type { JsonObject } from '../protocol/json.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { CallQueue } from './call-queue.ts';
+import { type ConnectionHealth, ServerConnection } from './connection.ts';
+import {
+  McpArgumentsError,
+  McpBudgetError,
+  McpCancelledError,
+  McpConnectionError,
+  McpError,
+  McpSchemaError,
+  McpTimeoutError,
+} from './errors.ts';
+import { listTools, type RawListing } from './list-tools.ts';
+import type { SessionEvents } from './open-session.ts';
+import type { PoolLog } from './pool-log.ts';
+import type { PoolLimits } from './pool-options.ts';
+import type { McpSession } from './session.ts';
+import { TimeBudget } from './time-budget.ts';
+import { type CompiledToolList, compileToolList, type ToolList, type ToolValidators } from './tool-list.ts';
+import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
+import { ToolsCache } from './tools-cache.ts';
+import type { SchemaCompiler } from './validate.ts';
+
+export interface ToolCall {
+  /** The server's own name of the tool. */
+  readonly tool: string;
+  readonly args: JsonObject;
+  /** Whose call it is; places at a busy server go round between owners. */
+  readonly owner: string;
+  readonly signal?: AbortSignal;
+  /** Can only shorten what the record allows. */
+  readonly timeoutMs?: number;
+  /** Can only lower what the record allows. */
+  readonly maxOutputBytes?: number;
+  /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
+  readonly beforeDispatch?: () => void;
+}
+
+export interface ToolOutcome extends ToolOutput {
+  readonly ok: boolean;
+  /** Whether the call was handed to the server, which may have acted on it whatever the outcome says. */
+  readonly dispatched: boolean;
+  /** Of `json`. */
+  readonly bytes: number;
+  readonly durationMs: number;
+}
+
+export interface ServerHealth extends ConnectionHealth {
+  readonly serverId: string;
+  readonly toolCount: number | null;
+}
+
+export interface ServerEntryDeps {
+  readonly limits: PoolLimits;
+  /** Places for calls in flight, shared by all servers. */
+  readonly places: CallQueue;
+  readonly compiler: () => Promise<SchemaCompiler>;
+  readonly nextVersion: () => number;
+  open(record: McpServerRecord, events: SessionEvents): Promise<McpSession>;
+  readonly log: PoolLog;
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+/** A call whose connection broke while it waited gets one more; after that it fails. */
+const MAX_ROUNDS = 2;
+
+/** Everything the pool holds for one server: its connection, its tools, its line of calls. */
+export class ServerEntry {
+  readonly connection: ServerConnection;
+  readonly queue: CallQueue;
+  lastUsedMs: number;
+  readonly #deps: ServerEntryDeps;
+  readonly #tools: ToolsCache;
+  readonly #calls = new Set<AbortController>();
+  #record: McpServerRecord;
+
+  constructor(record: McpServerRecord, deps: ServerEntryDeps) {
+    this.#record = record;
+    this.#deps = deps;
+    this.lastUsedMs = deps.now();
+    const serverId = record.server_id;
+    this.queue = new CallQueue(
+      { capacity: record.budgets.max_concurrency, maxQueued: deps.limits.maxQueuedCalls },
+      () => new McpBudgetError(serverId, `too many calls wait for server "${serverId}" (maxQueuedCalls)`),
+    );
+    this.connection = new ServerConnection(record, { ...deps, toolsChanged: () => this.#tools.invalidate() });
+    this.#tools = new ToolsCache({
+      ...deps,
+      serverId,
+      withSession: (work) => this.#withSession(work),
+      list: (session, signal) => listTools(session, deps.limits, signal),
+      compile: (listing, before) => this.#compile(listing, before),
+      failed: (error) => deps.log({ level: 'warn', event: 'list_failed', serverId, message: error.message }),
+    });
+  }
+
+  get record(): McpServerRecord {
+    return this.#record;
+  }
+
+  get health(): ServerHealth {
+    return { serverId: this.#record.server_id, ...this.connection.health, toolCount: this.#tools.toolCount };
+  }
+
+  setRecord(record: McpServerRecord): void {
+    if (record === this.#record) return;
+    this.#record = record;
+    this.queue.setCapacity(record.budgets.max_concurrency);
+    this.#tools.invalidate();
+    this.connection.setRecord(record);
+  }
+
+  async listTools(signal: AbortSignal | null): Promise<ToolList> {
+    this.lastUsedMs = this.#deps.now();
+    return (await this.#tools.get(signal)).list;
+  }
+
+  async callTool(call: ToolCall): Promise<ToolOutcome> {
+    const { budgets, server_id: serverId } = this.#record;
+    const startedAt = performance.now();
+    this.lastUsedMs = this.#deps.now();
+    const maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
+    const timeoutMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, budgets.tool_timeout_ms);
+    const abort = new AbortController();
+    const onCancel = () => abort.abort(cancelReason(serverId, call.signal));
+    if (call.signal?.aborted) onCancel();
+    call.signal?.addEventListener('abort', onCancel, { once: true });
+    this.#calls.add(abort);
+    const progress = { dispatched: false };
+    const outcome = (output: ToolOutput): ToolOutcome => ({
+      ...output,
+      ok: output.error === null,
+      dispatched: progress.dispatched,
+      bytes: Buffer.byteLength(output.json),
+      durationMs: performance.now() - startedAt,
+    });
+    try {
+      const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
+      const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
+      const release = await budget.spend((signal) => this.queue.acquire(call.owner, signal));
+      try {
+        return outcome(await this.#run(call, { budget, signal: abort.signal, maxOutputBytes, progress }));
+      } finally {
+        release();
+      }
+    } catch (error) {
+      return outcome(convertError(error, maxOutputBytes));
+    } finally {
+      call.signal?.removeEventListener('abort', onCancel);
+      this.#calls.delete(abort);
+    }
+  }
+
+  /** Ends every call; the server is told of each that it was sent. */
+  cancelCalls(why: string): void {
+    for (const call of this.#calls) call.abort(new McpCancelledError(this.#record.server_id, why));
+  }
+
+  async #run(
+    call: ToolCall,
+    run: { budget: TimeBudget; signal: AbortSignal; maxOutputBytes: number; progress: { dispatched: boolean } },
+  ): Promise<ToolOutput> {
+    const { server_id: serverId } = this.#record;
+    const { tool: toolName, args } = call;
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const { session, release } = await this.connection.lease(run.signal);
+      try {
+        const validators = this.#find(toolName, await this.#tools.get(run.signal));
+        const problem = validators.input(args);
+        if (problem !== null) throw new McpArgumentsError(serverId, toolName, `tool "${toolName}": ${problem}`);
+        const leave = await run.budget.spend((signal) => this.#deps.places.acquire(call.owner, signal));
+        try {
+          if (!session.usable) continue;
+          call.beforeDispatch?.();
+          run.progress.dispatched = true;
+          const subject = { what: `tool "${toolName}"`, toolName };
+          const params = { name: toolName, arguments: args };
+          const result = await run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
+          const { maxOutputBytes } = run;
+          const { redact } = session;
+          return convertResult(result, {
+            serverId,
+            toolName,
+            maxOutputBytes,
+            validateOutput: validators.output,
+            redact,
+          });
+        } finally {
+          leave();
+        }
+      } finally {
+        release();
+      }
+    }
+    throw new McpConnectionError(serverId, 'lost', `server "${serverId}" ended its connection while the call waited`);
+  }
+
+  #find(toolName: string, { list, validators }: CompiledToolList): ToolValidators {
+    const found = validators.get(toolName);
+    if (found !== undefined) return found;
+    const dropped = list.dropped.find(({ name }) => name === toolName);
+    if (dropped !== undefined) throw new McpSchemaError(list.serverId, toolName, `cannot be used: ${dropped.detail}`);
+    throw new McpArgumentsError(list.serverId, toolName, `server "${list.serverId}" has no tool "${toolName}"`);
+  }
+
+  async #withSession<T>(work: (session: McpSession) => Promise<T>): Promise<T> {
+    const { session, release } = await this.connection.lease(null);
+    try {
+      return await work(session);
+    } finally {
+      release();
+    }
+  }
+
+  async #compile(listing: RawListing, before: CompiledToolList | null): Promise<CompiledToolList> {
+    if (before?.source === listing.source) return before;
+    const { log, nextVersion } = this.#deps;
+    const serverId = this.#record.server_id;
+    const compiler = await this.#deps.compiler();
+    const compiled = compileToolList(listing.tools, listing.source, { serverId, version: nextVersion(), compiler });
+    for (const { name, reason, detail } of compiled.list.dropped) {
+      const message = `tool "${name}" is left out (${reason}): ${detail}`;
+      log({ level: 'warn', event: 'tool_dropped', serverId, message });
+    }
+    log({ level: 'debug', event: 'tools_listed', serverId, message: `${compiled.list.tools.length} tools` });
+    return compiled;
+  }
+}
+
+function cancelReason(serverId: string, signal: AbortSignal | undefined): McpError {
+  const reason: unknown = signal?.reason;
+  return reason instanceof McpError ? reason : new McpCancelledError(serverId, 'the call was cancelled');
+}

@@ -1,0 +1,34 @@
+/**
+ * The time one call may take, spent only while something counts against it: waiting in line and the call itself do,
+ * connecting does not, because it has a deadline of its own.
+ */
+export class TimeBudget {
+  #leftMs: number;
+  readonly #outer: AbortSignal | null;
+  readonly #spent: () => unknown;
+
+  /** `spent` makes the reason of the abort when the time is over. */
+  constructor(totalMs: number, outer: AbortSignal | null, spent: () => unknown) {
+    this.#leftMs = totalMs;
+    this.#outer = outer;
+    this.#spent = spent;
+  }
+
+  /** Runs `work` with a signal that aborts with the caller's signal, or when the rest of the time is over. */
+  async spend<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
+    const outer = this.#outer;
+    const onOuterAbort = () => controller.abort(outer?.reason);
+    if (outer?.aborted) onOuterAbort();
+    outer?.addEventListener('abort', onOuterAbort, { once: true });
+    const timer = setTimeout(() => controller.abort(this.#spent()), this.#leftMs);
+    const startedAt = performance.now();
+    try {
+      return await work(controller.signal);
+    } finally {
+      clearTimeout(timer);
+      outer?.removeEventListener('abort', onOuterAbort);
+      this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - startedAt));
+    }
+  }
+}

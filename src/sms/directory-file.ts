@@ -1,0 +1,120 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parse as parseToml, TomlError } from 'smol-toml';
+import { isJsonObject } from '../protocol/json.ts';
+import { isServerId, type McpServerRecord, type RecordIssue } from '../protocol/record.ts';
+import { parseRecord } from '../protocol/record-parse.ts';
+import { JsonTextError, jsonFieldLines } from './directory-json.ts';
+import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
+
+/** Far above any record: what is larger is not one. */
+export const MAX_RECORD_FILE_BYTES = 256 * 1024;
+
+/** `file` is the name within the directory. An error means that the file is not used. */
+export interface DirectoryProblem {
+  readonly severity: 'error' | 'warning';
+  readonly file: string;
+  readonly line: number | null;
+  readonly field: string | null;
+  readonly message: string;
+}
+
+export type RecordFile =
+  | { readonly kind: 'gone' }
+  /** `serverId`: the server it was meant for, where it tells. */
+  | { readonly kind: 'bad'; readonly serverId: string | null; readonly problems: readonly DirectoryProblem[] }
+  | {
+      readonly kind: 'good';
+      readonly record: McpServerRecord;
+      readonly serverIdLine: number | null;
+      readonly problems: readonly DirectoryProblem[];
+    };
+
+export async function readRecordFile(directory: string, file: string, strict: boolean): Promise<RecordFile> {
+  try {
+    const text = await readText(join(directory, file));
+    return text === null ? { kind: 'gone' } : parseText(file, text, strict);
+  } catch (error) {
+    const line = error instanceof TomlError || error instanceof JsonTextError ? error.line : null;
+    return { kind: 'bad', serverId: null, problems: [problem('error', file, line, null, messageOf(error))] };
+  }
+}
+
+function parseText(file: string, text: string, strict: boolean): RecordFile {
+  const { value, lines } = file.endsWith('.toml') ? readToml(text) : readJson(text);
+  const parsed = parseRecord(value, { strict, fromFile: true });
+  const at = (severity: DirectoryProblem['severity']) => (issue: RecordIssue) =>
+    problem(severity, file, lines.of(issue.path), issue.path === '' ? null : issue.path, issue.message);
+  if (!parsed.ok) return { kind: 'bad', serverId: serverIdOf(value), problems: parsed.issues.map(at('error')) };
+  const problems = parsed.warnings.map(at('warning'));
+  return { kind: 'good', record: parsed.record, serverIdLine: lines.of('server_id'), problems };
+}
+
+function readToml(text: string): { value: unknown; lines: FieldLines } {
+  return { value: parseToml(text), lines: tomlFieldLines(text) };
+}
+
+function readJson(text: string): { value: unknown; lines: FieldLines } {
+  const lines = jsonFieldLines(text);
+  return { value: JSON.parse(text), lines };
+}
+
+function serverIdOf(value: unknown): string | null {
+  const id = isJsonObject(value) ? value.server_id : null;
+  return typeof id === 'string' && isServerId(id) ? id : null;
+}
+
+/** Null when the file went away since its name was read. */
+async function readText(path: string): Promise<string | null> {
+  // Whatever stands there by now: a link is not followed, and a pipe does not make the reader wait.
+  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+  let handle: Awaited<ReturnType<typeof open>>;
+  try {
+    handle = await open(path, flags);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw new Error(codeOf(error) === 'ELOOP' ? 'is a symbolic link' : `cannot be read (${codeOf(error)})`);
+  }
+  try {
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw new Error('is not a file');
+    if (stat.size > MAX_RECORD_FILE_BYTES) {
+      throw new Error(`has ${stat.size} bytes, at most ${MAX_RECORD_FILE_BYTES} are allowed`);
+    }
+    const bytes = Buffer.alloc(MAX_RECORD_FILE_BYTES + 1);
+    const { bytesRead } = await handle.read(bytes, 0, bytes.length, 0);
+    return decode(bytes.subarray(0, bytesRead));
+  } finally {
+    await handle.close();
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error('is not UTF-8 text');
+  }
+}
+
+/** The parser's message goes on with the lines around the error, and those may hold a secret. */
+function messageOf(error: unknown): string {
+  if (error instanceof TomlError) return `is not valid TOML: ${error.message.split('\n')[0]?.split(': ')[1]}`;
+  if (error instanceof JsonTextError) return `is not valid JSON: ${error.message}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+export function problem(
+  severity: DirectoryProblem['severity'],
+  file: string,
+  line: number | null,
+  field: string | null,
+  message: string,
+): DirectoryProblem {
+  return { severity, file, line, field, message };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+}

@@ -1,0 +1,26 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { wirePath } from '../../protocol/record-wire.ts';
+import { InvalidRecord } from '../record-write.ts';
+import { StoreError, type StoreErrorCode } from '../store/store.ts';
+
+const storeCodes: Readonly<Record<StoreErrorCode, Code>> = {
+  not_found: Code.NotFound,
+  already_exists: Code.AlreadyExists,
+  revision_mismatch: Code.Aborted,
+  compacted: Code.FailedPrecondition,
+  future_revision: Code.FailedPrecondition,
+  lagging: Code.Aborted,
+  closed: Code.Unavailable,
+};
+
+/** The status of a failed call. What is not one of ours says nothing of itself; `unexpected` gets to see it. */
+export function toStatus(error: unknown, unexpected: (error: unknown) => void): ConnectError {
+  if (error instanceof ConnectError) return error;
+  if (error instanceof StoreError) return new ConnectError(error.message, storeCodes[error.code]);
+  if (error instanceof InvalidRecord) {
+    const issues = error.issues.map(({ path, message }) => `record${path === '' ? '' : `.${wirePath(path)}`}: ${message}`);
+    return new ConnectError(issues.join('; '), Code.InvalidArgument);
+  }
+  unexpected(error);
+  return new ConnectError('the registry failed; its log says why', Code.Internal);
+}

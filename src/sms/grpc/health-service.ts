@@ -1,0 +1,51 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import { HealthCheckResponse_ServingStatus as Status, type Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
+import type { ServingState } from '../serving-state.ts';
+
+/** The standard health service. The empty name asks for the server as a whole. */
+export function healthService(serving: ServingState, serviceNames: readonly string[]): ServiceImpl<typeof Health> {
+  const known = new Set(['', ...serviceNames]);
+  const status = () => (serving.isServing ? Status.SERVING : Status.NOT_SERVING);
+  return {
+    check({ service }) {
+      if (!known.has(service)) throw new ConnectError('there is no such service', Code.NotFound);
+      return { status: status() };
+    },
+    async *watch({ service }, { signal }) {
+      if (!known.has(service)) {
+        // By its protocol the stream stays open, for the service may come; here it never does.
+        yield { status: Status.SERVICE_UNKNOWN };
+        await aborted(signal);
+        return;
+      }
+      let last: Status | null = null;
+      while (!signal.aborted) {
+        if (last !== status()) {
+          last = status();
+          yield { status: last };
+        }
+        if (last === status()) await changed(serving, signal);
+      }
+    },
+  };
+}
+
+function changed(serving: ServingState, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      forget();
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const forget = serving.onChange(done);
+    signal.addEventListener('abort', done);
+    if (signal.aborted) done();
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,100 @@
+import type { WatchMcpServersResponse } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import type { RegistryEvent } from '../../protocol/record-events.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { eventResponse, heartbeatResponse } from './encoded-messages.ts';
+
+export interface WatchStreamOptions {
+  readonly store: RegistryStore;
+  readonly since: number;
+  /** Events carry their records, and heartbeats come: a reader that knows neither would list again at every one. */
+  readonly includeRecords: boolean;
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+  /** Called once the watch is known to have begun, before there is anything to send. */
+  readonly onBegun: () => void;
+}
+
+/** The stream of one watcher. Ends with `signal`; fails as the store's watch does. */
+export async function* watchStream(options: WatchStreamOptions): AsyncGenerator<WatchMcpServersResponse> {
+  const { store, includeRecords, signal } = options;
+  // Subscribed before anything is awaited, so that nothing falls between the two.
+  const reader = new EventReader(store.watch(options.since, signal)[Symbol.asyncIterator]());
+  try {
+    let sent = options.since;
+    const epoch = await store.epoch();
+    await reader.settle();
+    options.onBegun();
+    if (includeRecords && (await store.revision()) === sent) yield heartbeatResponse(epoch, sent);
+    while (!signal.aborted) {
+      const event = await reader.next(includeRecords ? options.heartbeatMs : null);
+      if (event === 'ended') return;
+      if (event !== 'silence') {
+        sent = event.revision;
+        yield eventResponse(event, includeRecords);
+      } else if ((await store.revision()) === sent) {
+        // Otherwise an event is on its way, and says more.
+        yield heartbeatResponse(epoch, sent);
+      }
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+/** Reads events with a time limit for each, without losing the one that comes after the limit. */
+class EventReader {
+  readonly #events: AsyncIterator<RegistryEvent>;
+  #pending: Promise<void> | null = null;
+  #arrived: IteratorResult<RegistryEvent> | null = null;
+  #failure: { readonly error: unknown } | null = null;
+  #wake = () => {};
+
+  constructor(events: AsyncIterator<RegistryEvent>) {
+    this.#events = events;
+  }
+
+  /** Rejects if the watch has failed at its start. */
+  async settle(): Promise<void> {
+    this.#read();
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#failure !== null) throw this.#failure.error;
+  }
+
+  async next(silenceMs: number | null): Promise<RegistryEvent | 'silence' | 'ended'> {
+    this.#read();
+    if (this.#arrived === null && this.#failure === null) await this.#arrivalWithin(silenceMs);
+    if (this.#failure !== null) throw this.#failure.error;
+    const step = this.#arrived;
+    if (step === null) return 'silence';
+    this.#arrived = null;
+    this.#pending = null;
+    return step.done === true ? 'ended' : step.value;
+  }
+
+  close(): void {
+    this.#events.return?.().catch(() => {});
+  }
+
+  #read(): void {
+    this.#pending ??= this.#events.next().then(
+      (step) => {
+        this.#arrived = step;
+        this.#wake();
+      },
+      (error: unknown) => {
+        this.#failure = { error };
+        this.#wake();
+      },
+    );
+  }
+
+  #arrivalWithin(silenceMs: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = silenceMs === null ? undefined : setTimeout(resolve, silenceMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,37 @@
+import { chmodSync, closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+// Records may hold what their authors should have kept out of them, so the files are for their owner alone.
+const PRIVATE_FILE = 0o600;
+const PRIVATE_DIRECTORY = 0o700;
+
+/** How long another process may hold the file before opening it fails. */
+export const LOCK_TIMEOUT_MS = 2_000;
+
+/** Opens a database that no other process can open at the same time, and creates it where there is none. */
+export function openExclusively(path: string): DatabaseSync {
+  createPrivately(path);
+  const db = new DatabaseSync(path, { timeout: LOCK_TIMEOUT_MS });
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+    // The lock is taken by the first write, so make one before anything relies on it.
+    db.exec('BEGIN IMMEDIATE; COMMIT');
+    return db;
+  } catch (error) {
+    db.close();
+    const reason = error instanceof Error ? error.message : String(error);
+    if (reason.includes('locked')) throw new Error(`${path} is in use by another process`);
+    throw new Error(`${path} cannot be opened: ${reason}`);
+  }
+}
+
+export function createPrivately(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+  closeSync(openSync(path, 'a', PRIVATE_FILE));
+  chmodSync(path, PRIVATE_FILE);
+}
+
+export function removeDatabase(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
+}

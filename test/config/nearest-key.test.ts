@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest';
+import { nearestKey } from '../../src/config/nearest-key.ts';
+
+const keys = ['kind', 'base_url', 'model', 'api_key', 'timeout_ms', 'connect_timeout_ms', 'max_retries', 'headers'];
+
+it.each([
+  ['modle', 'model'],
+  ['modell', 'model'],
+  ['mdel', 'model'],
+  ['Model', 'model'],
+  ['apiKey', 'api_key'],
+  ['api-key', 'api_key'],
+  ['baseurl', 'base_url'],
+  ['timeout', 'timeout_ms'],
+  ['timeout_msec', 'timeout_ms'],
+  ['max_retry', 'max_retries'],
+  ['header', 'headers'],
+  ['kidn', 'kind'],
+])('%s means %s [config.nearest_key]', (unknown, meant) => {
+  expect(nearestKey(unknown, keys)).toBe(meant);
+});
+
+it.each(['temperature', 'x', '', '___', 'completely_different'])(
+  '%j means nothing here [config.nearest_key]',
+  (unknown) => {
+    expect(nearestKey(unknown, keys)).toBeUndefined();
+  },
+);
+
+it('the nearest wins, and no key is near where there is none [config.nearest_key]', () => {
+  expect(nearestKey('cart', ['cat', 'card', 'cart', 'carts'])).toBe('cart');
+  expect(nearestKey('cart', [])).toBeUndefined();
+});

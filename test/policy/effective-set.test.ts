@@ -1,0 +1,153 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decideServer, effectiveSet } from '../../src/policy/effective-set.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/policy/layers.ts';
+import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
+
+const registry = registryWith({ fs: ['*'], git: ['read_*'], shut: [] });
+
+describe('the effective set', () => {
+  const cases: [string, RegistryView | null, TaskPolicy, SessionPolicy, string[], string[]][] = [
+    ['is the default set', registry, taskWith({ defaultServerIds: ['fs'] }), sessionWith(), ['fs'], []],
+    ['is empty when nothing is asked for', registry, taskWith(), sessionWith(), [], []],
+    [
+      'is what the session asks for within the allowed set',
+      registry,
+      taskWith({ allowedServerIds: ['fs', 'git'] }),
+      sessionWith({ serverIds: ['git'] }),
+      ['git'],
+      [],
+    ],
+    [
+      'does not depend on the order of the request',
+      registry,
+      taskWith({ allowedServerIds: ['git', 'fs'] }),
+      sessionWith({ serverIds: ['git', 'fs'] }),
+      ['fs', 'git'],
+      [],
+    ],
+    [
+      'loses defaults that the session leaves out',
+      registry,
+      taskWith({ defaultServerIds: ['fs', 'git'] }),
+      sessionWith({ serverIds: ['git'] }),
+      ['git'],
+      ['fs denied_by_session session'],
+    ],
+    [
+      'is empty when the session asks for none',
+      registry,
+      taskWith({ defaultServerIds: ['fs'] }),
+      sessionWith({ serverIds: [] }),
+      [],
+      ['fs denied_by_session session'],
+    ],
+    [
+      'never goes beyond what the task allows',
+      registry,
+      taskWith({ defaultServerIds: ['fs'] }),
+      sessionWith({ serverIds: ['fs', 'git'] }),
+      ['fs'],
+      ['git not_allowed task'],
+    ],
+    [
+      'leaves out what the registry does not have',
+      registry,
+      taskWith({ defaultServerIds: ['fs', 'nope'] }),
+      sessionWith(),
+      ['fs'],
+      ['nope unknown_server registry'],
+    ],
+    [
+      'leaves out a server without allowed tools',
+      registry,
+      taskWith({ defaultServerIds: ['shut'] }),
+      sessionWith(),
+      [],
+      ['shut deny_all registry'],
+    ],
+    [
+      'is empty when the task has MCP off, whatever the session says',
+      registry,
+      taskWith({ enabled: false, defaultServerIds: ['fs'] }),
+      sessionWith({ enabled: true, serverIds: ['fs'] }),
+      [],
+      ['fs disabled task'],
+    ],
+    [
+      'is empty when the session turns MCP off',
+      registry,
+      taskWith({ defaultServerIds: ['fs'] }),
+      sessionWith({ enabled: false }),
+      [],
+      ['fs disabled session'],
+    ],
+    [
+      'is empty before the first snapshot',
+      null,
+      taskWith({ defaultServerIds: ['fs'] }),
+      sessionWith(),
+      [],
+      ['fs registry_not_ready node'],
+    ],
+    [
+      'is empty when the snapshot is too old',
+      { ...registry, stale: true },
+      taskWith({ defaultServerIds: ['fs'] }),
+      sessionWith(),
+      [],
+      ['fs stale_registry node'],
+    ],
+  ];
+
+  it.each(cases)('%s [policy.effective_set]', (_what, view, task, session, serverIds, exclusions) => {
+    const set = effectiveSet(view, task, session);
+    expect(set.serverIds).toEqual(serverIds);
+    expect(set.exclusions.map(({ serverId, reason, layer }) => `${serverId} ${reason} ${layer}`)).toEqual(exclusions);
+  });
+
+  it('only narrows from layer to layer, and says why for everything that was asked for [policy.only_narrows]', () => {
+    fc.assert(
+      fc.property(anyRegistry, anyTask, anySession, (view, task, session) => {
+        const set = effectiveSet(view, task, session);
+        const asked = session.serverIds ?? task.defaultServerIds;
+        for (const id of set.serverIds) {
+          expect(view.servers.has(id) && task.allowedServerIds.includes(id) && asked.includes(id)).toBe(true);
+          expect(task.enabled && session.enabled).toBe(true);
+        }
+        const logged = set.exclusions.map(({ serverId }) => serverId);
+        expect([...set.serverIds, ...logged].sort()).toEqual([...new Set([...asked, ...task.defaultServerIds])].sort());
+        expect(set.serverIds).toEqual([...set.serverIds].sort());
+      }),
+    );
+  });
+});
+
+describe('one server', () => {
+  it('outside a chat session needs the task and the registry [policy.server_decision]', () => {
+    const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git', 'gone'] });
+    const reasonOf = (id: string, policy = task, view: RegistryView | null = registry) => {
+      const decision = decideServer(id, view, policy, null);
+      return decision.allowed ? 'allowed' : decision.reason;
+    };
+    expect(reasonOf('fs')).toBe('allowed');
+    expect(reasonOf('git')).toBe('allowed');
+    expect(reasonOf('gone')).toBe('unknown_server');
+    expect(reasonOf('fs', { ...task, enabled: false })).toBe('disabled');
+    expect(reasonOf('fs', task, null)).toBe('registry_not_ready');
+  });
+
+  it('that the task does not allow looks the same whether it exists or not [policy.server_decision]', () => {
+    const details = ['shut', 'nope'].map((id) => {
+      const decision = decideServer(id, registry, taskWith(), null);
+      return decision.allowed ? '' : decision.reason + decision.detail.replace(id, 'ID');
+    });
+    expect(details[0]).toBe(details[1]);
+    expect(details[0]).toMatch(/^not_allowed/);
+  });
+
+  it('that is allowed but neither default nor asked for is not used [policy.server_decision]', () => {
+    const task = taskWith({ allowedServerIds: ['fs'] });
+    expect(decideServer('fs', registry, task, sessionWith())).toMatchObject({ reason: 'not_requested' });
+  });
+});

@@ -1,0 +1,55 @@
+import fc from 'fast-check';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/policy/layers.ts';
+import { initialSession } from '../../src/policy/layers.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+
+export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {
+  const defaultServerIds = fields.defaultServerIds ?? [];
+  return {
+    enabled: true,
+    defaultServerIds,
+    allowedServerIds: defaultServerIds,
+    toolAllowlist: null,
+    toolDenylist: [],
+    ...fields,
+  };
+}
+
+export function sessionWith(fields: Partial<SessionPolicy> = {}, task: TaskPolicy = taskWith()): SessionPolicy {
+  return { ...initialSession(task), ...fields };
+}
+
+/** server_id → its allowed_tools */
+export function registryWith(servers: Record<string, string[]>, stale = false): RegistryView {
+  const records = Object.entries(servers).map(([id, allowed_tools]) => sampleRecord(id, { allowed_tools }));
+  return { servers: new Map(records.map((record) => [record.server_id, record])), stale };
+}
+
+const ids = ['a', 'b', 'c', 'd'];
+export const anyIds = fc.subarray(ids).chain((list) => fc.shuffledSubarray(list, { minLength: list.length }));
+export const anyPatterns = fc.array(fc.constantFrom('*', 'read_*', '*_file', 'read_file', 'write_?', 'none'), {
+  maxLength: 3,
+});
+export const anyTool = fc.constantFrom('read_file', 'read_dir', 'write_file', 'write_x', 'other', '');
+
+export const anyRegistry = fc
+  .dictionary(fc.constantFrom(...ids), anyPatterns, { maxKeys: 4, noNullPrototype: true })
+  .map((servers) => registryWith(servers));
+
+/** The default set need not lie within the allowed set: the functions must hold without that. */
+export const anyTask = fc.record<TaskPolicy>({
+  enabled: fc.boolean(),
+  defaultServerIds: anyIds,
+  allowedServerIds: anyIds,
+  toolAllowlist: fc.option(anyPatterns, { nil: null }),
+  toolDenylist: anyPatterns,
+});
+
+export const anySession = fc.record<SessionPolicy>({
+  enabled: fc.boolean(),
+  serverIds: fc.option(anyIds, { nil: null }),
+  toolAllowlist: fc.option(anyPatterns, { nil: null }),
+  toolDenylist: anyPatterns,
+  toolNaming: fc.constant('encoded'),
+  inventory: fc.constant(false),
+});

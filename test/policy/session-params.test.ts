@@ -1,0 +1,99 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { effectiveSet } from '../../src/policy/effective-set.ts';
+import { initialSession } from '../../src/policy/layers.ts';
+import { applySessionParam, isPolicyParam, sessionParamKeys } from '../../src/policy/session-params.ts';
+import { decideTool } from '../../src/policy/tool-filter.ts';
+import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from './policy-samples.ts';
+
+const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git'] });
+const before = sessionWith({ serverIds: ['fs'], toolDenylist: ['x'] }, task);
+const placeholder = (name: string) => `\${${name}}`;
+
+describe('SET_PARAM', () => {
+  it.each<[string, unknown, object]>([
+    ['mcp.enabled', true, { enabled: true }],
+    ['mcp.enabled', false, { enabled: false }],
+    ['mcp.server_ids', ['git', 'fs', 'git'], { serverIds: ['git', 'fs'] }],
+    ['mcp.server_ids', [], { serverIds: [] }],
+    ['mcp.tool_allowlist', ['read_*'], { toolAllowlist: ['read_*'] }],
+    ['mcp.tool_allowlist', [], { toolAllowlist: [] }],
+    ['mcp.tool_denylist', ['write_*'], { toolDenylist: ['write_*'] }],
+    ['mcp.tool_denylist', [], { toolDenylist: [] }],
+    ['mcp.tool_naming', 'readable', { toolNaming: 'readable' }],
+    ['mcp.inventory', true, { inventory: true }],
+    [
+      'mcp.inventory',
+      `You have ${placeholder('tool_count')} tools.`,
+      { inventory: expect.stringContaining('tool_count') },
+    ],
+  ])('%s %j changes just that [policy.session_params]', (key, value, change) => {
+    expect(applySessionParam(before, task, key, value)).toEqual({ ok: true, policy: { ...before, ...change } });
+  });
+
+  it.each<[string, unknown, string]>([
+    ['mcp.enabled', 'true', 'EINVAL'],
+    ['mcp.enabled', 1, 'EINVAL'],
+    ['mcp.enabled', null, 'EINVAL'],
+    ['mcp.server_ids', 'fs', 'EINVAL'],
+    ['mcp.server_ids', null, 'EINVAL'],
+    ['mcp.server_ids', ['fs', 1], 'EINVAL'],
+    ['mcp.server_ids', { 0: 'fs' }, 'EINVAL'],
+    ['mcp.server_ids', ['fs', 'other'], 'EACCES'],
+    ['mcp.server_ids', [''], 'EACCES'],
+    ['mcp.tool_allowlist', 'read_*', 'EINVAL'],
+    ['mcp.tool_allowlist', [null], 'EINVAL'],
+    ['mcp.tool_allowlist', [''], 'EINVAL'],
+    ['mcp.tool_denylist', true, 'EINVAL'],
+    ['mcp.tool_denylist', ['x'.repeat(257)], 'EINVAL'],
+    ['mcp.tool_denylist', Array(513).fill('x'), 'EINVAL'],
+    ['mcp.tool_naming', 'short', 'EINVAL'],
+    ['mcp.inventory', 1, 'EINVAL'],
+    ['mcp.inventory', placeholder('secrets'), 'EINVAL'],
+    ['mcp.inventory', '$'.concat('{tool_count'), 'EINVAL'],
+    ['mcp.inventory', 'x'.repeat(16_385), 'EINVAL'],
+    ['mcp.task_tool_allowlist', ['*'], 'EACCES'],
+    ['mcp.task_anything', null, 'EACCES'],
+    ['temperature', 1, 'EINVAL'],
+  ])('%s %j is refused with the right errno [policy.session_params]', (key, value, errno) => {
+    expect(applySessionParam(before, task, key, value)).toMatchObject({ ok: false, errno });
+  });
+
+  it('cannot turn on what the task has off, nor name its servers [policy.session_params]', () => {
+    const off = taskWith({ enabled: false });
+    const session = initialSession(off);
+    expect(session.enabled).toBe(false);
+    expect(applySessionParam(session, off, 'mcp.enabled', true)).toMatchObject({ errno: 'EACCES' });
+    expect(applySessionParam(session, off, 'mcp.enabled', false)).toMatchObject({ ok: true });
+    expect(applySessionParam(session, off, 'mcp.server_ids', ['fs'])).toMatchObject({ errno: 'EACCES' });
+  });
+
+  it('is policy for its own keys alone [policy.session_params]', () => {
+    expect([...sessionParamKeys, 'mcp.task_x'].every(isPolicyParam)).toBe(true);
+    expect(['model', 'temperature', 'mcp', 'mcp.other', 'MCP.enabled', ''].some(isPolicyParam)).toBe(false);
+  });
+
+  it('in any order never gives a guest more than the task alone [policy.only_narrows]', () => {
+    const param = fc.oneof(
+      fc.tuple(fc.constant('mcp.enabled'), fc.boolean()),
+      fc.tuple(fc.constant('mcp.server_ids'), anyIds),
+      fc.tuple(fc.constantFrom('mcp.tool_allowlist', 'mcp.tool_denylist'), anyPatterns),
+    );
+    fc.assert(
+      fc.property(anyRegistry, anyTask, fc.array(param, { maxLength: 6 }), anyTool, (view, policy, params, tool) => {
+        let session = initialSession(policy);
+        for (const [key, value] of params) {
+          const result = applySessionParam(session, policy, key, value);
+          if (result.ok) session = result.policy;
+        }
+        for (const id of effectiveSet(view, policy, session).serverIds) {
+          expect(policy.enabled && policy.allowedServerIds.includes(id)).toBe(true);
+          const record = view.servers.get(id);
+          if (record !== undefined && decideTool(tool, record, policy, session).allowed) {
+            expect(decideTool(tool, record, policy, null).allowed).toBe(true);
+          }
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { disabledTask } from '../../src/policy/layers.ts';
+import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
+
+function issuesOf(config: Record<string, string>): string[] {
+  const parsed = parseTaskPolicy(config);
+  return parsed.ok ? [] : parsed.issues.map(({ key, message }) => `${key} ${message}`);
+}
+
+function warningsOf(config: Record<string, string>): string[] {
+  const parsed = parseTaskPolicy(config);
+  return parsed.ok ? parsed.warnings.map(({ key, message }) => `${key} ${message}`) : ['not accepted'];
+}
+
+describe('the task config', () => {
+  it('is read from JSON strings [policy.task_config]', () => {
+    const parsed = parseTaskPolicy({
+      'mcp.enabled': 'true',
+      'mcp.default_server_ids': '["gitlab","fs","fs"]',
+      'mcp.allowed_server_ids': '["gitlab","fs","search"]',
+      'mcp.tool_allowlist': '["*"]',
+      'mcp.tool_denylist': '["delete_*"]',
+      entry: 'main',
+    });
+    expect(parsed).toEqual({
+      ok: true,
+      policy: {
+        enabled: true,
+        defaultServerIds: ['gitlab', 'fs'],
+        allowedServerIds: ['gitlab', 'fs', 'search'],
+        toolAllowlist: ['*'],
+        toolDenylist: ['delete_*'],
+      },
+      warnings: [],
+    });
+  });
+
+  it('without a word about MCP has it off [policy.task_config]', () => {
+    expect(parseTaskPolicy({ entry: 'main' })).toEqual({ ok: true, policy: disabledTask, warnings: [] });
+  });
+
+  it('allows the default set unless it says otherwise [policy.task_config]', () => {
+    const parsed = parseTaskPolicy({ 'mcp.enabled': 'true', 'mcp.default_server_ids': '["fs"]' });
+    expect(parsed).toMatchObject({ policy: { allowedServerIds: ['fs'], toolAllowlist: null, toolDenylist: [] } });
+  });
+
+  it('keeps the tool lists where the default set is empty [policy.task_lists_always]', () => {
+    const parsed = parseTaskPolicy({ 'mcp.enabled': 'true', 'mcp.tool_denylist': '["x"]', 'mcp.tool_allowlist': '[]' });
+    expect(parsed).toMatchObject({ policy: { defaultServerIds: [], toolDenylist: ['x'], toolAllowlist: [] } });
+  });
+
+  it.each<[string, Record<string, string>, string]>([
+    ['a bare id', { 'mcp.default_server_ids': 'fs' }, 'mcp.default_server_ids must be a JSON list of server ids'],
+    ['a JSON string', { 'mcp.default_server_ids': '"fs"' }, 'mcp.default_server_ids must be a JSON list'],
+    ['half a list', { 'mcp.allowed_server_ids': '["fs"' }, 'mcp.allowed_server_ids must be a JSON list'],
+    ['a list of numbers', { 'mcp.allowed_server_ids': '[1]' }, 'mcp.allowed_server_ids must be a JSON list'],
+    ['an odd id', { 'mcp.default_server_ids': '["a","b c"]' }, 'mcp.default_server_ids entry 1 is not a server id'],
+    ['an empty id', { 'mcp.default_server_ids': '[""]' }, 'mcp.default_server_ids entry 0 is not a server id'],
+    ['another truth', { 'mcp.enabled': 'yes' }, 'mcp.enabled must be "true" or "false"'],
+    ['an empty truth', { 'mcp.enabled': '' }, 'mcp.enabled must be "true" or "false"'],
+    ['a bare pattern', { 'mcp.tool_allowlist': 'read_*' }, 'mcp.tool_allowlist must be a list of strings; give a JSON'],
+    ['an empty pattern', { 'mcp.tool_denylist': '["a",""]' }, 'mcp.tool_denylist [1] must not be empty'],
+    [
+      'a slip',
+      { 'mcp.tool_denlist': '[]' },
+      'mcp.tool_denlist is not a key of the task config; did you mean mcp.tool_denylist?',
+    ],
+    [
+      'an unknown key',
+      { 'mcp.zzzzzzzzzzzzzzz': '1' },
+      'mcp.zzzzzzzzzzzzzzz is not a key of the task config; known are',
+    ],
+    ['a key of a session', { 'mcp.server_ids': '[]' }, 'mcp.server_ids is not a key of the task config'],
+  ])('is refused for %s [policy.task_config_errors]', (_what, config, expected) => {
+    expect(issuesOf(config)).toEqual([expect.stringContaining(expected)]);
+  });
+
+  it('is refused when the default set is not within the allowed set [policy.task_config_errors]', () => {
+    const config = { 'mcp.default_server_ids': '["fs","git"]', 'mcp.allowed_server_ids': '["git"]' };
+    expect(issuesOf(config)).toEqual(['mcp.default_server_ids names servers that mcp.allowed_server_ids does not: fs']);
+    expect(issuesOf({ ...config, 'mcp.allowed_server_ids': '[]' })).toHaveLength(1);
+  });
+
+  it('is refused with everything that is wrong [policy.task_config_errors]', () => {
+    expect(issuesOf({ 'mcp.enabled': '1', 'mcp.tool_allowlist': '{}', 'mcp.x': '' })).toHaveLength(3);
+  });
+
+  it('is doubted when MCP is on without a default, or not turned on at all [policy.task_config_warnings]', () => {
+    expect(warningsOf({ 'mcp.enabled': 'true' })).toEqual([expect.stringContaining('mcp.default_server_ids is empty')]);
+    expect(warningsOf({ 'mcp.default_server_ids': '["fs"]' })).toEqual([
+      'mcp.default_server_ids has no effect: mcp.enabled is not set to "true"',
+    ]);
+    expect(warningsOf({ 'mcp.enabled': 'false', 'mcp.default_server_ids': '["fs"]' })).toEqual([]);
+  });
+});

@@ -1,0 +1,157 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished, vi } from 'vitest';
+import { McpPool } from '../../src/pool/pool.ts';
+import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
+import type { PoolLimitName } from '../../src/pool/pool-options.ts';
+import { createSecretSource, type SecretSource } from '../../src/pool/secret-source.ts';
+import type { ToolOutcome } from '../../src/pool/server-entry.ts';
+import type { JsonObject } from '../../src/protocol/json.ts';
+import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+
+export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
+export const npmServer = (name: string) =>
+  fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
+
+export interface StdioSample {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly budgets?: Readonly<Record<string, number>>;
+  readonly sandbox?: Readonly<Record<string, unknown>>;
+}
+
+export function stdioRecord(id: string, script: string, sample: StdioSample = {}): McpServerRecord {
+  const path = script.startsWith('/') ? script : fixture(script);
+  const { args = [], env = {}, ...rest } = sample;
+  return sampleRecord(id, { stdio: { command: process.execPath, args: [path, ...args], env }, ...rest });
+}
+
+export function httpRecord(
+  id: string,
+  transport: 'streamable_http' | 'http_sse_legacy',
+  url: string,
+  fields: Record<string, unknown> = {},
+  http: Record<string, unknown> = {},
+): McpServerRecord {
+  return sampleRecord(id, { transport, stdio: undefined, http: { url, ...http }, ...fields });
+}
+
+/** A directory that goes away with the test. */
+export function tempDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'spear-pool-test-'));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+export interface PoolSample {
+  readonly limits?: Partial<Record<PoolLimitName, number>>;
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly secrets?: SecretSource;
+}
+
+/** A pool that is closed at the end of the test. Grace periods are short; nothing that a test waits for depends on them. */
+export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLogEntry[]; stateDir: string } {
+  const log: PoolLogEntry[] = [];
+  const stateDir = tempDir();
+  const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
+  const pool = new McpPool(
+    { stateDir, limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits } },
+    { secrets: sample.secrets ?? createSecretSource(policy, sample.variables ?? {}), log: (entry) => log.push(entry) },
+  );
+  onTestFinished(() => pool.close());
+  return { pool, log, stateDir };
+}
+
+export function call(
+  pool: McpPool,
+  record: McpServerRecord,
+  tool: string,
+  args: JsonObject = {},
+  more: { owner?: string; signal?: AbortSignal; timeoutMs?: number; maxOutputBytes?: number } = {},
+): Promise<ToolOutcome> {
+  return pool.callTool(record, { tool, args, owner: 'guest-1', ...more });
+}
+
+interface OutcomeJson {
+  readonly content?: readonly { type: string; text: string }[];
+  readonly structuredContent?: unknown;
+  readonly error?: { code: string; message: string; retryable: boolean };
+}
+
+export function parsed(outcome: ToolOutcome): OutcomeJson {
+  return JSON.parse(outcome.json) as OutcomeJson;
+}
+
+/** The text of a call that must have worked. */
+export async function textOf(outcome: ToolOutcome | Promise<ToolOutcome>): Promise<string> {
+  const settled = await outcome;
+  if (!settled.ok) throw new Error(`the call failed: ${settled.json}`);
+  return parsed(settled).content?.[0]?.text ?? '';
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** Processes, other than this one, whose environment holds the text. A zombie has none. */
+export function processesWith(text: string): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      if (!Number.isInteger(pid) || pid === process.pid) return false;
+      try {
+        return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(text);
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** For what no event tells: files and processes. */
+export function eventually(check: () => void, timeoutMs = 10_000): Promise<void> {
+  return vi.waitFor(check, { timeout: timeoutMs, interval: 10 });
+}
+
+export interface HttpServerSample {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly url: (path: string) => string;
+}
+
+/** An HTTP fixture or npm server in a process of its own; killed at the end of the test. */
+export async function startHttp(
+  script: string,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<HttpServerSample> {
+  const child = spawn(process.execPath, [script, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  child.stderr.setEncoding('utf8');
+  child.stdout.setEncoding('utf8');
+  let output = '';
+  const port = await new Promise<number>((resolve, reject) => {
+    const look = (chunk: string) => {
+      output += chunk;
+      const match = /(?:^|port )(\d+)/m.exec(output);
+      if (match !== null) resolve(Number(match[1]));
+    };
+    child.stdout.on('data', look);
+    child.stderr.on('data', look);
+    child.once('exit', () => reject(new Error(`the server ended: ${output}`)));
+  });
+  return { child, port, url: (path) => `http://127.0.0.1:${port}${path}` };
+}

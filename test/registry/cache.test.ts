@@ -1,0 +1,416 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RegistryCache, type RegistryCacheOptions } from '../../src/registry/cache.ts';
+import type { RegistryChange } from '../../src/registry/snapshot.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+import { FakeEnvironment, settled } from './fake-environment.ts';
+import { event, FakeSource, heartbeat, listing } from './fake-source.ts';
+
+let environment: FakeEnvironment;
+let source: FakeSource;
+let cache: RegistryCache;
+let changes: RegistryChange[];
+let states: string[];
+
+function make(options: Partial<RegistryCacheOptions> = {}): void {
+  cache = new RegistryCache({ source, environment, ...options });
+  changes = [];
+  states = [];
+  cache.onChange((change) => changes.push(change));
+  cache.onStatus((status) => states.push(status.state));
+}
+
+async function start(options: Partial<RegistryCacheOptions> = {}): Promise<void> {
+  make(options);
+  cache.start();
+  await settled();
+}
+
+beforeEach(() => {
+  environment = new FakeEnvironment();
+  source = new FakeSource(listing(5, ['a', 'b']));
+});
+afterEach(async () => {
+  await cache.close();
+  expect(environment.pendingTimers).toBe(0);
+});
+
+const ids = () => [...(cache.snapshot()?.servers.keys() ?? [])];
+const state = () => cache.status().state;
+
+describe('the cache at start', () => {
+  it('lists, then watches from the listed revision [registry.start]', async () => {
+    make();
+    expect(cache.status()).toEqual({ state: 'starting', epoch: null, revision: null, ageMs: null, lastError: null });
+    expect(cache.view()).toBeNull();
+    cache.start();
+    cache.start();
+    await settled();
+    expect(source.lists).toHaveLength(1);
+    expect(source.streams.map((stream) => stream.since)).toEqual([5]);
+    expect(cache.status()).toEqual({ state: 'ready', epoch: 'e1', revision: 5, ageMs: 0, lastError: null });
+    expect(changes).toMatchObject([{ upserted: ['a', 'b'], deleted: [], changedTransport: [] }]);
+    expect(states).toEqual(['ready']);
+  });
+
+  it('tells of an empty registry too [registry.start]', async () => {
+    source.answer = listing(0);
+    await start();
+    expect(changes).toMatchObject([{ upserted: [], deleted: [], snapshot: { revision: 0 } }]);
+  });
+
+  it('lets others wait for the first snapshot [registry.ready]', async () => {
+    make();
+    const ready = cache.ready(1_000);
+    cache.start();
+    expect(await ready).toBe(true);
+    expect(await cache.ready(0)).toBe(true);
+  });
+
+  it('lets nobody wait longer than they want to [registry.ready]', async () => {
+    source.answer = 'never';
+    await start();
+    const ready = cache.ready(1_000);
+    await environment.advance(999);
+    expect(await Promise.race([ready, 'waiting'])).toBe('waiting');
+    await environment.advance(1);
+    expect(await ready).toBe(false);
+    const late = cache.ready(60_000);
+    await cache.close();
+    expect(await late).toBe(false);
+    expect(await cache.ready(60_000)).toBe(false);
+  });
+
+  it('tries again, with longer and longer pauses, and is ready when it works [registry.backoff]', async () => {
+    source.answer = new Error('connection refused');
+    environment.randomValue = 0.999_999;
+    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 1_000 } });
+    const pauses: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      pauses.push(environment.nextIn);
+      await environment.advance(environment.nextIn);
+    }
+    expect(pauses).toEqual([100, 200, 400, 800, 1_000, 1_000]);
+    expect(cache.status()).toMatchObject({ state: 'starting', lastError: 'connection refused' });
+    source.answer = listing(5, ['a']);
+    await environment.advance(1_000);
+    expect(state()).toBe('ready');
+    expect(cache.status().lastError).toBeNull();
+  });
+
+  it('spreads the pauses at random between half and all of them [registry.backoff]', async () => {
+    source.answer = new Error('no');
+    environment.randomValue = 0;
+    await start({ timing: { backoffMinMs: 100 } });
+    expect(environment.nextIn).toBe(50);
+    environment.randomValue = 0.5;
+    await environment.advance(50);
+    expect(environment.nextIn).toBe(150);
+  });
+
+  it('gives a list that does not answer a deadline [registry.deadlines]', async () => {
+    source.answer = 'never';
+    await start({ timing: { listTimeoutMs: 700 } });
+    await environment.advance(700);
+    expect(cache.status().lastError).toBe('the list took longer than 700 ms');
+    expect(source.lists[0]?.aborted).toBe(true);
+    source.answer = listing(1, ['a']);
+    await environment.advance(30_000);
+    expect(state()).toBe('ready');
+  });
+});
+
+describe('events', () => {
+  it('are applied in order, each to a snapshot of its own [registry.apply]', async () => {
+    await start();
+    const before = cache.snapshot();
+    await environment.advance(10);
+    source.stream.send(
+      event(5, 6, { upserts: [sampleRecord('c')] }),
+      event(6, 9, { deletes: ['a', 'unknown'] }),
+      event(9, 10, { upserts: [sampleRecord('b', { display_name: 'B' })] }),
+    );
+    await settled();
+    expect(ids()).toEqual(['b', 'c']);
+    expect(cache.snapshot()).toMatchObject({ revision: 10, syncedAtMs: environment.now() });
+    expect([...(before?.servers.keys() ?? [])]).toEqual(['a', 'b']);
+    expect(changes.slice(1).map(({ upserted, deleted }) => ({ upserted, deleted }))).toEqual([
+      { upserted: ['c'], deleted: [] },
+      { upserted: [], deleted: ['a'] },
+      { upserted: ['b'], deleted: [] },
+    ]);
+    expect(source.lists).toHaveLength(1);
+  });
+
+  it('name the servers that must be connected anew, and only those [registry.changed_transport]', async () => {
+    await start();
+    source.stream.send(
+      event(5, 6, {
+        upserts: [
+          sampleRecord('a', { allowed_tools: ['read_*'] }),
+          sampleRecord('b', { stdio: { command: 'other' } }),
+          sampleRecord('c'),
+        ],
+      }),
+    );
+    await settled();
+    expect(changes[1]).toMatchObject({ upserted: ['a', 'b', 'c'], changedTransport: ['b'] });
+  });
+
+  it('that change nothing tell nobody, and those of the past are passed over [registry.apply]', async () => {
+    await start();
+    const again = sampleRecord('a', { mod_revision: 6, updated_at_ms: 3 });
+    source.stream.send(event(3, 5, { deletes: ['a'] }), event(5, 6, { upserts: [again] }));
+    await settled();
+    expect(cache.snapshot()?.revision).toBe(6);
+    expect(ids()).toEqual(['a', 'b']);
+    expect(changes).toHaveLength(1);
+    expect(source.lists).toHaveLength(1);
+  });
+
+  it('without records make it list again, once for many [registry.old_peer]', async () => {
+    source.canWatchRecords = false;
+    source.answer = listing(5, ['a'], '');
+    await start();
+    source.answer = listing(8, ['a', 'c'], '');
+    source.stream.send(event(0, 6, { epoch: '' }), event(0, 7, { epoch: '' }), event(0, 8, { epoch: '' }));
+    await settled();
+    expect(source.lists).toHaveLength(2);
+    expect(source.streams).toHaveLength(1);
+    expect(cache.snapshot()).toMatchObject({ revision: 8, epoch: '' });
+    expect(changes[1]).toMatchObject({ upserted: ['c'], deleted: [] });
+  });
+
+  it('reach every listener, also after one that throws [registry.listeners]', async () => {
+    const thrown: unknown[] = [];
+    const listeners = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', (error) => thrown.push(error.message));
+    make();
+    const stop = cache.onChange(() => {
+      throw new Error('a bug');
+    });
+    const seen: number[] = [];
+    cache.onChange((change) => seen.push(change.snapshot.revision));
+    cache.start();
+    await settled();
+    stop();
+    source.stream.send(event(5, 6, { deletes: ['a'] }));
+    await settled();
+    process.removeAllListeners('uncaughtException');
+    for (const listener of listeners) process.on('uncaughtException', listener);
+    expect(seen).toEqual([5, 6]);
+    expect(thrown).toEqual(['a bug']);
+  });
+});
+
+describe('a full resync', () => {
+  it.each<[string, () => void, string]>([
+    ['a gap', () => source.stream.send(event(6, 7)), 'the watch stream jumped from revision 5 to 6'],
+    ['an event that starts before the snapshot', () => source.stream.send(event(4, 7)), 'jumped from revision 5 to 4'],
+    ['another epoch', () => source.stream.send(event(5, 6, { epoch: 'e2' })), 'replaced by another'],
+    ['another epoch in a heartbeat', () => source.stream.send(heartbeat(5, 'e2')), 'replaced by another'],
+    ['a heartbeat from the future', () => source.stream.send(heartbeat(6)), 'left out a change'],
+    ['a stream that ends', () => source.stream.end(), 'the watch stream ended'],
+    ['a stream that fails', () => source.stream.fail(new Error('ABORTED')), 'ABORTED'],
+  ])('follows %s, with the old snapshot until it is done [registry.resync]', async (_what, happen, message) => {
+    await start();
+    const before = cache.snapshot();
+    const broken = source.stream;
+    source.answer = listing(9, ['b', 'd'], 'e2');
+    happen();
+    await settled();
+    expect(cache.status()).toMatchObject({ state: 'degraded', lastError: expect.stringContaining(message) });
+    expect(cache.snapshot()).toBe(before);
+    expect(broken.signal.aborted).toBe(true);
+    await environment.advance(200);
+    expect(state()).toBe('ready');
+    expect(ids()).toEqual(['b', 'd']);
+    expect(changes[1]).toMatchObject({ upserted: ['d'], deleted: ['a'], changedTransport: [] });
+    expect(source.stream.since).toBe(9);
+    expect(states).toEqual(['ready', 'degraded', 'ready']);
+  });
+
+  it('takes what the registry says also when its revision went back [registry.resync]', async () => {
+    await start();
+    source.answer = listing(2, ['z'], 'e2');
+    source.stream.end();
+    await environment.advance(200);
+    expect(cache.snapshot()).toMatchObject({ revision: 2, epoch: 'e2' });
+    expect(ids()).toEqual(['z']);
+  });
+
+  it('keeps the old snapshot for as long as it fails, and says how old it is [registry.degraded]', async () => {
+    await start();
+    source.answer = new Error('connection refused');
+    source.stream.fail(new Error('connection lost'));
+    await environment.advance(300_000);
+    expect(ids()).toEqual(['a', 'b']);
+    expect(cache.status()).toMatchObject({ state: 'degraded', lastError: 'connection refused', ageMs: 300_000 });
+    expect(cache.view()?.stale).toBe(false);
+    expect(states).toEqual(['ready', 'degraded']);
+  });
+
+  it('comes slower and slower where no stream ever works [registry.backoff]', async () => {
+    environment.randomValue = 0.999_999;
+    source.watchError = new Error('unimplemented');
+    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 1_000 } });
+    await environment.advance(5_500);
+    // 0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500
+    expect(source.lists).toHaveLength(9);
+    expect(state()).toBe('degraded');
+    expect(ids()).toEqual(['a', 'b']);
+  });
+
+  it('comes soon again after a stream that worked [registry.backoff]', async () => {
+    environment.randomValue = 0.999_999;
+    source.answer = new Error('down');
+    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 10_000 } });
+    await environment.advance(1_500);
+    source.answer = listing(5, ['a']);
+    await environment.advance(1_600);
+    expect(state()).toBe('ready');
+    source.stream.send(heartbeat(5));
+    await settled();
+    const lists = source.lists.length;
+    source.stream.end();
+    await environment.advance(100);
+    expect(source.lists).toHaveLength(lists + 1);
+  });
+});
+
+describe('polling', () => {
+  it('finds what a silent stream did not tell, and replaces that stream [registry.poll]', async () => {
+    await start();
+    const silent = source.stream;
+    source.answer = listing(6, ['a', 'b', 'c']);
+    await environment.advance(29_999);
+    expect(source.lists).toHaveLength(1);
+    await environment.advance(1);
+    expect(ids()).toEqual(['a', 'b', 'c']);
+    expect(silent.signal.aborted).toBe(true);
+    await environment.advance(200);
+    expect(source.stream).not.toBe(silent);
+    expect(source.stream.since).toBe(6);
+    expect(state()).toBe('ready');
+  });
+
+  it('comes between 30 and 120 seconds, at random [registry.poll]', async () => {
+    environment.randomValue = 0.999_999;
+    await start();
+    await environment.advance(119_999);
+    expect(source.lists).toHaveLength(1);
+    await environment.advance(1);
+    expect(source.lists).toHaveLength(2);
+    environment.randomValue = 0;
+    await environment.advance(120_000);
+    environment.randomValue = 0;
+    const lists = source.lists.length;
+    await environment.advance(30_000);
+    expect(source.lists).toHaveLength(lists + 1);
+  });
+
+  it('makes sure of the age where nothing changed, and leaves the stream alone [registry.poll]', async () => {
+    await start();
+    await environment.advance(30_000);
+    expect(source.lists).toHaveLength(2);
+    expect(source.streams).toHaveLength(1);
+    expect(cache.status().ageMs).toBe(0);
+    expect(changes).toHaveLength(1);
+  });
+
+  it('is not needed where heartbeats say the same [registry.heartbeat]', async () => {
+    await start();
+    for (let i = 0; i < 20; i++) {
+      await environment.advance(10_000);
+      source.stream.send(heartbeat(5));
+      await settled();
+      expect(cache.status().ageMs).toBe(0);
+    }
+    expect(source.lists).toHaveLength(1);
+    await environment.advance(60_000);
+    expect(source.lists.length).toBeGreaterThan(1);
+  });
+
+  it('that fails degrades the cache, is tried again sooner, and leaves the stream alone [registry.poll]', async () => {
+    await start();
+    source.answer = new Error('too busy');
+    await environment.advance(30_000);
+    expect(cache.status()).toMatchObject({ state: 'degraded', lastError: 'too busy' });
+    expect(environment.nextIn).toBeLessThan(1_000);
+    source.stream.send(event(5, 6, { deletes: ['a'] }));
+    await settled();
+    expect(state()).toBe('ready');
+    expect(ids()).toEqual(['b']);
+    expect(source.streams).toHaveLength(1);
+  });
+
+  it('does not undo what the stream told while it was under way [registry.poll]', async () => {
+    await start();
+    let answer: (value: ReturnType<typeof listing>) => void = () => {};
+    source.list = () => new Promise((resolve) => (answer = resolve));
+    await environment.advance(30_000);
+    source.stream.send(event(5, 7, { upserts: [sampleRecord('c')] }));
+    await settled();
+    answer(listing(6, ['a', 'b']));
+    await settled();
+    expect(cache.snapshot()?.revision).toBe(7);
+    expect(ids()).toEqual(['a', 'b', 'c']);
+  });
+
+  it('notices a registry that was replaced, also by one without epochs [registry.poll]', async () => {
+    await start();
+    source.answer = listing(3, ['x']);
+    await environment.advance(30_000);
+    expect(cache.snapshot()?.revision).toBe(3);
+    expect(ids()).toEqual(['x']);
+  });
+});
+
+describe('max_staleness_ms', () => {
+  it('makes an unconfirmed snapshot stale, and a confirmation makes it good again [registry.stale]', async () => {
+    await start({ maxStalenessMs: 60_000 });
+    source.answer = new Error('gone');
+    source.stream.fail(new Error('gone'));
+    await environment.advance(60_000);
+    expect(state()).toBe('degraded');
+    expect(cache.view()?.stale).toBe(false);
+    await environment.advance(1);
+    expect(state()).toBe('stale');
+    expect(cache.view()).toMatchObject({ stale: true });
+    expect(states).toEqual(['ready', 'degraded', 'stale']);
+    source.answer = listing(5, ['a', 'b']);
+    await environment.advance(30_000);
+    expect(cache.view()?.stale).toBe(false);
+    expect(states).toEqual(['ready', 'degraded', 'stale', 'ready']);
+  });
+
+  it('never strikes a healthy registry without heartbeats, however short it is [registry.stale]', async () => {
+    environment.randomValue = 0.999_999;
+    await start({ maxStalenessMs: 5_000 });
+    await environment.advance(120_000);
+    expect(states).toEqual(['ready']);
+  });
+});
+
+describe('closing', () => {
+  it('ends the stream and every wait, and nothing comes after it [registry.close]', async () => {
+    await start();
+    const { stream } = source;
+    await cache.close();
+    expect(stream.signal.aborted).toBe(true);
+    stream.send(event(5, 6, { deletes: ['a'] }));
+    await environment.advance(300_000);
+    expect(ids()).toEqual(['a', 'b']);
+    expect(source.lists).toHaveLength(1);
+    expect(states).toEqual(['ready']);
+    cache.start();
+    await cache.close();
+  });
+
+  it('does not wait for a source that does not answer [registry.close]', async () => {
+    source.answer = 'never';
+    await start();
+    await cache.close();
+    expect(source.lists[0]?.aborted).toBe(true);
+  });
+});

@@ -1,0 +1,321 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type DirectoryOptions, describeProblem, loadDirectory } from '../../src/sms/directory.ts';
+import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
+import type { RegistryStore } from '../../src/sms/store/store.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+
+let directory = '';
+let store: RegistryStore;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'spear-dir-'));
+  store = createMemoryStore();
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
+const remove = (name: string) => rmSync(join(directory, name));
+const toml = (id: string, more = '') =>
+  `version = 1\nserver_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["*"]\n${more}\n[stdio]\ncommand = "npx"\n`;
+const json = (id: string, fields: object = {}) =>
+  JSON.stringify(
+    { server_id: id, transport: 'stdio', stdio: { command: 'npx' }, allowed_tools: ['*'], ...fields },
+    null,
+    2,
+  );
+
+const load = (options: Partial<DirectoryOptions> = {}) =>
+  loadDirectory(store, directory, { strict: false, dryRun: false, ...options });
+const idsIn = async (registry = store) => (await registry.list()).servers.map((record) => record.server_id);
+
+async function problems(options: Partial<DirectoryOptions> = {}): Promise<string[]> {
+  const result = await load(options);
+  return result.problems.map(
+    (problem) => `${problem.severity} ${describeProblem(directory, problem).slice(directory.length + 1)}`,
+  );
+}
+
+describe('a directory', () => {
+  it('gives one server a file, TOML or JSON [directory.files]', async () => {
+    write(
+      'gitlab.toml',
+      [
+        'version = 1',
+        'server_id = "gitlab"',
+        'display_name = "GitLab"',
+        'transport = "stdio"',
+        'allowed_tools = ["read_*", "search_*"]',
+        '[stdio]',
+        'command = "uvx"',
+        'args = ["gitlab@latest"]',
+        'env_from = ["MCP_GITLAB_TOKEN"]',
+        '[stdio.env]',
+        'URL = "https://gitlab.example"',
+        '[budgets]',
+        'tool_timeout_ms = 9000',
+      ].join('\n'),
+    );
+    write('fs.json', json('fs'));
+    const result = await load();
+    expect(result).toMatchObject({ outcome: 'applied', problems: [] });
+    expect(await idsIn()).toEqual(['fs', 'gitlab']);
+    expect(await store.get('gitlab')).toMatchObject({
+      display_name: 'GitLab',
+      allowed_tools: ['read_*', 'search_*'],
+      stdio: {
+        command: 'uvx',
+        args: ['gitlab@latest'],
+        env: { URL: 'https://gitlab.example', MCP_GITLAB_TOKEN: `\${ENV:MCP_GITLAB_TOKEN}` },
+      },
+      budgets: { tool_timeout_ms: 9000, max_concurrency: 8 },
+    });
+  });
+
+  it('is read without hidden, temporary and other files, and not below [directory.files]', async () => {
+    for (const name of ['.hidden.toml', 'a.toml~', '#a.toml#', 'a.toml.swp', 'b.toml.tmp', '~c.toml', 'd.tmp.toml']) {
+      write(name, toml('unwanted'));
+    }
+    write('readme.md', 'hello');
+    write('upper.TOML', toml('unwanted'));
+    mkdirSync(join(directory, 'below'));
+    write('below/e.toml', toml('unwanted'));
+    mkdirSync(join(directory, 'folder.toml'));
+    write('good.toml', toml('good'));
+    expect(await problems()).toEqual([]);
+    expect(await idsIn()).toEqual(['good']);
+  });
+
+  it('is read without following links, and says so [directory.links]', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'spear-out-'));
+    writeFileSync(join(outside, 'x.toml'), toml('outside'));
+    symlinkSync(join(outside, 'x.toml'), join(directory, 'link.toml'));
+    expect(await problems()).toEqual(['warning link.toml: is a symbolic link and is left out']);
+    expect(await idsIn()).toEqual([]);
+    rmSync(outside, { recursive: true });
+  });
+
+  it('is read without waiting for a pipe that looks like a file [directory.files]', async () => {
+    execFileSync('mkfifo', [join(directory, 'pipe.toml')]);
+    write('good.toml', toml('good'));
+    expect(await problems()).toEqual([]);
+    expect(await idsIn()).toEqual(['good']);
+  });
+
+  it('that is not there is an error that names it, and nothing changes [directory.missing]', async () => {
+    write('a.toml', toml('a'));
+    await load();
+    renameSync(directory, `${directory}-moved`);
+    await expect(load()).rejects.toThrow(`the directory of MCP servers ${directory} cannot be read (ENOENT)`);
+    expect(await idsIn()).toEqual(['a']);
+    renameSync(`${directory}-moved`, directory);
+  });
+
+  it('with one server in two files uses the last by name, and names both [directory.duplicates]', async () => {
+    write('20-b.toml', toml('fs', 'display_name = "second"'));
+    write('10-a.json', json('fs', { display_name: 'first' }));
+    expect(await problems()).toEqual([
+      'warning 20-b.toml:2: server_id "fs" is given in 10-a.json too; 20-b.toml comes later and is used',
+    ]);
+    expect(await store.get('fs')).toMatchObject({ display_name: 'second' });
+  });
+});
+
+describe('a bad file', () => {
+  it.each<[string, string, string, string]>([
+    ['broken TOML', 'x.toml', 'server_id = "x"\ntransport = = 1', 'x.toml:2: is not valid TOML: '],
+    ['a key twice in TOML', 'x.toml', 'server_id = "x"\nserver_id = "y"', 'x.toml:2: is not valid TOML: '],
+    ['a field in TOML', 'x.toml', toml('x', 'tool_prefix = "a b"'), 'x.toml:5: tool_prefix may hold letters'],
+    [
+      'a field in a table',
+      'x.toml',
+      `${toml('x')}[budgets]\n\ntool_timeout_ms = 1`,
+      'x.toml:10: budgets.tool_timeout_ms',
+    ],
+    [
+      'a dotted field',
+      'x.toml',
+      toml('x', 'budgets.max_concurrency = -1'),
+      'x.toml:5: budgets.max_concurrency must be',
+    ],
+    [
+      'a field that is missing',
+      'x.toml',
+      'server_id = "x"\ntransport = "stdio"\n[stdio]\nargs = []',
+      'x.toml:3: stdio.command',
+    ],
+    [
+      'a quoted key',
+      'x.toml',
+      `${toml('x')}[stdio.env]\n"A=B" = "1"`,
+      'x.toml:9: stdio.env["A=B"] the name of a variable',
+    ],
+    ['an item', 'x.toml', toml('x', 'tags = ["a", ""]'), 'x.toml:5: tags[1] must not be empty'],
+    [
+      'after a long text',
+      'x.toml',
+      `${toml('x')}args = ["""\n[http]\ntags = 1\n"""]\ncwd = "a\\u0007"`,
+      'x.toml:12: stdio.cwd must not contain control characters',
+    ],
+    ['a date', 'x.toml', toml('x', 'display_name = 2020-01-01'), 'x.toml:5: display_name must be a string'],
+    ['broken JSON', 'x.json', '{\n "server_id": "x",\n "a": tru\n}', 'x.json:3: is not valid JSON: there is something'],
+    ['JSON with a comma too many', 'x.json', '{\n "a": [1,\n ]\n}', 'x.json:3: is not valid JSON: there is a ","'],
+    ['JSON without a comma', 'x.json', '{\n "a": 1\n "b": 2}', 'x.json:3: is not valid JSON: a "," or "}" is missing'],
+    ['JSON without an end', 'x.json', '{\n "a": 1\n\n', 'x.json:4: is not valid JSON: it ends too early'],
+    ['JSON with a tail', 'x.json', '{}\n x', 'x.json:1: is not valid JSON: there is something after the end'],
+    ['JSON with a key twice', 'x.json', '{"a": 1,\n"a": 2}', 'x.json:2: is not valid JSON: a key is given twice'],
+    ['JSON with a control character', 'x.json', '{"a":\n"\u0001"}', 'x.json:2: is not valid JSON: a text holds'],
+    ['an empty JSON file', 'x.json', '', 'x.json:1: is not valid JSON: it ends too early'],
+    ['JSON that is too deep', 'x.json', '['.repeat(5000), 'x.json:1: is not valid JSON: it is nested deeper'],
+    ['a field in JSON', 'x.json', json('x', { tags: ['a', ''] }), 'x.json:12: tags[1] must not be empty'],
+    ['a value in JSON', 'x.json', json('x', { http: null, transport: 'ftp' }), 'x.json:3: transport must be'],
+    ['a JSON list', 'x.json', '[1]', 'x.json: must be a table of fields'],
+    ['a file that is too large', 'x.toml', `#${' '.repeat(300_000)}`, 'x.toml: has 300001 bytes, at most 262144'],
+  ])('is named with line and field: %s [directory.messages]', async (_what, name, text, expected) => {
+    write(name, text);
+    write('good.toml', toml('good'));
+    expect(await problems()).toEqual([expect.stringContaining(`error ${expected}`)]);
+    expect(await idsIn()).toEqual(['good']);
+  });
+
+  it('that is not text is named [directory.messages]', async () => {
+    writeFileSync(join(directory, 'x.json'), Buffer.from([0x7b, 0xff, 0x7d]));
+    expect(await problems()).toEqual(['error x.json: is not UTF-8 text']);
+  });
+
+  it('never gets its content into a message [directory.no_secrets]', async () => {
+    const secret = 'sk-hunter2hunter2';
+    write('a.toml', `server_id = "a"\nkey = ${secret}\n`);
+    write('b.json', `{"key": "${secret}" oops}`);
+    write('c.json', `{"key": ${secret}}`);
+    write('d.toml', toml('d', `display_name = "x"\nsecret_field = "${secret}"`));
+    const found = await problems();
+    expect(found).toHaveLength(4);
+    expect(found.join('\n')).not.toContain('hunter2');
+  });
+
+  it('makes a strict load refuse everything, and so does an unknown field [directory.strict]', async () => {
+    write('a.toml', toml('a'));
+    write('b.toml', toml('b', 'colour = "red"'));
+    expect(await load({ strict: true })).toMatchObject({
+      outcome: 'refused',
+      problems: [{ severity: 'error', file: 'b.toml', line: 5, field: 'colour' }],
+    });
+    expect(await idsIn()).toEqual([]);
+    expect(await problems()).toEqual(['warning b.toml:5: colour is not a field of a server record']);
+    expect(await idsIn()).toEqual(['a', 'b']);
+  });
+
+  it('keeps what it said before it broke, by its name and by its server_id [directory.broken_later]', async () => {
+    write('a.toml', toml('a'));
+    write('b.toml', toml('b'));
+    await load();
+    write('a.toml', 'server_id = ');
+    rmSync(join(directory, 'b.toml'));
+    write('renamed.toml', toml('b', 'tool_prefix = "!"'));
+    const result = await load();
+    expect(result.plan.changes).toEqual([]);
+    expect(result.problems).toHaveLength(2);
+    expect(await idsIn()).toEqual(['a', 'b']);
+  });
+});
+
+describe('loading again', () => {
+  it('changes what changed and nothing else [directory.reload]', async () => {
+    write('a.toml', toml('a'));
+    write('b.toml', toml('b'));
+    write('c.toml', toml('c'));
+    await load();
+    const before = await store.revision();
+    expect((await load()).plan).toEqual({ changes: [], unchanged: ['a', 'b', 'c'] });
+    expect(await store.revision()).toBe(before);
+
+    write('a.toml', toml('a', 'display_name = "A"\ntags = ["x"]'));
+    remove('b.toml');
+    write('d.toml', toml('d'));
+    const { plan } = await load();
+    expect(plan.changes.map(({ action, serverId, file }) => `${action} ${serverId} ${file}`)).toEqual([
+      'update a a.toml',
+      'create d d.toml',
+      'delete b b.toml',
+    ]);
+    expect(plan.changes[0]).toMatchObject({ fields: ['display_name', 'tags'] });
+    expect(await idsIn()).toEqual(['a', 'c', 'd']);
+  });
+
+  it('removes a server whose file is now about another one [directory.reload]', async () => {
+    write('a.toml', toml('a'));
+    await load();
+    write('a.toml', toml('b'));
+    await load();
+    expect(await idsIn()).toEqual(['b']);
+  });
+
+  it('keeps a server that moved to another file [directory.reload]', async () => {
+    write('a.toml', toml('a'));
+    await load();
+    const before = await store.revision();
+    renameSync(join(directory, 'a.toml'), join(directory, 'z.toml'));
+    await load();
+    expect(await store.revision()).toBe(before);
+    remove('z.toml');
+    await load();
+    expect(await idsIn()).toEqual([]);
+  });
+
+  it('never removes what others registered [directory.origin]', async () => {
+    await store.upsert(sampleRecord('mine'));
+    write('a.toml', toml('a'));
+    write('mine.json', json('mine', { stdio: { command: 'server' } }));
+    await load();
+    // The same content: the file did not bring it.
+    remove('mine.json');
+    remove('a.toml');
+    await load();
+    expect(await idsIn()).toEqual(['mine']);
+  });
+
+  it('leaves a record alone that somebody changed after it was loaded, once its file is gone [directory.origin]', async () => {
+    write('a.toml', toml('a'));
+    await load();
+    await store.upsert(sampleRecord('a', { display_name: 'edited' }));
+    remove('a.toml');
+    await load();
+    expect(await store.get('a')).toMatchObject({ display_name: 'edited' });
+  });
+
+  it('remembers over a restart what came from the directory [directory.origin]', async () => {
+    const path = join(directory, 'data', 'registry.db');
+    write('a.toml', toml('a'));
+    const first = openSqliteStore(path);
+    await first.upsert(sampleRecord('mine'));
+    await loadDirectory(first, directory, { strict: true, dryRun: false });
+    expect(await idsIn(first)).toEqual(['a', 'mine']);
+    await first.close();
+    remove('a.toml');
+    const second = openSqliteStore(path);
+    await loadDirectory(second, directory, { strict: true, dryRun: false });
+    expect(await idsIn(second)).toEqual(['mine']);
+    await second.close();
+  });
+
+  it('for a dry run says the same and does nothing [directory.dry_run]', async () => {
+    write('a.toml', toml('a'));
+    await load();
+    write('a.toml', toml('a', 'display_name = "A"'));
+    write('b.toml', toml('b'));
+    const before = await store.list();
+    const dry = await load({ dryRun: true });
+    expect(dry.outcome).toBe('dry_run');
+    expect(await store.list()).toEqual(before);
+    const real = await load();
+    expect(real.plan).toEqual(dry.plan);
+  });
+});

@@ -1,0 +1,290 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
+import type { RegistryStore } from '../../../src/sms/store/store.ts';
+import { sampleRecord } from '../../protocol/record-samples.ts';
+
+export interface ContractOptions {
+  readonly keptChanges?: number;
+  readonly watcherQueue?: number;
+  readonly now?: () => number;
+}
+
+/** What every backend must do. `open` makes a new empty store. */
+export function describeStore(backend: string, open: (options?: ContractOptions) => Promise<RegistryStore>): void {
+  describe(`the ${backend} store`, () => {
+    const opened: RegistryStore[] = [];
+    afterEach(async () => {
+      for (const store of opened.splice(0)) await store.close();
+    });
+
+    async function newStore(options?: ContractOptions): Promise<RegistryStore> {
+      const store = await open(options);
+      opened.push(store);
+      return store;
+    }
+
+    /** A watch whose events can be read one by one. */
+    function watching(store: RegistryStore, since: number) {
+      const controller = new AbortController();
+      const events = store.watch(since, controller.signal)[Symbol.asyncIterator]();
+      return {
+        next: async (): Promise<RegistryEvent> => (await events.next()).value,
+        step: () => events.next(),
+        stop: () => controller.abort(),
+      };
+    }
+
+    const idsOf = (event: RegistryEvent) => event.upserts.map((record) => record.server_id);
+
+    it('starts empty, at revision 0 or higher [store.revision]', async () => {
+      const store = await newStore();
+      const listing = await store.list();
+      expect(listing).toEqual({ epoch: await store.epoch(), revision: await store.revision(), servers: [] });
+      expect(listing.revision).toBeGreaterThanOrEqual(0);
+      expect(listing.epoch).not.toBe('');
+      expect(await store.get('fs')).toBeNull();
+    });
+
+    it('is another store than the next one [store.epoch]', async () => {
+      expect(await (await newStore()).epoch()).not.toBe(await (await newStore()).epoch());
+    });
+
+    it('keeps records, stamped with revision and time, in the order of their ids [store.records]', async () => {
+      let time = 1000;
+      const store = await newStore({ now: () => time++ });
+      const b = await store.upsert(sampleRecord('b', { mod_revision: 99, updated_at_ms: 99 }));
+      const a = await store.upsert(sampleRecord('a'));
+      expect(b).toEqual({
+        revision: b.revision,
+        record: { ...sampleRecord('b'), mod_revision: b.revision, updated_at_ms: 1000 },
+        changed: true,
+      });
+      expect(await store.get('b')).toEqual(b.record);
+      expect((await store.list()).servers).toEqual([a.record, b.record]);
+    });
+
+    it('raises the revision with every change and with nothing else [store.revision]', async () => {
+      const store = await newStore();
+      const seen = [await store.revision()];
+      seen.push((await store.upsert(sampleRecord('a'))).revision);
+      seen.push((await store.upsert(sampleRecord('a', { display_name: 'A' }))).revision);
+      seen.push(await store.remove('a'));
+      seen.push((await store.upsert(sampleRecord('a'))).revision);
+      for (const [index, revision] of seen.slice(1).entries()) expect(revision).toBeGreaterThan(seen[index] ?? 0);
+
+      const last = seen.at(-1);
+      const again = await store.upsert(sampleRecord('a', { updated_at_ms: 7, mod_revision: 7 }));
+      expect(again).toMatchObject({ revision: last, changed: false, record: { mod_revision: last } });
+      await expect(store.remove('none')).rejects.toMatchObject({ code: 'not_found' });
+      expect(await store.revision()).toBe(last);
+    });
+
+    it('writes on condition of the revision of the record [store.conditions]', async () => {
+      const store = await newStore();
+      const made = await store.upsert(sampleRecord('a'), { ifModRevision: 0 });
+      const changed = sampleRecord('a', { display_name: 'A' });
+      const refused = async (work: Promise<unknown>, code: string) => {
+        await expect(work).rejects.toMatchObject({ name: 'StoreError', code });
+        expect(await store.revision()).toBe(made.revision);
+      };
+      await refused(store.upsert(changed, { ifModRevision: 0 }), 'already_exists');
+      await refused(store.upsert(sampleRecord('a'), { ifModRevision: 0 }), 'already_exists');
+      await refused(store.upsert(changed, { ifModRevision: made.revision + 1 }), 'revision_mismatch');
+      await refused(store.upsert(sampleRecord('none'), { ifModRevision: made.revision }), 'not_found');
+      await refused(store.remove('a', { ifModRevision: made.revision + 1 }), 'revision_mismatch');
+      await refused(store.remove('none', { ifModRevision: made.revision }), 'not_found');
+
+      const next = await store.upsert(changed, { ifModRevision: made.revision });
+      expect(await store.remove('a', { ifModRevision: next.revision })).toBeGreaterThan(next.revision);
+      expect(await store.get('a')).toBeNull();
+    });
+
+    it('remembers where a record came from, beside it [store.origin]', async () => {
+      const store = await newStore();
+      await store.upsert(sampleRecord('a'));
+      const b = await store.upsert(sampleRecord('b'), { origin: 'directory:b.toml' });
+      expect(b.record).not.toHaveProperty('origin');
+      expect(await store.origins()).toEqual(
+        new Map([
+          ['a', 'api'],
+          ['b', 'directory:b.toml'],
+        ]),
+      );
+
+      // Repeating a record takes nobody's record over, changing it does.
+      await store.upsert(sampleRecord('a'), { origin: 'directory:a.toml' });
+      await store.upsert(sampleRecord('b', { display_name: 'B' }));
+      expect(await store.origins()).toEqual(
+        new Map([
+          ['a', 'api'],
+          ['b', 'api'],
+        ]),
+      );
+      await store.remove('b');
+      expect(await store.origins()).toEqual(new Map([['a', 'api']]));
+    });
+
+    it('tells a watcher of every change, each starting where the one before ended [store.watch]', async () => {
+      const store = await newStore();
+      const start = await store.revision();
+      const watch = watching(store, start);
+      const a = await store.upsert(sampleRecord('a'));
+      await store.upsert(sampleRecord('a'));
+      const gone = await store.remove('a');
+      expect(await watch.next()).toEqual({
+        epoch: await store.epoch(),
+        revision: a.revision,
+        prevRevision: start,
+        upserts: [a.record],
+        deletes: [],
+      });
+      expect(await watch.next()).toMatchObject({
+        revision: gone,
+        prevRevision: a.revision,
+        upserts: [],
+        deletes: ['a'],
+      });
+    });
+
+    it('wakes a watcher that waits [store.watch]', async () => {
+      const store = await newStore();
+      const watch = watching(store, await store.revision());
+      const waiting = watch.next();
+      await store.upsert(sampleRecord('a'));
+      expect(idsOf(await waiting)).toEqual(['a']);
+    });
+
+    it('tells what was missed since a revision as one step, then goes on [store.watch_replay]', async () => {
+      const store = await newStore();
+      await store.upsert(sampleRecord('old'));
+      const since = (await store.upsert(sampleRecord('gone'))).revision;
+      await store.upsert(sampleRecord('a'));
+      await store.remove('gone');
+      const last = await store.upsert(sampleRecord('a', { display_name: 'A' }));
+
+      const watch = watching(store, since);
+      const next = await store.upsert(sampleRecord('b'));
+      const past = await watch.next();
+      expect(past).toMatchObject({ prevRevision: since, revision: last.revision, deletes: ['gone'] });
+      expect(past.upserts).toEqual([last.record]);
+      expect(await watch.next()).toMatchObject({ prevRevision: last.revision, revision: next.revision });
+    });
+
+    it('leaves no hole between the past and what follows [store.watch_replay]', async () => {
+      const store = await newStore();
+      const readers: Promise<void>[] = [];
+      const writes = 60;
+      for (let i = 0; i < writes; i++) {
+        const written = store.upsert(sampleRecord(`s${i}`));
+        const watch = watching(store, 0);
+        readers.push(
+          (async () => {
+            const seen = new Set<string>();
+            let at = 0;
+            while (seen.size < writes) {
+              const event = await watch.next();
+              expect(event.prevRevision).toBe(at);
+              at = event.revision;
+              for (const id of idsOf(event)) seen.add(id);
+            }
+            watch.stop();
+          })(),
+        );
+        await written;
+      }
+      await Promise.all(readers);
+    });
+
+    it('ends a watch when it is told to [store.watch]', async () => {
+      const store = await newStore();
+      const watch = watching(store, await store.revision());
+      const waiting = watch.step();
+      watch.stop();
+      expect(await waiting).toEqual({ done: true, value: undefined });
+      await store.upsert(sampleRecord('a'));
+      expect(await watch.step()).toEqual({ done: true, value: undefined });
+      expect(await store.watch(0, AbortSignal.abort())[Symbol.asyncIterator]().next()).toMatchObject({ done: true });
+    });
+
+    it.each([1, 1.5, -1, Number.NaN, Number.MAX_SAFE_INTEGER])(
+      'refuses a watch from a revision that never was: +%s [store.watch_bounds]',
+      async (offset) => {
+        const store = await newStore();
+        const watch = watching(store, (await store.revision()) + offset);
+        await expect(watch.step()).rejects.toMatchObject({ code: 'future_revision' });
+      },
+    );
+
+    it('forgets old changes: from there a watch is refused, from 0 it gets everything [store.compaction]', async () => {
+      const store = await newStore({ keptChanges: 3 });
+      const revisions: number[] = [];
+      for (const id of ['a', 'b', 'c', 'd', 'e']) revisions.push((await store.upsert(sampleRecord(id))).revision);
+      revisions.push(await store.remove('a'));
+      const [, second = 0, third = 0, fourth = 0] = revisions;
+      await expect(watching(store, second).step()).rejects.toMatchObject({ code: 'compacted' });
+      expect(await watching(store, third).next()).toMatchObject({ prevRevision: third, deletes: ['a'] });
+      expect(idsOf(await watching(store, fourth).next())).toEqual(['e']);
+      const all = await watching(store, 0).next();
+      expect(all).toMatchObject({ prevRevision: 0, revision: await store.revision(), deletes: [] });
+      expect(idsOf(all)).toEqual(['b', 'c', 'd', 'e']);
+    });
+
+    it('says nothing to a watcher from 0 while there is nothing [store.watch]', async () => {
+      const store = await newStore();
+      const watch = watching(store, 0);
+      const first = watch.next();
+      await store.upsert(sampleRecord('a'));
+      expect(idsOf(await first)).toEqual(['a']);
+    });
+
+    it('cuts off a watcher that does not read, and nobody waits for it [store.slow_watchers]', async () => {
+      const store = await newStore({ watcherQueue: 4 });
+      const start = await store.revision();
+      const slow = watching(store, start);
+      const quick = watching(store, start);
+      const seen: string[] = [];
+      for (let i = 0; i < 10; i++) {
+        const reading = quick.next();
+        await store.upsert(sampleRecord(`s${i}`));
+        seen.push(...idsOf(await reading));
+      }
+      expect(seen).toHaveLength(10);
+      await expect(slow.step()).rejects.toMatchObject({ code: 'lagging' });
+      await expect(slow.step()).rejects.toMatchObject({ code: 'lagging' });
+    });
+
+    it('lets a watcher have as many waiting events as its queue holds [store.slow_watchers]', async () => {
+      const store = await newStore({ watcherQueue: 4 });
+      const watch = watching(store, await store.revision());
+      for (let i = 0; i < 4; i++) await store.upsert(sampleRecord(`s${i}`));
+      for (let i = 0; i < 4; i++) expect(idsOf(await watch.next())).toEqual([`s${i}`]);
+    });
+
+    it('says so after it was closed [store.close]', async () => {
+      const store = await newStore();
+      const watch = watching(store, await store.revision());
+      const waiting = watch.step();
+      await store.close();
+      await expect(waiting).rejects.toMatchObject({ code: 'closed' });
+      const calls = [
+        () => store.epoch(),
+        () => store.revision(),
+        () => store.list(),
+        () => store.get('a'),
+        () => store.upsert(sampleRecord('a')),
+        () => store.remove('a'),
+        () => store.origins(),
+        () => watching(store, 0).step(),
+      ];
+      for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'closed' });
+      await store.close();
+    });
+
+    it('hands out records that nobody can change [store.records]', async () => {
+      const store = await newStore();
+      const { record } = await store.upsert(sampleRecord('a'));
+      expect(Object.isFrozen(record) && Object.isFrozen(record.stdio)).toBe(true);
+      expect(await store.get('a')).toEqual(record);
+    });
+  });
+}

@@ -1,0 +1,16 @@
+import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
+import { sampleRecord } from '../../protocol/record-samples.ts';
+
+// Writes as fast as it can until it is killed, and says after each write what the store promised.
+
+const [path = '', round = ''] = process.argv.slice(2);
+const store = openSqliteStore(path, { keptChanges: 50 });
+
+for (let i = 0; ; i++) {
+  const id = `s${i % 20}`;
+  const remove = i % 7 === 6 && (await store.get(id)) !== null;
+  const revision = remove
+    ? await store.remove(id)
+    : (await store.upsert(sampleRecord(id, { display_name: `${round}.${i}` }))).revision;
+  process.stdout.write(`${JSON.stringify({ revision, id, name: remove ? null : `${round}.${i}` })}\n`);
+}

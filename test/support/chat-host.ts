@@ -1,0 +1,90 @@
+import type { MessagePort } from 'node:worker_threads';
+import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
+import { NativeTools } from '../../src/bridge/native-tools.ts';
+import { ToolEvents } from '../../src/bridge/tool-events.ts';
+import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
+import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
+import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import { ChatService } from '../../src/guest/chat-service.ts';
+import { McpService } from '../../src/guest/mcp-service.ts';
+import type { JsonObject } from '../../src/protocol/json.ts';
+import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
+import { noAudit } from '../../src/telemetry/audit-event.ts';
+
+/** Notes every request on its way to a real backend, and can hold the answers back. */
+export class ObservedBackend implements ChatBackend {
+  readonly requests: ChatRequest[] = [];
+  /** Requests whose signal was aborted before they were answered. */
+  aborted = 0;
+  readonly #inner: ChatBackend;
+  #gate: Promise<void> = Promise.resolve();
+
+  constructor(inner: ChatBackend) {
+    this.#inner = inner;
+  }
+
+  get name(): string {
+    return this.#inner.name;
+  }
+
+  get model(): string | undefined {
+    return this.#inner.model;
+  }
+
+  /** No request is answered until the returned function is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#gate = promise;
+    return resolve;
+  }
+
+  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+    this.requests.push(structuredClone(request));
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    const onAbort = () => {
+      this.aborted++;
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      await Promise.race([this.#gate, aborted]);
+      return await this.#inner.complete(request, signal);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}
+
+/** The real scripted backend, over turns that need no file. */
+export async function scripted(turns: readonly ScriptTurn[]): Promise<ObservedBackend> {
+  const text = JSON.stringify({ turns });
+  return new ObservedBackend(await openScriptedBackend('scripted', 'script.json', () => text));
+}
+
+/** The host's end of the port: the real chat service behind it, and a host without MCP. */
+export function serveChat(port: MessagePort, backend: ChatBackend): ChatService {
+  const native = new NativeTools('test', noAudit, new ToolEvents());
+  const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
+    port.postMessage([0, call, ...message], transfer);
+  const chat = new ChatService({
+    backend: async () => backend,
+    inject: async () => noInjectedTools,
+    observe: (session) => native.observe(`chat-${session}`),
+    reply,
+  });
+  const mcp = new McpService(null, reply);
+  port.on('message', (raw: unknown) => {
+    const message = parseGuestMessage(raw);
+    const call = message[1];
+    if (message[3] === 'send') chat.send(call, message[4], message[5], message[6]);
+    else if (message[3] === 'cancel') chat.cancel(call);
+    else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
+    else if (message[3] === 'close_session') chat.closeSession(message[4]);
+    else mcp.receive(message);
+  });
+  return chat;
+}

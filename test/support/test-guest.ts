@@ -1,0 +1,186 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
+import { type ErrnoName, errnoName } from '../../src/abi/errno.ts';
+import { GuestMemory } from '../../src/abi/memory.ts';
+import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import { compileLimits, type LimitName } from '../../src/config/limits.ts';
+import { WaitPoint } from '../../src/fd/readiness.ts';
+import { FdTable } from '../../src/fd/table.ts';
+import { bindCoreImports } from '../../src/guest/core/bind.ts';
+import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
+import type { ChatService } from '../../src/guest/chat-service.ts';
+import { mcpParamCheck } from '../../src/guest/mcp-params.ts';
+import { hostcalls } from '../../src/hostcalls/all.ts';
+import { GuestLog } from '../../src/hostcalls/guest-log.ts';
+import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import { HostLink } from '../../src/hostcalls/host-link.ts';
+import type { Stream } from '../../src/hostcalls/output.ts';
+import { disabledTask } from '../../src/policy/layers.ts';
+import { type ObservedBackend, scripted, serveChat } from './chat-host.ts';
+import { forwarderModule, slot } from './forwarder.ts';
+import { GuestHeap } from './guest-heap.ts';
+
+export interface TestGuestOptions {
+  /** @default one turn that answers "hello" to everything */
+  readonly turns?: readonly ScriptTurn[];
+  readonly limits?: Partial<Record<LimitName, number>>;
+  /** Pages of memory at the start. @default 16 */
+  readonly pages?: number;
+  readonly verbose?: boolean;
+}
+
+/** What a callback of the guest was called with. */
+export interface ToolCall {
+  readonly args: string;
+  readonly argsPtr: number;
+  readonly argsLength: number;
+  readonly outPtr: number;
+  readonly outLengthPtr: number;
+  /** What the length slot held. */
+  readonly capacity: number;
+  /** Writes an answer into the out area, as a tool does. */
+  answer(text: string | Uint8Array): 0;
+}
+
+export type ToolHandler = (call: ToolCall) => number | Promise<number>;
+
+const rows = new Map<CallName, Call>(calls.map((row) => [row.name, row]));
+const modules = new Map<number, WebAssembly.Module>();
+
+export const HELLO: readonly ScriptTurn[] = [{ reply: { content: 'hello' }, repeat: true }];
+
+/** A guest in this thread: real wasm, real imports, a real port, and the real chat service at its other end. */
+export class TestGuest {
+  readonly state: GuestState;
+  readonly backend: ObservedBackend;
+  readonly service: ChatService;
+  readonly heap: GuestHeap;
+  readonly notices: string[] = [];
+  readonly output: [stream: Stream, text: string][] = [];
+  /** Whether a function of the wrong type was entered. */
+  calledWithAnotherType = false;
+  /** Every errno that a call gave, as `call errno`. */
+  readonly produced = new Set<string>();
+  readonly #exports: WebAssembly.Instance['exports'];
+  readonly #ports: readonly MessagePort[];
+  readonly #handlers: ToolHandler[] = [];
+  readonly #handlerErrors: unknown[] = [];
+
+  static async open(options: TestGuestOptions = {}): Promise<TestGuest> {
+    return new TestGuest(await scripted(options.turns ?? HELLO), options);
+  }
+
+  private constructor(backend: ObservedBackend, { limits: given = {}, pages = 16, verbose = false }: TestGuestOptions) {
+    const limits = compileLimits(given);
+    const { port1, port2 } = new MessageChannel();
+    this.#ports = [port1, port2];
+    const notice = (text: string) => void this.notices.push(text);
+    this.backend = backend;
+    this.service = serveChat(port2, backend);
+
+    const memory = new GuestMemory();
+    const wait = new WaitPoint();
+    const output = {
+      write: (stream: Stream, bytes: Uint8Array) => void this.output.push([stream, Buffer.from(bytes).toString()]),
+    };
+    this.state = {
+      fds: new FdTable(limits.max_fds),
+      wait,
+      link: new HostLink(port1, 0, wait),
+      limits,
+      log: new GuestLog(output, {
+        verbose,
+        bytesPerSecond: limits.log_bytes_per_second,
+        now: () => performance.now(),
+        onFirstDrop: () => notice('log lines are dropped'),
+      }),
+      runTool: (...request) => tools.run(...request),
+      waitingTools: [],
+      pendingMcp: new Set(),
+      checkMcpParam: mcpParamCheck(disabledTask),
+      depth: 0,
+      notice,
+    };
+    const instance = new WebAssembly.Instance(forwarder(pages), {
+      spear: bindCoreImports(hostcalls, { guest: this.state, memory, counts: new Float64Array(calls.length) }),
+      test: {
+        callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) => this.#callback(...args)),
+        called_with_another_type: () => void (this.calledWithAnotherType = true),
+      },
+    });
+    this.#exports = instance.exports;
+    this.heap = new GuestHeap(instance.exports.memory as WebAssembly.Memory);
+    memory.attach(this.heap.memory);
+    const tools = new CoreToolRunner(memory, functionTable(instance.exports), () => false, notice);
+  }
+
+  /** Makes a hostcall from inside the guest. An errno that the row of the call does not have is a failure of the test. */
+  async call(name: CallName, ...args: number[]): Promise<number> {
+    const result = await this.enter(name, ...args);
+    if (typeof result !== 'number') throw new Error(`${name} gave ${String(result)}`);
+    return result;
+  }
+
+  /** The same for calls whose result is not an i32. */
+  async enter(name: CallName, ...args: number[]): Promise<number | bigint | undefined> {
+    const result = await WebAssembly.promising(this.#exports[name] as WebAssembly.GuestFunction)(...args);
+    const row = rows.get(name) as Call;
+    if (row.result === 'i32' && (result as number) < 0) this.#checkDocumented(row, result as number);
+    return result;
+  }
+
+  /** A slot of the function table whose function is `handler`. */
+  tool(handler: ToolHandler): number {
+    return slot.firstCallback + this.#handlers.push(handler) - 1;
+  }
+
+  text(text: string | Uint8Array): [ptr: number, length: number] {
+    return this.heap.text(text);
+  }
+
+  /** Ends everything, and fails if a callback of the test did. */
+  async close(): Promise<void> {
+    this.state.fds.closeAll();
+    await this.service.close();
+    await this.backend.close();
+    for (const port of this.#ports) port.close();
+    if (this.#handlerErrors.length > 0) throw this.#handlerErrors[0];
+  }
+
+  #checkDocumented(row: Call, result: number): void {
+    const name: ErrnoName | undefined = errnoName(-result);
+    if (!name || !(name in row.errnos)) throw new Error(`${row.name} gave ${result} (${name}), which its row does not have`);
+    this.produced.add(`${row.name} ${name}`);
+  }
+
+  async #callback(index: number, argsPtr: number, argsLength: number, outPtr: number, outLengthPtr: number): Promise<number> {
+    const heap = this.heap;
+    const handler = this.#handlers[index];
+    try {
+      if (!handler) throw new Error(`no test callback in slot ${index + slot.firstCallback}`);
+      return await handler({
+        args: heap.bytes.toString('utf8', argsPtr, argsPtr + argsLength),
+        argsPtr,
+        argsLength,
+        outPtr,
+        outLengthPtr,
+        capacity: heap.bytes.readUInt32LE(outLengthPtr),
+        answer(text) {
+          const bytes = Buffer.from(text);
+          bytes.copy(heap.bytes, outPtr);
+          heap.bytes.writeUInt32LE(bytes.byteLength, outLengthPtr);
+          return 0;
+        },
+      });
+    } catch (error) {
+      this.#handlerErrors.push(error);
+      throw error;
+    }
+  }
+}
+
+function forwarder(pages: number): WebAssembly.Module {
+  let module = modules.get(pages);
+  if (!module) modules.set(pages, (module = new WebAssembly.Module(forwarderModule(pages))));
+  return module;
+}
