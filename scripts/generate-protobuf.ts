@@ -10,9 +10,7 @@ const commands = join(root, 'node_modules/.bin');
 
 const template = {
   version: 'v2',
-  plugins: [
-    { local: 'protoc-gen-es', out, opt: ['target=ts', 'erasable_syntax=true', 'import_extension=ts'] },
-  ],
+  plugins: [{ local: 'protoc-gen-es', out, opt: ['target=ts', 'erasable_syntax=true', 'import_extension=ts'] }],
 };
 
 rmSync(out, { recursive: true, force: true });

@@ -1,4 +1,22 @@
+export type { FromSchema } from './bridge/schema-types.ts';
+export { ToolEvents, type ToolInvocation, type ToolListener } from './bridge/tool-events.ts';
+export {
+  McpToolbox,
+  type ToolboxOptions,
+  type ToolboxResult,
+  type ToolboxServer,
+  type ToolboxTool,
+} from './bridge/toolbox.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
 export { ModuleError } from './guest/module-error.ts';
 export { type RunOptions, type RunReason, type RunResult, runGuest } from './guest/run.ts';
+export {
+  McpConnectionError,
+  McpError,
+  McpSchemaError,
+  McpTimeoutError,
+  McpToolError,
+  type ToolError,
+} from './pool/errors.ts';
+export { type AuditEvent, type AuditTrail, noAudit } from './telemetry/audit-event.ts';

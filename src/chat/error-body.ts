@@ -9,6 +9,7 @@ export function errorBody(code: string, message: string, retryable: boolean, sta
 /** The one place where an error of ours becomes one that the guest sees. */
 export function toErrorBody(error: unknown): JsonObject {
   if (error instanceof BackendError) return errorBody(error.code, error.message, error.retryable, error.status);
+  if (error instanceof RangeError) return errorBody('bad_response', 'the answer is nested too deeply', false);
   return errorBody('internal_error', 'the host failed to run this send', false);
 }
 

@@ -31,6 +31,8 @@ export interface SendObserver {
   /** `outcome`: `ok`, or the code of the error. */
   readonly toolFinished: (call: TurnCall, outcome: string, durationMs: number) => void;
   readonly limitReached: (limit: NumberParam) => void;
+  /** The host's own failure: the guest learns only that there was one. */
+  readonly failed: (error: unknown) => void;
 }
 
 export interface SendOutcome {
@@ -55,16 +57,14 @@ export async function runSend(
 ): Promise<SendOutcome> {
   const metrics = new SendMetrics(history.openTurn);
   history.openTurn = undefined;
-  let body: JsonObject;
-  let pending: readonly string[] = [];
   try {
-    const send = new Send(history, flags, ports, signal, metrics);
-    ({ body, pending } = await send.run());
+    const { body, pending } = await new Send(history, flags, ports, signal, metrics).run();
+    return { body: encoder.encode(canonicalJson(body)), metrics, pending };
   } catch (error) {
-    if (signal.aborted) body = abortedBody(signal, history.number('timeout_ms'));
-    else body = toErrorBody(error);
+    const body = signal.aborted ? abortedBody(signal, history.number('timeout_ms')) : toErrorBody(error);
+    if (!signal.aborted && !(error instanceof BackendError)) ports.observer.failed(error);
+    return { body: encoder.encode(canonicalJson(body)), metrics, pending: [] };
   }
-  return { body: encoder.encode(canonicalJson(body)), metrics, pending };
 }
 
 function abortedBody(signal: AbortSignal, timeoutMs: number): JsonObject {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { ToolEvents } from '../bridge/tool-events.ts';
@@ -62,7 +61,7 @@ async function run(flags: RunFlags): Promise<number> {
   const backends = new BackendSet(host, {
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
-  const id = randomUUID();
+  const id = runId(flags, task);
   const events = new ToolEvents();
   const closers: (() => unknown)[] = [() => backends.close()];
   try {
@@ -101,13 +100,21 @@ async function run(flags: RunFlags): Promise<number> {
   }
 }
 
+const speaksOfMcp = (task: TaskConfig) => Object.keys(task.config).some((key) => key.startsWith('mcp.'));
+
+/** Only an audit trail and MCP servers see the id, and loading node:crypto takes a tenth of a small guest's whole run. */
+function runId(flags: RunFlags, task: TaskConfig): string {
+  const isSeen = flags.audit !== undefined || speaksOfMcp(task);
+  return isSeen ? process.getBuiltinModule('node:crypto').randomUUID() : 'unrecorded';
+}
+
 /** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
 async function openMcp(
   flags: RunFlags,
   task: TaskConfig,
   shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events'>,
 ): Promise<RunMcp | null> {
-  if (!Object.keys(task.config).some((key) => key.startsWith('mcp.'))) {
+  if (!speaksOfMcp(task)) {
     if (flags.mcpDir !== undefined) say('--mcp-dir has no effect: the task config does not turn MCP on (mcp.enabled)');
     return null;
   }
@@ -134,6 +141,7 @@ async function openAudit(file: string, closers: (() => unknown)[]): Promise<Audi
   }
 }
 
+/** Synchronous inside: loading node:fs/promises takes longer than reading most modules. */
 async function readModule(file: string): Promise<Uint8Array> {
   try {
     return readFileSync(file);

@@ -98,7 +98,11 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
   const native = new NativeTools(options.run, options.audit, options.events);
   const chat = new ChatService({
     backend: options.backend,
-    observe: (session) => native.observe(`chat-${session}`),
+    observe: (session) => ({
+      ...native.observe(`chat-${session}`),
+      failed: (error) =>
+        options.onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
+    }),
     inject: async (history, session, signal) =>
       options.mcp?.inject(
         {

@@ -10,6 +10,8 @@ export const features: ReadonlySet<string> = new Set([
   'cchat.tool_choice',
   'epoll',
   'fd_cancel',
+  'mcp',
+  'mcp.submit',
 ]);
 
 const random = new BigInt64Array(64);

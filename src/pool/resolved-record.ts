@@ -1,7 +1,13 @@
 import type { McpServerRecord } from '../protocol/record.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 import { headerValueProblem, urlProblem } from '../protocol/record-values.ts';
-import { hasReference, parseAuthRef, type ReferenceLookup, resolveReferences } from '../protocol/references.ts';
+import {
+  hasReference,
+  parseAuthRef,
+  type ReferenceLookup,
+  referenceTo,
+  resolveReferences,
+} from '../protocol/references.ts';
 import { McpConnectionError } from './errors.ts';
 import { createRedactor, type Redact } from './redaction.ts';
 import type { SecretSource } from './secret-source.ts';
@@ -75,7 +81,7 @@ class Resolver {
   async #authSecret(text: string): Promise<string> {
     const ref = parseAuthRef(text);
     if (ref === null) throw this.#invalid('http.auth_ref must be env:NAME or file:PATH');
-    if (ref.kind === 'env') return this.resolve('http.auth_ref', `\${ENV:${ref.name}}`);
+    if (ref.kind === 'env') return this.resolve('http.auth_ref', referenceTo(ref.name));
     const file = await this.#source.readFile(ref.path);
     if (file === 'missing') throw this.#missing(`http.auth_ref names ${ref.path}, which cannot be read`);
     if (file === 'refused')

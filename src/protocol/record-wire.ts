@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import {
   McpServerRecordSchema,
-  McpTransport as WireTransport,
   type McpBudgets as WireBudgets,
   type McpServerRecord as WireRecord,
+  McpTransport as WireTransport,
 } from './generated/sms/mcp_registry_pb.ts';
 import { type McpBudgets, type McpServerRecord, type McpTransport, usesStdio } from './record.ts';
 

@@ -1,6 +1,7 @@
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameConnection, sameContent } from '../protocol/record-compare.ts';
 import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
+import { LayeredMap } from './layered-map.ts';
 
 /** The registry as the node knows it at one revision. Never changed in place: a new one is built, then swapped in. */
 export interface RegistrySnapshot {
@@ -27,16 +28,17 @@ export function restoreSnapshot(
   listing: RegistryListing,
   nowMs: number,
 ): RegistryChange {
-  const servers = new Map(listing.servers.map((record) => [record.server_id, record]));
+  const servers = LayeredMap.of(listing.servers.map((record) => [record.server_id, record]));
   const gone = before === null ? [] : [...before.servers.keys()].filter((id) => !servers.has(id));
   return describe(before, freeze(listing.epoch, listing.revision, servers, nowMs), servers.keys(), gone);
 }
 
 /** The change that `event` makes; it must start where `before` ends. Looks only at what the event names. */
 export function applyEvent(before: RegistrySnapshot, event: RegistryEvent, nowMs: number): RegistryChange {
-  const servers = new Map(before.servers);
-  const gone = event.deletes.filter((id) => servers.delete(id));
-  for (const record of event.upserts) servers.set(record.server_id, record);
+  const gone = event.deletes.filter((id) => before.servers.has(id));
+  const upserts = event.upserts.map((record) => [record.server_id, record] as const);
+  const known = before.servers instanceof LayeredMap ? before.servers : LayeredMap.of(before.servers);
+  const servers = known.with([...gone.map((id) => [id, null] as const), ...upserts]);
   const named = event.upserts.map((record) => record.server_id);
   return describe(before, freeze(event.epoch, event.revision, servers, nowMs), named, gone);
 }

@@ -39,7 +39,8 @@ export function tokenAccess(tokens: Tokens): Access {
 export const openAccess: Access = { decide: () => 'granted' };
 
 export const accessAdvice: Readonly<Record<Exclude<AccessDecision, 'granted'>, string>> = {
-  missing: 'a token is needed: send "Authorization: Bearer TOKEN" with the content of the admin.token or node.token file',
+  missing:
+    'a token is needed: send "Authorization: Bearer TOKEN" with the content of the admin.token or node.token file',
   unknown: 'the token is not one of this registry; see the admin.token and node.token files next to its data',
   not_admin: 'this needs the admin token (the admin.token file); the node token may only list, watch and report',
 };

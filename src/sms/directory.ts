@@ -89,7 +89,8 @@ async function planChanges(store: RegistryStore, scan: DirectoryScan): Promise<D
   return { changes, unchanged };
 }
 
-function changedFields(before: McpServerRecord, after: McpServerRecord): string[] {
+/** Names of the fields in which two records differ. */
+export function changedFields(before: McpServerRecord, after: McpServerRecord): string[] {
   const old: Record<string, unknown> = { ...before };
   return Object.entries(after)
     .filter(([name]) => name !== 'updated_at_ms' && name !== 'mod_revision')

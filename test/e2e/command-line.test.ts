@@ -64,20 +64,34 @@ describe('a module that cannot run', () => {
     ['a component', file('component.wasm', component), 'it is a component; this version runs core modules only'],
     ['a module that is cut off', file('truncated.wasm', truncated), 'cut off'],
     ['a module without an entry', file('entry.wasm', empty), 'it exports neither _start nor run'],
-  ])('%s: named with the reason, and 125, run or checked [cli.module] [cli.exit-code.usage]', async (_, path, reason) => {
-    for (const flags of [[], ['--dry-run']]) {
-      const { code, stdout, stderr } = await spearRun([path, ...flags]);
-      expect(stderr).toMatch(/^spear-run: [^\n]+\n$/);
-      expect(stderr.startsWith(`spear-run: ${path}: `)).toBe(true);
-      expect(stderr).toContain(reason);
-      expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-    }
-  });
+  ])(
+    '%s: named with the reason, and 125, run or checked [cli.module] [cli.exit-code.usage]',
+    async (_, path, reason) => {
+      for (const flags of [[], ['--dry-run']]) {
+        const { code, stdout, stderr } = await spearRun([path, ...flags]);
+        expect(stderr).toMatch(/^spear-run: [^\n]+\n$/);
+        expect(stderr.startsWith(`spear-run: ${path}: `)).toBe(true);
+        expect(stderr).toContain(reason);
+        expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+      }
+    },
+  );
 });
 
 it('gives a guest its arguments and variables, and none of the host’s [cli.guest-args] [cli.guest-env]', async () => {
   const task = file('task.json', JSON.stringify({ args: ['from the task'], env: { A: 'task', B: 'task' } }));
-  const args = [fixture('c/test/env.wasm'), '--task-config', task, '--env', 'A=flag', '--env', 'C=1=2', '--', '--help', 'ünï'];
+  const args = [
+    fixture('c/test/env.wasm'),
+    '--task-config',
+    task,
+    '--env',
+    'A=flag',
+    '--env',
+    'C=1=2',
+    '--',
+    '--help',
+    'ünï',
+  ];
   const { code, stdout, stderr } = await spearRun(args, { env: { SECRET_OF_THE_HOST: 'x' } });
   expect(stdout.trimEnd().split('\n')).toEqual([
     'arg 0: env.wasm',

@@ -87,7 +87,9 @@ export class Cli {
         if (this.#text[name].includes(text)) resolve();
       };
       this.child[name].on('data', look);
-      this.child.once('close', () => reject(new Error(`${name} never said ${JSON.stringify(text)}: ${this.#text[name]}`)));
+      this.child.once('close', () =>
+        reject(new Error(`${name} never said ${JSON.stringify(text)}: ${this.#text[name]}`)),
+      );
       look();
     });
   }
@@ -99,7 +101,10 @@ export class Cli {
 }
 
 /** Runs `spear-run` to its end with the given input. */
-export async function spearRun(args: readonly string[], options: CliOptions & { input?: string } = {}): Promise<Finished> {
+export async function spearRun(
+  args: readonly string[],
+  options: CliOptions & { input?: string } = {},
+): Promise<Finished> {
   const cli = new Cli(args, options).listen();
   cli.child.stdin.end(options.input ?? '');
   return cli.finished();

@@ -29,23 +29,36 @@ it('takes name, config, limits, args, env and backend [task.keys]', async () => 
 
 it('takes a bare map of strings as the config [task.bare-map]', async () => {
   const task = taskFile({ 'mcp.enabled': 'false', greeting: 'hello' });
-  expect(await spearRun([hello, '--task-config', task])).toMatchObject({ code: 0, stdout: 'hello from C\n', stderr: '' });
+  expect(await spearRun([hello, '--task-config', task])).toMatchObject({
+    code: 0,
+    stdout: 'hello from C\n',
+    stderr: '',
+  });
 });
 
 it('lets --limit win over the limits of the task [task.limits]', async () => {
   const task = taskFile({ limits: { max_fds: 5 } });
-  const opened = async (flags: string[]) => (await spearRun([fixture('c/test/fds.wasm'), ...flags, '--', 'epolls'])).stdout;
+  const opened = async (flags: string[]) =>
+    (await spearRun([fixture('c/test/fds.wasm'), ...flags, '--', 'epolls'])).stdout;
   expect(await opened(['--task-config', task])).toContain('opened 5\n');
   expect(await opened(['--task-config', task, '--limit', 'max_fds=3'])).toContain('opened 3\n');
 });
 
 describe('a task config that is wrong', () => {
   it.each<[string, unknown, string[]]>([
-    ['an unknown key', { limit: { timeout_ms: 1 } }, ['unknown key "limit", did you mean "limits"?', 'valid here: name, config']],
+    [
+      'an unknown key',
+      { limit: { timeout_ms: 1 } },
+      ['unknown key "limit", did you mean "limits"?', 'valid here: name, config'],
+    ],
     ['an unknown limit', { limits: { timeout: 1 } }, ['limits: unknown key "timeout", did you mean "timeout_ms"?']],
     ['a key of a map that is not bare', { name: 'x', greting: 'hello' }, ['unknown key "greting"']],
     ['a limit out of range', { limits: { max_fds: 0 } }, ['limits.max_fds: must be at least 1, found 0']],
-    ['a limit that is a text', { limits: { timeout_ms: '5' } }, ['limits.timeout_ms: expected a whole number, found a string']],
+    [
+      'a limit that is a text',
+      { limits: { timeout_ms: '5' } },
+      ['limits.timeout_ms: expected a number, found a string'],
+    ],
     ['a fraction', { limits: { timeout_ms: 1.5 } }, ['limits.timeout_ms: expected a whole number, found a fraction']],
     ['a config with a number', { config: { retries: 3 } }, ['config.retries: expected a string, found a number']],
     ['a bare map with a number', { retries: 3 }, ['unknown key "retries"']],
@@ -57,13 +70,16 @@ describe('a task config that is wrong', () => {
     ['null', null, ['expected a table, found null']],
     ['broken JSON', '{"name": }', ['not valid JSON']],
     ['an empty file', '', ['not valid JSON']],
-  ])('%s: names the file and the field, and exits with 125 [task.strict] [cli.exit-code.usage]', async (_, content, expected) => {
-    const task = taskFile(content);
-    const { code, stdout, stderr } = await spearRun([hello, '--task-config', task]);
-    expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-    expect(stderr.startsWith(`spear-run: ${task}: `)).toBe(true);
-    for (const text of expected) expect(stderr).toContain(text);
-  });
+  ])(
+    '%s: names the file and the field, and exits with 125 [task.strict] [cli.exit-code.usage]',
+    async (_, content, expected) => {
+      const task = taskFile(content);
+      const { code, stdout, stderr } = await spearRun([hello, '--task-config', task]);
+      expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+      expect(stderr.startsWith(`spear-run: ${task}: `)).toBe(true);
+      for (const text of expected) expect(stderr).toContain(text);
+    },
+  );
 
   it('lists every mistake, not only the first [task.strict]', async () => {
     const task = taskFile({ nam: 'x', limits: { timeout_ms: 0, max_fd: 1 }, args: 1 });

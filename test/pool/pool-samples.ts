@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { onTestFinished, vi } from 'vitest';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
@@ -12,34 +11,9 @@ import { createSecretSource, type SecretSource } from '../../src/pool/secret-sou
 import type { ToolOutcome } from '../../src/pool/server-entry.ts';
 import type { JsonObject } from '../../src/protocol/json.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
-import { sampleRecord } from '../protocol/record-samples.ts';
+import type { RegistryChange } from '../../src/registry/snapshot.ts';
 
-export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
-export const npmServer = (name: string) =>
-  fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
-
-export interface StdioSample {
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly budgets?: Readonly<Record<string, number>>;
-  readonly sandbox?: Readonly<Record<string, unknown>>;
-}
-
-export function stdioRecord(id: string, script: string, sample: StdioSample = {}): McpServerRecord {
-  const path = script.startsWith('/') ? script : fixture(script);
-  const { args = [], env = {}, ...rest } = sample;
-  return sampleRecord(id, { stdio: { command: process.execPath, args: [path, ...args], env }, ...rest });
-}
-
-export function httpRecord(
-  id: string,
-  transport: 'streamable_http' | 'http_sse_legacy',
-  url: string,
-  fields: Record<string, unknown> = {},
-  http: Record<string, unknown> = {},
-): McpServerRecord {
-  return sampleRecord(id, { transport, stdio: undefined, http: { url, ...http }, ...fields });
-}
+export { fixture, httpRecord, npmServer, stdioRecord } from './pool-records.ts';
 
 /** A directory that goes away with the test. */
 export function tempDir(): string {
@@ -92,6 +66,17 @@ export async function textOf(outcome: ToolOutcome | Promise<ToolOutcome>): Promi
   const settled = await outcome;
   if (!settled.ok) throw new Error(`the call failed: ${settled.json}`);
   return parsed(settled).content?.[0]?.text ?? '';
+}
+
+/** What the registry would announce. */
+export function changeOf(change: {
+  upserted?: readonly McpServerRecord[];
+  deleted?: readonly string[];
+}): RegistryChange {
+  const { upserted = [], deleted = [] } = change;
+  const servers = new Map(upserted.map((record) => [record.server_id, record]));
+  const snapshot = { epoch: 'test', revision: 1, servers, syncedAtMs: 0 };
+  return { snapshot, upserted: [...servers.keys()], deleted, changedTransport: [] };
 }
 
 export function isAlive(pid: number): boolean {

@@ -35,7 +35,12 @@ export function writeTool(guest: TestGuest, fd: number, name: string, index: num
 }
 
 /** Sets memory aside for the callbacks of a session. */
-export async function setArena(guest: TestGuest, fd: number, length: number, ptr = guest.heap.alloc(length)): Promise<number> {
+export async function setArena(
+  guest: TestGuest,
+  fd: number,
+  length: number,
+  ptr = guest.heap.alloc(length),
+): Promise<number> {
   expect(await setParam(guest, fd, 'tool_arena_ptr', ptr)).toBe(0);
   expect(await setParam(guest, fd, 'tool_arena_len', length)).toBe(0);
   return ptr;

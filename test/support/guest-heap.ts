@@ -71,7 +71,8 @@ export class GuestHeap {
   alloc(length: number, align = 8): number {
     const ptr = Math.ceil(this.#next / align) * align;
     this.#next = ptr + length;
-    if (this.#next > this.memory.buffer.byteLength) throw new Error('the test guest has no room left: give it more pages');
+    if (this.#next > this.memory.buffer.byteLength)
+      throw new Error('the test guest has no room left: give it more pages');
     return ptr;
   }
 

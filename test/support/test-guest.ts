@@ -6,9 +6,9 @@ import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { compileLimits, type LimitName } from '../../src/config/limits.ts';
 import { WaitPoint } from '../../src/fd/readiness.ts';
 import { FdTable } from '../../src/fd/table.ts';
+import type { ChatService } from '../../src/guest/chat-service.ts';
 import { bindCoreImports } from '../../src/guest/core/bind.ts';
 import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
-import type { ChatService } from '../../src/guest/chat-service.ts';
 import { mcpParamCheck } from '../../src/guest/mcp-params.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
@@ -104,8 +104,12 @@ export class TestGuest {
     const instance = new WebAssembly.Instance(forwarder(pages), {
       spear: bindCoreImports(hostcalls, { guest: this.state, memory, counts: new Float64Array(calls.length) }),
       test: {
-        callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) => this.#callback(...args)),
-        called_with_another_type: () => void (this.calledWithAnotherType = true),
+        callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) =>
+          this.#callback(...args),
+        ),
+        called_with_another_type: () => {
+          this.calledWithAnotherType = true;
+        },
       },
     });
     this.#exports = instance.exports;
@@ -124,8 +128,7 @@ export class TestGuest {
   /** The same for calls whose result is not an i32. */
   async enter(name: CallName, ...args: number[]): Promise<number | bigint | undefined> {
     const result = await WebAssembly.promising(this.#exports[name] as WebAssembly.GuestFunction)(...args);
-    const row = rows.get(name) as Call;
-    if (row.result === 'i32' && (result as number) < 0) this.#checkDocumented(row, result as number);
+    if (typeof result === 'number' && result < 0) this.produced.add(`${name} ${checkDocumented(name, result)}`);
     return result;
   }
 
@@ -147,13 +150,13 @@ export class TestGuest {
     if (this.#handlerErrors.length > 0) throw this.#handlerErrors[0];
   }
 
-  #checkDocumented(row: Call, result: number): void {
-    const name: ErrnoName | undefined = errnoName(-result);
-    if (!name || !(name in row.errnos)) throw new Error(`${row.name} gave ${result} (${name}), which its row does not have`);
-    this.produced.add(`${row.name} ${name}`);
-  }
-
-  async #callback(index: number, argsPtr: number, argsLength: number, outPtr: number, outLengthPtr: number): Promise<number> {
+  async #callback(
+    index: number,
+    argsPtr: number,
+    argsLength: number,
+    outPtr: number,
+    outLengthPtr: number,
+  ): Promise<number> {
     const heap = this.heap;
     const handler = this.#handlers[index];
     try {
@@ -179,8 +182,15 @@ export class TestGuest {
   }
 }
 
+/** The name of the errno that a call gave, if its row has it. */
+export function checkDocumented(call: CallName, result: number): ErrnoName {
+  const name = errnoName(-result);
+  if (name && rows.get(call)?.errnos[name] !== undefined) return name;
+  throw new Error(`${call} gave ${result} (${name}), which its row does not have`);
+}
+
 function forwarder(pages: number): WebAssembly.Module {
-  let module = modules.get(pages);
-  if (!module) modules.set(pages, (module = new WebAssembly.Module(forwarderModule(pages))));
+  const module = modules.get(pages) ?? new WebAssembly.Module(forwarderModule(pages));
+  modules.set(pages, module);
   return module;
 }

@@ -99,7 +99,12 @@ export class WasmModule {
     return known >= 0 ? known : this.#types.push(bytes) - 1;
   }
 
-  importFunction(from: string, called: string, params: readonly ValueType[], results: readonly ValueType[] = []): number {
+  importFunction(
+    from: string,
+    called: string,
+    params: readonly ValueType[],
+    results: readonly ValueType[] = [],
+  ): number {
     this.#imports.push([...name(from), ...name(called), KIND.function, ...leb(this.type(params, results))]);
     return this.#importedFunctions++;
   }

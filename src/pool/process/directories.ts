@@ -31,7 +31,8 @@ export class ServerDirectories {
   /** Never the same path twice: the value of TMPDIR also tells which processes belong to one run of a server. */
   async makeTmp(): Promise<string> {
     this.#runs += 1;
-    const path = join(await this.tmpRoot(), String(this.#runs));
+    const name = String(this.#runs);
+    const path = join(await this.tmpRoot(), name);
     await mkdir(path, { mode: OWNER_ONLY });
     return path;
   }

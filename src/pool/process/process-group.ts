@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** False when no process of the group is left. */
@@ -18,10 +18,27 @@ const LONGEST_LOOK_MS = 50;
 export async function groupGone(group: number, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(pause * 2, LONGEST_LOOK_MS)) {
-    if (!signalGroup(group, 0)) return true;
+    if (!signalGroup(group, 0) || !hasLivingMember(group)) return true;
     const left = end - performance.now();
     if (left <= 0) return false;
     await sleep(Math.min(pause, left));
+  }
+}
+
+/** A process that ended keeps its place in the group until its parent looks, and the first process of a container often never does. */
+function hasLivingMember(group: number): boolean {
+  const pids = runningProcesses();
+  return pids.length === 0 || pids.some((pid) => isLivingMember(pid, group));
+}
+
+function isLivingMember(pid: number, group: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // After the name, which may hold anything: state, parent, group.
+    const [state, , processGroup] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(processGroup) === group && state !== 'Z' && state !== 'X';
+  } catch {
+    return false;
   }
 }
 

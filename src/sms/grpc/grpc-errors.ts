@@ -18,7 +18,9 @@ export function toStatus(error: unknown, unexpected: (error: unknown) => void): 
   if (error instanceof ConnectError) return error;
   if (error instanceof StoreError) return new ConnectError(error.message, storeCodes[error.code]);
   if (error instanceof InvalidRecord) {
-    const issues = error.issues.map(({ path, message }) => `record${path === '' ? '' : `.${wirePath(path)}`}: ${message}`);
+    const issues = error.issues.map(
+      ({ path, message }) => `record${path === '' ? '' : `.${wirePath(path)}`}: ${message}`,
+    );
     return new ConnectError(issues.join('; '), Code.InvalidArgument);
   }
   unexpected(error);

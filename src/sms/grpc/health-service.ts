@@ -1,5 +1,8 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { HealthCheckResponse_ServingStatus as Status, type Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
+import {
+  type Health,
+  HealthCheckResponse_ServingStatus as Status,
+} from '../../protocol/generated/grpc/health/v1/health_pb.ts';
 import type { ServingState } from '../serving-state.ts';
 
 /** The standard health service. The empty name asks for the server as a whole. */

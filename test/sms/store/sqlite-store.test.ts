@@ -61,6 +61,26 @@ describe('a registry file', () => {
     await store.close();
   });
 
+  it('does not grow with the number of changes [store.compaction]', async () => {
+    const path = newPath();
+    const store = openSqliteStore(path, { keptChanges: 3 });
+    for (let i = 0; i < 20; i++) await store.upsert(sampleRecord('a', { display_name: `${i}` }));
+    await store.close();
+    const db = new DatabaseSync(path);
+    expect(db.prepare('SELECT revision FROM changes').all()).toEqual([
+      { revision: 18 },
+      { revision: 19 },
+      { revision: 20 },
+    ]);
+    db.close();
+    // A smaller number takes effect with the next change.
+    const smaller = openSqliteStore(path, { keptChanges: 1 });
+    await smaller.upsert(sampleRecord('b'));
+    const watch = smaller.watch(19, new AbortController().signal)[Symbol.asyncIterator]();
+    await expect(watch.next()).rejects.toMatchObject({ code: 'compacted' });
+    await smaller.close();
+  });
+
   it('has a write-ahead log [store.durable]', async () => {
     const path = newPath();
     const store = openSqliteStore(path);

@@ -1,0 +1,121 @@
+import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
+import { Lifetime } from './lifetime.ts';
+
+export const reportedHealths = ['idle', 'connected', 'degraded', 'down'] as const;
+export type ReportedHealth = (typeof reportedHealths)[number];
+
+/** What a node knows of one server that it has used. */
+export interface ServerReport {
+  readonly serverId: string;
+  readonly health: ReportedHealth;
+  /** Without secrets: it is shown to whoever looks at the registry. */
+  readonly lastError: string | null;
+  readonly toolCount: number | null;
+  readonly reconnects: number;
+}
+
+export const reportedStates = ['starting', 'ready', 'degraded', 'stale'] as const;
+export type ReportedState = (typeof reportedStates)[number];
+
+/** What a node says of itself. Each report replaces the one before. */
+export interface NodeReport {
+  readonly nodeId: string;
+  readonly registryState: ReportedState;
+  readonly epoch: string;
+  readonly snapshotRevision: number;
+  readonly servers: readonly ServerReport[];
+}
+
+export interface ReportTarget {
+  /** Resolves with the time after which the registry forgets this report. */
+  report(report: NodeReport, signal: AbortSignal): Promise<{ readonly expiresAfterMs: number }>;
+}
+
+export interface NodeReporterOptions {
+  readonly target: ReportTarget;
+  /** Asked at every report. */
+  readonly collect: () => NodeReport;
+  /** Between two reports at most; a registry that forgets sooner gets them sooner. @default 20 s */
+  readonly intervalMs?: number;
+  /** Deadline of one report. @default 5 s */
+  readonly timeoutMs?: number;
+  /** A report that did not arrive is no reason to stop: the next one replaces it. @default nothing */
+  readonly onFailure?: (error: unknown) => void;
+  readonly environment?: RegistryEnvironment;
+}
+
+const DEFAULT_INTERVAL_MS = 20_000;
+const DEFAULT_TIMEOUT_MS = 5_000;
+const MIN_INTERVAL_MS = 1_000;
+/** A report comes at least this often within the time after which it would be forgotten. */
+const REPORTS_PER_EXPIRY = 3;
+/** Changes close to each other travel in one report. */
+const GATHER_MS = 250;
+
+/** Tells the registry what this node sees: at once when `changed` is called, and every so often. */
+export class NodeReporter {
+  readonly #options: NodeReporterOptions;
+  readonly #lifetime: Lifetime;
+  #intervalMs: number;
+  #cancelNext = () => {};
+  #sending: Promise<void> | null = null;
+  #changedMeanwhile = false;
+
+  constructor(options: NodeReporterOptions) {
+    this.#options = options;
+    this.#lifetime = new Lifetime(options.environment ?? systemEnvironment);
+    this.#intervalMs = options.intervalMs ?? DEFAULT_INTERVAL_MS;
+  }
+
+  start(): void {
+    this.changed();
+  }
+
+  /** Something worth telling has happened. */
+  changed(): void {
+    if (this.#sending === null) this.#schedule(GATHER_MS);
+    else this.#changedMeanwhile = true;
+  }
+
+  async close(): Promise<void> {
+    this.#lifetime.end(new Error('the node is closing'));
+    await this.#sending;
+  }
+
+  #schedule(delayMs: number): void {
+    this.#cancelNext();
+    if (this.#lifetime.ended) return;
+    this.#cancelNext = this.#lifetime.after(delayMs, () => {
+      this.#sending = this.#send().finally(() => {
+        this.#sending = null;
+        this.#schedule(this.#changedMeanwhile ? GATHER_MS : this.#intervalMs);
+        this.#changedMeanwhile = false;
+      });
+    });
+  }
+
+  async #send(): Promise<void> {
+    const { target, collect, timeoutMs = DEFAULT_TIMEOUT_MS, onFailure = () => {} } = this.#options;
+    try {
+      await this.#lifetime.during(async (call) => {
+        const cancel = this.#lifetime.after(timeoutMs, () =>
+          call.abort(new Error(`the report took longer than ${timeoutMs} ms`)),
+        );
+        try {
+          const { expiresAfterMs } = await target.report(collect(), call.signal);
+          this.#keepAlive(expiresAfterMs);
+        } finally {
+          cancel();
+        }
+      });
+    } catch (error) {
+      if (!this.#lifetime.ended) onFailure(error);
+    }
+  }
+
+  #keepAlive(expiresAfterMs: number): void {
+    const wanted = this.#options.intervalMs ?? DEFAULT_INTERVAL_MS;
+    if (expiresAfterMs <= 0) return;
+    this.#intervalMs = Math.min(wanted, Math.max(MIN_INTERVAL_MS, Math.floor(expiresAfterMs / REPORTS_PER_EXPIRY)));
+  }
+}

@@ -1,0 +1,140 @@
+import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
+import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
+import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
+import { type Access, accessAdvice, type Role } from '../access.ts';
+import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { SmsLog } from '../sms-log.ts';
+import { streamBegun } from './registry-service.ts';
+
+export interface GrpcListenerOptions {
+  readonly routes: (router: ConnectRouter) => void;
+  readonly access: Access;
+  /** The role that a method needs, by "service/method"; a method that is not named needs the admin. */
+  readonly roles: ReadonlyMap<string, Role | 'anybody'>;
+  readonly shutdown: AbortSignal;
+  readonly metrics: SmsMetrics;
+  readonly log: SmsLog;
+}
+
+/** The largest request message, also after decompression. A record has 64 KiB at most. */
+const MAX_REQUEST_BYTES = 1024 * 1024;
+/** From the request's headers to its answer, or to the beginning of its stream. */
+const REQUEST_TIMEOUT_MS = 15_000;
+/** How long a reader may leave a full buffer unread before its stream is cut. */
+const SLOW_READER_TIMEOUT_MS = 60_000;
+/** Compressing every answer costs more than it saves on the networks that nodes use, and cannot be shared. */
+const NEVER_COMPRESS = 0xffff_ffff;
+
+const grpcContent = /^application\/grpc(?:\+proto)?$/i;
+
+/** Serves gRPC requests of an HTTP/2 server, each to its end, whatever the peer does. */
+export function grpcListener(
+  options: GrpcListenerOptions,
+): (req: Http2ServerRequest, res: Http2ServerResponse) => void {
+  const router = createConnectRouter({
+    grpcWeb: false,
+    connect: false,
+    acceptCompression: [compressionGzip],
+    compressMinBytes: NEVER_COMPRESS,
+    readMaxBytes: MAX_REQUEST_BYTES,
+    shutdownSignal: options.shutdown,
+    requestGate: ({ service, method, requestHeader }) => {
+      const needs = options.roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
+      if (needs === 'anybody') return;
+      const decision = options.access.decide(requestHeader.get('authorization') ?? undefined, needs);
+      if (decision === 'granted') return;
+      options.metrics.denied.add({ protocol: 'grpc' });
+      const code = decision === 'not_admin' ? Code.PermissionDenied : Code.Unauthenticated;
+      throw new ConnectError(accessAdvice[decision], code);
+    },
+  });
+  options.routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+
+  return (req, res) => {
+    // Without a listener an error of the stream would end the process.
+    req.on('error', () => {});
+    res.on('error', () => {});
+    const handler = handlers.get(req.url);
+    if (req.method !== 'POST') refuse(res, constants.HTTP_STATUS_METHOD_NOT_ALLOWED);
+    else if (!grpcContent.test(req.headers['content-type'] ?? '')) {
+      refuse(res, constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE);
+    } else if (req.headers.origin !== undefined) refuse(res, constants.HTTP_STATUS_FORBIDDEN);
+    else if (handler === undefined) unimplemented(res);
+    else void serve(handler, req, res, options);
+  };
+}
+
+async function serve(
+  handler: UniversalHandler,
+  req: Http2ServerRequest,
+  res: Http2ServerResponse,
+  { metrics, log }: GrpcListenerOptions,
+): Promise<void> {
+  const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
+  const values = createContextValues().set(streamBegun, () => {
+    clearTimeout(timer);
+    // Some clients return from the call only when headers have come.
+    if (!res.headersSent && !res.stream.closed) res.writeHead(200, { 'content-type': 'application/grpc+proto' });
+  });
+  let status = 'broken';
+  try {
+    const response = await handler(universalRequestFromNodeRequest(req, res, undefined, values));
+    clearTimeout(timer);
+    await send(response, res);
+    status = response.trailer?.get('grpc-status') ?? String(response.status);
+  } catch (error) {
+    // The peer has gone, or never sent a request that could be one.
+    if (!req.stream.closed) {
+      log('warn', 'grpc_broken', { method: handler.method.name, reason: String(error) });
+      req.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    }
+  } finally {
+    clearTimeout(timer);
+    metrics.requests.add({ protocol: 'grpc', method: handler.method.name, code: status });
+  }
+}
+
+async function send(response: UniversalServerResponse, res: Http2ServerResponse): Promise<void> {
+  for await (const chunk of response.body ?? []) {
+    if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
+    if (res.stream.closed) throw new Error('the stream was closed');
+    if (!res.write(chunk)) await drained(res);
+  }
+  if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
+  res.addTrailers(Object.fromEntries(response.trailer ?? []));
+  res.end();
+}
+
+function drained(res: Http2ServerResponse): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      res.stream.close(constants.NGHTTP2_CANCEL);
+      settle();
+    }, SLOW_READER_TIMEOUT_MS);
+    const settle = () => {
+      clearTimeout(timer);
+      res.off('drain', settle);
+      res.off('close', settle);
+      if (res.stream.closed) reject(new Error('the stream was closed'));
+      else resolve();
+    };
+    res.on('drain', settle);
+    res.on('close', settle);
+  });
+}
+
+function refuse(res: Http2ServerResponse, status: number): void {
+  res.writeHead(status);
+  res.end();
+}
+
+function unimplemented(res: Http2ServerResponse): void {
+  res.writeHead(200, {
+    'content-type': 'application/grpc',
+    'grpc-status': String(Code.Unimplemented),
+    'grpc-message': 'there is no such method',
+  });
+  res.end();
+}

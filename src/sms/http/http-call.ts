@@ -1,0 +1,69 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { type JsonValue, isJsonObject, type JsonObject } from '../../protocol/json.ts';
+import { HttpProblem } from './problem.ts';
+
+export interface HttpReply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** One request as a route sees it. */
+export interface HttpCall {
+  readonly headers: IncomingHttpHeaders;
+  readonly query: URLSearchParams;
+  /** The variable part of the path, decoded. */
+  readonly id: string;
+  /** At most `maxBytes`, else 413. */
+  text(maxBytes: number): Promise<string>;
+  /** For answers that never end. */
+  readonly response: ServerResponse;
+  /** Aborts when the client has gone or the server ends. */
+  readonly signal: AbortSignal;
+}
+
+export function jsonReply(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): HttpReply {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: `${JSON.stringify(value)}\n` };
+}
+
+export function requireContentType(call: HttpCall, allowed: readonly string[]): string {
+  const type = (call.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (allowed.includes(type)) return type;
+  throw new HttpProblem(415, 'unsupported-content-type', `the content-type must be ${allowed.join(' or ')}`);
+}
+
+export async function jsonBody(call: HttpCall, maxBytes: number): Promise<JsonObject> {
+  requireContentType(call, ['application/json']);
+  const value = parseJson(await call.text(maxBytes));
+  if (isJsonObject(value)) return value;
+  throw new HttpProblem(400, 'invalid-body', 'the body must be a JSON object');
+}
+
+export function parseJson(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    // The parser's own message quotes the text, and that may hold a secret.
+    throw new HttpProblem(400, 'invalid-body', 'the body is not valid JSON');
+  }
+}
+
+export async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const tooLarge = () =>
+    new HttpProblem(413, 'body-too-large', `the body has more than ${maxBytes} bytes`, {
+      headers: { connection: 'close' },
+    });
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+  } catch {
+    throw new HttpProblem(400, 'invalid-body', 'the body is not UTF-8 text');
+  }
+}

@@ -1,0 +1,132 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Access, accessAdvice, type Role } from '../access.ts';
+import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { SmsLog } from '../sms-log.ts';
+import { type HttpCall, type HttpReply, readText } from './http-call.ts';
+import { hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
+import { HttpProblem, problemOf } from './problem.ts';
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** A path whose only variable part is `{id}`. */
+  readonly path: string;
+  readonly needs: Role | 'anybody';
+  /** `streamed`: the route has answered by itself. */
+  run(call: HttpCall): Promise<HttpReply | 'streamed'>;
+}
+
+export interface HttpListenerOptions {
+  readonly routes: readonly Route[];
+  readonly access: Access;
+  readonly origins: OriginPolicy;
+  readonly shutdown: AbortSignal;
+  readonly metrics: SmsMetrics;
+  readonly log: SmsLog;
+}
+
+const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+
+export function httpListener(options: HttpListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
+  return (req, res) => {
+    req.on('error', () => {});
+    res.on('error', () => {});
+    void serve(req, res, options);
+  };
+}
+
+async function serve(req: IncomingMessage, res: ServerResponse, options: HttpListenerOptions): Promise<void> {
+  let label = 'none';
+  let reply: HttpReply | 'streamed';
+  try {
+    const url = checkedUrl(req, options.origins);
+    const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
+    label = `${route.method} ${route.path}`;
+    checkAccess(req, route, options);
+    reply = await route.run(callOf(req, res, url, id, options.shutdown));
+  } catch (error) {
+    reply = (problemOf(error) ?? unexpected(error, label, options.log)).toReply();
+  }
+  const code = reply === 'streamed' ? res.statusCode : reply.status;
+  options.metrics.requests.add({ protocol: 'http', method: label, code: String(code) });
+  if (reply !== 'streamed') send(req, res, reply);
+}
+
+function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
+  const host = req.headers.host;
+  const problem = hostProblem(host, policy);
+  if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
+  const foreign = originProblem(req.headers.origin, host ?? '', policy);
+  if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
+  // A path that starts with two slashes would otherwise be read as a host.
+  const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
+  if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
+  return url;
+}
+
+function findRoute(routes: readonly Route[], method: string, path: string): { route: Route; id: string } {
+  const matches = routes.flatMap((route) => {
+    const id = matchPath(route.path, path);
+    return id === null ? [] : [{ route, id }];
+  });
+  const wanted = method === 'HEAD' ? 'GET' : method;
+  const match = matches.find(({ route }) => route.method === wanted);
+  if (match !== undefined) return match;
+  if (matches.length === 0) throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path');
+  const allow = [...new Set(matches.map(({ route }) => route.method))].join(', ');
+  throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
+}
+
+/** The variable part, empty where the pattern has none; null where the path is another one. */
+function matchPath(pattern: string, path: string): string | null {
+  const [before = '', after] = pattern.split('{id}');
+  if (after === undefined) return pattern === path ? '' : null;
+  if (!path.startsWith(before) || !path.endsWith(after) || path.length <= before.length + after.length) return null;
+  const id = path.slice(before.length, path.length - after.length);
+  return id.includes('/') ? null : decode(id);
+}
+
+function decode(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+function checkAccess(req: IncomingMessage, route: Route, { access, metrics }: HttpListenerOptions): void {
+  if (route.needs === 'anybody') return;
+  const decision = access.decide(req.headers.authorization, route.needs);
+  if (decision === 'granted') return;
+  metrics.denied.add({ protocol: 'http' });
+  if (decision === 'not_admin') throw new HttpProblem(403, 'not-admin', accessAdvice.not_admin);
+  const headers = { 'www-authenticate': 'Bearer realm="spear-sms"' };
+  throw new HttpProblem(401, 'unauthorized', accessAdvice[decision], { headers });
+}
+
+function callOf(req: IncomingMessage, res: ServerResponse, url: URL, id: string, shutdown: AbortSignal): HttpCall {
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  return {
+    headers: req.headers,
+    query: url.searchParams,
+    id,
+    text: (maxBytes) => readText(req, maxBytes),
+    response: res,
+    signal: AbortSignal.any([gone.signal, shutdown]),
+  };
+}
+
+function unexpected(error: unknown, label: string, log: SmsLog): HttpProblem {
+  log('error', 'http_failed', { method: label, reason: String(error) });
+  return new HttpProblem(500, 'internal', 'the registry failed; its log says why');
+}
+
+function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply): void {
+  if (res.headersSent || res.destroyed) return;
+  const body = Buffer.from(reply.body);
+  const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
+  // A body that was not read to its end would be taken for the next request.
+  const unread = !req.complete ? { connection: 'close' } : {};
+  res.writeHead(reply.status, { ...headers, ...unread });
+  res.end(req.method === 'HEAD' ? undefined : body);
+}

@@ -1,0 +1,80 @@
+import { STATUS_CODES } from 'node:http';
+import type { RecordIssue } from '../../protocol/record.ts';
+import { InvalidRecord } from '../record-write.ts';
+import { StoreError, type StoreErrorCode } from '../store/store.ts';
+import type { HttpReply } from './http-call.ts';
+
+export interface FieldError {
+  readonly field: string;
+  readonly detail: string;
+}
+
+/** An answer that is an error, as RFC 9457 writes it. `kind` ends its type, which programs may rely on. */
+export class HttpProblem extends Error {
+  readonly status: number;
+  readonly kind: string;
+  readonly errors: readonly FieldError[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    kind: string,
+    detail: string,
+    more: { readonly errors?: readonly FieldError[]; readonly headers?: Readonly<Record<string, string>> } = {},
+  ) {
+    super(detail);
+    this.name = 'HttpProblem';
+    this.status = status;
+    this.kind = kind;
+    this.errors = more.errors ?? [];
+    this.headers = more.headers ?? {};
+  }
+
+  toReply(): HttpReply {
+    const body = {
+      type: `urn:spear:problem:${this.kind}`,
+      title: STATUS_CODES[this.status] ?? 'Error',
+      status: this.status,
+      detail: this.message,
+      ...(this.errors.length > 0 ? { errors: this.errors } : {}),
+    };
+    return {
+      status: this.status,
+      headers: { 'content-type': 'application/problem+json', ...this.headers },
+      body: `${JSON.stringify(body)}\n`,
+    };
+  }
+}
+
+const storeProblems: Readonly<Record<StoreErrorCode, readonly [status: number, kind: string]>> = {
+  not_found: [404, 'no-such-server'],
+  already_exists: [409, 'server-exists'],
+  revision_mismatch: [412, 'revision-mismatch'],
+  compacted: [410, 'revision-compacted'],
+  future_revision: [410, 'revision-unknown'],
+  lagging: [503, 'lagging'],
+  closed: [503, 'shutting-down'],
+};
+
+/** Null: the error is not one that a client should read. */
+export function problemOf(error: unknown): HttpProblem | null {
+  if (error instanceof HttpProblem) return error;
+  if (error instanceof StoreError) {
+    const [status, kind] = storeProblems[error.code];
+    return new HttpProblem(status, kind, error.message);
+  }
+  if (error instanceof InvalidRecord) return invalidRecord(error.issues);
+  return null;
+}
+
+export function invalidRecord(issues: readonly RecordIssue[]): HttpProblem {
+  const errors = issues.map(fieldError);
+  const [first] = errors;
+  const detail = first === undefined ? 'the record is not valid' : `${first.field || 'the record'}: ${first.detail}`;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
+  return new HttpProblem(400, 'invalid-record', detail + more, { errors });
+}
+
+export function fieldError({ path, message }: RecordIssue): FieldError {
+  return { field: path, detail: message };
+}

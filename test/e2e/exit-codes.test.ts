@@ -1,0 +1,153 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { exitCodes } from '../../src/cli/exit-codes.ts';
+import { runHelp } from '../../src/cli/run-help.ts';
+import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
+
+const spin = fixture('c/test/spin.wasm');
+
+describe('the exit code is the guest’s own', () => {
+  it.each([
+    [['0'], 0],
+    [['7'], 7],
+    [['7', 'return'], 7],
+    [['125'], 125],
+    [['255', 'return'], 255],
+    [['300'], 44],
+    [['-1'], 255],
+  ])('for %j it is %i [cli.exit-code.guest]', async (args, code) => {
+    expect(await spearRun([fixture('c/test/exit.wasm'), '--', ...args])).toMatchObject({
+      code,
+      stdout: '',
+      stderr: '',
+    });
+  });
+
+  it('also when it exits inside a tool callback [cli.exit-code.guest]', async () => {
+    const args = [fixture('c/test/nested.wasm'), '--script', fixture('scripts/test/nested.json'), '--', 'exit'];
+    expect(await spearRun(args)).toMatchObject({ code: 7, stdout: 'inside: exit\n' });
+  });
+});
+
+describe('124 after the deadline', () => {
+  it('of a guest that spins, with what it wrote before [cli.exit-code.deadline]', async () => {
+    const { code, stdout, stderr } = await spearRun([spin, '--limit', 'timeout_ms=400']);
+    expect({ code, stdout }).toEqual({ code: 124, stdout: 'before the loop\n' });
+    expect(stderr).toBe('spear-run: the guest ran longer than limits.timeout_ms = 400\n');
+  });
+
+  it.each(['sleep', 'wait', 'send'])(
+    'of a guest that catches everything while it is in %s [cli.exit-code.deadline]',
+    async (mode) => {
+      const args = [
+        fixture('c/test/catch-all.wasm'),
+        '--script',
+        fixture('scripts/test/slow.json'),
+        '--limit',
+        'timeout_ms=400',
+      ];
+      const { code, stdout } = await spearRun([...args, '--', mode]);
+      expect({ code, stdout }).toEqual({ code: 124, stdout: 'before the loop\n' });
+    },
+  );
+
+  it('of a guest that waits for input which never comes [cli.exit-code.deadline]', async () => {
+    const cli = new Cli([fixture('c/test/echo-stdin.wasm'), '--limit', 'timeout_ms=400']).listen();
+    expect(await cli.finished()).toMatchObject({ code: 124 }); // its stdin stays open
+  });
+
+  it('of a guest whose output nobody reads [cli.exit-code.deadline]', async () => {
+    const unbounded = 'log_bytes_per_second=1073741824';
+    const loud = [fixture('c/test/loud.wasm'), '--limit', unbounded, '--limit', 'timeout_ms=1000', '--', '100000000'];
+    const cli = new Cli(loud);
+    const { promise: exited, resolve } = Promise.withResolvers<number | null>();
+    cli.child.once('exit', resolve);
+    expect(await exited).toBe(124);
+    cli.listen();
+    const { stdout } = await cli.finished();
+    expect(stdout.length).toBeGreaterThan(1000);
+  });
+});
+
+it('134 after a trap, with the reason and the functions of the guest on stderr [cli.exit-code.trap]', async () => {
+  const { code, stdout, stderr } = await spearRun([fixture('c/test/trap.wasm')]);
+  expect({ code, stdout }).toEqual({ code: 134, stdout: 'before the trap\n' });
+  const [first, ...frames] = stderr.trimEnd().split('\n');
+  expect(first).toBe('spear-run: the guest trapped: unreachable');
+  expect(frames.map((frame) => /^ {4}at \S*\.(\w+) \(wasm:/.exec(frame)?.[1])).toEqual(
+    expect.arrayContaining(['reach_the_unreachable', 'walk_to_the_trap', '__original_main', '_start']),
+  );
+});
+
+it('134 after an abort of AssemblyScript, with its message and place [cli.exit-code.trap]', async () => {
+  const { code, stdout, stderr } = await spearRun([fixture('assemblyscript/test/abort.wasm')]);
+  expect({ code, stdout }).toEqual({ code: 134, stdout: 'before the throw\n' });
+  expect(stderr).toContain('nothing left to try');
+  expect(stderr).toContain('test/abort.ts:6:3');
+  expect(stderr).toContain('spear-run: the guest trapped');
+});
+
+describe('a signal ends the guest, then the host', () => {
+  const interrupted = 'spear-run: the guest was interrupted\n';
+
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('%s, while it spins: %i [cli.exit-code.interrupt]', async (signal, code) => {
+    const cli = new Cli([spin]).listen();
+    await cli.says('stdout', 'before the loop\n');
+    cli.child.kill(signal);
+    expect(await cli.finished()).toEqual({ code, signal: null, stdout: 'before the loop\n', stderr: interrupted });
+  });
+
+  it('SIGINT, while it sleeps [cli.exit-code.interrupt]', async () => {
+    const cli = new Cli([fixture('c/test/sleep.wasm'), '--', '600000']).listen();
+    await cli.says('stdout', 'before the sleep\n');
+    cli.child.kill('SIGINT');
+    expect(await cli.finished()).toEqual({
+      code: 130,
+      signal: null,
+      stdout: 'before the sleep\n',
+      stderr: interrupted,
+    });
+  });
+
+  it('SIGINT, while a model works for it and it catches everything [cli.exit-code.interrupt]', async () => {
+    const args = [fixture('c/test/catch-all.wasm'), '--script', fixture('scripts/test/slow.json'), '--', 'send'];
+    const cli = new Cli(args).listen();
+    await cli.says('stdout', 'before the loop\n');
+    cli.child.kill('SIGINT');
+    expect(await cli.finished()).toMatchObject({ code: 130, stderr: interrupted });
+  });
+
+  it('with the result object, when one was asked for [cli.exit-code.interrupt] [cli.json]', async () => {
+    const cli = new Cli([spin, '--json']).listen();
+    await cli.says('stderr', 'before the loop\n');
+    cli.child.kill('SIGINT');
+    const { code, stdout } = await cli.finished();
+    expect(code).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({ exit_code: 130, reason: 'interrupted', guest_exit_code: null });
+  });
+
+  it('and a second one ends the host at once, whatever it still waits for [cli.exit-code.interrupt]', async () => {
+    const fakeHang = join(scratch, 'fake-hang.cjs');
+    writeFileSync(
+      fakeHang,
+      `require('node:worker_threads').Worker.prototype.terminate = () => {
+        require('node:fs').writeSync(2, 'a thread that does not end');
+        return new Promise(() => {});
+      };`,
+    );
+    const cli = new Cli([spin], { nodeArgs: ['--require', fakeHang] }).listen();
+    await cli.says('stdout', 'before the loop\n');
+    cli.child.kill('SIGINT');
+    await cli.says('stderr', 'a thread that does not end');
+    cli.child.kill('SIGINT');
+    expect(await cli.finished()).toMatchObject({ code: 130, stderr: 'a thread that does not end' });
+  });
+});
+
+it('lists the exit codes in its help [cli.help]', () => {
+  for (const code of Object.values(exitCodes)) expect(runHelp).toMatch(new RegExp(`\\b${code} `));
+});

@@ -1,0 +1,59 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
+import { type ErrnoName, errno } from '../../src/abi/errno.ts';
+import { checkDocumented, TestGuest } from '../support/test-guest.ts';
+import { cchatErrnos } from './errno-cases/cchat.ts';
+import { epollErrnos, fdErrnos } from './errno-cases/epoll-and-fd.ts';
+import type { ErrnoCase } from './errno-cases/errno-case.ts';
+import { faultErrnos } from './errno-cases/faults.ts';
+import { mcpErrnos, streamErrnos, systemErrnos } from './errno-cases/without-a-peer.ts';
+
+const cases: readonly ErrnoCase[] = [
+  ...systemErrnos,
+  ...cchatErrnos,
+  ...mcpErrnos,
+  ...epollErrnos,
+  ...fdErrnos,
+  ...streamErrnos,
+  ...faultErrnos,
+];
+
+/** Calls whose errnos need a registry and servers. */
+const isExempt = (call: CallName) => call.startsWith('mcp_') && call !== 'mcp_close';
+
+const produced = new Set<string>();
+let guest: TestGuest | undefined;
+afterEach(async () => {
+  await guest?.close();
+  guest = undefined;
+});
+
+for (const row of calls as readonly Call[]) {
+  const own = cases.filter(({ call }) => call === row.name);
+  if (own.length === 0) continue;
+  describe(row.name, () => {
+    for (const { call, errno: expected, when, options, run } of own) {
+      it(`${expected}: ${when} [abi.errno]`, async () => {
+        guest = await TestGuest.open({ pages: 4, ...options });
+        expect(await run(guest)).toBe(-errno[expected]);
+        expect(guest.produced).toContain(`${call} ${expected}`);
+        produced.add(`${call} ${expected}`);
+      });
+    }
+  });
+}
+
+describe('the table of calls', () => {
+  it('has no errno that no test produced [abi.errno]', () => {
+    const documented = (calls as readonly Call[])
+      .filter(({ name }) => !isExempt(name as CallName))
+      .flatMap(({ name, errnos }) => (Object.keys(errnos) as ErrnoName[]).map((key) => `${name} ${key}`));
+    expect(documented.filter((pair) => !produced.has(pair))).toEqual([]);
+  });
+
+  it('makes a test fail whose call gives an errno that its row does not have [abi.errno.documented]', () => {
+    expect(() => checkDocumented('cchat_recv', -errno.EAGAIN)).not.toThrow();
+    expect(() => checkDocumented('cchat_recv', -errno.EPERM)).toThrow('cchat_recv gave -1 (EPERM)');
+    expect(() => checkDocumented('cchat_recv', -4095)).toThrow('cchat_recv gave -4095');
+  });
+});

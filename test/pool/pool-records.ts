@@ -1,0 +1,30 @@
+import { fileURLToPath } from 'node:url';
+import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+
+export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
+export const npmServer = (name: string) =>
+  fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
+
+export interface StdioSample {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly budgets?: Readonly<Record<string, number>>;
+  readonly sandbox?: Readonly<Record<string, unknown>>;
+}
+
+export function stdioRecord(id: string, script: string, sample: StdioSample = {}): McpServerRecord {
+  const path = script.startsWith('/') ? script : fixture(script);
+  const { args = [], env = {}, ...rest } = sample;
+  return sampleRecord(id, { stdio: { command: process.execPath, args: [path, ...args], env }, ...rest });
+}
+
+export function httpRecord(
+  id: string,
+  transport: 'streamable_http' | 'http_sse_legacy',
+  url: string,
+  fields: Record<string, unknown> = {},
+  http: Record<string, unknown> = {},
+): McpServerRecord {
+  return sampleRecord(id, { transport, stdio: undefined, http: { url, ...http }, ...fields });
+}

@@ -1,0 +1,23 @@
+// A host that is going to be killed: connects to the servers named on its command line and prints what it started.
+import { McpPool } from '../../../src/pool/pool.ts';
+import { createSecretSource } from '../../../src/pool/secret-source.ts';
+import { stdioRecord } from '../pool-records.ts';
+
+const [stateDir = '', tmpDir = '', marker = ''] = process.argv.slice(2);
+const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
+const pool = new McpPool({ stateDir, tmpDir }, { secrets: createSecretSource(policy, {}) });
+
+async function text(id: string, script: string, tool: string): Promise<string> {
+  const record = stdioRecord(id, script, { env: { MARKER: marker } });
+  const { json } = await pool.callTool(record, { tool, args: {}, owner: 'host' });
+  return JSON.parse(json).content[0].text;
+}
+
+const pids = [
+  ...JSON.parse(await text('stubborn', 'stubborn.mjs', 'pids')),
+  Number(await text('tiny', 'tiny.mjs', 'pid')),
+  Number(await text('parent', 'grandchild.mjs', 'start_held')),
+  Number(await text('parent', 'grandchild.mjs', 'start_away')),
+];
+process.stdout.write(`${JSON.stringify(pids)}\n`);
+setInterval(() => {}, 60_000);
