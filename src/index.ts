@@ -10,7 +10,8 @@ export {
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
 export { ModuleError } from './guest/module-error.ts';
-export { type RunOptions, type RunReason, type RunResult, runGuest } from './guest/run.ts';
+export { type RunReason, type RunResult, runGuest } from './guest/run.ts';
+export type { RunOptions } from './guest/run-options.ts';
 export {
   McpConnectionError,
   McpError,

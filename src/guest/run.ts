@@ -1,45 +1,17 @@
-import type { Readable } from 'node:stream';
 import { Worker } from 'node:worker_threads';
-import type { GuestMcp } from '../bridge/guest-mcp.ts';
 import { noInjectedTools } from '../bridge/injected-tools.ts';
 import { NativeTools } from '../bridge/native-tools.ts';
-import type { ToolEvents } from '../bridge/tool-events.ts';
-import type { ChatBackend } from '../chat/backend.ts';
 import type { Limits } from '../config/limits.ts';
 import { disabledTask } from '../policy/layers.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
-import type { AuditTrail } from '../telemetry/audit-event.ts';
 import { ChatService } from './chat-service.ts';
 import { McpService } from './mcp-service.ts';
 import { ModuleError } from './module-error.ts';
 import { prepare } from './prepare.ts';
+import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
 import type { GuestSpec } from './spec.ts';
 import { StdinReader } from './stdin-reader.ts';
-
-export interface RunOptions {
-  readonly wasm: Uint8Array | Promise<Uint8Array>;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly limits: Limits;
-  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
-  /** File descriptors for the guest's output. */
-  readonly output: { readonly stdout: number; readonly stderr: number };
-  /** Opened when the guest first reads; null: an empty input. */
-  readonly stdin: () => Readable | null;
-  readonly verbose: boolean;
-  readonly allowUnknownImports: boolean;
-  /** Ends the guest. */
-  readonly signal: AbortSignal;
-  /** The name of this run in events and in the audit trail. */
-  readonly run: string;
-  /** MCP as the task has it; null: none. */
-  readonly mcp: GuestMcp | null;
-  readonly audit: AuditTrail;
-  readonly events: ToolEvents;
-  /** Something the person who runs the guest should know, once per text. */
-  readonly onNotice: (text: string) => void;
-}
 
 export type RunReason = 'exit' | 'deadline' | 'trap' | 'interrupted' | 'memory' | 'module' | 'internal';
 
@@ -71,7 +43,8 @@ const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread
 const workerUrl = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './guest-worker.cjs', import.meta.url);
 
 /** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
-export async function runGuest(options: RunOptions): Promise<RunResult> {
+export async function runGuest(given: RunOptions): Promise<RunResult> {
+  const options = compileRunOptions(given);
   const started = performance.now();
   const spec: GuestSpec = {
     args: options.args,
@@ -202,7 +175,7 @@ export async function runGuest(options: RunOptions): Promise<RunResult> {
   };
 }
 
-async function load(options: RunOptions) {
+async function load(options: CompiledRunOptions) {
   return prepare(await options.wasm, options);
 }
 

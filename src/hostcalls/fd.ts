@@ -11,7 +11,7 @@ const SET_FLAGS = 1;
 const GET_FLAGS = 2;
 const GET_KIND = 3;
 const GET_STATUS = 4;
-const GET_METRICS = 5;
+const CLOSE = 6;
 
 const NONBLOCK = 'O_NONBLOCK';
 
@@ -40,6 +40,7 @@ export function settledMetrics(guest: GuestState, entry: PendingEntry): string |
 
 export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
   spear_fd_ctl(guest, fd, cmd, arg) {
+    if (cmd === CLOSE) return closeFd(guest, fd);
     const entry = guest.fds.get(fd);
     if (!entry) return fail.EBADF;
     switch (cmd) {
@@ -57,10 +58,8 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
           kind: entry.kind,
           poll_mask: pollNames(entry.readiness()),
         });
-      case GET_METRICS:
-        return entry instanceof PendingEntry ? settledMetrics(guest, entry) : fail.EBADF;
       default:
-        return closeFd(guest, fd);
+        return entry instanceof PendingEntry ? settledMetrics(guest, entry) : fail.EBADF;
     }
   },
 

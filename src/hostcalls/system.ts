@@ -1,6 +1,6 @@
-import { randomFillSync } from 'node:crypto';
 import { abiVersion } from '../abi/calls.ts';
 import { fail } from '../abi/errno.ts';
+import { fillRandom } from './random.ts';
 import type { Family } from './table.ts';
 
 /** What `spear_feature` answers 1 to. */
@@ -20,7 +20,7 @@ let unused = 0;
 /** One call into the system's generator serves many: it is the call that is slow. */
 function randomI64(): bigint {
   if (unused === 0) {
-    randomFillSync(random);
+    fillRandom(random);
     unused = random.length;
   }
   unused--;

@@ -53,3 +53,10 @@ export function exclusion(serverId: string, tool: string | null, denial: Denial)
   const { reason, layer, detail } = denial;
   return Object.freeze({ serverId, tool, reason, layer, detail });
 }
+
+/** Names come from guests and models: no longer than this, and without control characters, in a detail. */
+const SHOWN_NAME_CHARS = 128;
+
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > SHOWN_NAME_CHARS ? `${name.slice(0, SHOWN_NAME_CHARS)}…` : name);
+}

@@ -1,4 +1,4 @@
-import { allow, type Decision, deny, type Exclusion, exclusion } from './decision.ts';
+import { allow, type Decision, deny, type Exclusion, exclusion, quoted } from './decision.ts';
 import type { RegistryView, SessionPolicy, TaskPolicy } from './layers.ts';
 import { denyAll } from './tool-filter.ts';
 
@@ -35,25 +35,25 @@ export function decideServer(
 ): Decision {
   if (!task.enabled) return deny('disabled', 'task', 'the task does not enable MCP (mcp.enabled)');
   if (!task.allowedServerIds.includes(serverId)) {
-    return deny('not_allowed', 'task', `"${serverId}" is not in the task's mcp.allowed_server_ids`);
+    return deny('not_allowed', 'task', `${quoted(serverId)} is not in the task's mcp.allowed_server_ids`);
   }
   if (session !== null) {
     if (!session.enabled) return deny('disabled', 'session', 'the session turned MCP off (mcp.enabled)');
     if (session.serverIds !== null && !session.serverIds.includes(serverId)) {
-      return deny('denied_by_session', 'session', `"${serverId}" is not in the session's mcp.server_ids`);
+      return deny('denied_by_session', 'session', `${quoted(serverId)} is not in the session's mcp.server_ids`);
     }
     if (session.serverIds === null && !task.defaultServerIds.includes(serverId)) {
       return deny(
         'not_requested',
         'session',
-        `"${serverId}" is not in the default set and the session did not ask for it`,
+        `${quoted(serverId)} is not in the default set and the session did not ask for it`,
       );
     }
   }
   if (registry === null) return deny('registry_not_ready', 'node', 'no registry snapshot has been received yet');
   if (registry.stale) return deny('stale_registry', 'node', 'the registry snapshot is older than max_staleness_ms');
   const record = registry.servers.get(serverId);
-  if (record === undefined) return deny('unknown_server', 'registry', `"${serverId}" is not in the registry`);
+  if (record === undefined) return deny('unknown_server', 'registry', `${quoted(serverId)} is not in the registry`);
   return record.allowed_tools.length === 0 ? denyAll(serverId) : allow;
 }
 

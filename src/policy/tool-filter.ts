@@ -1,5 +1,5 @@
 import type { McpServerRecord } from '../protocol/record.ts';
-import { allow, type Decision, deny } from './decision.ts';
+import { allow, type Decision, deny, quoted } from './decision.ts';
 import type { SessionPolicy, TaskPolicy } from './layers.ts';
 import { compilePatterns } from './pattern.ts';
 
@@ -17,19 +17,19 @@ export function decideTool(
 ): Decision {
   if (record.allowed_tools.length === 0) return denyAll(record.server_id);
   if (!compilePatterns(record.allowed_tools)(name)) {
-    return deny('denied_by_registry', 'registry', `the record's allowed_tools do not match "${name}"`);
+    return deny('denied_by_registry', 'registry', `the record's allowed_tools do not match ${quoted(name)}`);
   }
   const taskProblem = refusal(name, task);
-  if (taskProblem !== null) return deny('denied_by_task', 'task', `the task's mcp.${taskProblem} "${name}"`);
+  if (taskProblem !== null) return deny('denied_by_task', 'task', `the task's mcp.${taskProblem} ${quoted(name)}`);
   const sessionProblem = session === null ? null : refusal(name, session);
   if (sessionProblem !== null) {
-    return deny('denied_by_session', 'session', `the session's mcp.${sessionProblem} "${name}"`);
+    return deny('denied_by_session', 'session', `the session's mcp.${sessionProblem} ${quoted(name)}`);
   }
   return allow;
 }
 
 export function denyAll(serverId: string): Decision & { allowed: false } {
-  return deny('deny_all', 'registry', `the record of "${serverId}" has no allowed_tools, so all are denied`);
+  return deny('deny_all', 'registry', `the record of ${quoted(serverId)} has no allowed_tools, so all are denied`);
 }
 
 function refusal(name: string, lists: ToolLists): string | null {

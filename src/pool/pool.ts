@@ -68,7 +68,7 @@ export class McpPool {
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,
     };
-    this.#supervisor = new ProcessSupervisor(this.#options, this.#deps);
+    this.#supervisor = new ProcessSupervisor(this.#options, { ...this.#deps, giveWay: () => this.#closeLongestIdle() });
     this.#places = new CallQueue(
       { capacity: this.#options.maxCallsInFlight, maxQueued: this.#options.maxQueuedCalls },
       () => new McpBudgetError('', 'too many calls wait for a place at any server (maxCallsInFlight, maxQueuedCalls)'),
@@ -176,8 +176,7 @@ export class McpPool {
     this.#ending.add(ended);
   }
 
-  async #open(record: McpServerRecord, events: SessionEvents): Promise<McpSession> {
-    if (record.transport === 'stdio') await this.#makeRoom();
+  #open(record: McpServerRecord, events: SessionEvents): Promise<McpSession> {
     return openSession(record, events, {
       ...this.#deps,
       options: this.#options,
@@ -187,16 +186,13 @@ export class McpPool {
   }
 
   /** Where all places for processes are taken, the server that was not used for longest gives up its own. */
-  async #makeRoom(): Promise<void> {
-    while (this.#supervisor.full) {
-      let longest: ServerEntry | null = null;
-      for (const entry of this.#entries.values()) {
-        if (entry.record.transport !== 'stdio' || !entry.connection.idle) continue;
-        if (longest === null || entry.lastUsedMs < longest.lastUsedMs) longest = entry;
-      }
-      if (longest === null) return;
-      await longest.connection.closeIdle();
+  #closeLongestIdle(): Promise<void> | null {
+    let longest: ServerEntry | null = null;
+    for (const entry of this.#entries.values()) {
+      if (entry.record.transport !== 'stdio' || !entry.connection.idle) continue;
+      if (longest === null || entry.lastUsedMs < longest.lastUsedMs) longest = entry;
     }
+    return longest?.connection.closeIdle() ?? null;
   }
 
   #httpClient(): Promise<HttpClient> {

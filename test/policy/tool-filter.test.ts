@@ -34,6 +34,17 @@ describe('a tool', () => {
     expect(decision.allowed ? 'allowed' : `${decision.reason} ${decision.layer}`).toBe(expected);
   });
 
+  it('is named in the reason, however it is called, in one short line [policy.tool_filter]', () => {
+    const decision = decideTool(
+      `x\n${'y'.repeat(10_000)}`,
+      sampleRecord('fs', { allowed_tools: ['a'] }),
+      taskWith(),
+      null,
+    );
+    expect(decision).toMatchObject({ detail: expect.stringContaining('"x\\nyyy') });
+    expect(decision.allowed ? '' : decision.detail.length).toBeLessThan(300);
+  });
+
   it('is filtered by the lists of the task also where the default set is empty [policy.task_lists_always]', () => {
     const task = taskWith({ defaultServerIds: [], allowedServerIds: ['fs'], toolDenylist: ['read_*'] });
     const decision = decideTool('read_file', sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }));

@@ -102,8 +102,8 @@ export function processesWith(text: string): number[] {
     });
 }
 
-/** For what no event tells: files and processes. */
-export function eventually(check: () => void, timeoutMs = 10_000): Promise<void> {
+/** For what no event tells: files, processes, and what another process is about to do. */
+export function eventually(check: () => void | Promise<void>, timeoutMs = 10_000): Promise<void> {
   return vi.waitFor(check, { timeout: timeoutMs, interval: 10 });
 }
 

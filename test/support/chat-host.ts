@@ -73,7 +73,12 @@ export function serveChat(port: MessagePort, backend: ChatBackend): ChatService 
   const chat = new ChatService({
     backend: async () => backend,
     inject: async () => noInjectedTools,
-    observe: (session) => native.observe(`chat-${session}`),
+    observe: (session) => ({
+      ...native.observe(`chat-${session}`),
+      failed: (error) => {
+        throw error;
+      },
+    }),
     reply,
   });
   const mcp = new McpService(null, reply);

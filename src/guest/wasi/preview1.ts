@@ -1,6 +1,6 @@
-import { randomFillSync } from 'node:crypto';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { Output } from '../../hostcalls/output.ts';
+import { fillRandom } from '../../hostcalls/random.ts';
 import { clockNow, clockResolution, isClock } from './clock.ts';
 import { wasi } from './errno.ts';
 import { pollOneoff } from './poll.ts';
@@ -114,7 +114,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
       if (!memory.holds(u32(ptr), u32(length))) return wasi.FAULT;
       const target = memory.bytes.subarray(u32(ptr), u32(ptr) + u32(length));
       for (let at = 0; at < target.byteLength; at += MAX_RANDOM_BYTES) {
-        randomFillSync(target.subarray(at, at + MAX_RANDOM_BYTES));
+        fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
       }
       return wasi.SUCCESS;
     },

@@ -23,9 +23,10 @@ while read -r op id; do
     -) case $groups in *" $id "*) groups="\${groups%% $id *} \${groups#* $id }" ;; esac ;;
   esac
 done
-for id in $groups; do kill -KILL -- "-$id" 2>/dev/null; done
+for id in $groups; do kill -KILL "-$id" 2>/dev/null; done
 for round in 1 2 3; do
-  found=$(grep -l -s -F "TMPDIR=$1/" /proc/[0-9]*/environ) || break
+  found=$(grep -l -s -F "TMPDIR=$1/" /proc/[0-9]*/environ)
+  [ -n "$found" ] || break
   for file in $found; do
     pid=\${file#/proc/}
     kill -KILL "\${pid%%/*}" 2>/dev/null

@@ -27,6 +27,7 @@ export class SupervisedProcess {
   readonly #tmpDir: string;
   #ending: Promise<void> | null = null;
   #hurry = false;
+  #exited = false;
 
   constructor(
     child: PipedChild,
@@ -40,12 +41,18 @@ export class SupervisedProcess {
       child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
     });
     this.ended = this.exited.then(async () => {
+      this.#exited = true;
       const leftovers = await this.#endRest();
       child.stdin.destroy();
       child.stdout.destroy();
       child.stderr.destroy();
       await details.cleanUp(leftovers);
     });
+  }
+
+  /** Whether it is on its way out. */
+  get ending(): boolean {
+    return this.#exited || this.#ending !== null;
   }
 
   /** Asks it to end: closed stdin, then SIGTERM, then SIGKILL, each with its grace. */

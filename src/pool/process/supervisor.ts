@@ -21,6 +21,7 @@ export class ProcessSupervisor {
   readonly #options: CompiledPoolOptions;
   readonly #spawn: Spawn;
   readonly #log: PoolLog;
+  readonly #giveWay: () => Promise<void> | null;
   readonly #directories: ServerDirectories;
   readonly #running = new Set<SupervisedProcess>();
   readonly #starting = new Set<Promise<SupervisedProcess>>();
@@ -28,10 +29,12 @@ export class ProcessSupervisor {
   #watchdog: HostWatchdog | null = null;
   #closed = false;
 
-  constructor(options: CompiledPoolOptions, deps: { spawn: Spawn; log: PoolLog }) {
+  /** `giveWay` ends a process that nobody needs now; null where there is none. */
+  constructor(options: CompiledPoolOptions, deps: { spawn: Spawn; log: PoolLog; giveWay: () => Promise<void> | null }) {
     this.#options = options;
     this.#spawn = deps.spawn;
     this.#log = deps.log;
+    this.#giveWay = deps.giveWay;
     this.#directories = new ServerDirectories(options.stateDir, options.tmpDir);
   }
 
@@ -40,16 +43,9 @@ export class ProcessSupervisor {
     return this.#places;
   }
 
-  get full(): boolean {
-    return this.count >= this.#options.maxSubprocesses;
-  }
-
   async start(spec: ProcessSpec): Promise<SupervisedProcess> {
     if (this.#closed) throw new McpConnectionError(spec.serverId, 'closed', 'the pool is closed');
-    if (this.full) {
-      const message = `${this.count} server processes are running already (maxSubprocesses)`;
-      throw new McpBudgetError(spec.serverId, message);
-    }
+    while (this.#places >= this.#options.maxSubprocesses) await this.#room(spec.serverId);
     this.#places += 1;
     const starting = this.#start(spec);
     this.#starting.add(starting);
@@ -73,6 +69,14 @@ export class ProcessSupervisor {
 
   killAll(): void {
     for (const running of this.#running) void running.kill();
+  }
+
+  /** Waits for a place where one is about to become free, or can be made free. */
+  async #room(serverId: string): Promise<void> {
+    const ending = [...this.#running].filter((running) => running.ending).map((running) => running.ended);
+    const room = ending.length > 0 ? Promise.race(ending) : this.#giveWay();
+    if (room !== null) return room;
+    throw new McpBudgetError(serverId, `${this.#places} server processes are running already (maxSubprocesses)`);
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {

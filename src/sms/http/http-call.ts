@@ -2,12 +2,6 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { type JsonValue, isJsonObject, type JsonObject } from '../../protocol/json.ts';
 import { HttpProblem } from './problem.ts';
 
-export interface HttpReply {
-  readonly status: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
 /** One request as a route sees it. */
 export interface HttpCall {
   readonly headers: IncomingHttpHeaders;
@@ -20,10 +14,6 @@ export interface HttpCall {
   readonly response: ServerResponse;
   /** Aborts when the client has gone or the server ends. */
   readonly signal: AbortSignal;
-}
-
-export function jsonReply(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): HttpReply {
-  return { status, headers: { 'content-type': 'application/json', ...headers }, body: `${JSON.stringify(value)}\n` };
 }
 
 export function requireContentType(call: HttpCall, allowed: readonly string[]): string {

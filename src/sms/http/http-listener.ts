@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { SmsLog } from '../sms-log.ts';
-import { type HttpCall, type HttpReply, readText } from './http-call.ts';
+import { type HttpCall, readText } from './http-call.ts';
+import type { HttpReply } from './http-reply.ts';
 import { hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
 

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { RecordIssue } from '../../protocol/record.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
-import type { HttpReply } from './http-call.ts';
+import type { HttpReply } from './http-reply.ts';
 
 export interface FieldError {
   readonly field: string;

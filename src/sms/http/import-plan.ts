@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import type { McpServerRecord, RecordIssue } from '../../protocol/record.ts';
+import { contentKey, sameContent } from '../../protocol/record-compare.ts';
+import { parseRecord } from '../../protocol/record-parse.ts';
+import { changedFields } from '../directory.ts';
+import { unmask } from '../mask.ts';
+import { withoutAddedFields } from './server-json.ts';
+
+export interface ImportStep {
+  readonly action: 'create' | 'update' | 'unchanged';
+  readonly record: McpServerRecord;
+  /** Names of the fields that an update changes. */
+  readonly fields: readonly string[];
+  /** Of the stored record; 0 where there is none. */
+  readonly modRevision: number;
+}
+
+export interface ImportPlan {
+  /** The same for the same effect on the same registry. */
+  readonly id: string;
+  readonly steps: readonly ImportStep[];
+  readonly issues: readonly RecordIssue[];
+  readonly warnings: readonly RecordIssue[];
+}
+
+const PLAN_ID_CHARS = 16;
+
+/** The records of an uploaded file: one record, a list of them, or a table with a list called `servers`. */
+export function recordsOf(document: JsonValue): { readonly items: readonly JsonValue[]; readonly prefix: string } {
+  if (Array.isArray(document)) return { items: document, prefix: '' };
+  const servers = isJsonObject(document) ? document.servers : undefined;
+  return Array.isArray(servers) ? { items: servers, prefix: 'servers' } : { items: [document], prefix: 'record' };
+}
+
+export function planImport(
+  document: JsonValue,
+  stored: ReadonlyMap<string, McpServerRecord>,
+  options: { readonly strict: boolean },
+): ImportPlan {
+  const { items, prefix } = recordsOf(document);
+  const steps: ImportStep[] = [];
+  const issues: RecordIssue[] = [];
+  const warnings: RecordIssue[] = [];
+  const seen = new Set<string>();
+  for (const [index, item] of items.entries()) {
+    const at = prefixer(prefix === 'record' ? '' : `${prefix}[${index}]`);
+    if (!isJsonObject(item)) {
+      issues.push(at({ path: '', message: 'must be a table of fields' }));
+      continue;
+    }
+    const before = typeof item.server_id === 'string' ? (stored.get(item.server_id) ?? null) : null;
+    const { input, issues: maskIssues } = unmask(contentOf(item), before);
+    const parsed = parseRecord(input, { strict: options.strict, fromFile: true });
+    issues.push(...maskIssues.map(at));
+    if (!parsed.ok) {
+      issues.push(...parsed.issues.map(at));
+      continue;
+    }
+    warnings.push(...parsed.warnings.map(at));
+    const { record } = parsed;
+    if (seen.has(record.server_id)) issues.push(at({ path: 'server_id', message: 'is given twice in this file' }));
+    seen.add(record.server_id);
+    steps.push(stepFor(record, before));
+  }
+  return { id: planId(steps), steps, issues, warnings };
+}
+
+function contentOf(item: JsonObject): JsonObject {
+  const { updated_at_ms: _updated, mod_revision: _revision, ...content } = withoutAddedFields(item);
+  return content;
+}
+
+function stepFor(record: McpServerRecord, before: McpServerRecord | null): ImportStep {
+  if (before === null) return { action: 'create', record, fields: [], modRevision: 0 };
+  if (sameContent(before, record)) return { action: 'unchanged', record, fields: [], modRevision: before.mod_revision };
+  return { action: 'update', record, fields: changedFields(before, record), modRevision: before.mod_revision };
+}
+
+function prefixer(prefix: string): (issue: RecordIssue) => RecordIssue {
+  return ({ path, message }) => {
+    const separator = prefix === '' || path === '' || path.startsWith('[') ? '' : '.';
+    return { path: `${prefix}${separator}${path}`, message };
+  };
+}
+
+function planId(steps: readonly ImportStep[]): string {
+  const effect = steps.map(({ action, record, modRevision }) => [action, contentKey(record), modRevision]);
+  return createHash('sha256').update(canonicalJson(effect)).digest('hex').slice(0, PLAN_ID_CHARS);
+}

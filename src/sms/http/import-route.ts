@@ -1,0 +1,72 @@
+import { parse as parseToml, TomlError } from 'smol-toml';
+import type { JsonValue } from '../../protocol/json.ts';
+import type { RegistryStore } from '../store/store.ts';
+import type { SmsLog } from '../sms-log.ts';
+import { type HttpCall, parseJson, requireContentType } from './http-call.ts';
+import type { Route } from './http-listener.ts';
+import { type HttpReply, jsonReply } from './http-reply.ts';
+import { type ImportPlan, planImport } from './import-plan.ts';
+import { fieldError, HttpProblem, invalidRecord } from './problem.ts';
+import { ADMIN_PATH } from './servers-routes.ts';
+
+export interface ImportRouteDeps {
+  readonly store: RegistryStore;
+  readonly strict: boolean;
+  readonly log: SmsLog;
+}
+
+const MAX_IMPORT_BYTES = 16 * 1024 * 1024;
+
+/**
+ * `POST /servers/import` takes a file and tells what it would do; the same with `?apply=PLAN`, where PLAN is the id of
+ * that answer, does it, and refuses if it would do something else by now.
+ */
+export function importRoute(deps: ImportRouteDeps): Route {
+  return {
+    method: 'POST',
+    path: `${ADMIN_PATH}/servers/import`,
+    needs: 'admin',
+    run: (call) => runImport(deps, call),
+  };
+}
+
+async function runImport({ store, strict, log }: ImportRouteDeps, call: HttpCall): Promise<HttpReply> {
+  const type = requireContentType(call, ['application/json', 'application/toml']);
+  const text = await call.text(MAX_IMPORT_BYTES);
+  const document = type === 'application/json' ? parseJson(text) : readToml(text);
+  const { servers } = await store.list();
+  const plan = planImport(document, new Map(servers.map((record) => [record.server_id, record])), { strict });
+  if (plan.issues.length > 0) throw invalidRecord(plan.issues);
+  const wanted = call.query.get('apply');
+  if (wanted === null) return jsonReply(200, planJson(plan, 'dry_run'));
+  if (wanted !== plan.id) {
+    const detail = 'the file would now do something else than the plan says; ask for a new plan first';
+    throw new HttpProblem(412, 'plan-outdated', detail);
+  }
+  let revision = await store.revision();
+  for (const { action, record, modRevision } of plan.steps) {
+    if (action === 'unchanged') continue;
+    ({ revision } = await store.upsert(record, { ifModRevision: modRevision }));
+    log('info', 'upsert', { server: record.server_id, revision, via: 'import' });
+  }
+  return jsonReply(200, { ...planJson(plan, 'applied'), revision });
+}
+
+function planJson(plan: ImportPlan, outcome: 'dry_run' | 'applied') {
+  return {
+    outcome,
+    plan: plan.id,
+    servers: plan.steps.map(({ action, record, fields }) => ({ action, server_id: record.server_id, fields })),
+    warnings: plan.warnings.map(fieldError),
+  };
+}
+
+function readToml(text: string): JsonValue {
+  try {
+    return parseToml(text) as unknown as JsonValue;
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // The rest of the parser's message quotes the text, and that may hold a secret.
+    throw new HttpProblem(400, 'invalid-body', `the body is not valid TOML (line ${error.line})`);
+  }
+}

@@ -1,0 +1,146 @@
+import { isJsonObject, type JsonObject } from '../../protocol/json.ts';
+import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
+import { recordLimits } from '../../protocol/record-limits.ts';
+import { unmask } from '../mask.ts';
+import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { NodeReports } from '../node-reports.ts';
+import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
+import type { SmsLog } from '../sms-log.ts';
+import { type RegistryStore, StoreError } from '../store/store.ts';
+import { type HttpCall, jsonBody } from './http-call.ts';
+import type { Route } from './http-listener.ts';
+import { type HttpReply, jsonReply } from './http-reply.ts';
+import { etag, type WriteCondition, writeCondition } from './preconditions.ts';
+import { fieldError, HttpProblem } from './problem.ts';
+import { serverJson, withoutAddedFields } from './server-json.ts';
+
+export interface ServersRoutesDeps {
+  readonly store: RegistryStore;
+  readonly reports: NodeReports;
+  readonly strict: boolean;
+  readonly metrics: SmsMetrics;
+  readonly log: SmsLog;
+}
+
+export const ADMIN_PATH = '/admin/api/mcp';
+
+/** JSON may be written with spaces and escapes, so a body may be larger than what is stored. */
+const MAX_RECORD_BODY_BYTES = 4 * recordLimits.recordBytes;
+
+export function serversRoutes(deps: ServersRoutesDeps): Route[] {
+  const servers = `${ADMIN_PATH}/servers`;
+  const admin = { needs: 'admin' } as const;
+  return [
+    { ...admin, method: 'GET', path: servers, run: () => list(deps) },
+    { ...admin, method: 'POST', path: servers, run: (call) => create(deps, call) },
+    { ...admin, method: 'GET', path: `${servers}/{id}`, run: (call) => get(deps, call) },
+    { ...admin, method: 'PUT', path: `${servers}/{id}`, run: (call) => replace(deps, call) },
+    { ...admin, method: 'DELETE', path: `${servers}/{id}`, run: (call) => remove(deps, call) },
+  ];
+}
+
+async function list({ store, reports }: ServersRoutesDeps): Promise<HttpReply> {
+  const [{ epoch, revision, servers }, origins] = await Promise.all([store.list(), store.origins()]);
+  const seen = reports.byServer();
+  return jsonReply(200, {
+    revision,
+    epoch,
+    servers: servers.map((record) => {
+      const id = record.server_id;
+      return serverJson(record, origins.get(id) ?? '', seen.get(id) ?? []);
+    }),
+  });
+}
+
+async function get({ store, reports }: ServersRoutesDeps, { id }: HttpCall): Promise<HttpReply> {
+  const record = await store.get(id);
+  if (record === null) throw missing(id);
+  const origin = (await store.origins()).get(id) ?? '';
+  const json = serverJson(record, origin, reports.byServer().get(id) ?? []);
+  return jsonReply(200, json, { etag: etag(record.mod_revision) });
+}
+
+async function create(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpReply> {
+  const input = withoutAddedFields(await jsonBody(call, MAX_RECORD_BODY_BYTES));
+  const id = input.server_id;
+  const serverId = typeof id === 'string' ? id : '';
+  return write(deps, { serverId, input: fromInput(input), strict: deps.strict, ifModRevision: 0 });
+}
+
+async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpReply> {
+  const condition = writeCondition(call.headers);
+  const body = withoutAddedFields(await jsonBody(call, MAX_RECORD_BODY_BYTES));
+  if (body.server_id !== undefined && body.server_id !== call.id) {
+    throw new InvalidRecord([{ path: 'server_id', message: 'is not the one of the path' }]);
+  }
+  const build = fromInput({ ...body, server_id: call.id });
+  return preconditions(condition, () =>
+    write(deps, {
+      serverId: call.id,
+      input: (stored) => {
+        if (condition.kind === 'exists' && stored === null) throw missing(call.id);
+        return build(stored);
+      },
+      strict: deps.strict,
+      ...(condition.kind === 'absent' ? { ifModRevision: 0 } : {}),
+      ...(condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {}),
+    }),
+  );
+}
+
+async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall): Promise<HttpReply> {
+  const condition = writeCondition(call.headers);
+  if (!isServerId(call.id)) throw missing(call.id);
+  const options = condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {};
+  return preconditions(condition, async () => {
+    const startedAt = performance.now();
+    const revision = await store.remove(call.id, options);
+    metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+    log('info', 'delete', { server: call.id, revision, via: 'http' });
+    return jsonReply(200, { revision });
+  });
+}
+
+/** A client that gave a condition is told that the condition failed, whatever the reason. */
+async function preconditions(condition: WriteCondition, work: () => Promise<HttpReply>): Promise<HttpReply> {
+  try {
+    return await work();
+  } catch (error) {
+    const failed = error instanceof StoreError || (error instanceof HttpProblem && error.status === 404);
+    if (condition.kind === 'none' || !failed) throw error;
+    throw new HttpProblem(412, 'revision-mismatch', error.message);
+  }
+}
+
+function fromInput(input: JsonObject): RecordWrite['input'] {
+  return (stored: McpServerRecord | null) => {
+    const unmasked = unmask(input, stored);
+    if (unmasked.issues.length > 0) throw new InvalidRecord(unmasked.issues);
+    const { updated_at_ms: _updated, mod_revision: _revision, ...content } = unmasked.input;
+    return isJsonObject(content) ? content : {};
+  };
+}
+
+async function write(deps: ServersRoutesDeps, request: RecordWrite): Promise<HttpReply> {
+  const startedAt = performance.now();
+  const written: WrittenRecord = await writeRecord(deps.store, request);
+  deps.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+  const { record, revision, created, changed } = written;
+  const id = record.server_id;
+  if (changed) deps.log('info', 'upsert', { server: id, revision, via: 'http' });
+  const origin = (await deps.store.origins()).get(id) ?? '';
+  const json = serverJson(record, origin, deps.reports.byServer().get(id) ?? []);
+  return jsonReply(
+    created ? 201 : 200,
+    { ...json, warnings: written.warnings.map(fieldError) },
+    {
+      etag: etag(record.mod_revision),
+      ...(created ? { location: `${ADMIN_PATH}/servers/${encodeURIComponent(id)}` } : {}),
+    },
+  );
+}
+
+function missing(id: string): HttpProblem {
+  const named = isServerId(id) ? `there is no server "${id}"` : 'there is no such server';
+  return new HttpProblem(404, 'no-such-server', named);
+}

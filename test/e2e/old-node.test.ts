@@ -1,0 +1,97 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, realpathSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { expect, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
+import { command, fixture, root, scratch, spearRun } from './spear-run.ts';
+
+const LEAST_MAJOR = 24;
+
+/** A Node below the least version on this machine, outside the project. */
+function oldNode(): { path: string; version: string } | undefined {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const path = join(folder, 'node');
+    if (folder === '' || !existsSync(path) || realpathSync(path).startsWith(root)) continue;
+    const version = spawnSync(path, ['--version'], { encoding: 'utf8', timeout: 20_000 }).stdout?.trim() ?? '';
+    if (Number.parseInt(version.slice(1), 10) < LEAST_MAJOR) return { path, version };
+  }
+  return undefined;
+}
+
+const sentence = (version: string) => `spear-run: needs Node 24 or newer, this is ${version}\n`;
+const hello = fixture('c/hello.wasm');
+
+it('says the same version everywhere [cli.old-node]', () => {
+  expect(packageJson.engines.node).toBe(`>=${LEAST_MAJOR}`);
+});
+
+it.each(['v0.12.18', 'v18.20.4', 'v23.11.1'])(
+  'a Node that claims to be %s gets one line, and 125 [cli.old-node]',
+  async (version) => {
+    const fakeVersion = join(scratch, `fake-${version}.cjs`);
+    writeFileSync(
+      fakeVersion,
+      `Object.defineProperty(process, 'version', { value: '${version}' });
+     Object.defineProperty(process.versions, 'node', { value: '${version.slice(1)}' });`,
+    );
+    const nodeArgs = ['--require', fakeVersion];
+    for (const args of [[hello], ['--help'], []]) {
+      expect(await spearRun(args, { nodeArgs })).toEqual({
+        code: 125,
+        signal: null,
+        stdout: '',
+        stderr: sentence(version),
+      });
+    }
+  },
+);
+
+it.each([`v${LEAST_MAJOR}.0.0`, 'v100.1.2'])(
+  'a Node that claims to be %s runs guests [cli.old-node]',
+  async (version) => {
+    const fakeVersion = join(scratch, `fake-${version}.cjs`);
+    writeFileSync(fakeVersion, `Object.defineProperty(process.versions, 'node', { value: '${version.slice(1)}' });`);
+    expect(await spearRun([hello], { nodeArgs: ['--require', fakeVersion] })).toMatchObject({
+      code: 0,
+      stdout: 'hello from C\n',
+    });
+  },
+);
+
+it('a real older Node gets one line, and 125 [cli.old-node]', async (context) => {
+  const old = oldNode();
+  if (!old) {
+    const complaint = `SKIPPED: no Node below ${LEAST_MAJOR} on PATH outside the project, so the real refusal was not seen`;
+    if (process.env.CI === 'true') throw new Error(complaint);
+    process.stderr.write(`\n!!! ${complaint}\n\n`);
+    context.skip(complaint);
+    return;
+  }
+  const ran = await spearRun([hello], { node: old.path });
+  expect(ran).toEqual({ code: 125, signal: null, stdout: '', stderr: sentence(old.version) });
+});
+
+it('npx in the checkout runs on the Node that the project brings, whatever the machine has [cli.npx]', () => {
+  const old = oldNode();
+  const path = [old ? join(old.path, '..') : undefined, process.env.PATH]
+    .filter((entry) => entry !== undefined)
+    .join(delimiter);
+  const npx = spawnSync('npx', ['--no-install', 'spear-run', hello], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { PATH: path, HOME: scratch },
+    timeout: 60_000,
+  });
+  expect(npx.stderr).toBe('');
+  expect({ status: npx.status, stdout: npx.stdout }).toEqual({ status: 0, stdout: 'hello from C\n' });
+});
+
+it('the file that checks the version has nothing in it that an old Node cannot parse [cli.old-node]', () => {
+  const script = `new (require('node:vm').Script)(require('node:fs').readFileSync(${JSON.stringify(command)}, 'utf8').replace(/^#!.*/, ''))`;
+  const old = oldNode();
+  const { status, stderr } = spawnSync(old?.path ?? process.execPath, ['-e', script], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+});
