@@ -1,5 +1,6 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { SessionDelta } from '../protocol/port.ts';
+import { toolError } from './error-body.ts';
 import { checkParam, type NumberParam, numberParams } from './session-params.ts';
 
 /** A tool that lives in the guest. */
@@ -29,6 +30,9 @@ export interface OpenTurn {
 /** Parameters that steer the host; the provider never sees them. */
 const HOST_PARAMS = new Set<string>([...Object.keys(numberParams), 'backend', 'model', 'tool_choice']);
 
+/** A guest that canceled or closed a response never saw which calls it was to answer. */
+const UNANSWERED = canonicalJson(toolError('cancelled', 'the guest did not answer this call'));
+
 /** One conversation. The host owns it: the guest ships only what it wrote since the last send. */
 export class ChatHistory {
   readonly messages: JsonObject[] = [];
@@ -40,7 +44,7 @@ export class ChatHistory {
     for (const [key, value] of delta.params) this.#setParam(key, value);
     for (const [fnOffset, json] of delta.tools) this.#addTool(fnOffset, json);
     for (const [id, content] of delta.toolResults) this.#answer(id, content);
-    this.#closeAnsweredTurn();
+    this.#closeTurn();
     for (const [role, content] of delta.messages) this.messages.push({ role, content });
   }
 
@@ -85,7 +89,7 @@ export class ChatHistory {
   }
 
   #addTool(fnOffset: number, json: string): void {
-    const given = JSON.parse(json) as JsonValue;
+    const given = parsed(json);
     if (!isJsonObject(given)) return;
     const definition: JsonObject = isJsonObject(given.function) ? given : { type: 'function', function: given };
     const name = (definition.function as JsonObject).name;
@@ -97,7 +101,17 @@ export class ChatHistory {
     if (call) call.result = content;
   }
 
-  #closeAnsweredTurn(): void {
-    if (this.openTurn?.calls.every(({ result }) => result !== undefined)) this.appendResults(this.openTurn.calls);
+  #closeTurn(): void {
+    if (!this.openTurn) return;
+    for (const call of this.openTurn.calls) call.result ??= UNANSWERED;
+    this.appendResults(this.openTurn.calls);
+  }
+}
+
+function parsed(json: string): JsonValue | undefined {
+  try {
+    return JSON.parse(json) as JsonValue;
+  } catch {
+    return undefined;
   }
 }

@@ -110,7 +110,7 @@ class Send {
         this.#appendAnswer(message);
         return { body: stamped, pending: [] };
       }
-      history.messages.push(forHistory(message));
+      history.messages.push({ ...forHistory(message), tool_calls: answerable(message, calls) });
       if (this.#metrics.toolCalls + calls.length > history.number('max_total_tool_calls')) {
         return this.#refuse(calls, 'max_total_tool_calls');
       }
@@ -152,7 +152,7 @@ class Send {
 
   /** A plain send leaves the calls to the guest, so the history cannot have them: nobody would answer them there. */
   #appendAnswer(message: JsonObject): void {
-    const { tool_calls: _left, ...answer } = forHistory(message);
+    const answer = forHistory(message);
     if (answer.content !== null || toolCalls(message).length === 0) this.#history.messages.push(answer);
   }
 
@@ -243,20 +243,29 @@ function assistantMessage(body: JsonObject): JsonObject {
 function forHistory(message: JsonObject): JsonObject {
   const kept: JsonObject = { role: 'assistant', content: message.content ?? null };
   if (typeof message.refusal === 'string') kept.refusal = message.refusal;
-  if (Array.isArray(message.tool_calls) && message.tool_calls.length > 0) kept.tool_calls = message.tool_calls;
   return kept;
 }
 
+/** Some providers give calls no id, or one id to all of them: each gets its own, or its answer could not be told apart. */
 function toolCalls(message: JsonObject): TurnCall[] {
   if (!Array.isArray(message.tool_calls)) return [];
+  const taken = new Set<string>();
   return message.tool_calls.map((call, index) => {
     const fn = isJsonObject(call) && isJsonObject(call.function) ? call.function : {};
-    return {
-      id: textOr(isJsonObject(call) ? call.id : undefined, `call_${index}`),
-      name: textOr(fn.name, ''),
-      arguments: textOr(fn.arguments, '{}'),
-      result: undefined,
-    };
+    let id = textOr(isJsonObject(call) ? call.id : undefined, '');
+    while (id === '' || taken.has(id)) id = `call_${index}${id && `_${id}`}`;
+    taken.add(id);
+    return { id, name: textOr(fn.name, ''), arguments: textOr(fn.arguments, '{}'), result: undefined };
+  });
+}
+
+/** The calls of a message under the ids that their answers will have. */
+function answerable(message: JsonObject, calls: readonly TurnCall[]): JsonValue[] {
+  const given = message.tool_calls as JsonValue[];
+  return calls.map(({ id, name, arguments: args }, index) => {
+    const call = given[index];
+    if (isJsonObject(call) && isJsonObject(call.function)) return { ...call, id };
+    return { id, type: 'function', function: { name, arguments: args } };
   });
 }
 

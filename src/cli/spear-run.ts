@@ -10,6 +10,7 @@ import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task
 import { ModuleError } from '../guest/module-error.ts';
 import { prepare } from '../guest/prepare.ts';
 import { type RunResult, runGuest } from '../guest/run.ts';
+import { newRunId } from '../guest/run-id.ts';
 import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
 import { exitCodes } from './exit-codes.ts';
 import { print, say, sayBlock } from './host-output.ts';
@@ -61,7 +62,7 @@ async function run(flags: RunFlags): Promise<number> {
   const backends = new BackendSet(host, {
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
-  const id = runId(flags, task);
+  const id = newRunId();
   const events = new ToolEvents();
   const closers: (() => unknown)[] = [() => backends.close()];
   try {
@@ -101,12 +102,6 @@ async function run(flags: RunFlags): Promise<number> {
 }
 
 const speaksOfMcp = (task: TaskConfig) => Object.keys(task.config).some((key) => key.startsWith('mcp.'));
-
-/** Only an audit trail and MCP servers see the id, and loading node:crypto takes a tenth of a small guest's whole run. */
-function runId(flags: RunFlags, task: TaskConfig): string {
-  const isSeen = flags.audit !== undefined || speaksOfMcp(task);
-  return isSeen ? process.getBuiltinModule('node:crypto').randomUUID() : 'unrecorded';
-}
 
 /** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
 async function openMcp(

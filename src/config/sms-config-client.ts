@@ -1,0 +1,115 @@
+import { readFileSync } from 'node:fs';
+import { isLoopbackHost } from './sms-config-address.ts';
+import { SmsConfigError } from './sms-config-error.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from './sms-config.ts';
+import { defaultSmsDirectory, smsFiles } from './sms-config-paths.ts';
+import { Secret } from './secret.ts';
+
+/** How to reach a registry, and as whom. */
+export interface SmsEndpoint {
+  /** `http://` or `https://`. For gRPC too: there it says whether TLS is spoken. */
+  readonly url: string;
+  /** Null: none was given and none was found. */
+  readonly token: Secret | null;
+  /** Certificates to trust instead of the system's, as PEM text. */
+  readonly ca: string | null;
+}
+
+export interface SmsEndpointFlags {
+  readonly sms?: string | undefined;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly ca?: string | undefined;
+}
+
+/** The HTTP side, with the admin's token: for `spear`. */
+export function findSmsAdmin(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv): SmsEndpoint {
+  return find(flags, env, {
+    protocol: 'http',
+    address: env.SPEAR_SMS,
+    fallback: DEFAULT_HTTP_ADDRESS,
+    tokenFile: 'adminToken',
+  });
+}
+
+/** The gRPC side, with the node's token: for `spear-run --sms`. */
+export function findSmsNode(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv): SmsEndpoint {
+  return find(flags, env, {
+    protocol: 'grpc',
+    address: env.SPEAR_SMS_GRPC,
+    fallback: DEFAULT_GRPC_ADDRESS,
+    tokenFile: 'nodeToken',
+  });
+}
+
+interface Side {
+  readonly protocol: 'http' | 'grpc';
+  readonly address: string | undefined;
+  readonly fallback: string;
+  readonly tokenFile: 'adminToken' | 'nodeToken';
+}
+
+function find(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, side: Side): SmsEndpoint {
+  const directory = defaultSmsDirectory(env);
+  const files = directory === null ? null : smsFiles(directory);
+  const given = flags.sms ?? (side.address || undefined);
+  const local = given === undefined && files !== null ? readEndpointFile(files.endpoint)?.[side.protocol] : undefined;
+  return {
+    url: smsUrl(given ?? local ?? side.fallback, flags.sms === undefined ? 'SPEAR_SMS' : '--sms'),
+    token: findToken(flags, env, files?.[side.tokenFile] ?? null),
+    ca: flags.ca === undefined ? null : readRequired(flags.ca, '--ca'),
+  };
+}
+
+/** A bare HOST:PORT speaks in clear on this machine and by TLS everywhere else: a token goes with every request. */
+export function smsUrl(text: string, from: string): string {
+  const withScheme = /^[a-z]+:\/\//i.test(text) ? text : null;
+  const parsed = URL.parse(withScheme ?? `http://${text}`);
+  if (parsed === null || parsed.hostname === '' || !/^https?:$/.test(parsed.protocol)) {
+    throw new SmsConfigError(`${from}: expected HOST:PORT, http://… or https://…, found "${text}"`);
+  }
+  if (parsed.username !== '' || parsed.password !== '') {
+    throw new SmsConfigError(`${from}: a url must not hold a credential; use a token`);
+  }
+  const host = parsed.hostname.replace(/^\[|\]$/g, '');
+  const scheme = withScheme !== null ? parsed.protocol : isLoopbackHost(host) ? 'http:' : 'https:';
+  // A port that is the scheme's own is left out by the parser, so a change of scheme must not lose it.
+  const port = parsed.port === '' && withScheme === null ? /:(\d+)$/.exec(text)?.[1] : parsed.port;
+  return `${scheme}//${parsed.hostname}${port ? `:${port}` : ''}`;
+}
+
+export interface EndpointFile {
+  readonly grpc: string;
+  readonly http: string;
+}
+
+/** What a running SMS has written beside its data; null where there is none. */
+export function readEndpointFile(path: string): EndpointFile | null {
+  try {
+    const { grpc, http } = JSON.parse(readFileSync(path, 'utf8')) as Partial<EndpointFile>;
+    return typeof grpc === 'string' && typeof http === 'string' ? { grpc, http } : null;
+  } catch {
+    return null;
+  }
+}
+
+function findToken(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, localFile: string | null): Secret | null {
+  if (flags.token !== undefined) return new Secret(flags.token);
+  if (flags.tokenFile !== undefined) return new Secret(readRequired(flags.tokenFile, '--token-file').trim());
+  if (env.SPEAR_SMS_TOKEN) return new Secret(env.SPEAR_SMS_TOKEN);
+  if (localFile === null) return null;
+  try {
+    return new Secret(readFileSync(localFile, 'utf8').trim());
+  } catch {
+    return null;
+  }
+}
+
+function readRequired(path: string, from: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    throw new SmsConfigError(`${from}: ${path} cannot be read (${code})`);
+  }
+}

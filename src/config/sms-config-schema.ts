@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { describeIssues, strictTable } from './host-strict.ts';
+import { smsLimitSpecs, type SmsLimitName } from './sms-config-limits.ts';
+
+const text = z.string().min(1);
+const names = z.array(text);
+
+/** The registry's config file. */
+const smsDocument = strictTable({
+  grpc: strictTable({ listen: text.optional() }).optional(),
+  http: strictTable({
+    listen: text.optional(),
+    allowed_hosts: names.optional(),
+    allowed_origins: names.optional(),
+  }).optional(),
+  store: strictTable({ file: text.optional(), kept_changes: limit('kept_changes') }).optional(),
+  mcp: strictTable({
+    registry_dir: text.optional(),
+    strict: z.boolean().optional(),
+    allow_server_test: z.boolean().optional(),
+  }).optional(),
+  tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
+  auth: strictTable({
+    admin_token_file: text.optional(),
+    node_token_file: text.optional(),
+    insecure_no_auth: z.boolean().optional(),
+    allow_plaintext_beyond_loopback: z.boolean().optional(),
+  }).optional(),
+  limits: strictTable({
+    heartbeat_ms: limit('heartbeat_ms'),
+    watcher_queue: limit('watcher_queue'),
+    max_watchers: limit('max_watchers'),
+    node_expiry_ms: limit('node_expiry_ms'),
+    max_nodes: limit('max_nodes'),
+    shutdown_ms: limit('shutdown_ms'),
+  }).optional(),
+});
+
+export type SmsDocument = z.infer<typeof smsDocument>;
+
+export function checkSmsDocument(file: string, parsed: unknown): { document: SmsDocument } | { complaint: string } {
+  const checked = smsDocument.safeParse(parsed);
+  if (checked.success) return { document: checked.data };
+  return { complaint: describeIssues(file, checked.error.issues, parsed) };
+}
+
+function limit(name: SmsLimitName) {
+  return z.int().min(smsLimitSpecs[name].min).max(smsLimitSpecs[name].max).optional();
+}

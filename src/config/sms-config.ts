@@ -1,0 +1,171 @@
+import { dirname, resolve } from 'node:path';
+import { type ReadTextFile, readTextFile } from './host-file.ts';
+import { isLoopbackHost, type ListenAddress, parseListenAddress } from './sms-config-address.ts';
+import { SmsConfigError } from './sms-config-error.ts';
+import { readSmsFile, type SmsConfigFile } from './sms-config-file.ts';
+import { type SmsLimits, smsLimitSpecs } from './sms-config-limits.ts';
+import { defaultSmsDirectory, type SmsFiles, smsFiles } from './sms-config-paths.ts';
+
+export { SmsConfigError } from './sms-config-error.ts';
+
+/** What the command line said; undefined where it said nothing. */
+export interface SmsFlags {
+  readonly config?: string | undefined;
+  readonly grpc?: string | undefined;
+  readonly http?: string | undefined;
+  readonly data?: string | undefined;
+  readonly registryDir?: string | undefined;
+  readonly strict?: boolean | undefined;
+  readonly tlsCert?: string | undefined;
+  readonly tlsKey?: string | undefined;
+  readonly insecureNoAuth?: boolean | undefined;
+  readonly allowPlaintextBeyondLoopback?: boolean | undefined;
+}
+
+/** The registry's configuration, read and checked once. All paths are absolute. */
+export interface SmsConfig {
+  readonly grpc: ListenAddress;
+  readonly http: ListenAddress;
+  readonly files: SmsFiles;
+  readonly registryDir: string | null;
+  readonly strict: boolean;
+  readonly tls: { readonly cert: string; readonly key: string } | null;
+  /** False: everybody on this machine may do everything. */
+  readonly auth: boolean;
+  readonly allowedHosts: readonly string[];
+  readonly allowedOrigins: readonly string[];
+  readonly allowServerTest: boolean;
+  readonly limits: SmsLimits;
+}
+
+export const DEFAULT_GRPC_ADDRESS = '127.0.0.1:50051';
+export const DEFAULT_HTTP_ADDRESS = '127.0.0.1:8080';
+
+export interface SmsConfigOptions {
+  readonly flags: SmsFlags;
+  readonly env: NodeJS.ProcessEnv;
+  /** @default reads the file system */
+  readonly readFile?: ReadTextFile;
+}
+
+/** Flags come before variables, variables before the file, the file before the defaults. */
+export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfigOptions): SmsConfig {
+  const file = readSmsFile(flags.config, env, readFile);
+  const document = file?.document ?? {};
+  const path = pathReader(file);
+  const grpc = address('grpc', flags.grpc, env.SMS_GRPC, document.grpc?.listen, DEFAULT_GRPC_ADDRESS);
+  const http = address('http', flags.http, env.SMS_HTTP, document.http?.listen, DEFAULT_HTTP_ADDRESS);
+  const noAuth = flags.insecureNoAuth ?? flag(env, 'SMS_INSECURE_NO_AUTH') ?? document.auth?.insecure_no_auth ?? false;
+  const config: SmsConfig = {
+    grpc,
+    http,
+    files: dataFiles(path(flags.data, env.SMS_DATA, document.store?.file), env, {
+      admin: path(undefined, env.SMS_ADMIN_TOKEN_FILE, document.auth?.admin_token_file),
+      node: path(undefined, env.SMS_NODE_TOKEN_FILE, document.auth?.node_token_file),
+    }),
+    registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
+    strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
+    tls: tlsFiles(
+      path(flags.tlsCert, env.SMS_TLS_CERT, document.tls?.cert),
+      path(flags.tlsKey, env.SMS_TLS_KEY, document.tls?.key),
+    ),
+    auth: !noAuth,
+    allowedHosts: document.http?.allowed_hosts ?? [],
+    allowedOrigins: document.http?.allowed_origins ?? [],
+    allowServerTest: document.mcp?.allow_server_test ?? false,
+    limits: limitsOf(file),
+  };
+  const allowPlaintext =
+    flags.allowPlaintextBeyondLoopback ??
+    flag(env, 'SMS_ALLOW_PLAINTEXT_BEYOND_LOOPBACK') ??
+    document.auth?.allow_plaintext_beyond_loopback ??
+    false;
+  refuseExposure(config, allowPlaintext);
+  return Object.freeze(config);
+}
+
+/** Tokens, commands and secrets must not cross a network in clear by accident. */
+function refuseExposure(config: SmsConfig, allowPlaintext: boolean): void {
+  for (const [name, { host, port }] of [['grpc', config.grpc] as const, ['http', config.http] as const]) {
+    if (isLoopbackHost(host)) continue;
+    if (!config.auth) {
+      throw new SmsConfigError(`--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`);
+    }
+    if (config.tls !== null || allowPlaintext) continue;
+    throw new SmsConfigError(
+      `${name} is to listen on ${host}:${port}, which others can reach, without TLS: give --tls-cert and --tls-key, ` +
+        'or --allow-plaintext-beyond-loopback to send tokens and records in clear',
+    );
+  }
+}
+
+function address(
+  name: 'grpc' | 'http',
+  flagText: string | undefined,
+  variable: string | undefined,
+  field: string | undefined,
+  fallback: string,
+): ListenAddress {
+  const [from, text] =
+    flagText !== undefined
+      ? [`--${name}`, flagText]
+      : variable
+        ? [`SMS_${name.toUpperCase()}`, variable]
+        : [`${name}.listen`, field ?? fallback];
+  const parsed = parseListenAddress(text);
+  if (parsed === null) throw new SmsConfigError(`${from}: expected HOST:PORT, found "${text}"`);
+  return parsed;
+}
+
+function flag(env: NodeJS.ProcessEnv, name: string): boolean | undefined {
+  const text = env[name]?.toLowerCase();
+  if (text === undefined || text === '') return undefined;
+  if (['1', 'true', 'yes', 'on'].includes(text)) return true;
+  if (['0', 'false', 'no', 'off'].includes(text)) return false;
+  throw new SmsConfigError(`${name}: expected true or false, found "${env[name]}"`);
+}
+
+type ReadPath = (flagText: string | undefined, variable: string | undefined, field: string | undefined) => string | null;
+
+function pathReader(file: SmsConfigFile | null): ReadPath {
+  return (flagText, variable, field) => {
+    const given = flagText ?? (variable || undefined);
+    if (given !== undefined) return resolve(given);
+    return field === undefined ? null : resolve(file?.folder ?? '.', field);
+  };
+}
+
+function dataFiles(
+  data: string | null,
+  env: NodeJS.ProcessEnv,
+  tokens: { readonly admin: string | null; readonly node: string | null },
+): SmsFiles {
+  const directory = data === null ? defaultSmsDirectory(env) : dirname(data);
+  if (directory === null) {
+    throw new SmsConfigError('where to keep the data? there is neither --data nor XDG_STATE_HOME nor HOME');
+  }
+  const files = smsFiles(directory);
+  return {
+    ...files,
+    data: data ?? files.data,
+    adminToken: tokens.admin ?? files.adminToken,
+    nodeToken: tokens.node ?? files.nodeToken,
+  };
+}
+
+function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
+  if (cert === null && key === null) return null;
+  if (cert === null || key === null) {
+    throw new SmsConfigError(`--tls-cert and --tls-key belong together, and --tls-${cert === null ? 'cert' : 'key'} is missing`);
+  }
+  return { cert, key };
+}
+
+function limitsOf(file: SmsConfigFile | null): SmsLimits {
+  const given = { ...file?.document.limits, kept_changes: file?.document.store?.kept_changes };
+  const entries = Object.entries(smsLimitSpecs).map(([name, spec]) => [
+    name,
+    given[name as keyof typeof given] ?? spec.default,
+  ]);
+  return Object.freeze(Object.fromEntries(entries)) as SmsLimits;
+}
