@@ -11,6 +11,8 @@ const dist = join(root, 'dist');
 
 const entries = {
   'spear-run': 'src/cli/spear-run-entry.ts',
+  'spear-sms': 'src/cli/spear-sms-entry.ts',
+  spear: 'src/cli/spear-entry.ts',
   'guest-worker': 'src/guest/worker.ts',
   index: 'src/index.ts',
 };
@@ -37,11 +39,7 @@ for (const [name, file] of Object.entries(entries)) {
 }
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');
-const types = spawnSync(
-  process.execPath,
-  [tsc, '-p', join(root, 'tsconfig.build.json')],
-  { stdio: 'inherit' },
-);
+const types = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
 if (types.status !== 0) process.exit(types.status ?? 1);
 
 const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { bin: Record<string, string> };

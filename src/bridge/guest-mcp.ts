@@ -4,7 +4,7 @@ import { decideServer, effectiveSet } from '../policy/effective-set.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../policy/layers.ts';
 import { applySessionParam } from '../policy/session-params.ts';
 import { decideTool } from '../policy/tool-filter.ts';
-import { McpTimeoutError } from '../pool/errors.ts';
+import { McpTimeoutError, toToolError } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
@@ -102,12 +102,15 @@ export class GuestMcp {
     if (!decision.allowed) return 'EACCES';
     try {
       const list = await this.#deps.pool.listTools(decision.record, { signal });
-      const { tools } = filterTools(list, decision.record, this.task, null);
+      const now = this.#decideServer(serverId, null);
+      if (!now.allowed) return 'EACCES';
+      const { tools } = filterTools(list, now.record, this.task, null);
       return {
         server_id: serverId,
         tools: tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name })),
       };
     } catch (error) {
+      if (!this.#decideServer(serverId, null).allowed) return 'EACCES'; // revoked, and therefore gone
       return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
     }
   }
@@ -159,8 +162,7 @@ export class GuestMcp {
       };
     } catch (error) {
       const failure = listFailure(error);
-      const detail = error instanceof Error ? error.message : 'tools/list failed';
-      const exclusions = [exclusion(record.server_id, null, deny(failure, 'node', detail))];
+      const exclusions = [exclusion(record.server_id, null, deny(failure, 'node', toToolError(error).message))];
       return { record, tools: [], exclusions, failure, durationMs: performance.now() - started };
     }
   }

@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 
 export interface ModelToolCall {
   readonly id: string;
@@ -15,7 +15,7 @@ export interface InjectedTools {
   readonly systemMessage: string | null;
   /** Whether a name that the model used is one of these, or could be taken for one. */
   owns(name: string): boolean;
-  /** `tool_choice` with a forced tool under the name it was injected with; null if that tool is not there. */
+  /** `tool_choice` with a forced MCP tool under the name it was injected with; null if that tool is not there. */
   toolChoice(choice: JsonValue): JsonValue | null;
   /** Runs a call to its end; a failure is an answer too. */
   run(call: ModelToolCall, signal: AbortSignal): Promise<string>;
@@ -24,6 +24,12 @@ export interface InjectedTools {
 /** Every form under which an MCP tool was ever shown to a model. */
 export function looksLikeMcp(name: string): boolean {
   return name.startsWith('mcp__') || name.startsWith('mcp.');
+}
+
+/** The name of the tool that a `tool_choice` forces; null if it forces none. */
+export function forcedTool(choice: JsonValue): string | null {
+  const fn = isJsonObject(choice) ? choice.function : undefined;
+  return isJsonObject(fn) && typeof fn.name === 'string' ? fn.name : null;
 }
 
 export function notInjected(name: string, why?: string): string {
@@ -36,6 +42,6 @@ export const noInjectedTools: InjectedTools = {
   definitions: [],
   systemMessage: null,
   owns: looksLikeMcp,
-  toolChoice: (choice) => choice,
+  toolChoice: (choice) => (looksLikeMcp(forcedTool(choice) ?? '') ? null : choice),
   run: async ({ name }) => notInjected(name),
 };

@@ -1,11 +1,11 @@
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import type { SessionPolicy } from '../policy/layers.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { type InjectedTools, looksLikeMcp, type ModelToolCall } from './injected-tools.ts';
+import { forcedTool, type InjectedTools, looksLikeMcp, type ModelToolCall } from './injected-tools.ts';
 import { type InventoryTool, renderInventory } from './inventory.ts';
 import type { ServerTools } from './session-tools.ts';
-import { aliases, NameTable, toolName } from './tool-names.ts';
+import { aliases, allNames, NameTable, toolName } from './tool-names.ts';
 
 export interface NamedTool {
   readonly record: McpServerRecord;
@@ -25,7 +25,8 @@ export interface InjectionPorts {
 export class Injection {
   readonly #injected: NamedTool[] = [];
   readonly #table = new NameTable<NamedTool>();
-  readonly #refused = new Map<string, Exclusion>();
+  /** Everything that may be taken for a tool of these servers and is not the name of one, and why if policy says so. */
+  readonly #refused = new Map<string, Exclusion | null>();
   readonly #policy: SessionPolicy;
 
   constructor(policy: SessionPolicy) {
@@ -40,14 +41,13 @@ export class Injection {
       const named = { record, tool, name, description, parameters: inputSchema };
       if (!guestTools.has(name) && this.#table.add(name, aliases(record, tool), named)) {
         this.#injected.push(named);
+        this.#refuse(record, tool, null);
       } else {
         const denial = deny('name_collision', 'node', `the name ${name} is taken by an earlier tool`);
         collisions.push(exclusion(record.server_id, tool, denial));
       }
     }
-    for (const why of exclusions) {
-      if (why.tool !== null) this.#refused.set(toolName(record, why.tool, this.#policy.toolNaming), why);
-    }
+    for (const why of [...exclusions, ...collisions]) if (why.tool !== null) this.#refuse(record, why.tool, why);
     return collisions;
   }
 
@@ -68,6 +68,12 @@ export class Injection {
     };
   }
 
+  #refuse(record: McpServerRecord, tool: string, why: Exclusion | null): void {
+    for (const name of allNames(record, tool)) {
+      if (why !== null || !this.#refused.has(name)) this.#refused.set(name, why);
+    }
+  }
+
   #inventory(): string | null {
     const wanted = this.#policy.inventory;
     if (wanted === false || (wanted === true && this.#injected.length === 0)) return null;
@@ -83,10 +89,11 @@ export class Injection {
   }
 
   #choose(choice: JsonValue): JsonValue | null {
-    const fn = isJsonObject(choice) && isJsonObject(choice.function) ? choice.function : null;
-    if (fn === null || typeof fn.name !== 'string') return choice;
-    const tool = this.#table.get(fn.name);
-    if (tool) return { ...(choice as JsonObject), function: { ...fn, name: tool.name } };
-    return looksLikeMcp(fn.name) || this.#refused.has(fn.name) ? null : choice;
+    const name = forcedTool(choice);
+    if (name === null) return choice;
+    const tool = this.#table.get(name);
+    if (!tool) return looksLikeMcp(name) || this.#refused.has(name) ? null : choice;
+    const forced = choice as { function: JsonObject };
+    return { ...forced, function: { ...forced.function, name: tool.name } };
   }
 }

@@ -25,7 +25,10 @@ export function renderInventory(template: true | string, tools: readonly Invento
 function byServer(tools: readonly InventoryTool[]): string {
   const servers = Map.groupBy(tools, ({ serverId }) => serverId);
   const parts = [...servers.values()].map((own) => {
-    const lines = own.map(({ name, description }) => `- \`${name}\`${description ? ` - ${plain(description)}` : ''}`);
+    const lines = own.map(({ name, description }) => {
+      const about = plain(description);
+      return `- \`${name}\`${about && ` - ${about}`}`;
+    });
     return [`### ${plain(own[0]?.serverName ?? '')}`, '', ...lines].join('\n');
   });
   return parts.join('\n\n');

@@ -1,5 +1,5 @@
 import type { Decision } from '../policy/decision.ts';
-import { McpApprovalError, McpArgumentsError, McpPolicyError } from '../pool/errors.ts';
+import { McpApprovalError, McpArgumentsError, McpPolicyError, type ToolErrorCode } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import { convertError, type ToolOutput } from '../pool/tool-result.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
@@ -29,6 +29,13 @@ export interface CallPorts {
   readonly audit: (event: AuditEvent) => void;
   readonly emit: (invocation: Omit<ToolInvocation, 'run'>) => void;
 }
+
+/** The limit that an error speaks of, as the trail names it. */
+const budgets: Partial<Record<ToolErrorCode, string>> = {
+  mcp_budget_exceeded: 'pool',
+  mcp_timeout: 'timeout',
+  mcp_output_too_large: 'max_tool_output_bytes',
+};
 
 /** Calls that have been let through and may have to be stopped: asked again when the registry changes. */
 export type InFlight = Set<() => void>;
@@ -60,7 +67,8 @@ export async function callTool(
   const durationMs = performance.now() - started;
   const code = output.error?.code ?? null;
   const bytes = Buffer.byteLength(output.json);
-  if (code === 'mcp_budget_exceeded') ports.audit({ event: 'budget.hit', session, server, tool, budget: 'pool' });
+  const budget = code === null ? undefined : budgets[code];
+  if (budget) ports.audit({ event: 'budget.hit', session, server, tool, budget });
   ports.audit({
     event: 'tool_call.finished',
     session,
@@ -108,16 +116,16 @@ async function dispatch(
       throw new McpArgumentsError(call.serverId, call.tool, 'the arguments must be a JSON object');
     }
     requireApproval(record, call, state);
-    return await pool.callTool(record, {
+    const output = await pool.callTool(record, {
       tool: call.tool,
       args: args as JsonObject,
       owner: call.owner,
       signal: AbortSignal.any([signal, revoked.signal]),
       ...(call.maxOutputBytes === undefined ? {} : { maxOutputBytes: call.maxOutputBytes }),
-      beforeDispatch: () => {
-        permitted();
-      },
+      beforeDispatch: () => requireApproval(permitted(), call, state),
     });
+    revoked.signal.throwIfAborted(); // its answer is dropped, even if it came in time
+    return output;
   } catch (error) {
     const cause = revoked.signal.aborted ? revoked.signal.reason : error;
     return convertError(cause, Number.MAX_SAFE_INTEGER);

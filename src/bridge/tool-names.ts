@@ -31,6 +31,14 @@ export function aliases(record: Pick<McpServerRecord, 'server_id' | 'tool_namesp
   return [...new Set([`mcp.${record.server_id}.${tool}`, `${record.tool_namespace}.${tool}`])];
 }
 
+/** Every form under which a model may know a tool, whichever of them was injected. */
+export function allNames(
+  record: Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>,
+  tool: string,
+): string[] {
+  return [encodedName(record.server_id, tool), `${record.tool_prefix}_${tool}`, ...aliases(record, tool)];
+}
+
 /** The names of one send: whatever is not in here was not injected. */
 export class NameTable<Tool> {
   readonly #tools = new Map<string, Tool>();

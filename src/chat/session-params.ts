@@ -16,7 +16,7 @@ export const MAX_GUEST_TOOL_OUTPUT_BYTES = MIB;
 
 export type NumberParam = keyof typeof numberParams;
 
-const aliases: Readonly<Record<string, NumberParam>> = { max_tool_calls: 'max_total_tool_calls' };
+const aliases = new Map<string, NumberParam>([['max_tool_calls', 'max_total_tool_calls']]);
 
 export interface CheckedParam {
   readonly key: string;
@@ -27,7 +27,7 @@ export interface CheckedParam {
  * Checks one SET_PARAM outside the `mcp.` keys. What is not ours is the provider's business and passes as it is.
  */
 export function checkParam(key: string, value: JsonValue): CheckedParam | ErrnoName {
-  const name = aliases[key] ?? key;
+  const name = aliases.get(key) ?? key;
   if (Object.hasOwn(numberParams, name)) {
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) return 'EINVAL';
     return { key: name, value: Math.min(value, numberParams[name as NumberParam].max) };

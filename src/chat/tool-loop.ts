@@ -1,5 +1,5 @@
 import { errno } from '../abi/errno.ts';
-import { type InjectedTools, noInjectedTools } from '../bridge/injected-tools.ts';
+import { forcedTool, type InjectedTools, noInjectedTools } from '../bridge/injected-tools.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
@@ -127,7 +127,8 @@ class Send {
     const history = this.#history;
     const definitions = [...[...history.tools.values()].map(({ definition }) => definition), ...injected.definitions];
     const wanted = history.param('tool_choice');
-    const choice = wanted === undefined ? undefined : injected.toolChoice(wanted);
+    const isOwn = wanted === undefined || history.tools.has(forcedTool(wanted) ?? '');
+    const choice = isOwn ? wanted : injected.toolChoice(wanted);
     if (choice === null) throw forcedToolMissing();
     return {
       ...(model === undefined ? {} : { model }),
@@ -255,7 +256,7 @@ function toolCalls(message: JsonObject): TurnCall[] {
     let id = textOr(isJsonObject(call) ? call.id : undefined, '');
     while (id === '' || taken.has(id)) id = `call_${index}${id && `_${id}`}`;
     taken.add(id);
-    return { id, name: textOr(fn.name, ''), arguments: textOr(fn.arguments, '{}'), result: undefined };
+    return { id, name: textOr(fn.name, ''), arguments: argumentsText(fn.arguments), result: undefined };
   });
 }
 
@@ -264,12 +265,17 @@ function answerable(message: JsonObject, calls: readonly TurnCall[]): JsonValue[
   const given = message.tool_calls as JsonValue[];
   return calls.map(({ id, name, arguments: args }, index) => {
     const call = given[index];
-    if (isJsonObject(call) && isJsonObject(call.function)) return { ...call, id };
+    const fn = isJsonObject(call) ? call.function : undefined;
+    if (isJsonObject(call) && isJsonObject(fn) && fn.arguments === args) return { ...call, id };
     return { id, type: 'function', function: { name, arguments: args } };
   });
 }
 
 const aborted = { rc: -errno.ECANCELED, content: '' };
+
+/** JSON in a string, as it should be; some providers give the object itself. */
+const argumentsText = (given: JsonValue | undefined): string =>
+  isJsonObject(given) ? canonicalJson(given) : textOr(given, '{}');
 
 const textOr = (value: JsonValue | undefined, otherwise: string): string =>
   typeof value === 'string' ? value : otherwise;

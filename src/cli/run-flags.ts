@@ -11,6 +11,10 @@ const options = {
   script: { type: 'string' },
   'mcp-dir': { type: 'string' },
   strict: { type: 'boolean' },
+  sms: { type: 'string' },
+  'sms-token': { type: 'string' },
+  'sms-ca': { type: 'string' },
+  'require-registry': { type: 'boolean' },
   audit: { type: 'string' },
   limit: { type: 'string', multiple: true },
   env: { type: 'string', multiple: true },
@@ -31,6 +35,10 @@ export interface RunFlags {
   readonly script: string | undefined;
   readonly mcpDir: string | undefined;
   readonly strict: boolean;
+  readonly sms: string | undefined;
+  readonly smsToken: string | undefined;
+  readonly smsCa: string | undefined;
+  readonly requireRegistry: boolean;
   readonly audit: string | undefined;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly env: Readonly<Record<string, string>>;
@@ -64,6 +72,10 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
     script: values.script,
     mcpDir: values['mcp-dir'],
     strict: values.strict ?? false,
+    sms: values.sms,
+    smsToken: values['sms-token'],
+    smsCa: values['sms-ca'],
+    requireRegistry: values['require-registry'] ?? false,
     audit: values.audit,
     limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
     env: Object.fromEntries((values.env ?? []).map(parseEnv)),

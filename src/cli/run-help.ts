@@ -30,6 +30,10 @@ The model:
 MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_ids", …):
   --mcp-dir DIR            records of MCP servers, one *.toml or *.json file each
   --strict                 refuse to run if one of those files is wrong
+  --sms HOST:PORT          follow the registry of an SMS instead (or http://…, https://…)
+  --sms-token TOKEN        the node's token (default: $SPEAR_SMS_TOKEN, else the file of this user's SMS)
+  --sms-ca FILE            certificates to trust, as PEM
+  --require-registry       do not run without a registry (default: go on without MCP, and say so)
   --audit FILE             append what happened to FILE: one JSON object a line
 
 Output:

@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GuestMcp } from '../bridge/guest-mcp.ts';
 import type { ToolEvents } from '../bridge/tool-events.ts';
@@ -11,27 +11,19 @@ import type { TaskPolicy } from '../policy/layers.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
 import { McpPool } from '../pool/pool.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
-import { RegistryCache } from '../registry/cache.ts';
-import { describeProblem, loadDirectory } from '../sms/directory.ts';
-import { inProcessSource } from '../sms/store/in-process-source.ts';
-import { createMemoryStore } from '../sms/store/memory-store.ts';
+import type { RegistryCache } from '../registry/cache.ts';
+import { NodeReporter } from '../registry/node-report.ts';
 import type { AuditTrail } from '../telemetry/audit-event.ts';
-import { UsageError } from './usage-error.ts';
-
-/** How long a run waits for the records before it goes on without them. */
-const FIRST_SNAPSHOT_MS = 5_000;
+import type { RunFlags } from './run-flags.ts';
+import { openRunRegistry, type RunRegistry } from './run-registry.ts';
 
 export interface RunMcpOptions {
+  readonly flags: RunFlags;
   readonly config: Readonly<Record<string, string>>;
-  /** The file that `config` came from, for messages. */
-  readonly configFile: string;
-  readonly directory: string | undefined;
-  readonly strict: boolean;
   readonly host: CompiledHostConfig;
   readonly run: string;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
-  readonly verbose: boolean;
   readonly say: (text: string) => void;
 }
 
@@ -45,75 +37,90 @@ export interface RunMcp {
 export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null> {
   const task = taskPolicy(options);
   if (!task.enabled) return null;
-  const { say } = options;
-  if (options.directory === undefined) say('the task has MCP on, but there is no registry: --mcp-dir names one');
-
-  const store = createMemoryStore();
-  if (options.directory !== undefined) await loadRecords(store, options.directory, options.strict, say);
-  const registry = new RegistryCache({ source: inProcessSource(store) });
-  registry.start();
-  await registry.ready(FIRST_SNAPSHOT_MS);
-  warnIfEmpty(registry, task, say);
-
+  const { flags, host, say } = options;
+  const registry = await openRunRegistry(flags, host.mcp, say);
+  warnIfEmpty(registry.cache, task, say);
   const state = await openState();
-  const { host } = options;
   const pool = new McpPool(
     { stateDir: state.directory, ...(processEnvironment.PATH ? { path: processEnvironment.PATH } : {}) },
     {
-      secrets: createSecretSource(
-        { mode: 'user_owned', names: [], paths: [], backendKeyNames: host.keyVariables },
-        processEnvironment,
-      ),
+      secrets: createSecretSource({ ...registry.references, backendKeyNames: host.keyVariables }, processEnvironment),
       log: ({ level, serverId, message }) => {
-        if (level === 'warn' || options.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
+        if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
       },
     },
   );
-  registry.onChange((change) => pool.applyChange(change));
-  const guest = new GuestMcp({ pool, registry, audit: options.audit, events: options.events }, options.run, task);
+  registry.cache.onChange((change) => pool.applyChange(change));
+  const reporter = openReporter(registry, pool, options);
+  const { audit, events, run } = options;
+  const guest = new GuestMcp({ pool, registry: registry.cache, audit, events }, run, task);
   return {
     guest,
     close: async () => {
       guest.close();
+      await reporter?.close();
       await pool.close();
       await registry.close();
-      await store.close();
       await state.release();
     },
   };
 }
 
-function taskPolicy({ config, configFile, say }: RunMcpOptions): TaskPolicy {
+function taskPolicy({ config, flags, say }: RunMcpOptions): TaskPolicy {
   const parsed = parseTaskPolicy(config);
-  if (!parsed.ok) {
-    throw new TaskConfigError(
-      parsed.issues.map(({ key, message }) => `${configFile}: config.${key}: ${message}`).join('\n'),
-    );
-  }
-  for (const { key, message } of parsed.warnings) say(`${configFile}: config.${key}: ${message}`);
+  const describe = ({ key, message }: { key: string; message: string }) =>
+    `${flags.taskConfig}: config.${key}: ${message}`;
+  if (!parsed.ok) throw new TaskConfigError(parsed.issues.map(describe).join('\n'));
+  for (const warning of parsed.warnings) say(describe(warning));
   return parsed.policy;
 }
 
-async function loadRecords(
-  store: ReturnType<typeof createMemoryStore>,
-  directory: string,
-  strict: boolean,
-  say: (text: string) => void,
-): Promise<void> {
-  const { outcome, problems } = await loadDirectory(store, directory, { strict, dryRun: false }).catch((error) => {
-    throw new UsageError(`--mcp-dir ${directory}: ${(error as Error).message}`);
-  });
-  for (const problem of problems) say(describeProblem(directory, problem));
-  if (outcome === 'refused') throw new UsageError(`--mcp-dir ${directory}: --strict refuses the files above`);
+function warnIfEmpty(cache: RegistryCache, task: TaskPolicy, say: (text: string) => void): void {
+  const known = cache.view()?.servers;
+  if (!known || task.defaultServerIds.length === 0 || task.defaultServerIds.some((id) => known.has(id))) return;
+  say(
+    `none of the task's MCP servers is in the registry (${task.defaultServerIds.join(', ')}): the model will see no MCP tools`,
+  );
 }
 
-function warnIfEmpty(registry: RegistryCache, task: TaskPolicy, say: (text: string) => void): void {
-  const known = registry.view()?.servers;
-  const missing = task.defaultServerIds.filter((id) => !known?.has(id));
-  if (missing.length === task.defaultServerIds.length && missing.length > 0) {
-    say(`none of the task's MCP servers is in the registry (${missing.join(', ')}): the model will see no MCP tools`);
-  }
+/** Tells the registry what this node sees of the servers, while the run lasts. */
+function openReporter(
+  { cache, reports }: RunRegistry,
+  pool: McpPool,
+  { run, events, flags, say }: RunMcpOptions,
+): NodeReporter | null {
+  if (reports === null) return null;
+  const reporter = new NodeReporter({
+    target: reports,
+    onFailure: (error) => {
+      if (flags.verbose) say(`the registry did not take a report: ${(error as Error).message}`);
+    },
+    collect: () => {
+      const status = cache.status();
+      return {
+        nodeId: nodeId(run),
+        registryState: status.state,
+        epoch: status.epoch ?? '',
+        snapshotRevision: status.revision ?? 0,
+        servers: pool.health().map(({ serverId, state, lastError, toolCount, reconnects }) => ({
+          serverId,
+          health: state,
+          lastError,
+          toolCount,
+          reconnects,
+        })),
+      };
+    },
+  });
+  reporter.start();
+  cache.onStatus(() => reporter.changed());
+  cache.onChange(() => reporter.changed());
+  events.subscribe(() => reporter.changed());
+  return reporter;
 }
+
+/** Which machine, and which run on it, in the letters that a registry takes. */
+const nodeId = (run: string) => `${hostname().replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 64)}:${run}`;
 
 /** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
 async function openState(): Promise<{ directory: string; release(): Promise<void> }> {

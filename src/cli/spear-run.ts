@@ -6,6 +6,7 @@ import { BackendSet } from '../chat/backends/open-backend.ts';
 import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host-config.ts';
 import { compileLimits, type Limits } from '../config/limits.ts';
 import { processEnvironment } from '../config/process-environment.ts';
+import { SmsConfigError } from '../config/sms-config-error.ts';
 import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task-config.ts';
 import { ModuleError } from '../guest/module-error.ts';
 import { prepare } from '../guest/prepare.ts';
@@ -41,6 +42,7 @@ function isExpected(error: unknown): error is Error {
   return (
     error instanceof UsageError ||
     error instanceof TaskConfigError ||
+    error instanceof SmsConfigError ||
     error instanceof HostConfigError ||
     error instanceof BackendError ||
     error instanceof ModuleError
@@ -110,25 +112,18 @@ async function openMcp(
   shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events'>,
 ): Promise<RunMcp | null> {
   if (!speaksOfMcp(task)) {
-    if (flags.mcpDir !== undefined) say('--mcp-dir has no effect: the task config does not turn MCP on (mcp.enabled)');
+    const flag = flags.mcpDir !== undefined ? '--mcp-dir' : flags.sms !== undefined ? '--sms' : undefined;
+    if (flag) say(`${flag} has no effect: the task config does not turn MCP on (mcp.enabled)`);
     return null;
   }
   const { openRunMcp } = await import('./run-mcp.ts');
-  return openRunMcp({
-    ...shared,
-    config: task.config,
-    configFile: flags.taskConfig ?? '',
-    directory: flags.mcpDir,
-    strict: flags.strict,
-    verbose: flags.verbose,
-    say,
-  });
+  return openRunMcp({ ...shared, flags, config: task.config, say });
 }
 
 async function openAudit(file: string, closers: (() => unknown)[]): Promise<AuditTrail> {
   const { openAuditFile } = await import('../telemetry/audit-file.ts');
   try {
-    const audit = openAuditFile(file);
+    const audit = openAuditFile(file, ({ code }) => say(`--audit ${file}: lines are lost, writing failed (${code})`));
     closers.push(() => audit.close());
     return audit;
   } catch (error) {

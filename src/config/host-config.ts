@@ -22,6 +22,16 @@ export interface HostConfigOptions {
   readFile?: ReadTextFile;
 }
 
+/** What records of a registry that others write to may use of this node. */
+export interface CompiledNodeMcp {
+  /** Variables besides MCP_*. @default none */
+  readonly allowEnv: readonly string[];
+  /** Absolute paths, directories with a slash at their end. @default none */
+  readonly allowFiles: readonly string[];
+  /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
+  readonly maxStalenessMs: number | null;
+}
+
 /** The host's configuration, read and checked once. */
 export interface CompiledHostConfig {
   /** The file it came from, in the user's spelling; undefined when the environment alone defined it. */
@@ -30,6 +40,7 @@ export interface CompiledHostConfig {
   /** A key of `backends`. */
   readonly defaultBackend: string;
   readonly proxy: CompiledProxy;
+  readonly mcp: CompiledNodeMcp;
   /** Names of the variables that hold keys of models. Nothing but a backend may read them. */
   readonly keyVariables: readonly string[];
 }
@@ -43,6 +54,11 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     file: file?.path,
     backends,
     defaultBackend: chooseDefault(document.default_backend, [...backends.keys()], file),
+    mcp: Object.freeze({
+      allowEnv: document.mcp?.allow_env ?? [],
+      allowFiles: document.mcp?.allow_files ?? [],
+      maxStalenessMs: document.mcp?.max_staleness_ms ?? null,
+    }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,

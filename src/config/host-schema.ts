@@ -31,10 +31,18 @@ const backendName = z
   .string()
   .regex(BACKEND_NAME, 'a backend is named by up to 64 letters, digits, "_", "." and "-", the first a letter or digit');
 
+/** What this node lets records refer to, and how old its copy of the registry may get. */
+const mcp = strictTable({
+  allow_env: z.array(z.string().min(1)).optional(),
+  allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
+  max_staleness_ms: z.int().min(1000).optional(),
+});
+
 /** The host's config file. A further top-level table is one more entry here and one more step in host-config.ts. */
 const hostDocument = strictTable({
   default_backend: nonEmpty.optional(),
   backends: z.record(backendName, backend).optional(),
+  mcp: mcp.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { Secret } from './secret.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from './sms-config.ts';
 import { isLoopbackHost } from './sms-config-address.ts';
 import { SmsConfigError } from './sms-config-error.ts';
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from './sms-config.ts';
 import { defaultSmsDirectory, smsFiles } from './sms-config-paths.ts';
-import { Secret } from './secret.ts';
 
 /** How to reach a registry, and as whom. */
 export interface SmsEndpoint {
@@ -54,9 +54,12 @@ function find(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, side: Side): SmsE
   const files = directory === null ? null : smsFiles(directory);
   const given = flags.sms ?? (side.address || undefined);
   const local = given === undefined && files !== null ? readEndpointFile(files.endpoint)?.[side.protocol] : undefined;
+  const url = smsUrl(given ?? local ?? side.fallback, flags.sms === undefined ? 'SPEAR_SMS' : '--sms');
+  // The token of this machine's registry is for this machine: another host would learn it by being asked.
+  const isLocal = isLoopbackHost(new URL(url).hostname.replace(/^\[|\]$/g, ''));
   return {
-    url: smsUrl(given ?? local ?? side.fallback, flags.sms === undefined ? 'SPEAR_SMS' : '--sms'),
-    token: findToken(flags, env, files?.[side.tokenFile] ?? null),
+    url,
+    token: findToken(flags, env, isLocal ? (files?.[side.tokenFile] ?? null) : null),
     ca: flags.ca === undefined ? null : readRequired(flags.ca, '--ca'),
   };
 }

@@ -21,7 +21,12 @@ export const smsLimitSpecs = {
     doc: 'events waiting for one watcher; one that is slower is cut off and lists again',
   },
   max_watchers: { default: 4_096, min: 1, max: 100_000, doc: 'open watches; more are refused' },
-  node_expiry_ms: { default: 60_000, min: 3_000, max: 86_400_000, doc: 'a node that is silent for longer is forgotten' },
+  node_expiry_ms: {
+    default: 60_000,
+    min: 3_000,
+    max: 86_400_000,
+    doc: 'a node that is silent for longer is forgotten',
+  },
   max_nodes: { default: 1_000, min: 1, max: 100_000, doc: 'nodes whose reports are kept; more are refused' },
   shutdown_ms: { default: 5_000, min: 0, max: 600_000, doc: 'time for requests under way when the registry ends' },
 } as const satisfies Record<string, LimitSpec>;

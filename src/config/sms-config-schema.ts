@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { describeIssues, strictTable } from './host-strict.ts';
-import { smsLimitSpecs, type SmsLimitName } from './sms-config-limits.ts';
+import { type SmsLimitName, smsLimitSpecs } from './sms-config-limits.ts';
 
 const text = z.string().min(1);
 const names = z.array(text);

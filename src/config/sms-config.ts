@@ -89,7 +89,9 @@ function refuseExposure(config: SmsConfig, allowPlaintext: boolean): void {
   for (const [name, { host, port }] of [['grpc', config.grpc] as const, ['http', config.http] as const]) {
     if (isLoopbackHost(host)) continue;
     if (!config.auth) {
-      throw new SmsConfigError(`--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`);
+      throw new SmsConfigError(
+        `--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`,
+      );
     }
     if (config.tls !== null || allowPlaintext) continue;
     throw new SmsConfigError(
@@ -125,7 +127,11 @@ function flag(env: NodeJS.ProcessEnv, name: string): boolean | undefined {
   throw new SmsConfigError(`${name}: expected true or false, found "${env[name]}"`);
 }
 
-type ReadPath = (flagText: string | undefined, variable: string | undefined, field: string | undefined) => string | null;
+type ReadPath = (
+  flagText: string | undefined,
+  variable: string | undefined,
+  field: string | undefined,
+) => string | null;
 
 function pathReader(file: SmsConfigFile | null): ReadPath {
   return (flagText, variable, field) => {
@@ -156,7 +162,9 @@ function dataFiles(
 function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
   if (cert === null && key === null) return null;
   if (cert === null || key === null) {
-    throw new SmsConfigError(`--tls-cert and --tls-key belong together, and --tls-${cert === null ? 'cert' : 'key'} is missing`);
+    throw new SmsConfigError(
+      `--tls-cert and --tls-key belong together, and --tls-${cert === null ? 'cert' : 'key'} is missing`,
+    );
   }
   return { cert, key };
 }

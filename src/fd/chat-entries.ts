@@ -17,6 +17,8 @@ export class ChatResponse extends PendingEntry {
   readonly session: ChatSession;
   /** Guest memory for the callbacks of this send, as it was set when the send began. */
   readonly arena: Arena;
+  /** Whether the send returned at once. O_NONBLOCK may change later, who runs the callbacks may not. */
+  readonly background: boolean;
   readonly toolRequests: ToolRequest[] = [];
   call = 0;
 
@@ -27,6 +29,8 @@ export class ChatResponse extends PendingEntry {
     });
     this.session = session;
     this.arena = { ...session.arena };
+    this.background = session.nonblocking;
+    this.nonblocking = session.nonblocking;
   }
 }
 

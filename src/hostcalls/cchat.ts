@@ -1,9 +1,10 @@
+import { NAME_BYTES } from '../abi/calls.ts';
 import { type Failure, fail } from '../abi/errno.ts';
 import { checkParam } from '../chat/session-params.ts';
 import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
 import { isJsonObject, type JsonValue } from '../protocol/json.ts';
 import type { HostReply } from '../protocol/port.ts';
-import { closeFd, settledMetrics } from './fd.ts';
+import { closeFd, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseJson } from './parse-json.ts';
 import type { Family } from './table.ts';
@@ -14,14 +15,17 @@ const SET_PARAM = 1;
 /** metrics, AUTO_TOOL_CALL, HAND_BACK. */
 const KNOWN_FLAGS = 0b111;
 
+/** What a write costs beside its text, so that empty ones are not free. */
+const WRITE_OVERHEAD_BYTES = 32;
+
 function session(guest: GuestState, fd: number): ChatSession | undefined {
   const entry = guest.fds.get(fd);
   return entry instanceof ChatSession ? entry : undefined;
 }
 
 function hasRoom(guest: GuestState, chat: ChatSession, ...texts: string[]): boolean {
-  let bytes = 0;
-  for (const text of texts) bytes += text.length;
+  let bytes = WRITE_OVERHEAD_BYTES;
+  for (const text of texts) bytes += Buffer.byteLength(text);
   return chat.reserve(bytes, guest.limits.max_session_bytes);
 }
 
@@ -44,7 +48,7 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
   }
   const checked = guest.checkMcpParam(chat, key, value) ?? checkParam(key, value);
   if (typeof checked === 'string') return fail[checked];
-  if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
+  if (!hasRoom(guest, chat, json)) return noRoom(guest);
   chat.writeParam(checked.key, checked.value);
   return 0;
 }
@@ -53,7 +57,7 @@ function receive(guest: GuestState, response: ChatResponse, reply: HostReply): v
   if (reply[0] === 'tool') {
     const [, callback, fnOffset, args, maxOutputBytes] = reply;
     const request = { callback, fnOffset, args, maxOutputBytes };
-    if (response.nonblocking) guest.waitingTools.push({ response, request });
+    if (response.background) guest.waitingTools.push({ response, request });
     else response.toolRequests.push(request);
   } else if (reply[0] === 'response') {
     const [, body, metrics, pending] = reply;
@@ -93,16 +97,16 @@ export const cchatCalls: Family<
     const chat: ChatSession = new ChatSession(() => {
       if (chat.sent) guest.link.tell(0, ['close_session', chat.id]);
     });
-    const fd = guest.fds.open(chat);
+    const fd = openFd(guest, chat);
     if (typeof fd === 'number') chat.id = fd;
-    else guest.notice(`the guest has limits.max_fds = ${guest.limits.max_fds} descriptors open: EMFILE`);
     return fd;
   },
 
   cchat_write_msg(guest, fd, role, content) {
     const chat = session(guest, fd);
     if (!chat) return fail.EBADF;
-    if (role === undefined || content === undefined) return tooLarge(guest);
+    if (role === undefined) return roleTooLong(guest);
+    if (content === undefined) return tooLarge(guest);
     if (!hasRoom(guest, chat, role, content)) return noRoom(guest);
     chat.writeMessage(role, content);
     return 0;
@@ -132,7 +136,7 @@ export const cchatCalls: Family<
     if (cmd === SET_PARAM) {
       const chat = session(guest, fd);
       if (!chat) return fail.EBADF;
-      return typeof arg === 'string' ? setParam(guest, chat, arg) : fail.EMSGSIZE;
+      return typeof arg === 'string' ? setParam(guest, chat, arg) : paramTooLarge(guest);
     }
     const response = guest.fds.get(fd);
     return response instanceof ChatResponse ? settledMetrics(guest, response) : fail.EBADF;
@@ -150,12 +154,11 @@ export const cchatCalls: Family<
       guest.link.forget(call);
       guest.wait.notify();
     });
-    const responseFd = guest.fds.open(response);
+    const responseFd = openFd(guest, response);
     if (typeof responseFd !== 'number') return responseFd;
-    response.nonblocking = chat.nonblocking;
     const delta = chat.begin(response);
     response.call = guest.link.call(['send', chat.id, flags, delta], (reply) => receive(guest, response, reply));
-    return response.nonblocking ? responseFd : settle(guest, response, responseFd);
+    return response.background ? responseFd : settle(guest, response, responseFd);
   },
 
   cchat_recv(guest, fd) {
@@ -169,6 +172,11 @@ export const cchatCalls: Family<
 
   cchat_close: closeFd,
 };
+
+function roleTooLong(guest: GuestState): Failure {
+  guest.notice(`the role of a message is longer than ${NAME_BYTES} bytes: EMSGSIZE`);
+  return fail.EMSGSIZE;
+}
 
 function tooLarge(guest: GuestState): Failure {
   guest.notice(`a message is larger than limits.max_message_bytes = ${guest.limits.max_message_bytes}: EMSGSIZE`);

@@ -1,6 +1,6 @@
 import { type Failure, fail } from '../abi/errno.ts';
 import { Epoll } from '../fd/epoll.ts';
-import { closeFd } from './fd.ts';
+import { closeFd, openFd } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 import { runWaitingTool } from './tool-callbacks.ts';
@@ -42,7 +42,7 @@ async function wait(
 }
 
 export const epollCalls: Family<'spear_epoll_create' | 'spear_epoll_ctl' | 'spear_epoll_wait' | 'spear_epoll_close'> = {
-  spear_epoll_create: (guest) => guest.fds.open(new Epoll()),
+  spear_epoll_create: (guest) => openFd(guest, new Epoll()),
 
   spear_epoll_ctl(guest, epfd, op, fd, events) {
     if (op !== ADD && op !== MOD && op !== DEL) return fail.EINVAL;

@@ -29,6 +29,20 @@ function setFlags(entry: FdEntry, json: string): number | Failure {
   return 0;
 }
 
+/** Opens a descriptor; the person who runs the guest is told of the limit in its way. */
+export function openFd(guest: GuestState, entry: FdEntry): number | Failure {
+  const fd = guest.fds.open(entry);
+  if (typeof fd !== 'number') {
+    guest.notice(`the guest has limits.max_fds = ${guest.limits.max_fds} descriptors open: EMFILE`);
+  }
+  return fd;
+}
+
+export function paramTooLarge(guest: GuestState): Failure {
+  guest.notice(`a parameter is larger than limits.max_param_bytes = ${guest.limits.max_param_bytes}: EMSGSIZE`);
+  return fail.EMSGSIZE;
+}
+
 /** One `close` for every family: any of them closes any kind. */
 export const closeFd = (guest: GuestState, fd: number): number | Failure => guest.fds.close(fd);
 
@@ -45,7 +59,7 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
     if (!entry) return fail.EBADF;
     switch (cmd) {
       case SET_FLAGS:
-        return typeof arg === 'string' ? setFlags(entry, arg) : fail.EMSGSIZE;
+        return typeof arg === 'string' ? setFlags(entry, arg) : paramTooLarge(guest);
       case GET_FLAGS:
         return canonicalJson({ flags: flagNames(entry) });
       case GET_KIND:

@@ -37,12 +37,13 @@ export class GuestLog {
   write(level: number, message: string): void {
     const known = level >= 0 && level < LEVELS.length ? level : INFO;
     if (known < this.#lowest) return;
-    const line = `${known === INFO ? '' : `${LEVELS[known]}: `}${message.replace(/\n+$/, '')}\n`;
-    if (!this.#take(line.length)) {
+    const line = `${known === INFO ? '' : `${LEVELS[known]}: `}${withoutLineEnds(message)}\n`;
+    const bytes = Buffer.from(line);
+    if (!this.#take(bytes.byteLength)) {
       if (this.dropped++ === 0) this.#onFirstDrop();
       return;
     }
-    this.#output.write(known > INFO ? 'stderr' : 'stdout', Buffer.from(line));
+    this.#output.write(known > INFO ? 'stderr' : 'stdout', bytes);
   }
 
   #take(bytes: number): boolean {
@@ -56,4 +57,11 @@ export class GuestLog {
     this.#tokens -= bytes;
     return true;
   }
+}
+
+// Not a regular expression: over a message of line ends alone it would take the square of its length.
+function withoutLineEnds(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === '\n') end--;
+  return text.slice(0, end);
 }

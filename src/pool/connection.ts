@@ -2,7 +2,7 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import { sameConnection } from '../protocol/record-compare.ts';
 import { untilAborted } from './abort.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
-import type { SessionEvents } from './open-session.ts';
+import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
 import { abortReason, type McpSession } from './session.ts';
@@ -22,7 +22,7 @@ export interface ConnectionHealth {
 
 export interface ConnectionDeps {
   readonly limits: PoolLimits;
-  open(record: McpServerRecord, events: SessionEvents): Promise<McpSession>;
+  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession>;
   /** The server may offer other tools than before. */
   toolsChanged(): void;
   readonly log: PoolLog;
@@ -47,7 +47,7 @@ export class ServerConnection {
   #record: McpServerRecord;
   #session: McpSession | null = null;
   readonly #old = new Set<McpSession>();
-  #connecting: Promise<McpSession> | null = null;
+  #connecting: { readonly result: Promise<McpSession>; readonly abort: AbortController } | null = null;
   #failure: { error: McpError; untilMs: number } | null = null;
   #wasLost = false;
   #lastError: string | null = null;
@@ -81,6 +81,7 @@ export class ServerConnection {
     this.#record = record;
     if (same) return;
     this.#failure = null;
+    this.#connecting?.abort.abort();
     this.#connecting = null;
     this.#retire();
     this.#wasLost = false;
@@ -120,6 +121,7 @@ export class ServerConnection {
 
   async close(): Promise<void> {
     this.#closed.abort();
+    this.#connecting?.abort.abort();
     clearTimeout(this.#idleTimer);
     const open = [...this.#old, ...(this.#session === null ? [] : [this.#session])];
     this.#session = null;
@@ -137,26 +139,34 @@ export class ServerConnection {
     if (this.#failure !== null && this.#connecting === null && this.#deps.now() < this.#failure.untilMs) {
       return Promise.reject(this.#failure.error);
     }
-    if (this.#connecting === null) {
-      const connecting = this.#connect().finally(() => {
-        if (this.#connecting === connecting) this.#connecting = null;
-      });
-      this.#connecting = connecting;
-    }
-    return untilAborted(this.#connecting, signal, () => abortReason(serverId, signal as AbortSignal));
+    const { result } = this.#connecting ?? this.#startConnecting();
+    return untilAborted(result, signal, () => abortReason(serverId, signal as AbortSignal));
   }
 
-  async #connect(): Promise<McpSession> {
+  #startConnecting(): { readonly result: Promise<McpSession>; readonly abort: AbortController } {
+    const abort = new AbortController();
+    const result = this.#connect(abort.signal).finally(() => {
+      if (this.#connecting === connecting) this.#connecting = null;
+    });
+    const connecting = { result, abort };
+    this.#connecting = connecting;
+    return connecting;
+  }
+
+  /** All attempts together have the time that the record gives for connecting. */
+  async #connect(signal: AbortSignal): Promise<McpSession> {
     const record = this.#record;
+    const end = performance.now() + record.budgets.connect_timeout_ms;
     const tries = this.#wasLost ? this.#deps.limits.reconnectTries : 1;
     for (let attempt = 1; ; attempt++) {
       try {
-        return this.#adopt(record, await this.#deps.open(record, this.#events()));
+        const timeoutMs = Math.max(1, Math.ceil(end - performance.now()));
+        return this.#adopt(record, await this.#deps.open(record, this.#events(), { timeoutMs, signal }));
       } catch (error) {
-        if (this.#closed.signal.aborted) throw closedError(record.server_id);
-        const last = attempt >= tries || !(error instanceof McpError) || !error.retryable;
-        if (last || error instanceof McpBudgetError) throw this.#failed(record, error);
-        await this.#pause(attempt);
+        if (signal.aborted) throw closedError(record.server_id);
+        const hopeless = !(error instanceof McpError) || !error.retryable || error instanceof McpBudgetError;
+        if (hopeless || attempt >= tries || performance.now() >= end) throw this.#failed(record, error);
+        await this.#pause(attempt, signal);
       }
     }
   }
@@ -224,11 +234,10 @@ export class ServerConnection {
     return error;
   }
 
-  async #pause(attempt: number): Promise<void> {
+  async #pause(attempt: number, signal: AbortSignal): Promise<void> {
     const { reconnectBaseMs, reconnectMaxMs } = this.#deps.limits;
     const full = Math.min(reconnectBaseMs * 2 ** (attempt - 1), reconnectMaxMs);
     const delayMs = full * (0.5 + this.#deps.random() / 2);
-    const signal = this.#closed.signal;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(done, delayMs);
       function done() {

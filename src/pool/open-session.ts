@@ -31,31 +31,45 @@ export interface SessionEvents {
   toolsChanged(): void;
 }
 
+export interface ConnectLimits {
+  readonly timeoutMs: number;
+  /** Nobody wants the connection any more. */
+  readonly signal: AbortSignal;
+}
+
 /**
- * Connects and shakes hands, within the record's own `connect_timeout_ms`.
+ * Connects and shakes hands. Whatever was started for an attempt that fails is ended.
  * @throws McpError
  */
 export async function openSession(
   record: McpServerRecord,
   events: SessionEvents,
+  { timeoutMs, signal }: ConnectLimits,
   deps: OpenSessionDeps,
 ): Promise<McpSession> {
+  const { server_id: serverId } = record;
   const opening = new Opening(record, events, deps);
-  let timer: NodeJS.Timeout | undefined;
-  const timeoutMs = record.budgets.connect_timeout_ms;
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      const what = `connecting to server "${record.server_id}"${opening.lastWords()}`;
-      reject(new McpTimeoutError(record.server_id, timeoutMs, what));
-    }, timeoutMs);
+  let giveUp: (error: McpError) => void = () => {};
+  const givenUp = new Promise<never>((_resolve, reject) => {
+    giveUp = reject;
   });
+  const onTimeout = () => {
+    const what = `connecting to server "${serverId}"${opening.lastWords()}`;
+    giveUp(new McpTimeoutError(serverId, timeoutMs, what));
+  };
+  const onAbort = () =>
+    giveUp(new McpConnectionError(serverId, 'closed', `server "${serverId}" is not wanted any more`));
+  const timer = setTimeout(onTimeout, timeoutMs);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
   try {
-    return await Promise.race([opening.run(), timeout]);
+    return await Promise.race([givenUp, opening.run()]);
   } catch (error) {
     opening.abandon();
     throw error;
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -5,7 +5,7 @@ import type { RegistryChange } from '../registry/snapshot.ts';
 import { CallQueue } from './call-queue.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
 import { createHttpClient, type HttpClient } from './http-client.ts';
-import { openSession, type SessionEvents } from './open-session.ts';
+import { type ConnectLimits, openSession, type SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import { type CompiledPoolOptions, compilePoolOptions, type PoolOptions } from './pool-options.ts';
 import type { Spawn } from './process/spawn.ts';
@@ -164,7 +164,7 @@ export class McpPool {
         this.#version += 1;
         return this.#version;
       },
-      open: (wanted, events) => this.#open(wanted, events),
+      open: (wanted, events, limits) => this.#open(wanted, events, limits),
     });
     this.#entries.set(id, entry);
     return entry;
@@ -176,8 +176,8 @@ export class McpPool {
     this.#ending.add(ended);
   }
 
-  #open(record: McpServerRecord, events: SessionEvents): Promise<McpSession> {
-    return openSession(record, events, {
+  #open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession> {
+    return openSession(record, events, limits, {
       ...this.#deps,
       options: this.#options,
       supervisor: this.#supervisor,

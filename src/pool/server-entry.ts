@@ -12,7 +12,7 @@ import {
   McpTimeoutError,
 } from './errors.ts';
 import { listTools, type RawListing } from './list-tools.ts';
-import type { SessionEvents } from './open-session.ts';
+import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { McpSession } from './session.ts';
@@ -57,7 +57,7 @@ export interface ServerEntryDeps {
   readonly places: CallQueue;
   readonly compiler: () => Promise<SchemaCompiler>;
   readonly nextVersion: () => number;
-  open(record: McpServerRecord, events: SessionEvents): Promise<McpSession>;
+  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession>;
   readonly log: PoolLog;
   readonly now: () => number;
   readonly random: () => number;

@@ -79,6 +79,7 @@ export function parseGuestMessage(message: unknown): GuestMessage {
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isCounts = (value: unknown) => isJsonObject(value) && Object.values(value).every(isCount);
 const isI32 = (value: unknown): value is number => typeof value === 'number' && (value | 0) === value;
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isPair = (value: unknown, first: (v: unknown) => boolean, second: (v: unknown) => boolean) =>
@@ -105,7 +106,8 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   mcp_call: ([session, serverId, tool, args]) => isI32(session) && isText(serverId) && isText(tool) && isText(args),
   mcp_registry: ([serverId]) => serverId === null || isText(serverId),
   notice: ([text]) => isText(text),
-  ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isJsonObject(report.hostcalls),
+  ended: ([report]) =>
+    isJsonObject(report) && isEnding(report.ending) && isCounts(report.hostcalls) && isCount(report.droppedLogLines),
 };
 
 function isEnding(value: unknown): boolean {

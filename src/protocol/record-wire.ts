@@ -4,7 +4,7 @@ import {
   type McpBudgets as WireBudgets,
   type McpServerRecord as WireRecord,
   McpTransport as WireTransport,
-} from './generated/sms/mcp_registry_pb.ts';
+} from './generated/sms/mcp_server_record_pb.ts';
 import { type McpBudgets, type McpServerRecord, type McpTransport, usesStdio } from './record.ts';
 
 const wireTransports: Readonly<Record<McpTransport, WireTransport>> = {

@@ -33,7 +33,9 @@ export class DirectoryReloader {
       const result = await loadDirectory(store, directory, { strict, dryRun });
       metrics.reloads.add({ outcome: result.outcome });
       for (const problem of result.problems) {
-        log(problem.severity === 'error' ? 'error' : 'warn', 'directory', { problem: describeProblem(directory, problem) });
+        log(problem.severity === 'error' ? 'error' : 'warn', 'directory', {
+          problem: describeProblem(directory, problem),
+        });
       }
       const changes = result.plan.changes.length;
       log('info', 'directory', { outcome: result.outcome, changes, unchanged: result.plan.unchanged.length });

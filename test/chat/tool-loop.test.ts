@@ -96,7 +96,7 @@ describe('the loop', () => {
     expect(await answer(guest, fd, AUTO_TOOL_CALL)).toBe('done');
     const messages = guest.backend.requests[1]?.messages ?? [];
     expect(messages[1]).toMatchObject({ role: 'assistant', content: null });
-    expect((messages[1]?.tool_calls as { id: string }[]).map(({ id }) => id)).toEqual(['c', 'a', 'd', 'b']);
+    expect(messages[1]?.tool_calls).toMatchObject([{ id: 'c' }, { id: 'a' }, { id: 'd' }, { id: 'b' }]);
     expect(messages.slice(2)).toEqual([
       { role: 'tool', tool_call_id: 'c', content: 'slow answer' },
       {

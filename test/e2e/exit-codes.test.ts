@@ -80,14 +80,6 @@ it('134 after a trap, with the reason and the functions of the guest on stderr [
   );
 });
 
-it('134 after an abort of AssemblyScript, with its message and place [cli.exit-code.trap]', async () => {
-  const { code, stdout, stderr } = await spearRun([fixture('assemblyscript/test/abort.wasm')]);
-  expect({ code, stdout }).toEqual({ code: 134, stdout: 'before the throw\n' });
-  expect(stderr).toContain('nothing left to try');
-  expect(stderr).toContain('test/abort.ts:6:3');
-  expect(stderr).toContain('spear-run: the guest trapped');
-});
-
 describe('a signal ends the guest, then the host', () => {
   const interrupted = 'spear-run: the guest was interrupted\n';
 

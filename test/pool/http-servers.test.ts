@@ -29,9 +29,10 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path), patient);
     expect(await textOf(call(pool, record, 'echo', { message: 'up' }))).toBe('up');
+    const exited = once(child, 'exit');
     const hanging = call(pool, record, 'hang');
     const outcome = await call(pool, record, 'die');
-    await once(child, 'exit').catch(() => {});
+    await exited;
     expect(outcome).toMatchObject({ ok: false, dispatched: true, error: { code: 'mcp_unavailable', retryable: true } });
     expect((await hanging).error).toMatchObject({ code: 'mcp_unavailable', retryable: true });
     expect(outcome.durationMs).toBeLessThan(10_000);
@@ -58,6 +59,8 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     expect(outcome.error?.code).toBe('mcp_timeout');
     await eventually(async () => {
       expect(JSON.parse(await textOf(call(pool, record, 'cancelled')))).toHaveLength(1);
+      // The one that asks is the only one.
+      expect(await textOf(call(pool, record, 'open_posts'))).toBe('1');
     });
   });
 
@@ -83,6 +86,19 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
       expect(after.tools).toHaveLength(before.tools.length + 1);
       expect(after.version).not.toBe(before.version);
     });
+  });
+});
+
+describe('a stream that could be resumed', () => {
+  it('is not waited for when it breaks [pool.http.dies-mid-call]', async () => {
+    const { url, child } = await start({ RESUMABLE: '1' });
+    const { pool } = openPool();
+    const record = httpRecord('web', 'streamable_http', url('/mcp'), patient);
+    const hanging = call(pool, record, 'hang');
+    // The server takes them one after the other: when this is answered, the stream of the first is open.
+    await eventually(async () => expect(await textOf(call(pool, record, 'open_posts'))).toBe('2'));
+    child.kill('SIGKILL');
+    expect((await hanging).error?.message).toContain('the connection broke before the answer was there');
   });
 });
 

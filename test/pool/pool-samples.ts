@@ -26,6 +26,7 @@ export interface PoolSample {
   readonly limits?: Partial<Record<PoolLimitName, number>>;
   readonly variables?: Readonly<Record<string, string>>;
   readonly secrets?: SecretSource;
+  readonly now?: () => number;
 }
 
 /** A pool that is closed at the end of the test. Grace periods are short; nothing that a test waits for depends on them. */
@@ -35,7 +36,11 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
   const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
   const pool = new McpPool(
     { stateDir, limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits } },
-    { secrets: sample.secrets ?? createSecretSource(policy, sample.variables ?? {}), log: (entry) => log.push(entry) },
+    {
+      secrets: sample.secrets ?? createSecretSource(policy, sample.variables ?? {}),
+      log: (entry) => log.push(entry),
+      ...(sample.now === undefined ? {} : { now: sample.now }),
+    },
   );
   onTestFinished(() => pool.close());
   return { pool, log, stateDir };

@@ -163,13 +163,40 @@ describe('a server that returns 50 MB', () => {
   });
 });
 
+describe('a server that does not read', () => {
+  it('is given up before what waits for it fills the memory [pool.stdio.message-bound]', async () => {
+    const { pool, log } = openPool({ limits: { maxMessageBytes: 64 * 1024 } });
+    const record = stdioRecord('deaf', 'deaf.mjs');
+    await textOf(call(pool, record, 'stop_reading'));
+    const lost = () => log.some(({ event }) => event === 'connection_lost');
+    let calls = 0;
+    for (; calls < 50 && !lost(); calls++) {
+      const outcome = await call(pool, record, 'store', { data: 'd'.repeat(60_000) }, { timeoutMs: 20 });
+      expect(outcome.error?.code).toMatch(/^mcp_(timeout|unavailable)$/);
+    }
+    expect(calls).toBeLessThan(50);
+    expect(pool.health()[0]?.lastError).toContain('does not read what is sent to it');
+    expect(await textOf(call(pool, record, 'store'))).toBe('stored');
+  });
+});
+
 describe('grandchildren', () => {
-  it('that keep the pipe open do not hide the death of their server, and end with it [pool.stdio.grandchild]', async () => {
-    const { pool } = openPool();
+  it('that keep the pipe open do not hide the death of their server [pool.stdio.grandchild]', async () => {
+    const { pool } = openPool({ limits: { termGraceMs: 60_000 } });
     const record = stdioRecord('parent', 'grandchild.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const grandchild = Number(await textOf(call(pool, record, 'start_held')));
     const outcome = await call(pool, record, 'leave');
     expect(outcome.error?.message).toContain('signal SIGKILL');
+    expect(isAlive(grandchild)).toBe(true);
+    await pool.close(100);
+    expect(isAlive(grandchild)).toBe(false);
+  });
+
+  it('that keep the pipe open end with their server [pool.stdio.grandchild]', async () => {
+    const { pool } = openPool();
+    const record = stdioRecord('parent', 'grandchild.mjs');
+    const grandchild = Number(await textOf(call(pool, record, 'start_held')));
+    expect((await call(pool, record, 'leave')).ok).toBe(false);
     await eventually(() => expect(isAlive(grandchild)).toBe(false));
   });
 

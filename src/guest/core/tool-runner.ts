@@ -5,7 +5,8 @@ import type { Arena, ToolRequest } from '../../fd/chat-entries.ts';
 import type { ToolAnswer } from '../../hostcalls/guest-state.ts';
 
 const LENGTH_SLOT_BYTES = 8;
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+const CALLBACK_PARAMETERS = 4;
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }); // a mark at the start is the tool's own
 
 const failed = (rc: number): ToolAnswer => ({ rc, content: '' });
 const align = (value: number, to: number) => Math.ceil(value / to) * to;
@@ -66,7 +67,7 @@ export class CoreToolRunner {
   #function(index: number): ReturnType<typeof WebAssembly.promising> | undefined {
     if (!this.#table || index < 0 || index >= this.#table.length) return undefined;
     const fn = this.#table.get(index);
-    return fn ? WebAssembly.promising(fn) : undefined;
+    return fn?.length === CALLBACK_PARAMETERS ? WebAssembly.promising(fn) : undefined;
   }
 
   async #call(

@@ -73,8 +73,12 @@ export class StdioTransport implements Transport {
     return new Promise((resolve, reject) => {
       const stdin = this.#process?.child.stdin;
       if (this.#closed || stdin === undefined || !stdin.writable) {
-        reject(new McpConnectionError(this.#deps.serverId, 'lost', 'the server does not read any more'));
+        const message = `server "${this.#deps.serverId}" does not read any more`;
+        reject(new McpConnectionError(this.#deps.serverId, 'lost', message));
         return;
+      }
+      if (stdin.writableLength > this.#deps.maxMessageBytes) {
+        this.#giveUp(`it does not read what is sent to it (${stdin.writableLength} bytes wait)`);
       }
       stdin.write(`${JSON.stringify(message)}\n`, (error) => (error == null ? resolve() : reject(error)));
     });

@@ -115,7 +115,7 @@ export class StreamableHttpTransport implements Transport {
   }
 
   #lost(why: string): McpConnectionError {
-    return new McpConnectionError(this.#deps.serverId, 'lost', why);
+    return new McpConnectionError(this.#deps.serverId, 'lost', `server "${this.#deps.serverId}": ${why}`);
   }
 }
 

@@ -4,10 +4,10 @@ import {
   type ListMcpServersResponse,
   ListMcpServersResponseSchema,
   McpRegistryEventSchema,
-  McpServerRecordSchema,
   type WatchMcpServersResponse,
   WatchMcpServersResponseSchema,
 } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { recordToWire } from '../../protocol/record-wire.ts';

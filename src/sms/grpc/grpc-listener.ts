@@ -103,8 +103,22 @@ async function send(response: UniversalServerResponse, res: Http2ServerResponse)
     if (!res.write(chunk)) await drained(res);
   }
   if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
-  res.addTrailers(Object.fromEntries(response.trailer ?? []));
+  res.addTrailers(trailersOf(response));
   res.end();
+}
+
+/** The library encodes more of a message than the protocol asks for, and some clients decode no more than that. */
+function trailersOf({ trailer = new Headers() }: UniversalServerResponse): Record<string, string> {
+  const trailers = Object.fromEntries(trailer);
+  const message = trailers['grpc-message'];
+  if (message !== undefined) trailers['grpc-message'] = percentEncode(decodeURIComponent(message));
+  return trailers;
+}
+
+function percentEncode(text: string): string {
+  return text.replaceAll(/[^\x20-\x24\x26-\x7e]+/g, (part) =>
+    [...Buffer.from(part)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
+  );
 }
 
 function drained(res: Http2ServerResponse): Promise<void> {

@@ -21,13 +21,13 @@ export function healthService(serving: ServingState, serviceNames: readonly stri
         await aborted(signal);
         return;
       }
-      let last: Status | null = null;
+      let last = status();
+      yield { status: last };
       while (!signal.aborted) {
-        if (last !== status()) {
-          last = status();
-          yield { status: last };
-        }
-        if (last === status()) await changed(serving, signal);
+        await changed(serving, signal);
+        // Also when it ends: that is the change that watchers wait for.
+        if (last !== status()) yield { status: status() };
+        last = status();
       }
     },
   };

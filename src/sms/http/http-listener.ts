@@ -127,7 +127,8 @@ function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply): void
   const body = Buffer.from(reply.body);
   const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
   // A body that was not read to its end would be taken for the next request.
-  const unread = !req.complete ? { connection: 'close' } : {};
+  const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
+  const unread = hasBody && !req.complete ? { connection: 'close' } : {};
   res.writeHead(reply.status, { ...headers, ...unread });
   res.end(req.method === 'HEAD' ? undefined : body);
 }

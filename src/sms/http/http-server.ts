@@ -28,7 +28,8 @@ export async function startHttpServer(
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: HEADERS_TIMEOUT_MS / 2,
   };
-  const server: Server = tls === null ? createServer(options, listener) : createSecureServer({ ...options, ...tls }, listener);
+  const server: Server =
+    tls === null ? createServer(options, listener) : createSecureServer({ ...options, ...tls }, listener);
   server.maxConnections = MAX_CONNECTIONS;
   const bound = await bind(server, address);
   return {

@@ -1,7 +1,7 @@
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { JsonValue } from '../../protocol/json.ts';
-import type { RegistryStore } from '../store/store.ts';
 import type { SmsLog } from '../sms-log.ts';
+import type { RegistryStore } from '../store/store.ts';
 import { type HttpCall, parseJson, requireContentType } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { type HttpReply, jsonReply } from './http-reply.ts';

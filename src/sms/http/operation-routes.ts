@@ -45,7 +45,13 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
         body: deps.metrics.text(await deps.gauges()),
       }),
     },
-    { method: 'GET', path: '/api/v1/mcp/servers', needs: 'node', run: ({ headers }) => readList(deps, headers['if-none-match']) },
+    {
+      method: 'GET',
+      path: '/api/v1/mcp/servers',
+      needs: 'node',
+      run: ({ headers }) => readList(deps, headers['if-none-match']),
+    },
+    { method: 'GET', path: '/api/v1/mcp/servers/{id}', needs: 'node', run: ({ id }) => readOne(deps, id) },
     {
       method: 'GET',
       path: `${ADMIN_PATH}/nodes`,
@@ -53,7 +59,12 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
       run: async () => jsonReply(200, { nodes: deps.reports.nodes().map(nodeJson) }),
     },
     { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'admin', run: ({ query }) => reload(deps, query) },
-    { method: 'POST', path: `${ADMIN_PATH}/servers/{id}/test`, needs: 'admin', run: ({ id, signal }) => test(deps, id, signal) },
+    {
+      method: 'POST',
+      path: `${ADMIN_PATH}/servers/{id}/test`,
+      needs: 'admin',
+      run: ({ id, signal }) => test(deps, id, signal),
+    },
   ];
 }
 
@@ -63,6 +74,16 @@ async function readList({ store }: OperationRoutesDeps, known: string | undefine
   const tag = `"${epoch}/${revision}"`;
   if (known === tag) return { status: 304, headers: { etag: tag }, body: '' };
   return jsonReply(200, { revision, epoch, servers }, { etag: tag });
+}
+
+async function readOne({ store }: OperationRoutesDeps, id: string) {
+  const record = await store.get(id);
+  if (record === null) throw noSuchServer();
+  return jsonReply(200, record);
+}
+
+function noSuchServer(): HttpProblem {
+  return new HttpProblem(404, 'no-such-server', 'there is no such server');
 }
 
 async function reload({ reloader }: OperationRoutesDeps, query: URLSearchParams) {
@@ -93,6 +114,6 @@ async function test({ store, testServer }: OperationRoutesDeps, id: string, sign
     throw new HttpProblem(403, 'server-test-off', detail);
   }
   const record = await store.get(id);
-  if (record === null) throw new HttpProblem(404, 'no-such-server', 'there is no such server');
+  if (record === null) throw noSuchServer();
   return jsonReply(200, await testServer(record, signal));
 }

@@ -4,7 +4,7 @@ import { maskRecord } from '../mask.ts';
 import type { NodeView, ServerView } from '../node-reports.ts';
 
 /** Fields of an answer that are not part of the record: they may come back in a write, and mean nothing there. */
-const addedFields: ReadonlySet<string> = new Set(['origin', 'nodes', 'warnings']);
+const addedFields: ReadonlySet<string> = new Set(['origin', 'nodes', 'warnings', 'changed']);
 
 /** A server as the admin API shows it: its record, where it came from, and what nodes say of it. */
 export function serverJson(record: McpServerRecord, origin: string, reports: readonly ServerView[]) {

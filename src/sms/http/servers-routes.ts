@@ -132,7 +132,7 @@ async function write(deps: ServersRoutesDeps, request: RecordWrite): Promise<Htt
   const json = serverJson(record, origin, deps.reports.byServer().get(id) ?? []);
   return jsonReply(
     created ? 201 : 200,
-    { ...json, warnings: written.warnings.map(fieldError) },
+    { ...json, changed, warnings: written.warnings.map(fieldError) },
     {
       etag: etag(record.mod_revision),
       ...(created ? { location: `${ADMIN_PATH}/servers/${encodeURIComponent(id)}` } : {}),

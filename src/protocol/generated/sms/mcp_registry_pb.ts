@@ -5,258 +5,17 @@
 // The registry of MCP servers. Names and numbers below 100 are spoken by clients outside this project and never change;
 // what this project adds starts at 100, and a client that does not know it loses nothing.
 
-import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Message, UnknownEnum } from "@bufbuild/protobuf";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { McpServerRecord } from "./mcp_server_record_pb.ts";
+import { file_sms_mcp_server_record } from "./mcp_server_record_pb.ts";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sms/mcp_registry.proto.
  */
 export const file_sms_mcp_registry: GenFile = /*@__PURE__*/
-  fileDesc("ChZzbXMvbWNwX3JlZ2lzdHJ5LnByb3RvEgNzbXMikwEKDk1jcFN0ZGlvQ29uZmlnEg8KB2NvbW1hbmQYASABKAkSDAoEYXJncxgCIAMoCRIpCgNlbnYYAyADKAsyHC5zbXMuTWNwU3RkaW9Db25maWcuRW52RW50cnkSCwoDY3dkGAQgASgJGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEikAEKDU1jcEh0dHBDb25maWcSCwoDdXJsGAEgASgJEjAKB2hlYWRlcnMYAiADKAsyHy5zbXMuTWNwSHR0cENvbmZpZy5IZWFkZXJzRW50cnkSEAoIYXV0aF9yZWYYAyABKAkaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEilQEKCk1jcEJ1ZGdldHMSFwoPdG9vbF90aW1lb3V0X21zGAEgASgEEhcKD21heF9jb25jdXJyZW5jeRgCIAEoBBIdChVtYXhfdG9vbF9vdXRwdXRfYnl0ZXMYAyABKAQSHwoSY29ubmVjdF90aW1lb3V0X21zGGQgASgESACIAQFCFQoTX2Nvbm5lY3RfdGltZW91dF9tcyKSAQoRTWNwQXBwcm92YWxQb2xpY3kSFgoOZGVmYXVsdF9wb2xpY3kYASABKAkSNQoIcGVyX3Rvb2wYAiADKAsyIy5zbXMuTWNwQXBwcm92YWxQb2xpY3kuUGVyVG9vbEVudHJ5Gi4KDFBlclRvb2xFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlwKCk1jcFNhbmRib3gSDAoEbW9kZRgBIAEoCRIPCgduZXR3b3JrGAIgASgJEhcKD3JlYWRfb25seV9wYXRocxgDIAMoCRIWCg53cml0YWJsZV9wYXRocxgEIAMoCSLTAwoPTWNwU2VydmVyUmVjb3JkEhEKCXNlcnZlcl9pZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJAoJdHJhbnNwb3J0GAMgASgOMhEuc21zLk1jcFRyYW5zcG9ydBIiCgVzdGRpbxgEIAEoCzITLnNtcy5NY3BTdGRpb0NvbmZpZxIgCgRodHRwGAUgASgLMhIuc21zLk1jcEh0dHBDb25maWcSFgoOdG9vbF9uYW1lc3BhY2UYBiABKAkSFQoNYWxsb3dlZF90b29scxgHIAMoCRIvCg9hcHByb3ZhbF9wb2xpY3kYCCABKAsyFi5zbXMuTWNwQXBwcm92YWxQb2xpY3kSIAoHYnVkZ2V0cxgJIAEoCzIPLnNtcy5NY3BCdWRnZXRzEhUKDXVwZGF0ZWRfYXRfbXMYCiABKAQSGAoLdG9vbF9wcmVmaXgYZCABKAlIAIgBARIVCghwcm90b2NvbBhlIAEoCUgBiAEBEgwKBHRhZ3MYZiADKAkSIAoHc2FuZGJveBhnIAEoCzIPLnNtcy5NY3BTYW5kYm94EhQKDG1vZF9yZXZpc2lvbhhoIAEoBEIOCgxfdG9vbF9wcmVmaXhCCwoJX3Byb3RvY29sIi8KFUxpc3RNY3BTZXJ2ZXJzUmVxdWVzdBIWCg5zaW5jZV9yZXZpc2lvbhgBIAEoBCJgChZMaXN0TWNwU2VydmVyc1Jlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEEiUKB3NlcnZlcnMYAiADKAsyFC5zbXMuTWNwU2VydmVyUmVjb3JkEg0KBWVwb2NoGGQgASgJIkkKFldhdGNoTWNwU2VydmVyc1JlcXVlc3QSFgoOc2luY2VfcmV2aXNpb24YASABKAQSFwoPaW5jbHVkZV9yZWNvcmRzGGQgASgIIj8KF1dhdGNoTWNwU2VydmVyc1Jlc3BvbnNlEiQKBWV2ZW50GAEgASgLMhUuc21zLk1jcFJlZ2lzdHJ5RXZlbnQipgEKEE1jcFJlZ2lzdHJ5RXZlbnQSEAoIcmV2aXNpb24YASABKAQSDwoHdXBzZXJ0cxgCIAMoCRIPCgdkZWxldGVzGAMgAygJEg0KBWVwb2NoGGQgASgJEiUKB3JlY29yZHMYZSADKAsyFC5zbXMuTWNwU2VydmVyUmVjb3JkEhUKDXByZXZfcmV2aXNpb24YZiABKAQSEQoJaGVhcnRiZWF0GGcgASgIIj4KFlVwc2VydE1jcFNlcnZlclJlcXVlc3QSJAoGcmVjb3JkGAEgASgLMhQuc21zLk1jcFNlcnZlclJlY29yZCIrChdVcHNlcnRNY3BTZXJ2ZXJSZXNwb25zZRIQCghyZXZpc2lvbhgBIAEoBCIrChZEZWxldGVNY3BTZXJ2ZXJSZXF1ZXN0EhEKCXNlcnZlcl9pZBgBIAEoCSIrChdEZWxldGVNY3BTZXJ2ZXJSZXNwb25zZRIQCghyZXZpc2lvbhgBIAEoBCqMAQoMTWNwVHJhbnNwb3J0Eh0KGU1DUF9UUkFOU1BPUlRfVU5TUEVDSUZJRUQQABIXChNNQ1BfVFJBTlNQT1JUX1NURElPEAESIQodTUNQX1RSQU5TUE9SVF9TVFJFQU1BQkxFX0hUVFAQAhIhCh1NQ1BfVFJBTlNQT1JUX0hUVFBfU1NFX0xFR0FDWRBkMssCChJNY3BSZWdpc3RyeVNlcnZpY2USSQoOTGlzdE1jcFNlcnZlcnMSGi5zbXMuTGlzdE1jcFNlcnZlcnNSZXF1ZXN0Ghsuc21zLkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USTgoPV2F0Y2hNY3BTZXJ2ZXJzEhsuc21zLldhdGNoTWNwU2VydmVyc1JlcXVlc3QaHC5zbXMuV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2UwARJMCg9VcHNlcnRNY3BTZXJ2ZXISGy5zbXMuVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBocLnNtcy5VcHNlcnRNY3BTZXJ2ZXJSZXNwb25zZRJMCg9EZWxldGVNY3BTZXJ2ZXISGy5zbXMuRGVsZXRlTWNwU2VydmVyUmVxdWVzdBocLnNtcy5EZWxldGVNY3BTZXJ2ZXJSZXNwb25zZWIGcHJvdG8z");
-
-/**
- * @generated from message sms.McpStdioConfig
- */
-export type McpStdioConfig = Message<"sms.McpStdioConfig"> & {
-  /**
-   * @generated from field: string command = 1;
-   */
-  command: string;
-
-  /**
-   * @generated from field: repeated string args = 2;
-   */
-  args: string[];
-
-  /**
-   * @generated from field: map<string, string> env = 3;
-   */
-  env: { [key: string]: string };
-
-  /**
-   * @generated from field: string cwd = 4;
-   */
-  cwd: string;
-};
-
-/**
- * Describes the message sms.McpStdioConfig.
- * Use `create(McpStdioConfigSchema)` to create a new message.
- */
-export const McpStdioConfigSchema: GenMessage<McpStdioConfig> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 0);
-
-/**
- * @generated from message sms.McpHttpConfig
- */
-export type McpHttpConfig = Message<"sms.McpHttpConfig"> & {
-  /**
-   * @generated from field: string url = 1;
-   */
-  url: string;
-
-  /**
-   * @generated from field: map<string, string> headers = 2;
-   */
-  headers: { [key: string]: string };
-
-  /**
-   * @generated from field: string auth_ref = 3;
-   */
-  authRef: string;
-};
-
-/**
- * Describes the message sms.McpHttpConfig.
- * Use `create(McpHttpConfigSchema)` to create a new message.
- */
-export const McpHttpConfigSchema: GenMessage<McpHttpConfig> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 1);
-
-/**
- * A missing or zero field means its default.
- *
- * @generated from message sms.McpBudgets
- */
-export type McpBudgets = Message<"sms.McpBudgets"> & {
-  /**
-   * @generated from field: uint64 tool_timeout_ms = 1;
-   */
-  toolTimeoutMs: bigint;
-
-  /**
-   * @generated from field: uint64 max_concurrency = 2;
-   */
-  maxConcurrency: bigint;
-
-  /**
-   * @generated from field: uint64 max_tool_output_bytes = 3;
-   */
-  maxToolOutputBytes: bigint;
-
-  /**
-   * @generated from field: optional uint64 connect_timeout_ms = 100;
-   */
-  connectTimeoutMs?: bigint | undefined;
-};
-
-/**
- * Describes the message sms.McpBudgets.
- * Use `create(McpBudgetsSchema)` to create a new message.
- */
-export const McpBudgetsSchema: GenMessage<McpBudgets> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 2);
-
-/**
- * never, always or policy.
- *
- * @generated from message sms.McpApprovalPolicy
- */
-export type McpApprovalPolicy = Message<"sms.McpApprovalPolicy"> & {
-  /**
-   * @generated from field: string default_policy = 1;
-   */
-  defaultPolicy: string;
-
-  /**
-   * @generated from field: map<string, string> per_tool = 2;
-   */
-  perTool: { [key: string]: string };
-};
-
-/**
- * Describes the message sms.McpApprovalPolicy.
- * Use `create(McpApprovalPolicySchema)` to create a new message.
- */
-export const McpApprovalPolicySchema: GenMessage<McpApprovalPolicy> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 3);
-
-/**
- * @generated from message sms.McpSandbox
- */
-export type McpSandbox = Message<"sms.McpSandbox"> & {
-  /**
-   * @generated from field: string mode = 1;
-   */
-  mode: string;
-
-  /**
-   * @generated from field: string network = 2;
-   */
-  network: string;
-
-  /**
-   * @generated from field: repeated string read_only_paths = 3;
-   */
-  readOnlyPaths: string[];
-
-  /**
-   * @generated from field: repeated string writable_paths = 4;
-   */
-  writablePaths: string[];
-};
-
-/**
- * Describes the message sms.McpSandbox.
- * Use `create(McpSandboxSchema)` to create a new message.
- */
-export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 4);
-
-/**
- * In an upsert, fields from 100 on (here and in budgets) that are left out keep their stored values. An empty list of
- * tags counts as left out unless tool_prefix, protocol or sandbox is given: whoever sends one of those knows them all.
- *
- * @generated from message sms.McpServerRecord
- */
-export type McpServerRecord = Message<"sms.McpServerRecord"> & {
-  /**
-   * @generated from field: string server_id = 1;
-   */
-  serverId: string;
-
-  /**
-   * @generated from field: string display_name = 2;
-   */
-  displayName: string;
-
-  /**
-   * @generated from field: sms.McpTransport transport = 3;
-   */
-  transport: McpTransport;
-
-  /**
-   * @generated from field: sms.McpStdioConfig stdio = 4;
-   */
-  stdio?: McpStdioConfig | undefined;
-
-  /**
-   * @generated from field: sms.McpHttpConfig http = 5;
-   */
-  http?: McpHttpConfig | undefined;
-
-  /**
-   * @generated from field: string tool_namespace = 6;
-   */
-  toolNamespace: string;
-
-  /**
-   * @generated from field: repeated string allowed_tools = 7;
-   */
-  allowedTools: string[];
-
-  /**
-   * @generated from field: sms.McpApprovalPolicy approval_policy = 8;
-   */
-  approvalPolicy?: McpApprovalPolicy | undefined;
-
-  /**
-   * @generated from field: sms.McpBudgets budgets = 9;
-   */
-  budgets?: McpBudgets | undefined;
-
-  /**
-   * Set by the store.
-   *
-   * @generated from field: uint64 updated_at_ms = 10;
-   */
-  updatedAtMs: bigint;
-
-  /**
-   * @generated from field: optional string tool_prefix = 100;
-   */
-  toolPrefix?: string | undefined;
-
-  /**
-   * @generated from field: optional string protocol = 101;
-   */
-  protocol?: string | undefined;
-
-  /**
-   * @generated from field: repeated string tags = 102;
-   */
-  tags: string[];
-
-  /**
-   * @generated from field: sms.McpSandbox sandbox = 103;
-   */
-  sandbox?: McpSandbox | undefined;
-
-  /**
-   * Set by the store: the revision at which this record last changed.
-   *
-   * @generated from field: uint64 mod_revision = 104;
-   */
-  modRevision: bigint;
-};
-
-/**
- * Describes the message sms.McpServerRecord.
- * Use `create(McpServerRecordSchema)` to create a new message.
- */
-export const McpServerRecordSchema: GenMessage<McpServerRecord> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 5);
+  fileDesc("ChZzbXMvbWNwX3JlZ2lzdHJ5LnByb3RvEgNzbXMiLwoVTGlzdE1jcFNlcnZlcnNSZXF1ZXN0EhYKDnNpbmNlX3JldmlzaW9uGAEgASgEImAKFkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USEAoIcmV2aXNpb24YASABKAQSJQoHc2VydmVycxgCIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSDQoFZXBvY2gYZCABKAkiSQoWV2F0Y2hNY3BTZXJ2ZXJzUmVxdWVzdBIWCg5zaW5jZV9yZXZpc2lvbhgBIAEoBBIXCg9pbmNsdWRlX3JlY29yZHMYZCABKAgiPwoXV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2USJAoFZXZlbnQYASABKAsyFS5zbXMuTWNwUmVnaXN0cnlFdmVudCKmAQoQTWNwUmVnaXN0cnlFdmVudBIQCghyZXZpc2lvbhgBIAEoBBIPCgd1cHNlcnRzGAIgAygJEg8KB2RlbGV0ZXMYAyADKAkSDQoFZXBvY2gYZCABKAkSJQoHcmVjb3JkcxhlIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSFQoNcHJldl9yZXZpc2lvbhhmIAEoBBIRCgloZWFydGJlYXQYZyABKAgiPgoWVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBIkCgZyZWNvcmQYASABKAsyFC5zbXMuTWNwU2VydmVyUmVjb3JkIisKF1Vwc2VydE1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEIisKFkRlbGV0ZU1jcFNlcnZlclJlcXVlc3QSEQoJc2VydmVyX2lkGAEgASgJIisKF0RlbGV0ZU1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEMssCChJNY3BSZWdpc3RyeVNlcnZpY2USSQoOTGlzdE1jcFNlcnZlcnMSGi5zbXMuTGlzdE1jcFNlcnZlcnNSZXF1ZXN0Ghsuc21zLkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USTgoPV2F0Y2hNY3BTZXJ2ZXJzEhsuc21zLldhdGNoTWNwU2VydmVyc1JlcXVlc3QaHC5zbXMuV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2UwARJMCg9VcHNlcnRNY3BTZXJ2ZXISGy5zbXMuVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBocLnNtcy5VcHNlcnRNY3BTZXJ2ZXJSZXNwb25zZRJMCg9EZWxldGVNY3BTZXJ2ZXISGy5zbXMuRGVsZXRlTWNwU2VydmVyUmVxdWVzdBocLnNtcy5EZWxldGVNY3BTZXJ2ZXJSZXNwb25zZWIGcHJvdG8z", [file_sms_mcp_server_record]);
 
 /**
  * @generated from message sms.ListMcpServersRequest
@@ -275,7 +34,7 @@ export type ListMcpServersRequest = Message<"sms.ListMcpServersRequest"> & {
  * Use `create(ListMcpServersRequestSchema)` to create a new message.
  */
 export const ListMcpServersRequestSchema: GenMessage<ListMcpServersRequest> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 6);
+  messageDesc(file_sms_mcp_registry, 0);
 
 /**
  * @generated from message sms.ListMcpServersResponse
@@ -304,7 +63,7 @@ export type ListMcpServersResponse = Message<"sms.ListMcpServersResponse"> & {
  * Use `create(ListMcpServersResponseSchema)` to create a new message.
  */
 export const ListMcpServersResponseSchema: GenMessage<ListMcpServersResponse> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 7);
+  messageDesc(file_sms_mcp_registry, 1);
 
 /**
  * @generated from message sms.WatchMcpServersRequest
@@ -328,7 +87,7 @@ export type WatchMcpServersRequest = Message<"sms.WatchMcpServersRequest"> & {
  * Use `create(WatchMcpServersRequestSchema)` to create a new message.
  */
 export const WatchMcpServersRequestSchema: GenMessage<WatchMcpServersRequest> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 8);
+  messageDesc(file_sms_mcp_registry, 2);
 
 /**
  * @generated from message sms.WatchMcpServersResponse
@@ -345,7 +104,7 @@ export type WatchMcpServersResponse = Message<"sms.WatchMcpServersResponse"> & {
  * Use `create(WatchMcpServersResponseSchema)` to create a new message.
  */
 export const WatchMcpServersResponseSchema: GenMessage<WatchMcpServersResponse> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 9);
+  messageDesc(file_sms_mcp_registry, 3);
 
 /**
  * @generated from message sms.McpRegistryEvent
@@ -398,7 +157,7 @@ export type McpRegistryEvent = Message<"sms.McpRegistryEvent"> & {
  * Use `create(McpRegistryEventSchema)` to create a new message.
  */
 export const McpRegistryEventSchema: GenMessage<McpRegistryEvent> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 10);
+  messageDesc(file_sms_mcp_registry, 4);
 
 /**
  * @generated from message sms.UpsertMcpServerRequest
@@ -415,7 +174,7 @@ export type UpsertMcpServerRequest = Message<"sms.UpsertMcpServerRequest"> & {
  * Use `create(UpsertMcpServerRequestSchema)` to create a new message.
  */
 export const UpsertMcpServerRequestSchema: GenMessage<UpsertMcpServerRequest> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 11);
+  messageDesc(file_sms_mcp_registry, 5);
 
 /**
  * @generated from message sms.UpsertMcpServerResponse
@@ -432,7 +191,7 @@ export type UpsertMcpServerResponse = Message<"sms.UpsertMcpServerResponse"> & {
  * Use `create(UpsertMcpServerResponseSchema)` to create a new message.
  */
 export const UpsertMcpServerResponseSchema: GenMessage<UpsertMcpServerResponse> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 12);
+  messageDesc(file_sms_mcp_registry, 6);
 
 /**
  * @generated from message sms.DeleteMcpServerRequest
@@ -449,7 +208,7 @@ export type DeleteMcpServerRequest = Message<"sms.DeleteMcpServerRequest"> & {
  * Use `create(DeleteMcpServerRequestSchema)` to create a new message.
  */
 export const DeleteMcpServerRequestSchema: GenMessage<DeleteMcpServerRequest> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 13);
+  messageDesc(file_sms_mcp_registry, 7);
 
 /**
  * @generated from message sms.DeleteMcpServerResponse
@@ -466,43 +225,7 @@ export type DeleteMcpServerResponse = Message<"sms.DeleteMcpServerResponse"> & {
  * Use `create(DeleteMcpServerResponseSchema)` to create a new message.
  */
 export const DeleteMcpServerResponseSchema: GenMessage<DeleteMcpServerResponse> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_registry, 14);
-
-/**
- * @generated from enum sms.McpTransport
- */
-export const McpTransport = {
-  /**
-   * @generated from enum value: MCP_TRANSPORT_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED: 0,
-
-  /**
-   * @generated from enum value: MCP_TRANSPORT_STDIO = 1;
-   */
-  STDIO: 1,
-
-  /**
-   * @generated from enum value: MCP_TRANSPORT_STREAMABLE_HTTP = 2;
-   */
-  STREAMABLE_HTTP: 2,
-
-  /**
-   * @generated from enum value: MCP_TRANSPORT_HTTP_SSE_LEGACY = 100;
-   */
-  HTTP_SSE_LEGACY: 100,
-} as const;
-
-/**
- * @generated from enum sms.McpTransport
- */
-export type McpTransport = (typeof McpTransport)[keyof typeof McpTransport] | UnknownEnum;
-
-/**
- * Describes the enum sms.McpTransport.
- */
-export const McpTransportSchema: GenEnum<McpTransport> = /*@__PURE__*/
-  enumDesc(file_sms_mcp_registry, 0);
+  messageDesc(file_sms_mcp_registry, 8);
 
 /**
  * @generated from service sms.McpRegistryService

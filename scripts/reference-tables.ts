@@ -1,0 +1,62 @@
+import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/chat/session-params.ts';
+import { backendLimitSpecs } from '../src/config/host-limits.ts';
+import { type LimitSpec, limitSpecs } from '../src/config/limits.ts';
+import { type SessionParamKey, sessionParamKeys } from '../src/policy/session-params.ts';
+import { amount, code, table } from './markdown.ts';
+
+/** `limits` of the task config, and `--limit`. */
+export const limitsTable = (): string => specs(limitSpecs);
+
+/** Limits of a `[backends.<name>]` table. */
+export const backendLimitsTable = (): string => specs(backendLimitSpecs);
+
+function specs(all: Readonly<Record<string, LimitSpec>>): string {
+  const rows = Object.entries(all).map(([name, spec]) => [
+    code(name),
+    amount(name, spec.default),
+    `${amount(name, spec.min)} to ${amount(name, spec.max)}`,
+    spec.doc,
+  ]);
+  return table(['name', 'default', 'range', 'what it bounds'], rows);
+}
+
+const texts: readonly (readonly [key: string, type: string, doc: string])[] = [
+  ['model', 'string', 'the model; default: that of the backend'],
+  ['backend', 'string', 'a backend of the host’s config; default: that of the task, else of the host'],
+  ['tool_choice', 'string or object', 'passed on; left out when no tools go with the request'],
+  ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory in which arguments and output of tool callbacks live'],
+];
+
+const mcpTexts: Readonly<Record<SessionParamKey, readonly [type: string, doc: string]>> = {
+  'mcp.enabled': ['bool', 'whether MCP tools are offered to the model; only where the task has MCP on'],
+  'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
+  'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
+  'mcp.tool_denylist': ['string list', 'patterns of tools not to offer'],
+  'mcp.tool_naming': ['string', '`encoded` (default) or `readable`: how tools are named to the model'],
+  'mcp.inventory': ['true or string', 'a system message that lists the tools, or a template for it'],
+};
+
+/** Keys of SET_PARAM. */
+export function sessionParamsTable(): string {
+  const numbers = Object.entries(numberParams).map(([key, { default: standard, max, doc }]) => {
+    const most = key === ('max_tool_output_bytes' satisfies NumberParam) ? guestToolNote(key) : '';
+    const alias = key === ('max_total_tool_calls' satisfies NumberParam) ? '; also `max_tool_calls`' : '';
+    return [
+      code(key),
+      'number',
+      `${doc}; default ${amount(key, standard)}, at most ${amount(key, max)}${most}${alias}`,
+    ];
+  });
+  const others = texts.map(([key, type, doc]) => [key.split(', ').map(code).join(', '), type, doc]);
+  const mcp = sessionParamKeys.map((key) => [code(key), ...mcpTexts[key]]);
+  const rest = [
+    [code('mcp.task_*'), '', 'the host’s own: EACCES'],
+    [`${code('messages')}, ${code('tools')}`, '', 'written with their own calls: EACCES'],
+    ['anything else', 'any', 'sent to the provider as it is (`temperature`, `response_format`, `stream`, …)'],
+  ];
+  return table(['key', 'value', 'meaning'], [...others, ...numbers, ...mcp, ...rest]);
+}
+
+function guestToolNote(key: string): string {
+  return ` (${amount(key, MAX_GUEST_TOOL_OUTPUT_BYTES)} for tools of the guest)`;
+}

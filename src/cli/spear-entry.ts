@@ -1,0 +1,6 @@
+import { main } from './spear.ts';
+
+// Everything is closed and all output is written when main returns; what is left are libraries' idle timers.
+main(process.argv.slice(2)).then((code) => {
+  process.exitCode = code;
+});

@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { processEnvironment } from '../config/process-environment.ts';
+import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms-config.ts';
+import { stateDirectory } from '../config/sms-config-paths.ts';
+import { createSecretSource } from '../pool/secret-source.ts';
+import { type DirectoryResult, describeProblem, loadDirectory } from '../sms/directory.ts';
+import { DirectoryRefused, type RunningSms, startSms } from '../sms/sms.ts';
+import type { SmsLog } from '../sms/sms-log.ts';
+import { createMemoryStore } from '../sms/store/memory-store.ts';
+import { openSqliteStore } from '../sms/store/sqlite-store.ts';
+import { backupRegistry, restoreRegistry } from './spear-sms-backup.ts';
+import { parseSmsFlags, type SmsCommand } from './spear-sms-flags.ts';
+import { smsHelp } from './spear-sms-help.ts';
+import { UsageError } from './usage-error.ts';
+import { version } from './version.ts';
+
+const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
+
+const say = (text: string) => process.stderr.write(`spear-sms: ${text}\n`);
+
+/** `spear-sms`: from the command line to an exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const command = parseSmsFlags(argv);
+    if (command === 'help') return print(smsHelp);
+    if (command === 'version') return print(`spear-sms ${version}\n`);
+    return await run(command);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    for (const line of message.split('\n')) say(line);
+    if (error instanceof UsageError || error instanceof SmsConfigError) return exitCodes.usage;
+    return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
+  }
+}
+
+async function run(command: SmsCommand): Promise<number> {
+  const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
+  if (command.kind === 'serve') return command.dryRun ? dryRun(config) : serve(config);
+  const copy = command.kind === 'backup' ? backupRegistry : restoreRegistry;
+  say(await copy(config, command.file));
+  return exitCodes.ok;
+}
+
+async function serve(config: SmsConfig): Promise<number> {
+  const sms = await startSms(config, {
+    log,
+    serverTest: {
+      stateDir: stateDirectory(processEnvironment) ?? config.files.data,
+      path: processEnvironment.PATH ?? '',
+      secrets: createSecretSource({ mode: 'listed', names: [], paths: [], backendKeyNames: [] }, processEnvironment),
+    },
+  });
+  const ended = untilSignalled(sms);
+  say(
+    `registry ${config.files.data}${config.auth ? `, tokens ${config.files.adminToken} and node.token` : ', no auth'}`,
+  );
+  process.stdout.write(`${JSON.stringify({ grpc: sms.grpc, http: sms.http })}\n`);
+  await ended;
+  await sms.close();
+  return exitCodes.ok;
+}
+
+/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reloads the directory. */
+function untilSignalled(sms: RunningSms): Promise<void> {
+  process.on('SIGHUP', () => {
+    sms.reload().then(
+      (result) => {
+        if (result === null) say('SIGHUP: there is no directory to reload (--mcp-registry-dir)');
+      },
+      (error: unknown) => say(`SIGHUP: ${error instanceof Error ? error.message : String(error)}`),
+    );
+  });
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(signal === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated);
+        asked = true;
+        say(`${signal}: ending`);
+        resolve();
+      });
+    }
+  });
+}
+
+async function dryRun(config: SmsConfig): Promise<number> {
+  if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
+  // What is not there yet is not created only to be looked at.
+  const store = existsSync(config.files.data) ? openSqliteStore(config.files.data) : createMemoryStore();
+  let result: DirectoryResult;
+  try {
+    result = await loadDirectory(store, config.registryDir, { strict: config.strict, dryRun: true });
+  } finally {
+    await store.close();
+  }
+  for (const problem of result.problems) say(`${problem.severity}: ${describeProblem(config.registryDir, problem)}`);
+  for (const change of result.plan.changes) {
+    const fields = change.action === 'update' ? ` (${change.fields.join(', ')})` : '';
+    process.stdout.write(`${change.action} ${change.serverId} from ${change.file}${fields}\n`);
+  }
+  process.stdout.write(`${result.plan.changes.length} changes, ${result.plan.unchanged.length} unchanged\n`);
+  return result.outcome === 'refused' ? exitCodes.refused : exitCodes.ok;
+}
+
+const log: SmsLog = (level, event, fields = {}) => {
+  const words = Object.entries(fields).map(([name, value]) => `${name}=${quoted(String(value))}`);
+  say([...(level === 'info' ? [] : [level]), event, ...words].join(' '));
+};
+
+function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : JSON.stringify(text);
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return exitCodes.ok;
+}

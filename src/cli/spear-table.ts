@@ -1,0 +1,32 @@
+const GAP = '  ';
+
+/** Columns as wide as their widest cell. What a terminal might take for a command is replaced. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const all = [head, ...rows].map((row) => row.map(printable));
+  const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
+  const lines = all.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join(GAP)
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, ' ');
+}
+
+const SECOND = 1_000;
+const units: readonly (readonly [suffix: string, ms: number])[] = [
+  ['d', 86_400 * SECOND],
+  ['h', 3_600 * SECOND],
+  ['m', 60 * SECOND],
+  ['s', SECOND],
+];
+
+/** `3s`, `12m`, `4d`: enough to see whether something is fresh. */
+export function age(ms: number): string {
+  const [suffix, unit] = units.find(([, size]) => ms >= size) ?? ['s', SECOND];
+  return `${Math.floor(ms / unit)}${suffix}`;
+}

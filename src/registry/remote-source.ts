@@ -1,0 +1,133 @@
+import { type Client, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { smsUrl } from '../config/sms-config-client.ts';
+import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
+import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
+import type { RegistryListing } from '../protocol/record-events.ts';
+import type { NodeReport, ReportTarget } from './node-report.ts';
+import type { RegistrySource, RegistryWatchItem } from './source.ts';
+import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
+
+export interface RemoteSourceOptions {
+  /** HOST:PORT (in clear on loopback, else TLS), `http://…` (in clear) or `https://…` of the registry's gRPC side. */
+  readonly address: string;
+  /** The node's token. @default null, none is sent */
+  readonly token?: string | null;
+  /** Certificates to trust instead of the system's, as PEM text. @default null */
+  readonly ca?: string | null;
+  /** A record that this node cannot understand was left out. @default nothing */
+  readonly onInvalidRecord?: OnInvalidRecord;
+}
+
+/** An SMS over the network: where records come from, and where reports go. */
+export interface RemoteSource extends RegistrySource, ReportTarget {
+  /** Ends the connection and every call on it. */
+  close(): void;
+}
+
+/** A whole registry comes in one message. */
+const MAX_MESSAGE_BYTES = 512 * 1024 * 1024;
+/** A connection that died in silence is noticed after both of these together. */
+const PING_INTERVAL_MS = 15_000;
+const PING_TIMEOUT_MS = 5_000;
+
+export function createRemoteSource(options: RemoteSourceOptions): RemoteSource {
+  return new GrpcSource(options);
+}
+
+class GrpcSource implements RemoteSource {
+  readonly #url: string;
+  readonly #session: Http2SessionManager;
+  readonly #registry: Client<typeof McpRegistryService>;
+  readonly #nodes: Client<typeof McpNodeService>;
+  readonly #records: WireRecords;
+  #canWatchRecords = false;
+
+  constructor({ address, token = null, ca = null, onInvalidRecord = () => {} }: RemoteSourceOptions) {
+    this.#url = smsUrl(address, '--sms');
+    this.#session = new Http2SessionManager(
+      this.#url,
+      { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
+      ca === null ? {} : { ca },
+    );
+    const transport = createGrpcTransport({
+      baseUrl: this.#url,
+      sessionManager: this.#session,
+      acceptCompression: [],
+      readMaxBytes: MAX_MESSAGE_BYTES,
+      interceptors: token === null ? [] : [bearer(token)],
+    });
+    this.#registry = createClient(McpRegistryService, transport);
+    this.#nodes = createClient(McpNodeService, transport);
+    this.#records = new WireRecords(onInvalidRecord);
+  }
+
+  get canWatchRecords(): boolean {
+    return this.#canWatchRecords;
+  }
+
+  async list(signal: AbortSignal): Promise<RegistryListing> {
+    const response = await this.#registry
+      .listMcpServers({}, { signal })
+      .catch((error: unknown) => this.#explain(error));
+    const { epoch } = response;
+    // Only a registry that knows the fields of ours has an epoch, and such a one sends records with its events.
+    this.#canWatchRecords = epoch !== '';
+    const servers = await this.#records.readAll(epoch, response.servers, signal);
+    return { epoch, revision: Number(response.revision), servers };
+  }
+
+  async *watch(since: number, signal: AbortSignal): AsyncGenerator<RegistryWatchItem> {
+    const request = { sinceRevision: BigInt(since), includeRecords: true };
+    try {
+      for await (const { event } of this.#registry.watchMcpServers(request, { signal })) {
+        if (event === undefined) continue;
+        if (event.heartbeat) {
+          yield { heartbeat: true, epoch: event.epoch, revision: Number(event.revision) };
+          continue;
+        }
+        if (event.records.length < event.upserts.length) this.#canWatchRecords = false;
+        yield this.#records.readEvent(event);
+      }
+    } catch (error) {
+      this.#explain(error);
+    }
+  }
+
+  async report(report: NodeReport, signal: AbortSignal): Promise<{ readonly expiresAfterMs: number }> {
+    const request = {
+      nodeId: report.nodeId,
+      registryState: report.registryState,
+      epoch: report.epoch,
+      snapshotRevision: BigInt(report.snapshotRevision),
+      servers: report.servers.map(({ lastError, toolCount, ...server }) => ({
+        ...server,
+        lastError: lastError ?? '',
+        ...(toolCount === null ? {} : { toolCount }),
+      })),
+    };
+    const response = await this.#nodes
+      .reportMcpNode(request, { signal })
+      .catch((error: unknown) => this.#explain(error));
+    return { expiresAfterMs: response.expiresAfterMs };
+  }
+
+  close(): void {
+    this.#session.abort();
+  }
+
+  #explain(error: unknown): never {
+    if (!(error instanceof ConnectError)) throw error;
+    const hint = /wrong version number|packet length too long/i.test(error.rawMessage)
+      ? '; it seems to speak without TLS there: if that is meant, write http://HOST:PORT'
+      : '';
+    throw new Error(`the registry at ${this.#url}: ${error.message}${hint}`, { cause: error });
+  }
+}
+
+function bearer(token: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set('authorization', `Bearer ${token}`);
+    return next(request);
+  };
+}

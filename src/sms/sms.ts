@@ -1,0 +1,203 @@
+import { readFileSync } from 'node:fs';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { SmsConfig } from '../config/sms-config.ts';
+import type { SecretSource } from '../pool/secret-source.ts';
+import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
+import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
+import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
+import { type Access, openAccess, type Role, tokenAccess } from './access.ts';
+import type { TlsMaterial } from './bind.ts';
+import type { DirectoryResult } from './directory.ts';
+import { writeEndpointFile } from './endpoint-file.ts';
+import { grpcListener } from './grpc/grpc-listener.ts';
+import { startGrpcServer } from './grpc/grpc-server.ts';
+import { healthService } from './grpc/health-service.ts';
+import { nodeService } from './grpc/node-service.ts';
+import { registryService } from './grpc/registry-service.ts';
+import { backupRoute } from './http/backup-route.ts';
+import { eventsRoute } from './http/events-route.ts';
+import { httpListener } from './http/http-listener.ts';
+import { startHttpServer } from './http/http-server.ts';
+import { importRoute } from './http/import-route.ts';
+import { operationRoutes } from './http/operation-routes.ts';
+import { serversRoutes } from './http/servers-routes.ts';
+import { SmsMetrics } from './metrics/sms-metrics.ts';
+import { defaultReportLimits, NodeReports } from './node-reports.ts';
+import { DirectoryReloader } from './reload.ts';
+import { ServingState } from './serving-state.ts';
+import type { SmsLog } from './sms-log.ts';
+import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
+import { ensureTokens } from './token-files.ts';
+
+export interface SmsDeps {
+  readonly log: SmsLog;
+  /** Only used where the config allows testing servers here. */
+  readonly serverTest: { readonly stateDir: string; readonly path: string; readonly secrets: SecretSource };
+}
+
+export interface RunningSms {
+  /** `HOST:PORT`. */
+  readonly grpc: string;
+  /** With scheme. */
+  readonly http: string;
+  /** Null: there is no directory. */
+  reload(): Promise<DirectoryResult | null>;
+  /** Ends within the configured time, whatever clients do. */
+  close(): Promise<void>;
+}
+
+/** The directory has files that a strict start does not accept; each was logged. */
+export class DirectoryRefused extends Error {
+  constructor(directory: string) {
+    super(`${directory} has files that cannot be used, and --strict is on`);
+    this.name = 'DirectoryRefused';
+  }
+}
+
+/** The roles by method. What is not listed needs the admin. */
+const grpcRoles: ReadonlyMap<string, Role | 'anybody'> = new Map([
+  [`${McpRegistryService.typeName}/ListMcpServers`, 'node'],
+  [`${McpRegistryService.typeName}/WatchMcpServers`, 'node'],
+  [`${McpNodeService.typeName}/ReportMcpNode`, 'node'],
+  [`${Health.typeName}/Check`, 'anybody'],
+  [`${Health.typeName}/Watch`, 'anybody'],
+] as const);
+
+/** Opens the store, loads the directory, and serves both protocols. */
+export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<RunningSms> {
+  const tls = config.tls === null ? null : readTls(config.tls);
+  const store = openSqliteStore(config.files.data, {
+    keptChanges: config.limits.kept_changes,
+    watcherQueue: config.limits.watcher_queue,
+  });
+  try {
+    return await serve(config, deps, store, accessFor(config, deps.log), tls);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function serve(
+  config: SmsConfig,
+  { log, serverTest }: SmsDeps,
+  store: SqliteStore,
+  access: Access,
+  tls: TlsMaterial | null,
+): Promise<RunningSms> {
+  const { limits, strict } = config;
+  const metrics = new SmsMetrics(Date.now());
+  const serving = new ServingState();
+  const shutdown = new AbortController();
+  const reports = new NodeReports({
+    ...defaultReportLimits,
+    expiresAfterMs: limits.node_expiry_ms,
+    maxNodes: limits.max_nodes,
+  });
+  const reloader =
+    config.registryDir === null
+      ? null
+      : new DirectoryReloader({ store, directory: config.registryDir, strict, metrics, log });
+  if (reloader !== null && (await reloader.reload({ dryRun: false })).outcome === 'refused') {
+    throw new DirectoryRefused(config.registryDir ?? '');
+  }
+
+  const registry = registryService({
+    store,
+    strict,
+    heartbeatMs: limits.heartbeat_ms,
+    maxWatchers: limits.max_watchers,
+    metrics,
+    log,
+  });
+  const gauges = async () => {
+    const { revision, servers } = await store.list();
+    return { revision, servers: servers.length, watchers: registry.watcherCount, nodes: reports.count };
+  };
+  const common = { access, shutdown: shutdown.signal, metrics, log };
+  const grpc = await startGrpcServer(
+    config.grpc,
+    tls,
+    grpcListener({
+      ...common,
+      roles: grpcRoles,
+      routes: (router) => {
+        router.service(McpRegistryService, registry.implementation);
+        router.service(McpNodeService, nodeService(reports));
+        router.service(Health, healthService(serving, [McpRegistryService.typeName, McpNodeService.typeName]));
+      },
+    }),
+  );
+  const http = await startHttpServer(
+    config.http,
+    tls,
+    httpListener({
+      ...common,
+      origins: {
+        scheme: tls === null ? 'http' : 'https',
+        hosts: [config.http.host, ...config.allowedHosts],
+        origins: config.allowedOrigins,
+      },
+      routes: [
+        importRoute({ store, strict, log }),
+        ...serversRoutes({ store, reports, strict, metrics, log }),
+        eventsRoute(store),
+        backupRoute(store, config.files.data),
+        ...operationRoutes({
+          store,
+          reports,
+          serving,
+          metrics,
+          gauges,
+          reloader,
+          testServer: config.allowServerTest
+            ? async (record, signal) => (await import('./server-test.ts')).testServer(record, { ...serverTest, signal })
+            : null,
+        }),
+      ],
+    }),
+  ).catch(async (error: unknown) => {
+    await grpc.close(0);
+    throw error;
+  });
+  const forgetEndpoint = writeEndpointFile(config.files.endpoint, { grpc, http }, tls === null ? 'http' : 'https');
+  serving.become('serving');
+
+  let closing: Promise<void> | null = null;
+  const close = async () => {
+    serving.become('stopping');
+    forgetEndpoint();
+    shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
+    await Promise.all([grpc.close(limits.shutdown_ms), http.close(limits.shutdown_ms)]);
+    await store.close();
+  };
+  return {
+    grpc: grpc.authority,
+    http: http.url,
+    reload: async () => (reloader === null ? null : reloader.reload({ dryRun: false })),
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+function accessFor(config: SmsConfig, log: SmsLog): Access {
+  if (!config.auth) return openAccess;
+  const { tokens, created } = ensureTokens({ admin: config.files.adminToken, node: config.files.nodeToken });
+  for (const file of created) log('info', 'token_created', { file });
+  return tokenAccess(tokens);
+}
+
+function readTls(files: { readonly cert: string; readonly key: string }): TlsMaterial {
+  return { cert: readTlsFile('--tls-cert', files.cert), key: readTlsFile('--tls-key', files.key) };
+}
+
+function readTlsFile(from: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    throw new Error(`${from}: ${path} cannot be read (${code})`);
+  }
+}

@@ -1,0 +1,404 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { looksLikeMcp, noInjectedTools } from '../../src/bridge/injected-tools.ts';
+import { encodedName } from '../../src/bridge/tool-names.ts';
+import { TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
+import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { eventually, stdioRecord, tempDir } from '../pool/pool-samples.ts';
+import { callOf, inject, type McpHost, namesOf, never, openHost, textOf } from './mcp-host.ts';
+
+const but = (record: McpServerRecord, fields: Partial<McpServerRecord>): McpServerRecord =>
+  Object.freeze({ ...record, ...fields });
+const tiny = (fields: Partial<McpServerRecord> = {}) => but(stdioRecord('tiny', 'tiny.mjs'), fields);
+const echo = encodedName('tiny', 'echo');
+
+/** A server whose calls never end, and what it was told. */
+function hanging(fields: Partial<McpServerRecord> = {}) {
+  const trail = join(tempDir(), 'trail');
+  const lines = () => {
+    try {
+      return readFileSync(trail, 'utf8').trim().split('\n');
+    } catch {
+      return [];
+    }
+  };
+  const record = but(stdioRecord('hanging', 'mid-call.mjs', { env: { TRAIL: trail } }), fields);
+  return { record, lines };
+}
+
+const finished = (host: McpHost) => host.told('tool_call.finished').map(({ status, reason }) => [status, reason]);
+
+describe('a call of the model', () => {
+  it('reaches the server under every name of the tool that was injected [bridge.dispatch.names]', async () => {
+    const host = await openHost([tiny({ tool_namespace: 'little' })]);
+    const tools = await inject(host.guest());
+    for (const name of [echo, 'mcp.tiny.echo', 'little.echo']) {
+      expect(tools.owns(name)).toBe(true);
+      expect(await textOf(tools, name, { message: name })).toBe(name);
+    }
+  });
+
+  it('leaves one event and two lines, with what it was and what became of it [bridge.event] [audit.calls]', async () => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest({}, 'run-7'), { session: 'chat-3' });
+    const about = { id: 'call_x', name: echo, arguments: '{"message":"a secret"}' };
+    const answer = await tools.run(about, never);
+    const bytes = Buffer.byteLength(answer);
+    const seen = { session: 'chat-3', server: 'tiny', tool: 'echo' };
+    expect(host.invocations).toEqual([
+      { run: 'run-7', source: 'mcp', ...seen, callId: 'call_x', outcome: 'ok', durationMs: expect.any(Number), bytes },
+    ]);
+    expect(host.trail.slice(-2)).toEqual([
+      {
+        run: 'run-7',
+        event: 'tool_call.started',
+        request: 'call_x',
+        source: 'mcp',
+        ...seen,
+        arguments: { message: 'string(8)' },
+      },
+      {
+        run: 'run-7',
+        event: 'tool_call.finished',
+        request: 'call_x',
+        source: 'mcp',
+        ...seen,
+        status: 'ok',
+        reason: null,
+        duration_ms: expect.any(Number),
+        bytes,
+      },
+    ]);
+    expect(JSON.stringify(host.trail)).not.toContain('a secret');
+  });
+
+  it.each([
+    ['that break the schema', '{"message":1}'],
+    ['that lack a property', '{}'],
+    ['that are empty', ''],
+    ['that are a list', '["message"]'],
+    ['that are no JSON', '{"message":'],
+    ['that are null', 'null'],
+  ])('with arguments %s is answered with mcp_invalid_arguments [bridge.arguments]', async (_, args) => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest());
+    const { error, content } = await callOf(tools, echo, args);
+    expect([error?.code, error?.retryable, content]).toEqual(['mcp_invalid_arguments', false, undefined]);
+    expect(finished(host)).toEqual([['failed', 'mcp_invalid_arguments']]);
+    expect(host.invocations.map(({ outcome }) => outcome)).toEqual(['mcp_invalid_arguments']);
+  });
+
+  it('may leave its arguments empty where the tool needs none [bridge.arguments]', async () => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest());
+    for (const args of ['', ' ', '{}']) {
+      expect(await textOf(tools, encodedName('tiny', 'pid'), args)).toMatch(/^\d+$/);
+    }
+  });
+
+  it('whose arguments are nested without end is answered, not followed [bridge.arguments]', async () => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest());
+    const deep = `{"message":"x","more":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
+    expect((await callOf(tools, echo, deep)).error?.code).toBe('mcp_invalid_arguments');
+    expect(await textOf(tools, echo, { message: 'still there' })).toBe('still there');
+  });
+
+  it('that the tool itself reports as failed is a failed call with its text [bridge.is-error]', async () => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest());
+    expect(await callOf(tools, encodedName('tiny', 'fail'))).toEqual({
+      content: [{ type: 'text', text: 'no such row' }],
+      error: { code: 'mcp_tool_error', message: 'no such row', retryable: false },
+    });
+    expect(finished(host)).toEqual([['failed', 'mcp_tool_error']]);
+  });
+
+  it('keeps structured content [bridge.dispatch.names]', async () => {
+    const host = await openHost([tiny()]);
+    const answer = await callOf(await inject(host.guest()), encodedName('tiny', 'structured'));
+    expect(answer).toEqual({ content: [], structuredContent: { answer: 42 } });
+  });
+
+  it('gets the smaller of the session’s and the record’s output cap, cut between characters [bridge.output-cap]', async () => {
+    const budgets = { ...tiny().budgets, max_tool_output_bytes: 2_000 };
+    const host = await openHost([but(stdioRecord('huge', 'huge.mjs'), { budgets })]);
+    const guest = host.guest();
+    const huge = encodedName('huge', 'huge');
+    for (const [maxOutputBytes, cap] of [
+      [65_536, 2_000],
+      [1_001, 1_001],
+    ] as const) {
+      const tools = await inject(guest, { maxOutputBytes });
+      const json = await tools.run({ id: 'call_1', name: huge, arguments: '{"bytes":100000}' }, never);
+      expect(Buffer.byteLength(json)).toBeLessThanOrEqual(cap);
+      const { error, content } = JSON.parse(json) as Awaited<ReturnType<typeof callOf>>;
+      expect(error?.code).toBe('mcp_output_too_large');
+      expect(content?.[0]?.text).toMatch(new RegExp(`^ä+${TRUNCATION_MARK.replace(/[[\]]/g, '\\$&')}$`));
+    }
+    expect(host.told('budget.hit').map(({ budget, server, tool }) => [budget, server, tool])).toEqual([
+      ['max_tool_output_bytes', 'huge', 'huge'],
+      ['max_tool_output_bytes', 'huge', 'huge'],
+    ]);
+  });
+
+  it('is ended by the record’s deadline, at the server too [bridge.timeout]', async () => {
+    const { record, lines } = hanging({ budgets: { ...tiny().budgets, tool_timeout_ms: 300 } });
+    const host = await openHost([record]);
+    const { error } = await callOf(await inject(host.guest()), encodedName('hanging', 'hang'));
+    expect([error?.code, error?.retryable]).toEqual(['mcp_timeout', true]);
+    await eventually(() => expect(lines().map((line) => line.split(' ')[0])).toEqual(['call', 'cancelled']));
+    expect(finished(host)).toEqual([['failed', 'mcp_timeout']]);
+    expect(host.told('budget.hit').map(({ budget }) => budget)).toEqual(['timeout']);
+  });
+
+  it('is ended with its send, at the server too [bridge.cancel]', async () => {
+    const { record, lines } = hanging();
+    const host = await openHost([record]);
+    const controller = new AbortController();
+    const answer = callOf(await inject(host.guest()), encodedName('hanging', 'hang'), {}, controller.signal);
+    await eventually(() => expect(lines()).toHaveLength(1));
+    controller.abort(new DOMException('cancelled by the guest', 'AbortError'));
+    expect((await answer).error?.code).toBe('mcp_cancelled');
+    await eventually(() => expect(lines().map((line) => line.split(' ')[0])).toEqual(['call', 'cancelled']));
+    expect(finished(host)).toEqual([['failed', 'mcp_cancelled']]);
+  });
+
+  it('finds a server that died between injection and call again [bridge.dispatch.names]', async () => {
+    const host = await openHost([stdioRecord('mortal', 'mid-call.mjs')]);
+    const tools = await inject(host.guest());
+    const first = await textOf(tools, encodedName('mortal', 'pid'));
+    expect((await callOf(tools, encodedName('mortal', 'die'))).error?.code).toBe('mcp_unavailable');
+    expect(await textOf(tools, encodedName('mortal', 'pid'))).not.toBe(first);
+  });
+});
+
+describe('a name that was not injected', () => {
+  const tools = ['echo', 'environment', 'pid'];
+
+  it.each(['encoded', 'readable'])('is refused in every form, with %s names [bridge.refusal]', async (naming) => {
+    const host = await openHost([
+      but(stdioRecord('tiny', 'tiny.mjs'), { tool_prefix: 'little', tool_namespace: 'files', allowed_tools: tools }),
+    ]);
+    const injected = await inject(host.guest({ toolDenylist: ['environment'] }), {
+      params: [
+        ['mcp.tool_naming', naming],
+        ['mcp.tool_denylist', ['pid']],
+      ],
+    });
+    expect(namesOf(injected)).toHaveLength(1);
+    const forms = (tool: string) => [encodedName('tiny', tool), `mcp.tiny.${tool}`, `files.${tool}`, `little_${tool}`];
+    const denied: [string, string][] = [
+      ['environment', 'denied_by_task'],
+      ['pid', 'denied_by_session'],
+      ['structured', 'denied_by_registry'],
+    ];
+    for (const [tool, reason] of denied) {
+      for (const name of forms(tool)) {
+        expect(injected.owns(name)).toBe(true);
+        const { error } = await callOf(injected, name);
+        expect([name, error?.code, error?.retryable]).toEqual([name, 'mcp_policy_denied', false]);
+        expect(host.told('tool_call.finished').at(-1)).toMatchObject({
+          server: 'tiny',
+          tool,
+          status: 'denied',
+          reason,
+        });
+      }
+    }
+    // What was injected has one name and its aliases, not the other naming's.
+    const other = naming === 'encoded' ? 'little_echo' : encodedName('tiny', 'echo');
+    expect(injected.owns(other)).toBe(true);
+    expect((await callOf(injected, other, { message: 'x' })).error?.code).toBe('mcp_policy_denied');
+    const strangers = ['mcp__YQ__Yg', 'mcp__', 'mcp.', 'mcp.other.echo', 'mcp.tiny.nothing', encodedName('b', 'c')];
+    for (const name of strangers) {
+      expect(injected.owns(name)).toBe(true);
+      expect((await callOf(injected, name)).error?.code).toBe('mcp_policy_denied');
+      expect(host.told('tool_call.finished').at(-1)).toMatchObject({
+        server: null,
+        tool: name,
+        reason: 'not_injected',
+      });
+    }
+    expect(host.invocations.every(({ outcome }) => outcome === 'mcp_policy_denied')).toBe(true);
+    expect(host.invocations).toHaveLength(12 + 1 + strangers.length);
+  });
+
+  it('is none of ours where it looks like no tool of these servers [bridge.refusal]', async () => {
+    const host = await openHost([tiny()]);
+    const injected = await inject(host.guest());
+    for (const name of ['echo', 'tiny', 'Mcp.tiny.echo', 'x_mcp__a', '']) expect(injected.owns(name)).toBe(false);
+  });
+
+  it('is refused where an alias names two tools [bridge.names.ambiguous]', async () => {
+    const shared = { tool_namespace: 'both', allowed_tools: ['echo'] };
+    const host = await openHost([but(stdioRecord('a', 'tiny.mjs'), shared), but(stdioRecord('b', 'tiny.mjs'), shared)]);
+    const injected = await inject(host.guest());
+    expect((await callOf(injected, 'both.echo', { message: 'x' })).error?.code).toBe('mcp_policy_denied');
+    expect(await textOf(injected, 'mcp.a.echo', { message: 'x' })).toBe('x');
+  });
+
+  it('is refused in a send that has no MCP at all [bridge.refusal]', async () => {
+    for (const name of ['mcp__ZnM__cmVhZF9maWxl', 'mcp.fs.read_file', 'mcp.x', 'mcp__']) {
+      expect(looksLikeMcp(name)).toBe(true);
+      expect(noInjectedTools.owns(name)).toBe(true);
+      expect((await callOf(noInjectedTools, name)).error).toEqual({
+        code: 'mcp_policy_denied',
+        message: `"${name}" is not among the tools of this send`,
+        retryable: false,
+      });
+    }
+    for (const name of ['mcp_read', 'mcp', 'MCP.x', 'fs_read_file']) expect(noInjectedTools.owns(name)).toBe(false);
+  });
+});
+
+describe('tool_choice', () => {
+  const force = (name: string) => ({ type: 'function', function: { name } });
+
+  it('forces an injected tool under the name it was injected with [bridge.tool-choice]', async () => {
+    const host = await openHost([tiny({ allowed_tools: ['echo'], tool_namespace: 'little' })]);
+    const guest = host.guest();
+    const encoded = await inject(guest);
+    for (const name of [echo, 'mcp.tiny.echo', 'little.echo']) {
+      expect(encoded.toolChoice(force(name))).toEqual(force(echo));
+    }
+    const readable = await inject(guest, { params: [['mcp.tool_naming', 'readable']] });
+    expect(readable.toolChoice(force('mcp.tiny.echo'))).toEqual(force('tiny_echo'));
+  });
+
+  it('that forces an MCP tool which is not there gives nothing [bridge.tool-choice]', async () => {
+    const host = await openHost([tiny({ allowed_tools: ['echo'] })]);
+    const tools = await inject(host.guest());
+    for (const name of ['mcp.tiny.pid', 'mcp.other.echo', encodedName('tiny', 'pid'), 'tiny_pid']) {
+      expect(tools.toolChoice(force(name))).toBeNull();
+    }
+    expect(noInjectedTools.toolChoice(force('mcp.tiny.echo'))).toBeNull();
+    expect(noInjectedTools.toolChoice(force(echo))).toBeNull();
+  });
+
+  it.each([['auto'], ['required'], ['none'], [force('sum')], [{ type: 'allowed_tools' }], [{ function: 'x' }]])(
+    '%j passes as it is [bridge.tool-choice]',
+    async (choice) => {
+      const host = await openHost([tiny()]);
+      const tools = await inject(host.guest());
+      expect(tools.toolChoice(choice)).toEqual(choice);
+      expect(noInjectedTools.toolChoice(choice)).toEqual(choice);
+    },
+  );
+});
+
+describe('policy at dispatch', () => {
+  it.each<[string, (host: McpHost) => Promise<void>, string]>([
+    ['the server is removed', (host) => host.remove('tiny'), 'unknown_server'],
+    ['all its tools are denied', (host) => host.upsert(tiny({ allowed_tools: [] })), 'deny_all'],
+    ['the tool is denied', (host) => host.upsert(tiny({ allowed_tools: ['pid'] })), 'denied_by_registry'],
+  ])('refuses a call when, since injection, %s [bridge.dispatch.policy]', async (_, change, reason) => {
+    const host = await openHost([tiny()]);
+    const tools = await inject(host.guest());
+    await change(host);
+    const { error } = await callOf(tools, echo, { message: 'x' });
+    expect([error?.code, error?.retryable]).toEqual(['mcp_policy_denied', false]);
+    expect(finished(host)).toEqual([['denied', reason]]);
+  });
+
+  it('refuses calls of a guest that calls MCP itself in the same way [bridge.dispatch.policy]', async () => {
+    const host = await openHost([tiny()]);
+    const guest = host.guest({ toolDenylist: ['environment'] });
+    const call = async (serverId: string, tool: string) => {
+      const about = { serverId, tool, arguments: '{"message":"x"}', callId: 'call-1', session: 'mcp-1000' };
+      const { error } = JSON.parse(await guest.call(about, never)) as Awaited<ReturnType<typeof callOf>>;
+      return [error?.code, host.told('tool_call.finished').at(-1)?.reason];
+    };
+    expect(await call('tiny', 'echo')).toEqual([undefined, null]);
+    expect(await call('tiny', 'environment')).toEqual(['mcp_policy_denied', 'denied_by_task']);
+    expect(await call('other', 'echo')).toEqual(['mcp_policy_denied', 'not_allowed']);
+    await host.upsert(tiny({ allowed_tools: ['pid'] }));
+    expect(await call('tiny', 'echo')).toEqual(['mcp_policy_denied', 'denied_by_registry']);
+    await host.remove('tiny');
+    expect(await call('tiny', 'pid')).toEqual(['mcp_policy_denied', 'unknown_server']);
+  });
+
+  it.each(['removed', 'denied'])(
+    'ends a call in flight whose server or tool is %s, at the server too [bridge.revoke]',
+    async (how) => {
+      const { record, lines } = hanging();
+      const host = await openHost([record]);
+      const answer = callOf(await inject(host.guest()), encodedName('hanging', 'hang'));
+      await eventually(() => expect(lines()).toHaveLength(1));
+      if (how === 'removed') await host.remove('hanging');
+      else await host.upsert(but(record, { allowed_tools: ['pid'] }));
+      const { error } = await answer;
+      expect([error?.code, error?.retryable]).toEqual(['mcp_policy_denied', false]);
+      expect(finished(host)).toEqual([['denied', how === 'removed' ? 'unknown_server' : 'denied_by_registry']]);
+      await eventually(() => expect(lines().map((line) => line.split(' ')[0])).toEqual(['call', 'cancelled']));
+    },
+  );
+
+  it('leaves a call in flight alone when the change does not concern it [bridge.revoke]', async () => {
+    const { record, lines } = hanging({ allowed_tools: ['hang', 'pid'] });
+    const host = await openHost([record, tiny()]);
+    const controller = new AbortController();
+    const tools = await inject(host.guest());
+    const answer = callOf(tools, encodedName('hanging', 'hang'), {}, controller.signal);
+    await eventually(() => expect(lines()).toHaveLength(1));
+    await host.remove('tiny');
+    await host.upsert(but(record, { allowed_tools: ['hang'] }));
+    // A call behind it in the same connection is refused, and comes back.
+    expect((await callOf(tools, encodedName('hanging', 'pid'))).error?.code).toBe('mcp_policy_denied');
+    expect(lines()).toHaveLength(1);
+    controller.abort();
+    expect((await answer).error?.code).toBe('mcp_cancelled');
+  });
+
+  it('is asked after a wait in the queue, so a queued call never starts [bridge.dispatch.policy]', async () => {
+    const { record, lines } = hanging({ budgets: { ...tiny().budgets, max_concurrency: 1 } });
+    const host = await openHost([record]);
+    const tools = await inject(host.guest());
+    const controller = new AbortController();
+    const first = callOf(tools, encodedName('hanging', 'hang'), {}, controller.signal);
+    await eventually(() => expect(lines()).toHaveLength(1));
+    const queued = callOf(tools, encodedName('hanging', 'pid'));
+    await eventually(() => expect(host.pool.stats().callsQueued).toBe(1));
+    await host.upsert(but(record, { approval_policy: { default: 'never', per_tool: { pid: 'always' } } }));
+    controller.abort();
+    await first;
+    expect((await queued).error?.code).toBe('mcp_approval_denied');
+  });
+
+  it('stops to listen to the registry when the guest is closed [bridge.revoke]', async () => {
+    const { record, lines } = hanging();
+    const host = await openHost([record]);
+    const guest = host.guest();
+    const controller = new AbortController();
+    const answer = callOf(await inject(guest), encodedName('hanging', 'hang'), {}, controller.signal);
+    await eventually(() => expect(lines()).toHaveLength(1));
+    guest.close();
+    await host.upsert(but(record, { allowed_tools: ['pid'] }));
+    controller.abort();
+    expect((await answer).error?.code).toBe('mcp_cancelled');
+  });
+});
+
+describe('approval', () => {
+  it.each(['always', 'policy'] as const)('%s is denied: nobody can be asked [bridge.approval]', async (mode) => {
+    const host = await openHost([tiny({ approval_policy: { default: 'never', per_tool: { echo: mode } } })]);
+    const tools = await inject(host.guest());
+    const { error } = await callOf(tools, echo, { message: 'x' });
+    expect(error).toEqual({
+      code: 'mcp_approval_denied',
+      message: `echo needs an approval (approval_policy: ${mode}), and there is nobody here to give it`,
+      retryable: false,
+    });
+    expect(finished(host)).toEqual([['denied', 'approval_required']]);
+    expect(await textOf(tools, encodedName('tiny', 'pid'))).toMatch(/^\d+$/);
+  });
+
+  it('does not start a server for a call that it denies [bridge.approval]', async () => {
+    const host = await openHost([tiny({ approval_policy: { default: 'always', per_tool: {} } })]);
+    const guest = host.guest();
+    const about = { serverId: 'tiny', tool: 'echo', arguments: '{}', callId: 'call-1', session: 'mcp-1000' };
+    expect(await guest.call(about, never)).toContain('mcp_approval_denied');
+    expect(host.pool.stats()).toMatchObject({ servers: 0, subprocesses: 0 });
+  });
+});

@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
+import { functionTable } from '../../../src/guest/core/tool-runner.ts';
+import { AUTO_TOOL_CALL, answer, newSession, setArena, writeTool } from '../../support/chat-calls.ts';
+import { slot } from '../../support/forwarder.ts';
+import type { TestGuest, ToolHandler } from '../../support/test-guest.ts';
+import { useGuests } from '../../support/use-guest.ts';
+import { WasmModule } from '../../support/wasm-encoder.ts';
+
+const openGuest = useGuests();
+const turns: readonly ScriptTurn[] = [
+  { when: { role: 'user' }, reply: { tool_calls: [{ id: 'a', name: 'tool', arguments: {} }] } },
+  { reply: { content: 'done' } },
+];
+
+/** What the model is told of a tool in this slot; the loop must go on to its answer. */
+async function outcome(guest: TestGuest, index: number): Promise<unknown> {
+  const fd = await newSession(guest);
+  await setArena(guest, fd, 1024);
+  expect(await writeTool(guest, fd, 'tool', index)).toBe(0);
+  expect(await answer(guest, fd, AUTO_TOOL_CALL)).toBe('done');
+  return guest.backend.requests[1]?.messages.at(-1)?.content;
+}
+
+const failed = (rc: number) => `{"error":{"code":"tool_exec_failed","message":"tool rc: ${rc}"}}`;
+const EIO = -5;
+
+describe('a tool that fails does not end the loop', () => {
+  it.each([-5, 1, 2_147_483_647, -2_147_483_648])('when it returns %i [tool.failure]', async (rc) => {
+    const guest = await openGuest({ turns });
+    expect(
+      await outcome(
+        guest,
+        guest.tool(() => rc),
+      ),
+    ).toBe(failed(rc));
+  });
+
+  it('when it traps [tool.failure]', async () => {
+    expect(await outcome(await openGuest({ turns }), slot.trap)).toBe(failed(EIO));
+  });
+
+  it.each([
+    ['an empty slot', slot.empty],
+    ['a slot beyond the table', slot.length],
+    ['the largest slot', 2_147_483_647],
+    ['no slot', -1],
+    ['the smallest number', -2_147_483_648],
+  ])('when its index is %s [tool.failure]', async (_which, index) => {
+    expect(await outcome(await openGuest({ turns }), index)).toBe(failed(EIO));
+  });
+
+  it.each([
+    ['without a result', slot.noResult],
+    ['of other types', slot.otherTypes],
+  ])('when its index is a function %s [tool.failure]', async (_which, index) => {
+    expect(await outcome(await openGuest({ turns }), index)).toBe(failed(EIO));
+  });
+
+  it('when its index is a function of other parameters, which is not entered [tool.failure]', async () => {
+    const guest = await openGuest({ turns });
+    expect(await outcome(guest, slot.noParameters)).toBe(failed(EIO));
+    expect(guest.calledWithAnotherType).toBe(false);
+  });
+
+  it('when its index is an import of ours: the call is made, and its errno is the rc [tool.failure]', async () => {
+    expect(await outcome(await openGuest({ turns }), slot.importedEpollWait)).toBe(failed(-9));
+  });
+
+  const answers: readonly [what: string, handler: ToolHandler][] = [
+    ['cut-off UTF-8', (call) => call.answer(Buffer.of(0x22, 0xf0, 0x9f, 0x98))],
+    ['bytes that are no UTF-8', (call) => call.answer(Buffer.of(0xff, 0xfe))],
+    ['an overlong NUL', (call) => call.answer(Buffer.of(0xc0, 0x80))],
+    ['a surrogate', (call) => call.answer(Buffer.of(0xed, 0xa0, 0x80))],
+  ];
+  it.each(answers)('when it answers with %s [tool.failure]', async (_what, handler) => {
+    const guest = await openGuest({ turns });
+    expect(await outcome(guest, guest.tool(handler))).toBe(failed(EIO));
+  });
+
+  it.each([1, 1_000_000])('when it claims %i bytes more than it had room for [tool.failure]', async (more) => {
+    const guest = await openGuest({ turns });
+    const index = guest.tool((call) => {
+      guest.heap.bytes.writeUInt32LE(call.capacity + more, call.outLengthPtr);
+      return 0;
+    });
+    expect(await outcome(guest, index)).toBe(failed(EIO));
+  });
+});
+
+describe('the answer of a tool', () => {
+  it('is taken byte for byte: NUL, a byte order mark and astral characters [tool.output]', async () => {
+    const guest = await openGuest({ turns });
+    const text = '\ufeffa\0b 🚀 grüße';
+    expect(
+      await outcome(
+        guest,
+        guest.tool((call) => call.answer(text)),
+      ),
+    ).toBe(text);
+  });
+});
+
+describe('the function table', () => {
+  const instance = (build: (module: WasmModule) => void) => {
+    const module = new WasmModule();
+    build(module);
+    return new WebAssembly.Instance(new WebAssembly.Module(module.encode())).exports;
+  };
+
+  it('is __indirect_function_table, else table, else the first one [tool.table]', () => {
+    const threeTables = (...names: string[]) =>
+      instance((module) => {
+        for (const [index, name] of names.entries()) module.export(name, 'table', module.table({ min: index + 1 }));
+      });
+    expect(functionTable(threeTables('a', 'table', '__indirect_function_table'))?.length).toBe(3);
+    expect(functionTable(threeTables('a', 'table', 'b'))?.length).toBe(2);
+    expect(functionTable(threeTables('a', 'b'))?.length).toBe(1);
+  });
+
+  it('may be missing, or something else under its name [tool.table]', () => {
+    expect(functionTable(instance(() => {}))).toBeUndefined();
+    const misnamed = instance((module) => {
+      module.export('table', 'memory', module.memory({ min: 1 }));
+      module.export('functions', 'table', module.table({ min: 5 }));
+    });
+    expect(functionTable(misnamed)?.length).toBe(5);
+  });
+});

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { fdCommand, newSession, say, setParam, writeTool } from '../support/chat-calls.ts';
+import { useGuests } from '../support/use-guest.ts';
+
+const [EMFILE, EMSGSIZE, ENOMEM] = [-24, -90, -12];
+const openGuest = useGuests();
+
+describe('a limit says by its name what stood in the way', () => {
+  it('max_fds, of every kind that is opened [limits.notice]', async () => {
+    const text = 'the guest has limits.max_fds = 1 descriptors open: EMFILE';
+    for (const open of ['cchat_create', 'spear_epoll_create'] as const) {
+      const guest = await openGuest({ limits: { max_fds: 1 } });
+      await guest.call('spear_epoll_create');
+      expect(await guest.call(open)).toBe(EMFILE);
+      expect(guest.notices).toEqual([text]);
+    }
+    const guest = await openGuest({ limits: { max_fds: 1 } });
+    expect(await guest.call('cchat_send', await newSession(guest), 0)).toBe(EMFILE);
+    expect(guest.notices).toEqual([text]);
+  });
+
+  it('max_sessions, which counts open sessions only [limits.notice]', async () => {
+    const guest = await openGuest({ limits: { max_sessions: 2 } });
+    const first = await guest.call('cchat_create');
+    await guest.call('cchat_create');
+    await guest.call('spear_epoll_create');
+    expect(await guest.call('cchat_create')).toBe(EMFILE);
+    expect(guest.notices).toEqual(['the guest has limits.max_sessions = 2 chat sessions open: EMFILE']);
+    await guest.call('cchat_close', first);
+    expect(await guest.call('cchat_create')).toBeGreaterThan(first);
+  });
+
+  it('max_message_bytes, of messages and of tools [limits.notice]', async () => {
+    const guest = await openGuest({ limits: { max_message_bytes: 20 } });
+    const fd = await guest.call('cchat_create');
+    expect(await say(guest, fd, 'user', 'x'.repeat(20))).toBe(0);
+    expect(await say(guest, fd, 'user', 'x'.repeat(21))).toBe(EMSGSIZE);
+    expect(await writeTool(guest, fd, 'n'.repeat(20), 1)).toBe(EMSGSIZE);
+    expect(new Set(guest.notices)).toEqual(
+      new Set(['a message is larger than limits.max_message_bytes = 20: EMSGSIZE']),
+    );
+  });
+
+  it('the length of a role [limits.notice]', async () => {
+    const guest = await openGuest();
+    const fd = await guest.call('cchat_create');
+    expect(await say(guest, fd, 'r'.repeat(4096), 'x')).toBe(0);
+    expect(await say(guest, fd, 'r'.repeat(4097), 'x')).toBe(EMSGSIZE);
+    expect(guest.notices).toEqual(['the role of a message is longer than 4096 bytes: EMSGSIZE']);
+  });
+
+  it('max_param_bytes, of parameters and of flags [limits.notice]', async () => {
+    const text = 'a parameter is larger than limits.max_param_bytes = 24: EMSGSIZE';
+    const guest = await openGuest({ limits: { max_param_bytes: 24 } });
+    const fd = await guest.call('cchat_create');
+    expect(await setParam(guest, fd, 'k', 'x'.repeat(2))).toBe(0);
+    expect(await setParam(guest, fd, 'k', 'x'.repeat(3))).toBe(EMSGSIZE);
+    const flags = guest.heap.arg('{"set":["O_NONBLOCK"],"clear":[]}');
+    expect(await guest.call('spear_fd_ctl', fd, fdCommand.SET_FLAGS, ...flags)).toBe(EMSGSIZE);
+    expect(guest.notices).toEqual([text, text]);
+  });
+
+  it('max_session_bytes, of messages, tools and parameters together [limits.notice]', async () => {
+    const limits = { max_session_bytes: 512 };
+    const text = 'a chat session holds limits.max_session_bytes = 512: ENOMEM';
+    const writes = [
+      (fd: number) => say(guest, fd, 'user', 'x'.repeat(100)),
+      (fd: number) => writeTool(guest, fd, 'n'.repeat(100), 1),
+      (fd: number) => setParam(guest, fd, 'user', 'x'.repeat(100)),
+    ];
+    const guest = await openGuest({ limits });
+    const fd = await guest.call('cchat_create');
+    for (const write of writes) expect(await write(fd)).toBe(0);
+    for (const write of writes) expect(await write(fd)).toBe(ENOMEM);
+    expect(guest.notices).toEqual([text, text, text]);
+    // another session has room of its own
+    expect(await writes[0]?.(await guest.call('cchat_create'))).toBe(0);
+  });
+});
+
+describe('max_session_bytes', () => {
+  it('counts bytes of UTF-8, not characters [limits.session]', async () => {
+    const count = async (content: string) => {
+      const guest = await openGuest({ limits: { max_session_bytes: 4096 }, pages: 32 });
+      const fd = await guest.call('cchat_create');
+      let written = 0;
+      while ((await say(guest, fd, 'user', content)) === 0) written++;
+      return written;
+    };
+    expect(await count('語'.repeat(100))).toBe(await count('x'.repeat(300)));
+  });
+
+  it('is used up by empty messages too: nothing grows without a bound [limits.session]', async () => {
+    const guest = await openGuest({ limits: { max_session_bytes: 4096 } });
+    const fd = await guest.call('cchat_create');
+    let written = 0;
+    while ((await guest.call('cchat_write_msg', fd, 0, 0, 0, 0)) === 0) written++;
+    expect(written).toBeLessThanOrEqual(4096);
+  });
+});

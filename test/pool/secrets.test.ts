@@ -1,0 +1,90 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { McpConnectionError } from '../../src/pool/errors.ts';
+import { resolveRecord } from '../../src/pool/resolved-record.ts';
+import { createSecretSource } from '../../src/pool/secret-source.ts';
+import type { ReferencePolicy } from '../../src/protocol/reference-policy.ts';
+import { referenceTo } from '../../src/protocol/references.ts';
+import { call, eventually, httpRecord, openPool, stdioRecord, tempDir } from './pool-samples.ts';
+
+const listed: ReferencePolicy = { mode: 'listed', names: [], paths: [], backendKeyNames: [] };
+const web = (http: Record<string, unknown>, url = 'https://example.test/mcp') =>
+  httpRecord('web', 'streamable_http', url, {}, http);
+
+async function refusal(promise: Promise<unknown>): Promise<McpConnectionError> {
+  const error = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof McpConnectionError)) throw new Error(`not refused: ${String(error)}`);
+  return error;
+}
+
+describe('references of a record', () => {
+  it('are resolved on this node, where it connects [pool.secrets.resolved]', async () => {
+    const source = createSecretSource(listed, { MCP_KEY: 'key-1', MCP_HOST: 'api.example.test' });
+    const { http } = await resolveRecord(
+      web(
+        { headers: { 'X-Key': `id ${referenceTo('MCP_KEY')}` }, auth_ref: 'env:MCP_KEY' },
+        `https://${referenceTo('MCP_HOST')}/mcp`,
+      ),
+      source,
+    );
+    expect(http?.url.href).toBe('https://api.example.test/mcp');
+    expect(http?.headers).toEqual({ 'X-Key': 'id key-1', authorization: 'Bearer key-1' });
+  });
+
+  it.each([
+    ['a variable that is not set', { auth_ref: 'env:MCP_NONE' }, 'env_missing', 'http.auth_ref refers to MCP_NONE'],
+    ['a variable that records may not use', { auth_ref: 'env:AWS_SECRET' }, 'env_refused', 'AWS_SECRET'],
+    ['a header', { headers: { 'X-A': referenceTo('MCP_NONE') } }, 'env_missing', 'http.headers.X-A'],
+    ['a file that records may not use', { auth_ref: 'file:/etc/passwd' }, 'env_refused', '/etc/passwd'],
+    [
+      'a value that is no header',
+      { headers: { 'X-A': referenceTo('MCP_LINES') } },
+      'record_invalid',
+      'http.headers.X-A',
+    ],
+  ])('that cannot be resolved fail that server alone: %s [pool.secrets.resolved]', async (_, http, reason, message) => {
+    const source = createSecretSource(listed, { AWS_SECRET: 'aws', MCP_LINES: 'a\nsecond-line' });
+    const error = await refusal(resolveRecord(web(http), source));
+    expect(error).toMatchObject({ reason, retryable: false });
+    expect(error.message).toContain(message);
+    expect(error.message).not.toContain('second-line');
+  });
+
+  it('may name a file, and a link does not lead out of what is allowed [pool.secrets.resolved]', async () => {
+    const dir = tempDir();
+    const allowed = `${join(dir, 'allowed')}/`;
+    mkdirSync(allowed);
+    writeFileSync(join(dir, 'outside'), 'stolen');
+    writeFileSync(join(allowed, 'token'), 'Basic dXNlcjpwYXNz\n');
+    symlinkSync(join(dir, 'outside'), join(allowed, 'link'));
+    const source = createSecretSource({ ...listed, paths: [allowed] }, {});
+    const { http } = await resolveRecord(web({ auth_ref: `file:${allowed}token` }), source);
+    expect(http?.headers.authorization).toBe('Basic dXNlcjpwYXNz');
+    expect((await refusal(resolveRecord(web({ auth_ref: `file:${allowed}link` }), source))).reason).toBe('env_refused');
+    expect((await refusal(resolveRecord(web({ auth_ref: `file:${allowed}none` }), source))).reason).toBe('env_missing');
+  });
+});
+
+describe('a secret', () => {
+  it('never reaches the log, an error or the health of its server [pool.secrets.redacted] [pool.stderr]', async () => {
+    const { pool, log } = openPool({ variables: { MCP_API_TOKEN: 'tok-98765' } });
+    const env = { API_TOKEN: referenceTo('MCP_API_TOKEN') };
+    const record = stdioRecord('mute', 'mute.mjs', { env, budgets: { connect_timeout_ms: 1_000 } });
+    const outcome = await call(pool, record, 'anything');
+    expect(outcome.error?.message).toContain('waiting for a database with [redacted]');
+    expect(log.find(({ event }) => event === 'stderr')?.message).toBe('waiting for a database with [redacted]');
+    expect(JSON.stringify([outcome, log, pool.health()])).not.toContain('tok-98765');
+  });
+
+  it('that is missing is named, not shown, and nothing is started [pool.secrets.resolved]', async () => {
+    const { pool } = openPool();
+    const outcome = await call(pool, stdioRecord('tiny', 'tiny.mjs', { env: { T: referenceTo('MCP_NONE') } }), 'pid');
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
+    expect(outcome.error?.message).toContain('stdio.env.T refers to MCP_NONE');
+    await eventually(() => expect(pool.stats().subprocesses).toBe(0));
+  });
+});
