@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { exceeded } from './ceilings.ts';
+import { BARE } from './loop-module.ts';
 import { measureHostcalls } from './measure-hostcalls.ts';
 import { measureSends } from './measure-sends.ts';
 import { measureStartUp } from './measure-start-up.ts';
@@ -33,11 +34,11 @@ async function main(): Promise<number> {
     return 0;
   }
   const effort = values.quick ? efforts.quick : efforts.thorough;
-  const report: Report = {
-    hostcalls: await measureHostcalls(effort),
-    sendUs: await measureSends(effort.sends),
-    startUp: measureStartUp(effort.rounds),
-  };
+  const hostcalls = await measureHostcalls(effort);
+  const bareNs = hostcalls.find(({ name }) => name === BARE)?.nsPerCall ?? Number.NaN;
+  const sendUs = await measureSends(effort.sends);
+  const sendRatio = (sendUs * 1000) / bareNs;
+  const report: Report = { hostcalls, sendUs, sendRatio, startUp: measureStartUp(effort.rounds) };
   printReport(report);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
   if (!values.check) return 0;

@@ -10,36 +10,15 @@ import { createSecretSource } from '../pool/secret-source.ts';
 import type { ToolDescriptor } from '../pool/tool-list.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { parseRecord } from '../protocol/record-parse.ts';
 import { StaticRegistry } from '../registry/static-registry.ts';
 import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
 import { GuestMcp } from './guest-mcp.ts';
 import type { FromSchema } from './schema-types.ts';
 import { filterTools } from './session-tools.ts';
 import { ToolEvents, type ToolListener } from './tool-events.ts';
+import { type ToolboxServer, toRecords } from './toolbox-server.ts';
 
-/** One MCP server of a program that embeds Spear. */
-export interface ToolboxServer {
-  /** The rules of a record's `server_id`. */
-  readonly name: string;
-  readonly transport:
-    | { readonly kind: 'stdio'; readonly command: string; readonly args?: readonly string[]; readonly cwd?: string }
-    | {
-        readonly kind: 'streamable_http' | 'http_sse_legacy';
-        readonly url: string;
-        readonly headers?: Readonly<Record<string, string>>;
-      };
-  /** Prefix of its tools' names. @default name */
-  readonly toolPrefix?: string;
-  /** Patterns of tools that may be called. @default all */
-  readonly enabledTools?: readonly string[];
-  /** Patterns of tools that may not, whatever `enabledTools` says. @default none */
-  readonly disabledTools?: readonly string[];
-  /** Deadline of one call. @default 30000 */
-  readonly timeoutMs?: number;
-  /** Environment of a stdio server; it gets nothing else of this process. @default none */
-  readonly env?: Readonly<Record<string, string>>;
-}
+export type { ToolboxServer } from './toolbox-server.ts';
 
 export interface ToolboxOptions {
   readonly servers: readonly ToolboxServer[];
@@ -71,8 +50,15 @@ export interface ToolboxTool<Params = Record<string, unknown>> {
   call(params: Params, options?: { readonly signal?: AbortSignal }): Promise<ToolboxResult>;
 }
 
-const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_DESCRIPTION = 200;
+
+interface Open {
+  readonly pool: McpPool;
+  readonly tools: readonly ToolboxTool[];
+  /** Tools that cannot be used, by the name they would have. */
+  readonly dropped: ReadonlyMap<string, McpSchemaError>;
+  release(): Promise<void>;
+}
 
 /**
  * Tools of MCP servers for a TypeScript program, without any guest: the same pool, the same checks, the same events.
@@ -83,27 +69,88 @@ export class McpToolbox {
   readonly #records: readonly McpServerRecord[];
   readonly #denied: ReadonlyMap<string, readonly string[]>;
   readonly #events = new ToolEvents();
-  #open: {
-    pool: McpPool;
-    access: ReadonlyMap<string, GuestMcp>;
-    tools: ToolboxTool[];
-    release: () => Promise<void>;
-  } | null = null;
+  #opening: { readonly abort: AbortController; readonly result: Promise<Open> } | null = null;
+  #open: Open | null = null;
 
-  /** @throws McpSchemaError naming the server and the field that is wrong */
+  /** @throws McpConnectionError naming the server and the field that is wrong */
   constructor(options: ToolboxOptions) {
     this.#options = options;
-    this.#records = options.servers.map(toRecord);
+    this.#records = toRecords(options.servers);
     this.#denied = new Map(options.servers.map(({ name, disabledTools }) => [name, disabledTools ?? []]));
   }
 
+  /** Whether every server is there: false also while one is lost, until a call gets it back. */
   get connected(): boolean {
-    return this.#open !== null;
+    const states = this.#open?.pool.health().map(({ state }) => state);
+    return states?.every((state) => state === 'connected' || state === 'idle') ?? false;
   }
 
-  /** Connects to every server and learns its tools. Fails, and leaves nothing open, if one cannot be reached. */
+  /**
+   * Connects to every server and learns its tools. Fails, and leaves nothing open, if one cannot be reached.
+   * @throws McpConnectionError, McpTimeoutError
+   */
   async connect(): Promise<void> {
-    if (this.#open) return;
+    if (this.#opening === null) {
+      const abort = new AbortController();
+      this.#opening = { abort, result: this.#start(abort.signal) };
+    }
+    const opening = this.#opening;
+    try {
+      const open = await opening.result;
+      if (this.#opening === opening) this.#open = open;
+    } catch (error) {
+      if (this.#opening === opening) this.#opening = null;
+      throw error;
+    }
+    if (this.#opening !== opening) throw new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile');
+  }
+
+  /** Ends what is under way and every server. */
+  async disconnect(): Promise<void> {
+    const opening = this.#opening;
+    this.#opening = null;
+    this.#open = null;
+    opening?.abort.abort(new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile'));
+    const open = await opening?.result.catch(() => null); // what could not be opened has been closed already
+    await open?.release();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.disconnect();
+  }
+
+  /** @throws McpConnectionError before connect */
+  tools(): readonly ToolboxTool[] {
+    return this.#required().tools;
+  }
+
+  /**
+   * One tool by its name. Given its schema as a literal (`as const`), the parameters are typed from it; what is checked
+   * at run time is the schema of the server.
+   * @throws McpToolError if there is none of that name, McpSchemaError if it cannot be used
+   */
+  tool<const Schema = unknown>(name: string, _schema?: Schema): ToolboxTool<Params<Schema>> {
+    const { tools, dropped } = this.#required();
+    const found = tools.find((tool) => tool.name === name);
+    if (found) return found as ToolboxTool<Params<Schema>>;
+    const known = tools.map((tool) => tool.name).join(', ');
+    throw (
+      dropped.get(name) ??
+      new McpToolError('', name, `there is no tool named ${JSON.stringify(name)} (there are: ${known})`)
+    );
+  }
+
+  /** Called after every call with what became of it. Returns the way to stop it. */
+  onToolInvoked(listener: ToolListener): () => void {
+    return this.#events.subscribe(listener);
+  }
+
+  #required(): Open {
+    if (this.#open) return this.#open;
+    throw new McpConnectionError('', 'closed', 'the toolbox is not connected: call connect() first');
+  }
+
+  async #start(signal: AbortSignal): Promise<Open> {
     const own = this.#options.stateDir === undefined ? await mkdtemp(join(tmpdir(), 'spear-')) : null;
     const pool = new McpPool(
       { stateDir: own ?? (this.#options.stateDir as string) },
@@ -121,54 +168,31 @@ export class McpToolbox {
       const registry = new StaticRegistry(this.#records);
       const deps = { pool, registry, audit: this.#options.audit ?? noAudit, events: this.#events };
       const run = randomUUID();
-      const access = new Map(
-        this.#records.map((record) => [record.server_id, new GuestMcp(deps, run, this.#task(record))]),
-      );
-      const lists = await Promise.all(this.#records.map((record) => this.#tools(pool, record, access)));
-      this.#open = { pool, access, tools: lists.flat(), release };
+      const lists = await Promise.all(this.#records.map((record) => pool.listTools(record, { signal })));
+      const tools = new Map<string, ToolboxTool>();
+      const dropped = new Map<string, McpSchemaError>();
+      for (const [index, record] of this.#records.entries()) {
+        const list = lists[index] as (typeof lists)[number];
+        const mcp = new GuestMcp(deps, run, this.#task(record));
+        for (const { name, detail } of list.dropped) {
+          dropped.set(nameOf(record, name), new McpSchemaError(record.server_id, name, detail));
+        }
+        for (const tool of filterTools(list, record, mcp.task, null).tools) {
+          const name = nameOf(record, tool.name);
+          if (tools.has(name)) this.#collision(record, tool.name, name);
+          else tools.set(name, bridged(mcp, record, tool));
+        }
+      }
+      return { pool, tools: Object.freeze([...tools.values()]), dropped, release };
     } catch (error) {
       await release();
       throw error;
     }
   }
 
-  async disconnect(): Promise<void> {
-    const open = this.#open;
-    this.#open = null;
-    for (const mcp of open?.access.values() ?? []) mcp.close();
-    await open?.release();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.disconnect();
-  }
-
-  /** @throws McpConnectionError before connect */
-  tools(): readonly ToolboxTool[] {
-    if (!this.#open) throw new McpConnectionError('', 'closed', 'the toolbox is not connected: call connect() first');
-    return this.#open.tools;
-  }
-
-  /**
-   * One tool by its name. Given its schema as a literal (`as const`), the parameters are typed from it; what is checked
-   * at run time is the schema of the server.
-   */
-  tool<const Schema = unknown>(name: string, _schema?: Schema): ToolboxTool<Params<Schema>> {
-    const found = this.tools().find((tool) => tool.name === name);
-    if (!found) {
-      const known = this.tools().map((tool) => tool.name);
-      throw new McpToolError(
-        '',
-        name,
-        `there is no tool named ${JSON.stringify(name)} (there are: ${known.join(', ')})`,
-      );
-    }
-    return found as ToolboxTool<Params<Schema>>;
-  }
-
-  /** Called after every call with what became of it. Returns the way to stop it. */
-  onToolInvoked(listener: ToolListener): () => void {
-    return this.#events.subscribe(listener);
+  #collision({ server_id: serverId }: McpServerRecord, tool: string, name: string): void {
+    const message = `tool "${tool}" is left out (name_collision): the name ${name} is taken by an earlier tool`;
+    this.#options.log?.({ level: 'warn', event: 'tool_dropped', serverId, message });
   }
 
   #task(record: McpServerRecord): TaskPolicy {
@@ -180,12 +204,6 @@ export class McpToolbox {
       toolDenylist: Object.freeze([...(this.#denied.get(record.server_id) ?? [])]),
     });
   }
-
-  async #tools(pool: McpPool, record: McpServerRecord, access: ReadonlyMap<string, GuestMcp>): Promise<ToolboxTool[]> {
-    const list = await pool.listTools(record);
-    const mcp = access.get(record.server_id) as GuestMcp;
-    return filterTools(list, record, mcp.task, null).tools.map((tool) => bridged(mcp, record, tool));
-  }
 }
 
 type Params<Schema> = unknown extends Schema
@@ -194,9 +212,11 @@ type Params<Schema> = unknown extends Schema
     ? Found
     : never;
 
+const nameOf = (record: McpServerRecord, tool: string) => `${record.tool_prefix}_${tool}`;
+
 function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): ToolboxTool {
   return Object.freeze({
-    name: `${record.tool_prefix}_${tool.name}`,
+    name: nameOf(record, tool.name),
     server: record.server_id,
     tool: tool.name,
     description: [...tool.description].slice(0, MAX_DESCRIPTION).join(''),
@@ -211,31 +231,4 @@ function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): 
       return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
     },
   });
-}
-
-function toRecord(server: ToolboxServer): McpServerRecord {
-  const { transport } = server;
-  const parsed = parseRecord(
-    {
-      server_id: server.name,
-      transport: transport.kind,
-      tool_prefix: server.toolPrefix ?? server.name,
-      allowed_tools: server.enabledTools ?? ['*'],
-      budgets: { tool_timeout_ms: server.timeoutMs ?? DEFAULT_TIMEOUT_MS },
-      ...(transport.kind === 'stdio'
-        ? {
-            stdio: {
-              command: transport.command,
-              args: transport.args ?? [],
-              env: server.env ?? {},
-              ...(transport.cwd === undefined ? {} : { cwd: transport.cwd }),
-            },
-          }
-        : { http: { url: transport.url, headers: transport.headers ?? {} } }),
-    },
-    { strict: true },
-  );
-  if (parsed.ok) return parsed.record;
-  const problems = parsed.issues.map(({ path, message }) => `${path} ${message}`).join('; ');
-  throw new McpSchemaError(server.name, '', `the server ${JSON.stringify(server.name)} cannot be used: ${problems}`);
 }

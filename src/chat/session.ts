@@ -23,6 +23,9 @@ export interface TurnCall {
 /** A turn whose guest tools were handed back: the limits go on counting when the guest sends again. */
 export interface OpenTurn {
   readonly calls: readonly TurnCall[];
+  /** Those of them that the guest was to answer, and when it was asked to. */
+  readonly handedBack: readonly TurnCall[];
+  readonly handedBackAt: number;
   readonly iterations: number;
   readonly toolCalls: number;
 }
@@ -31,7 +34,7 @@ export interface OpenTurn {
 const HOST_PARAMS = new Set<string>([...Object.keys(numberParams), 'backend', 'model', 'tool_choice']);
 
 /** A guest that canceled or closed a response never saw which calls it was to answer. */
-const UNANSWERED = canonicalJson(toolError('cancelled', 'the guest did not answer this call'));
+export const UNANSWERED = canonicalJson(toolError('cancelled', 'the guest did not answer this call'));
 
 /** One conversation. The host owns it: the guest ships only what it wrote since the last send. */
 export class ChatHistory {

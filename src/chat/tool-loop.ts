@@ -4,7 +4,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '..
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import { SendMetrics } from './send-metrics.ts';
-import type { ChatHistory, GuestTool, TurnCall } from './session.ts';
+import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './session.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from './session-params.ts';
 
 export const AUTO_TOOL_CALL = 2;
@@ -56,6 +56,7 @@ export async function runSend(
   signal: AbortSignal,
 ): Promise<SendOutcome> {
   const metrics = new SendMetrics(history.openTurn);
+  if (history.openTurn) reportHandedBack(history.openTurn, ports.observer);
   history.openTurn = undefined;
   try {
     const { body, pending } = await new Send(history, flags, ports, signal, metrics).run();
@@ -64,6 +65,13 @@ export async function runSend(
     const body = signal.aborted ? abortedBody(signal, history.number('timeout_ms')) : toErrorBody(error);
     if (!signal.aborted && !(error instanceof BackendError)) ports.observer.failed(error);
     return { body: encoder.encode(canonicalJson(body)), metrics, pending: [] };
+  }
+}
+
+function reportHandedBack({ handedBack, handedBackAt }: OpenTurn, observer: SendObserver): void {
+  for (const call of handedBack) {
+    const outcome = call.result === UNANSWERED ? 'cancelled' : 'ok';
+    observer.toolFinished(call, outcome, performance.now() - handedBackAt);
   }
 }
 
@@ -212,7 +220,8 @@ class Send {
 
   #handBack(body: JsonObject, calls: readonly TurnCall[], handedBack: readonly TurnCall[]): Step {
     const { iterations, toolCalls: count } = this.#metrics;
-    this.#history.openTurn = { calls, iterations, toolCalls: count };
+    this.#history.openTurn = { calls, handedBack, handedBackAt: performance.now(), iterations, toolCalls: count };
+    for (const call of handedBack) this.#ports.observer.toolStarted(call);
     const pendingCalls = handedBack.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
     return {
       body: { ...body, _spear: { ...(body._spear as JsonObject), pending_tool_calls: pendingCalls } },

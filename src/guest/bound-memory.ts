@@ -1,6 +1,14 @@
 import type { Limits } from '../config/limits.ts';
 import { ModuleError } from './module-error.ts';
-import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from './wasm-binary.ts';
+import {
+  REF_WITH_HEAP_TYPE,
+  readSections,
+  type Section,
+  section,
+  unsignedLeb,
+  WasmReader,
+  writeSections,
+} from './wasm-binary.ts';
 
 const PAGE_BYTES = 65_536;
 const MAX_TABLES = 16;
@@ -9,7 +17,6 @@ const HAS_MAX = 0x01;
 const SHARED = 0x02;
 const SIXTY_FOUR = 0x04;
 
-const REF_WITH_HEAP_TYPE = [0x63, 0x64];
 const TABLE_WITH_INIT = 0x40;
 const END = 0x0b;
 
@@ -73,13 +80,13 @@ function readLimits(reader: WasmReader, what: string): { min: number; max: numbe
 }
 
 function readRefType(reader: WasmReader, first: number): number[] {
-  return REF_WITH_HEAP_TYPE.includes(first) ? [first, ...unsignedLeb(reader.unsigned())] : [first];
+  return REF_WITH_HEAP_TYPE.includes(first) ? [first, ...reader.rawNumber()] : [first];
 }
 
 /** The initial value of a table's entries: `ref.null`, `ref.func` or `global.get`, then `end`. */
 function readConstant(reader: WasmReader): number[] {
   const opcode = reader.byte();
-  const operand = unsignedLeb(reader.unsigned());
+  const operand = reader.rawNumber();
   if (reader.byte() !== END) throw new ModuleError('the module has a table with a computed initial value');
   return [opcode, ...operand, END];
 }

@@ -21,6 +21,7 @@ interface Session {
 interface RunningSend {
   readonly controller: AbortController;
   readonly callbacks: Map<number, (answer: { rc: number; content: string }) => void>;
+  done: Promise<void>;
 }
 
 /** The chat side of one guest, on the host thread: its conversations and the sends that run. */
@@ -39,9 +40,10 @@ export class ChatService {
     if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
     const session = this.#sessions.get(id) ?? { history: new ChatHistory(), tail: Promise.resolve() };
     this.#sessions.set(id, session);
-    const send: RunningSend = { controller: new AbortController(), callbacks: new Map() };
+    const send: RunningSend = { controller: new AbortController(), callbacks: new Map(), done: session.tail };
     this.#running.set(call, send);
-    session.tail = session.tail.then(() => this.#run(call, id, session, send, flags, delta));
+    send.done = session.tail.then(() => this.#run(call, id, session, send, flags, delta));
+    session.tail = send.done;
   }
 
   cancel(call: number): void {
@@ -60,10 +62,9 @@ export class ChatService {
 
   /** Ends everything that still runs and waits for it. */
   async close(): Promise<void> {
-    for (const { controller } of this.#running.values()) {
-      controller.abort(new DOMException('the guest ended', 'AbortError'));
-    }
-    await Promise.all([...this.#sessions.values()].map(({ tail }) => tail));
+    const running = [...this.#running.values()];
+    for (const { controller } of running) controller.abort(new DOMException('the guest ended', 'AbortError'));
+    await Promise.all(running.map(({ done }) => done)); // those of closed sessions too
     this.#sessions.clear();
   }
 

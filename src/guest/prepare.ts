@@ -52,13 +52,13 @@ async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
 
 const rows = new Map<string, Call>(calls.map((row) => [row.name, row]));
 
-function checkImports(module: WebAssembly.Module, types: Map<string, FunctionType> | undefined): UnknownImport[] {
+function checkImports(module: WebAssembly.Module, types: ReturnType<typeof importTypes>): UnknownImport[] {
   const unknown: UnknownImport[] = [];
-  for (const { module: from, name, kind } of WebAssembly.Module.imports(module)) {
+  for (const [index, { module: from, name, kind }] of WebAssembly.Module.imports(module).entries()) {
     if (kind !== 'function') {
       throw new ModuleError(`it imports the ${kind} ${from}.${name}; a guest brings its own and exports its memory`);
     }
-    const type = types?.get(`${from}.${name}`);
+    const type = types?.[index];
     const row = from === 'spear' ? rows.get(name) : undefined;
     if (row) checkSignature(row, type);
     else if (from !== WASI_MODULE && !(from === 'env' && name === 'abort')) {

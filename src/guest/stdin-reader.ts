@@ -16,7 +16,8 @@ export class StdinReader {
   /** At most `maxBytes`; empty at the end of the input. */
   async read(maxBytes: number): Promise<Uint8Array> {
     if (this.#rest.byteLength === 0) this.#rest = await this.#next();
-    const chunk = this.#rest.subarray(0, maxBytes);
+    // A copy: posting a view sends the whole buffer behind it, and small buffers share theirs with the rest of the host.
+    const chunk = new Uint8Array(this.#rest.subarray(0, maxBytes));
     this.#rest = this.#rest.subarray(maxBytes);
     return chunk;
   }
@@ -27,7 +28,10 @@ export class StdinReader {
   }
 
   #next(): Promise<Uint8Array> {
-    if (this.#stream === undefined) this.#stream = this.#open();
+    if (this.#stream === undefined) {
+      this.#stream = this.#open();
+      this.#stream?.on('error', () => {}); // an end like any other, also while nobody reads
+    }
     const stream = this.#stream;
     if (!stream) return Promise.resolve(EMPTY);
     return new Promise((resolve) => {

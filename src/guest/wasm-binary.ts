@@ -2,6 +2,9 @@ import { ModuleError } from './module-error.ts';
 
 export const section = { custom: 0, type: 1, import: 2, table: 4, memory: 5 } as const;
 
+/** `ref null` and `ref`: value types that a heap type follows. */
+export const REF_WITH_HEAP_TYPE: readonly number[] = [0x63, 0x64];
+
 export interface Section {
   readonly id: number;
   readonly body: Uint8Array;
@@ -54,6 +57,13 @@ export class WasmReader {
     if (this.offset + length > this.#bytes.byteLength) throw new ModuleError('the module is cut off');
     this.offset += length;
     return this.#bytes.subarray(this.offset - length, this.offset);
+  }
+
+  /** A number as it is written, signed or not: to be copied, not understood. */
+  rawNumber(): number[] {
+    const start = this.offset;
+    this.unsigned();
+    return [...this.#bytes.subarray(start, this.offset)];
   }
 
   name(): string {

@@ -25,6 +25,12 @@ export const poolLimitSpecs = {
     max: 1_000_000,
     doc: 'calls that wait for a place at one server; beyond it mcp_budget_exceeded',
   },
+  queueTimeoutMs: {
+    default: 2 * MINUTE,
+    min: 10,
+    max: 60 * MINUTE,
+    doc: 'how long a call waits for a place before it is mcp_budget_exceeded; the tool’s own time begins after it',
+  },
   maxSubprocesses: {
     default: 32,
     min: 1,

@@ -139,9 +139,10 @@ export class ServerEntry {
     try {
       const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
       const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
-      const release = await budget.spend((signal) => this.queue.acquire(call.owner, signal));
+      const line = new TimeBudget(this.#deps.limits.queueTimeoutMs, abort.signal, () => this.#waitedTooLong());
+      const release = await line.spend((signal) => this.queue.acquire(call.owner, signal));
       try {
-        return outcome(await this.#run(call, { budget, signal: abort.signal, maxOutputBytes, progress }));
+        return outcome(await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes, progress }));
       } finally {
         release();
       }
@@ -160,7 +161,13 @@ export class ServerEntry {
 
   async #run(
     call: ToolCall,
-    run: { budget: TimeBudget; signal: AbortSignal; maxOutputBytes: number; progress: { dispatched: boolean } },
+    run: {
+      budget: TimeBudget;
+      line: TimeBudget;
+      signal: AbortSignal;
+      maxOutputBytes: number;
+      progress: { dispatched: boolean };
+    },
   ): Promise<ToolOutput> {
     const { server_id: serverId } = this.#record;
     const { tool: toolName, args } = call;
@@ -170,7 +177,7 @@ export class ServerEntry {
         const validators = this.#find(toolName, await this.#tools.get(run.signal));
         const problem = validators.input(args);
         if (problem !== null) throw new McpArgumentsError(serverId, toolName, `tool "${toolName}": ${problem}`);
-        const leave = await run.budget.spend((signal) => this.#deps.places.acquire(call.owner, signal));
+        const leave = await run.line.spend((signal) => this.#deps.places.acquire(call.owner, signal));
         try {
           if (!session.usable) continue;
           call.beforeDispatch?.();
@@ -195,6 +202,15 @@ export class ServerEntry {
       }
     }
     throw new McpConnectionError(serverId, 'lost', `server "${serverId}" ended its connection while the call waited`);
+  }
+
+  #waitedTooLong(): McpBudgetError {
+    const { server_id: serverId } = this.#record;
+    const { queueTimeoutMs } = this.#deps.limits;
+    return new McpBudgetError(
+      serverId,
+      `no place at server "${serverId}" within ${queueTimeoutMs} ms (queueTimeoutMs)`,
+    );
   }
 
   #find(toolName: string, { list, validators }: CompiledToolList): ToolValidators {

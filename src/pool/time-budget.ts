@@ -1,6 +1,6 @@
 /**
- * The time one call may take, spent only while something counts against it: waiting in line and the call itself do,
- * connecting does not, because it has a deadline of its own.
+ * Time that is spent only while something counts against it. A call has two: one for waiting in line, one for the
+ * server's work; connecting has a deadline of its own and counts against neither.
  */
 export class TimeBudget {
   #leftMs: number;

@@ -14,6 +14,7 @@ import type { RegistryStore } from '../../src/sms/store/store.ts';
 import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { openPool, type PoolSample } from '../pool/pool-samples.ts';
+import type { McpSide } from '../support/chat-host.ts';
 
 type Told<Event extends AuditEvent['event']> = Extract<AuditEvent, { event: Event }> & { readonly run: string };
 
@@ -40,6 +41,11 @@ export class McpHost {
   guest(task: Partial<TaskPolicy> = {}, run = 'run-1'): GuestMcp {
     const defaultServerIds = [...(this.registry.snapshot()?.servers.keys() ?? [])];
     return new GuestMcp(this, run, taskWith({ defaultServerIds, ...task }));
+  }
+
+  /** The same for a test guest, which tells of its own tools in the same places. */
+  side(task: Partial<TaskPolicy> = {}, run = 'test'): McpSide {
+    return { guest: this.guest(task, run), audit: this.audit, events: this.events };
   }
 
   /** Changes a record and waits until the node knows. */

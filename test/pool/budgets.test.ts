@@ -59,22 +59,32 @@ describe('beyond a budget', () => {
     ]);
   });
 
-  it('waiting in line counts against the time of a call, and can be cancelled [pool.timeout] [pool.cancel]', async () => {
-    const { pool } = openPool();
+  it('waiting in line has a deadline of its own, and can be cancelled [pool.timeout] [pool.cancel]', async () => {
+    const { pool } = openPool({ limits: { queueTimeoutMs: 500 } });
     const record = counting('counting', 1);
     await pool.listTools(record);
     const blocker = new AbortController();
     const first = call(pool, record, 'work', { label: 'first', ms: 60_000 }, { signal: blocker.signal });
     const cancel = new AbortController();
-    const second = call(pool, record, 'work', { label: 'second' }, { timeoutMs: 300 });
+    const second = call(pool, record, 'work', { label: 'second' });
     const third = call(pool, record, 'work', { label: 'third' }, { signal: cancel.signal });
-    expect(await second).toMatchObject({ dispatched: false, error: { code: 'mcp_timeout' } });
     cancel.abort();
     expect(await third).toMatchObject({ dispatched: false, error: { code: 'mcp_cancelled' } });
+    expect(await second).toMatchObject({ dispatched: false, error: { code: 'mcp_budget_exceeded' } });
     blocker.abort();
     expect((await first).error?.code).toBe('mcp_cancelled');
     const seen = JSON.parse(await textOf(call(pool, record, 'seen')));
     expect(seen.order).toEqual(['first']);
+  });
+
+  it('waiting in line takes nothing from the time of the call itself [pool.timeout]', async () => {
+    const { pool } = openPool();
+    const record = counting('counting', 1);
+    await pool.listTools(record);
+    const calls = Array.from({ length: 4 }, (_, i) =>
+      call(pool, record, 'work', { label: `n${i}`, ms: 200 }, { timeoutMs: 600 }),
+    );
+    expect((await Promise.all(calls)).map(({ error }) => error)).toEqual([null, null, null, null]);
   });
 
   it('of all servers together, calls wait for each other [pool.global-budgets]', async () => {

@@ -110,6 +110,38 @@ describe('a connection', () => {
   });
 });
 
+describe('a state directory that cannot be used', () => {
+  it('is named in the error [pool.connect.failure]', async () => {
+    const file = join(tempDir(), 'file');
+    writeFileSync(file, '');
+    const { pool } = openPool({ stateDir: file });
+    const outcome = await call(pool, stdioRecord('tiny', 'tiny.mjs'), 'pid');
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
+    expect(outcome.error?.message).toContain(file);
+    expect(pool.stats().subprocesses).toBe(0);
+  });
+});
+
+describe('a server of an older protocol', () => {
+  it.each(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])(
+    '%s is served [pool.protocol-versions]',
+    async (version) => {
+      const { pool } = openPool();
+      const record = stdioRecord('old', 'tiny.mjs', { env: { PROTOCOL_VERSION: version } });
+      expect(await textOf(call(pool, record, 'echo', { message: version }))).toBe(version);
+    },
+  );
+
+  it('that nobody knows is refused by name [pool.protocol-versions]', async () => {
+    const { pool } = openPool();
+    const record = stdioRecord('odd', 'tiny.mjs', { env: { PROTOCOL_VERSION: '1999-12-31' } });
+    const outcome = await call(pool, record, 'pid');
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable' } });
+    expect(outcome.error?.message).toContain('1999-12-31');
+    await eventually(() => expect(pool.stats().subprocesses).toBe(0));
+  });
+});
+
 describe('a pool that is closed', () => {
   it('ends what is in flight, all its processes, and takes nothing more [pool.close]', async () => {
     const marker = `marker-${process.pid}-${performance.now()}`;

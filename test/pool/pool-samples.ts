@@ -27,12 +27,13 @@ export interface PoolSample {
   readonly variables?: Readonly<Record<string, string>>;
   readonly secrets?: SecretSource;
   readonly now?: () => number;
+  readonly stateDir?: string;
 }
 
 /** A pool that is closed at the end of the test. Grace periods are short; nothing that a test waits for depends on them. */
 export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLogEntry[]; stateDir: string } {
   const log: PoolLogEntry[] = [];
-  const stateDir = tempDir();
+  const stateDir = sample.stateDir ?? tempDir();
   const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
   const pool = new McpPool(
     { stateDir, limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits } },

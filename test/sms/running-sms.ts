@@ -1,6 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { loadSmsConfig, type SmsConfig } from '../../src/config/sms-config.ts';
 import { createSecretSource } from '../../src/pool/secret-source.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry/remote-source.ts';
@@ -60,10 +60,10 @@ export function temporaryDirectory(): string {
 }
 
 /** A registry in this process, with everything real but the process boundary. */
-export async function startTestSms({ limit, ...change }: ConfigChange = {}): Promise<TestSms> {
-  const directory = temporaryDirectory();
+export async function startTestSms({ limit, ...change }: ConfigChange = {}, data?: string): Promise<TestSms> {
+  const directory = data === undefined ? temporaryDirectory() : dirname(data);
   const base = loadSmsConfig({
-    flags: { grpc: '127.0.0.1:0', http: '127.0.0.1:0', data: join(directory, 'registry.db') },
+    flags: { grpc: '127.0.0.1:0', http: '127.0.0.1:0', data: data ?? join(directory, 'registry.db') },
     env: { HOME: directory },
   });
   let config: SmsConfig = { ...base, limits: { ...base.limits, ...limit }, ...change };

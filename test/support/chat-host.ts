@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
+import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
 import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
 import { NativeTools } from '../../src/bridge/native-tools.ts';
 import { ToolEvents } from '../../src/bridge/tool-events.ts';
@@ -9,7 +10,7 @@ import { ChatService } from '../../src/guest/chat-service.ts';
 import { McpService } from '../../src/guest/mcp-service.ts';
 import type { JsonObject } from '../../src/protocol/json.ts';
 import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
-import { noAudit } from '../../src/telemetry/audit-event.ts';
+import { type AuditTrail, noAudit } from '../../src/telemetry/audit-event.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */
 export class ObservedBackend implements ChatBackend {
@@ -65,14 +66,34 @@ export async function scripted(turns: readonly ScriptTurn[]): Promise<ObservedBa
   return new ObservedBackend(await openScriptedBackend('scripted', 'script.json', () => text));
 }
 
-/** The host's end of the port: the real chat service behind it, and a host without MCP. */
-export function serveChat(port: MessagePort, backend: ChatBackend): ChatService {
-  const native = new NativeTools('test', noAudit, new ToolEvents());
+/** MCP as a host has it for one guest, and where the host tells what happens. */
+export interface McpSide {
+  readonly guest: GuestMcp;
+  readonly audit: AuditTrail;
+  readonly events: ToolEvents;
+}
+
+/** The host's end of the port: the real services behind it. Without `side` it is a host without MCP. */
+export function serveGuest(
+  port: MessagePort,
+  backend: ChatBackend,
+  side: McpSide | null,
+): { chat: ChatService; mcp: McpService } {
+  const native = new NativeTools('test', side?.audit ?? noAudit, side?.events ?? new ToolEvents());
   const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
     port.postMessage([0, call, ...message], transfer);
   const chat = new ChatService({
     backend: async () => backend,
-    inject: async () => noInjectedTools,
+    inject: async (history, session, signal) =>
+      side?.guest.inject(
+        {
+          session: `chat-${session}`,
+          params: history.mcpParams(),
+          guestTools: new Set(history.tools.keys()),
+          maxOutputBytes: history.number('max_tool_output_bytes'),
+        },
+        signal,
+      ) ?? noInjectedTools,
     observe: (session) => ({
       ...native.observe(`chat-${session}`),
       failed: (error) => {
@@ -81,15 +102,17 @@ export function serveChat(port: MessagePort, backend: ChatBackend): ChatService 
     }),
     reply,
   });
-  const mcp = new McpService(null, reply);
+  const mcp = new McpService(side?.guest ?? null, reply);
   port.on('message', (raw: unknown) => {
     const message = parseGuestMessage(raw);
     const call = message[1];
     if (message[3] === 'send') chat.send(call, message[4], message[5], message[6]);
-    else if (message[3] === 'cancel') chat.cancel(call);
-    else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
+    else if (message[3] === 'cancel') {
+      mcp.cancel(call);
+      chat.cancel(call);
+    } else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
     else if (message[3] === 'close_session') chat.closeSession(message[4]);
     else mcp.receive(message);
   });
-  return chat;
+  return { chat, mcp };
 }

@@ -10,13 +10,14 @@ import type { ChatService } from '../../src/guest/chat-service.ts';
 import { bindCoreImports } from '../../src/guest/core/bind.ts';
 import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
 import { mcpParamCheck } from '../../src/guest/mcp-params.ts';
+import type { McpService } from '../../src/guest/mcp-service.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
 import type { GuestState } from '../../src/hostcalls/guest-state.ts';
 import { HostLink } from '../../src/hostcalls/host-link.ts';
 import type { Stream } from '../../src/hostcalls/output.ts';
 import { disabledTask } from '../../src/policy/layers.ts';
-import { type ObservedBackend, scripted, serveChat } from './chat-host.ts';
+import { type McpSide, type ObservedBackend, scripted, serveGuest } from './chat-host.ts';
 import { forwarderModule, slot } from './forwarder.ts';
 import { GuestHeap } from './guest-heap.ts';
 
@@ -27,6 +28,8 @@ export interface TestGuestOptions {
   /** Pages of memory at the start. @default 16 */
   readonly pages?: number;
   readonly verbose?: boolean;
+  /** Asked when the guest is opened; whoever made it closes it. @default a host without MCP */
+  readonly mcp?: () => McpSide | Promise<McpSide>;
 }
 
 /** What a callback of the guest was called with. */
@@ -63,20 +66,27 @@ export class TestGuest {
   readonly produced = new Set<string>();
   readonly #exports: WebAssembly.Instance['exports'];
   readonly #ports: readonly MessagePort[];
+  readonly #mcp: McpService;
   readonly #handlers: ToolHandler[] = [];
   readonly #handlerErrors: unknown[] = [];
 
   static async open(options: TestGuestOptions = {}): Promise<TestGuest> {
-    return new TestGuest(await scripted(options.turns ?? HELLO), options);
+    return new TestGuest(await scripted(options.turns ?? HELLO), (await options.mcp?.()) ?? null, options);
   }
 
-  private constructor(backend: ObservedBackend, { limits: given = {}, pages = 16, verbose = false }: TestGuestOptions) {
+  private constructor(
+    backend: ObservedBackend,
+    side: McpSide | null,
+    { limits: given = {}, pages = 16, verbose = false }: TestGuestOptions,
+  ) {
     const limits = compileLimits(given);
     const { port1, port2 } = new MessageChannel();
     this.#ports = [port1, port2];
     const notice = (text: string) => void this.notices.push(text);
     this.backend = backend;
-    this.service = serveChat(port2, backend);
+    const { chat, mcp } = serveGuest(port2, backend, side);
+    this.service = chat;
+    this.#mcp = mcp;
 
     const memory = new GuestMemory();
     const wait = new WaitPoint();
@@ -97,7 +107,7 @@ export class TestGuest {
       runTool: (...request) => tools.run(...request),
       waitingTools: [],
       pendingMcp: new Set(),
-      checkMcpParam: mcpParamCheck(disabledTask),
+      checkMcpParam: mcpParamCheck(side?.guest.task ?? disabledTask),
       depth: 0,
       notice,
     };
@@ -144,6 +154,7 @@ export class TestGuest {
   /** Ends everything, and fails if a callback of the test did. */
   async close(): Promise<void> {
     this.state.fds.closeAll();
+    await this.#mcp.close();
     await this.service.close();
     await this.backend.close();
     for (const port of this.#ports) port.close();

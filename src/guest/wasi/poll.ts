@@ -1,5 +1,5 @@
 import type { GuestMemory } from '../../abi/memory.ts';
-import { clockNow } from './clock.ts';
+import { clockNow, isClock } from './clock.ts';
 import { wasi } from './errno.ts';
 
 const SUBSCRIPTION_BYTES = 48;
@@ -58,6 +58,7 @@ function subscription(memory: GuestMemory, at: number): Event {
   const type = words.getUint8(at + 8);
   if (type === CLOCK) {
     const clock = words.getUint32(at + 16, true);
+    if (!isClock(clock)) return { userdata, type, error: wasi.INVAL, dueNs: 0n };
     const timeout = words.getBigUint64(at + 24, true);
     const absolute = words.getUint16(at + 40, true) & ABSOLUTE;
     return { userdata, type, error: wasi.SUCCESS, dueNs: absolute ? timeout - clockNow(clock) : timeout };

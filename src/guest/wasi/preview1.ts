@@ -31,6 +31,8 @@ const FDSTAT_BYTES = 24;
 /** One read suspends the guest for as little as there is: more would only hold more memory. */
 const MAX_READ_BYTES = 1024 * 1024;
 const MAX_RANDOM_BYTES = 65_536;
+/** Linux's IOV_MAX: a list is copied before it is used. */
+const MAX_IOVECS = 1024;
 
 /**
  * The part of WASI preview 1 that a guest without a file system needs. Anything else links and answers ENOSYS. Our own,
@@ -121,6 +123,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
 
     fd_write(fd, list, count, nwritten) {
       if (fd !== STDOUT && fd !== STDERR) return wasi.BADF;
+      if (u32(count) > MAX_IOVECS) return wasi.INVAL;
       const parts = buffers(list, count);
       if (!parts || !memory.holds(u32(nwritten), 4)) return wasi.FAULT;
       let written = 0;
@@ -134,6 +137,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
 
     fd_read: new WebAssembly.Suspending((fd: number, list: number, count: number, nread: number) => {
       if (fd !== STDIN) return wasi.BADF;
+      if (u32(count) > MAX_IOVECS) return wasi.INVAL;
       const parts = buffers(list, count);
       return parts && memory.holds(u32(nread), 4) ? readInto(parts, u32(nread)) : wasi.FAULT;
     }),

@@ -24,7 +24,10 @@ export class ServerDirectories {
 
   /** The parent of all temporary directories of this pool. */
   tmpRoot(): Promise<string> {
-    this.#tmpRoot ??= mkdtemp(join(this.#tmpDir, 'spear-mcp-'));
+    this.#tmpRoot ??= mkdtemp(join(this.#tmpDir, 'spear-mcp-')).catch((error) => {
+      this.#tmpRoot = null;
+      throw error;
+    });
     return this.#tmpRoot;
   }
 

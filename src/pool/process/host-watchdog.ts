@@ -86,7 +86,7 @@ export class HostWatchdog {
       // A session of its own: the Ctrl-C of a terminal must not reach it before the host has finished.
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
-      env: { PATH: this.#path },
+      env: { PATH: `/usr/bin:/bin:${this.#path}` },
     });
     this.#process = child;
     const gone = (why: string) => {

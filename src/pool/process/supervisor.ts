@@ -80,11 +80,7 @@ export class ProcessSupervisor {
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
-    const [home, tmpRoot, tmpDir] = await Promise.all([
-      this.#directories.home(spec.serverId),
-      this.#directories.tmpRoot(),
-      this.#directories.makeTmp(),
-    ]);
+    const [home, tmpRoot, tmpDir] = await this.#makeDirectories(spec.serverId);
     this.#watchdog ??= new HostWatchdog({ spawn: this.#spawn, log: this.#log, tmpRoot, path: this.#options.path });
     const watchdog = this.#watchdog;
     try {
@@ -113,6 +109,18 @@ export class ProcessSupervisor {
     } catch (error) {
       await removeTree(tmpDir);
       throw spawnFailure(spec, error);
+    }
+  }
+
+  async #makeDirectories(serverId: string): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
+    const directories = this.#directories;
+    try {
+      return await Promise.all([directories.home(serverId), directories.tmpRoot(), directories.makeTmp()]);
+    } catch (error) {
+      const { stateDir, tmpDir } = this.#options;
+      const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+      const message = `server "${serverId}": its directories under ${stateDir} and ${tmpDir} could not be made: ${code}`;
+      throw new McpConnectionError(serverId, 'spawn_failed', message);
     }
   }
 

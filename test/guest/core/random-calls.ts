@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { type Call, type CallName, calls, type Param } from '../../../src/abi/calls.ts';
+import { randomText } from './random-texts.ts';
 
-/** Bytes of the memory of a guest that random calls are made in. */
+/** Pages of the memory of a guest that random calls are made in. */
 export const MEMORY_PAGES = 2;
 const MEMORY_BYTES = MEMORY_PAGES * 65_536;
-
-/** Where callbacks find their arguments; the host may write here during a send and a wait. */
-export const ARENA = { ptr: 0x1_0000, length: 4096 } as const;
 
 /** Where an argument that belongs to one call alone is placed. */
 const SCRATCH_PTR = 0x1_8000;
 const SCRATCH_STEP = 0x800;
 
-/** One of the descriptors that the guest has seen so far, or a number that is none. */
-export type RandomFd = { readonly recent: number } | { readonly fd: number };
+export type DescriptorKind = 'session' | 'response' | 'epoll';
+
+/** One of the descriptors that the guest has opened so far, or a number that is none. */
+export type RandomFd = { readonly recent: number; readonly kind: DescriptorKind } | { readonly fd: number };
 
 /** A range, and what is written there before the call. */
 export interface RandomRange {
@@ -37,7 +37,6 @@ export type RandomArgument =
   | { readonly buffer: RandomBuffer };
 
 export interface RandomCall {
-  readonly row: Call;
   readonly name: CallName;
   readonly args: readonly RandomArgument[];
 }
@@ -49,6 +48,7 @@ const anyI32 = fc.oneof(
 
 /** i32 parameters whose interesting values are few. */
 const i32ByName: Readonly<Record<string, fc.Arbitrary<number>>> = {
+  'cchat_ctl cmd': fc.oneof({ weight: 8, arbitrary: fc.constantFrom(1, 1, 2) }, { weight: 1, arbitrary: anyI32 }),
   cmd: fc.oneof({ weight: 8, arbitrary: fc.integer({ min: 1, max: 6 }) }, { weight: 1, arbitrary: anyI32 }),
   op: fc.oneof({ weight: 8, arbitrary: fc.integer({ min: 1, max: 3 }) }, { weight: 1, arbitrary: anyI32 }),
   flags: fc.oneof({ weight: 8, arbitrary: fc.integer({ min: 0, max: 7 }) }, { weight: 1, arbitrary: anyI32 }),
@@ -59,11 +59,25 @@ const i32ByName: Readonly<Record<string, fc.Arbitrary<number>>> = {
   ),
 };
 
-const fd: fc.Arbitrary<RandomFd> = fc.oneof(
-  { weight: 8, arbitrary: fc.nat({ max: 12 }).map((recent) => ({ recent })) },
-  { weight: 1, arbitrary: fc.integer({ min: 990, max: 1100 }).map((fd) => ({ fd })) },
-  { weight: 1, arbitrary: anyI32.map((fd) => ({ fd })) },
-);
+const descriptorKinds = ['session', 'response', 'epoll'] as const;
+
+/** What a call can do something with. */
+function suitableKinds(call: string, param: string): readonly DescriptorKind[] {
+  if (param === 'epfd') return ['epoll'];
+  if (call === 'cchat_recv' || call === 'spear_fd_cancel') return ['response'];
+  return call.startsWith('cchat_') ? ['session'] : descriptorKinds;
+}
+
+function fd(call: string, param: string): fc.Arbitrary<RandomFd> {
+  const recent = (kinds: readonly DescriptorKind[]) =>
+    fc.tuple(fc.nat({ max: 3 }), fc.constantFrom(...kinds)).map(([recent, kind]) => ({ recent, kind }));
+  return fc.oneof(
+    { weight: 10, arbitrary: recent(suitableKinds(call, param)) },
+    { weight: 2, arbitrary: recent(descriptorKinds) },
+    { weight: 1, arbitrary: fc.integer({ min: 990, max: 1100 }).map((fd) => ({ fd })) },
+    { weight: 1, arbitrary: anyI32.map((fd) => ({ fd })) },
+  );
+}
 
 const pointer = fc.oneof(
   { weight: 6, arbitrary: fc.nat({ max: MEMORY_BYTES - 1 }) },
@@ -78,50 +92,9 @@ const length = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: 0, max: 0xffff_ffff }) },
 );
 
-const param = (key: string, value: unknown) => JSON.stringify({ key, value });
-const known: readonly string[] = [
-  'user',
-  'call_1',
-  'epoll',
-  '',
-  '{"name":"sum"}',
-  '{"type":"function","function":{"name":"sum","parameters":{}}}',
-  '{"name":""}',
-  '{"set":["O_NONBLOCK"],"clear":[]}',
-  '{"clear":["O_NONBLOCK"]}',
-  '{"set":["O_SYNC"]}',
-  param('tool_arena_ptr', ARENA.ptr),
-  param('tool_arena_len', ARENA.length),
-  param('tool_arena_ptr', 0xffff_ffff),
-  param('tool_arena_len', 3),
-  param('max_iterations', 2),
-  param('max_tool_output_bytes', 8),
-  param('tool_choice', 'none'),
-  param('mcp.enabled', true),
-  param('mcp.server_ids', ['fs']),
-  param('mcp.task_x', 1),
-  param('__proto__', { constructor: 1 }),
-  param('constructor', 1),
-  param('temperature', 0.5),
-  `{"key":"deep","value":${'['.repeat(900)}${']'.repeat(900)}}`,
-  '{"key":"x"',
-];
-
-const text: fc.Arbitrary<Uint8Array> = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom(...known).map((value) => Buffer.from(value)) },
-  { weight: 1, arbitrary: fc.json({ maxDepth: 3 }).map((value) => Buffer.from(value).subarray(0, SCRATCH_STEP)) },
-  {
-    weight: 1,
-    arbitrary: fc
-      .tuple(fc.string({ maxLength: 8 }), fc.jsonValue({ maxDepth: 2 }))
-      .map(([key, value]) => Buffer.from(param(key, value)).subarray(0, SCRATCH_STEP)),
-  },
-  { weight: 1, arbitrary: fc.uint8Array({ maxLength: 64 }) },
-);
-
 const scratch = (index: number) => SCRATCH_PTR + index * SCRATCH_STEP;
 
-function range(index: number): fc.Arbitrary<RandomArgument> {
+function range(text: fc.Arbitrary<Uint8Array>, index: number): fc.Arbitrary<RandomArgument> {
   return fc.oneof(
     {
       weight: 5,
@@ -134,7 +107,7 @@ function range(index: number): fc.Arbitrary<RandomArgument> {
   );
 }
 
-function buffer(index: number): fc.Arbitrary<RandomArgument> {
+function buffer(text: fc.Arbitrary<Uint8Array>, index: number): fc.Arbitrary<RandomArgument> {
   const slot = fc.nat({ max: 255 }).map((step) => scratch(index) + SCRATCH_STEP - 1024 + step);
   return fc.oneof(
     {
@@ -158,20 +131,27 @@ function buffer(index: number): fc.Arbitrary<RandomArgument> {
   );
 }
 
-function argument({ name, kind }: Param, index: number): fc.Arbitrary<RandomArgument> {
-  if (kind === 'fd') return fd;
-  if (kind === 'text') return range(index);
-  if (kind === 'out' || kind === 'arg') return buffer(index);
-  return (i32ByName[name] ?? anyI32).map((i32) => ({ i32 }));
+function argument(call: string, { name, kind }: Param, index: number): fc.Arbitrary<RandomArgument> {
+  if (kind === 'fd') return fd(call, name);
+  if (kind === 'text') return range(randomText(call), index);
+  if (kind === 'out' || kind === 'arg') return buffer(randomText(call), index);
+  return (i32ByName[`${call} ${name}`] ?? i32ByName[name] ?? anyI32).map((i32) => ({ i32 }));
 }
 
 const callOf = (row: Call): fc.Arbitrary<RandomCall> =>
-  fc.tuple(...row.params.map(argument)).map((args) => ({ row, name: row.name as CallName, args }));
+  fc
+    .tuple(...row.params.map((param, index) => argument(row.name, param, index)))
+    .map((args) => ({ name: row.name as CallName, args }));
 
 /** Any call with any arguments; those that open things come often enough for the others to find something open. */
 export const randomCall: fc.Arbitrary<RandomCall> = fc.oneof(
   ...(calls as readonly Call[]).map((row) => ({
-    weight: /^cchat_|epoll|fd_/.test(row.name) ? 4 : 1,
+    weight: weightOf(row.name),
     arbitrary: callOf(row),
   })),
 );
+
+function weightOf(name: string): number {
+  if (name.endsWith('_close')) return 1;
+  return /^cchat_|epoll|fd_/.test(name) ? 6 : 1;
+}

@@ -1,0 +1,74 @@
+import { McpConnectionError } from '../pool/errors.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { parseRecord } from '../protocol/record-parse.ts';
+
+/** One MCP server of a program that embeds Spear. */
+export interface ToolboxServer {
+  /** The rules of a record's `server_id`; no two servers of a toolbox have the same. */
+  readonly name: string;
+  readonly transport:
+    | { readonly kind: 'stdio'; readonly command: string; readonly args?: readonly string[]; readonly cwd?: string }
+    | {
+        readonly kind: 'streamable_http' | 'http_sse_legacy';
+        readonly url: string;
+        readonly headers?: Readonly<Record<string, string>>;
+      };
+  /** Prefix of its tools' names. @default name */
+  readonly toolPrefix?: string;
+  /** Patterns of tools that may be called. @default all */
+  readonly enabledTools?: readonly string[];
+  /** Patterns of tools that may not, whatever `enabledTools` says. @default none */
+  readonly disabledTools?: readonly string[];
+  /** Deadline of one call. @default 30000 */
+  readonly timeoutMs?: number;
+  /** Deadline of connecting. @default 60000 */
+  readonly connectTimeoutMs?: number;
+  /** Environment of a stdio server; it gets nothing else of this process. @default none */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
+
+/** @throws McpConnectionError naming the server and the field that is wrong */
+export function toRecords(servers: readonly ToolboxServer[]): McpServerRecord[] {
+  const names = new Set<string>();
+  for (const { name } of servers) {
+    if (names.has(name)) throw unusable(name, 'two servers have this name');
+    names.add(name);
+  }
+  return servers.map(toRecord);
+}
+
+function toRecord(server: ToolboxServer): McpServerRecord {
+  const { name, transport } = server;
+  const parsed = parseRecord(
+    {
+      server_id: name,
+      transport: transport.kind,
+      tool_prefix: server.toolPrefix ?? name,
+      allowed_tools: server.enabledTools ?? ['*'],
+      budgets: {
+        tool_timeout_ms: server.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+        connect_timeout_ms: server.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
+      },
+      ...(transport.kind === 'stdio'
+        ? {
+            stdio: {
+              command: transport.command,
+              args: transport.args ?? [],
+              env: server.env ?? {},
+              ...(transport.cwd === undefined ? {} : { cwd: transport.cwd }),
+            },
+          }
+        : { http: { url: transport.url, headers: transport.headers ?? {} } }),
+    },
+    { strict: true },
+  );
+  if (parsed.ok) return parsed.record;
+  throw unusable(name, parsed.issues.map(({ path, message }) => `${path} ${message}`).join('; '));
+}
+
+function unusable(name: string, why: string): McpConnectionError {
+  return new McpConnectionError(name, 'record_invalid', `the server ${JSON.stringify(name)} cannot be used: ${why}`);
+}

@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { type StdioSample, stdioRecord } from '../pool/pool-records.ts';
+import { eventually, tempDir } from '../pool/pool-samples.ts';
+
+/** A server that notes what it is asked in a file, line by line. */
+export interface NotingServer {
+  readonly record: McpServerRecord;
+  lines(): string[];
+  /** Resolves when the file has these lines, by their first words. */
+  until(...words: string[]): Promise<void>;
+}
+
+export function notingServer(
+  id: string,
+  script: 'counting.mjs' | 'mid-call.mjs',
+  sample: StdioSample = {},
+): NotingServer {
+  const trail = join(tempDir(), 'trail');
+  const lines = () => {
+    try {
+      return readFileSync(trail, 'utf8').split('\n').slice(0, -1);
+    } catch {
+      return [];
+    }
+  };
+  return {
+    record: stdioRecord(id, script, { ...sample, env: { TRAIL: trail } }),
+    lines,
+    until: (...words) => eventually(() => expect(lines().map((line) => line.split(' ')[0])).toEqual(words)),
+  };
+}

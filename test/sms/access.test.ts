@@ -1,0 +1,63 @@
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { tokenAccess } from '../../src/sms/access.ts';
+import { ensureTokens } from '../../src/sms/token-files.ts';
+import { stopAll, temporaryDirectory } from './running-sms.ts';
+
+afterEach(stopAll);
+
+const access = tokenAccess({ admin: 'a'.repeat(40), node: 'n'.repeat(40) });
+
+it.each([
+  [undefined, 'node', 'missing'],
+  ['', 'node', 'missing'],
+  ['Basic abc', 'node', 'missing'],
+  ['Bearer', 'node', 'missing'],
+  [`Bearer ${'a'.repeat(40)} x`, 'node', 'missing'],
+  [`Bearer ${'x'.repeat(40)}`, 'node', 'unknown'],
+  [`Bearer ${'a'.repeat(39)}`, 'node', 'unknown'],
+  [`Bearer ${'a'.repeat(41)}`, 'admin', 'unknown'],
+  [`Bearer ${'n'.repeat(40)}`, 'node', 'granted'],
+  [`Bearer ${'n'.repeat(40)}`, 'admin', 'not_admin'],
+  [`bearer  ${'a'.repeat(40)}`, 'admin', 'granted'],
+  [`Bearer ${'a'.repeat(40)}`, 'node', 'granted'],
+] as const)('%j for %s is %s [sms.auth.roles]', (header, needs, decision) => {
+  expect(access.decide(header, needs)).toBe(decision);
+});
+
+it('makes two different tokens at the first start, for their owner alone, and keeps them [sms.auth.token_files]', () => {
+  const directory = join(temporaryDirectory(), 'new');
+  const paths = { admin: join(directory, 'admin.token'), node: join(directory, 'node.token') };
+  const { tokens, created } = ensureTokens(paths);
+  expect(created).toEqual([paths.admin, paths.node]);
+  expect(tokens.admin).not.toBe(tokens.node);
+  expect(tokens.admin).toMatch(/^[\w-]{43}$/);
+  for (const path of created) expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(readFileSync(paths.admin, 'utf8').trim()).toBe(tokens.admin);
+  expect(ensureTokens(paths)).toEqual({ tokens, created: [] });
+});
+
+it('refuses a token file that others can read, and one without a token [sms.auth.token_files]', () => {
+  const directory = temporaryDirectory();
+  const paths = { admin: join(directory, 'admin.token'), node: join(directory, 'node.token') };
+  const { tokens } = ensureTokens(paths);
+  chmodSync(paths.admin, 0o640);
+  expect(() => ensureTokens(paths)).toThrow(/admin\.token is open to other users; run: chmod 600/);
+  chmodSync(paths.admin, 0o600);
+  for (const text of ['', 'short', 'has spaces in the middle of it', tokens.node]) {
+    writeFileSync(paths.admin, text);
+    const complaint = complaintOf(() => ensureTokens(paths));
+    expect(complaint).toContain('admin.token');
+    expect(complaint).not.toContain(tokens.node);
+  }
+});
+
+function complaintOf(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    return String(error);
+  }
+  return 'nothing was wrong';
+}

@@ -1,0 +1,256 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, it } from 'vitest';
+import { NodeReporter } from '../../../src/registry/node-report.ts';
+import { fsRecord, onStop, startTestSms, stopAll, temporaryDirectory, type TestSms } from '../running-sms.ts';
+
+afterEach(stopAll);
+
+const servers = '/admin/api/mcp/servers';
+const importPath = `${servers}/import`;
+
+const report = (nodeId: string, snapshotRevision = 1) => ({
+  nodeId,
+  registryState: 'ready' as const,
+  epoch: 'e',
+  snapshotRevision,
+  servers: [
+    { serverId: 'fs', health: 'down' as const, lastError: 'spawn\nfailed', toolCount: null, reconnects: 3 },
+    { serverId: 'gone', health: 'connected' as const, lastError: null, toolCount: 7, reconnects: 0 },
+  ],
+});
+
+describe('probes and metrics', () => {
+  it('says whether it is ready [sms.http.probes]', async () => {
+    const sms = await startTestSms();
+    expect((await sms.http('GET', '/healthz')).body).toEqual({ status: 'ok' });
+    expect((await sms.http('GET', '/readyz')).body).toEqual({ status: 'serving' });
+  });
+
+  it('counts what happens in the format of Prometheus [sms.http.metrics]', async () => {
+    const sms = await startTestSms();
+    await sms.http('POST', servers, { json: fsRecord });
+    await sms.http('GET', servers, { token: null });
+    const { text, headers } = await sms.http('GET', '/metrics');
+    expect(headers.get('content-type')).toMatch(/^text\/plain; version=0.0.4/);
+    expect(text).toMatch(/^spear_sms_revision 1$/m);
+    expect(text).toMatch(/^spear_sms_servers 1$/m);
+    expect(text).toMatch(/^spear_sms_denied_total\{protocol="http"\} 1$/m);
+    expect(text).toMatch(/^spear_sms_requests_total\{protocol="http",method="POST \/admin\/api\/mcp\/servers",code="201"\} 1$/m);
+    expect(text).toMatch(/^spear_sms_write_seconds_count 1$/m);
+    for (const line of text.trimEnd().split('\n')) {
+      expect(line).toMatch(/^(?:# (?:HELP|TYPE) [a-z_]+ .+|[a-z_]+(?:\{[^{}]*\})? [0-9.e+-]+)$/);
+    }
+  });
+});
+
+describe('import', () => {
+  const file = { servers: [fsRecord, { ...fsRecord, server_id: 'b', stdio: { command: 'b' } }] };
+  const actions = ({ body }: { body: { servers?: unknown } }) =>
+    (body.servers as { action: string; server_id: string }[]).map(({ action, server_id }) => `${action} ${server_id}`);
+
+  it('first tells what it would do, then does exactly that [sms.http.import]', async () => {
+    const sms = await startTestSms();
+    await sms.http('POST', servers, { json: { ...fsRecord, display_name: 'before' } });
+    const plan = await sms.http('POST', importPath, { json: file });
+    expect(plan.body).toMatchObject({ outcome: 'dry_run' });
+    expect(actions(plan)).toEqual(['update fs', 'create b']);
+    expect(plan.body.servers).toMatchObject([{ fields: ['display_name'] }, { fields: [] }]);
+    expect((await sms.http('GET', servers)).body.revision).toBe(1);
+
+    const applied = await sms.http('POST', `${importPath}?apply=${plan.body.plan}`, { json: file });
+    expect(applied.body).toMatchObject({ outcome: 'applied', revision: 3 });
+    expect(actions(await sms.http('POST', importPath, { json: file }))).toEqual(['unchanged fs', 'unchanged b']);
+  });
+
+  it('refuses a plan that would do something else by now [sms.http.import]', async () => {
+    const sms = await startTestSms();
+    const plan = await sms.http('POST', importPath, { json: file });
+    await sms.http('POST', servers, { json: { ...fsRecord, display_name: 'somebody was faster' } });
+    const late = await sms.http('POST', `${importPath}?apply=${plan.body.plan}`, { json: file });
+    expect(late.status).toBe(412);
+    expect((await sms.http('POST', `${importPath}?apply=guess`, { json: file })).status).toBe(412);
+    expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1 });
+  });
+
+  it('stores nothing of a file with one bad record, and names the field [sms.http.import] [sms.http.problem]', async () => {
+    const sms = await startTestSms();
+    const json = { servers: [fsRecord, { ...fsRecord, server_id: 'b', transport: 'carrier pigeon' }, fsRecord, 7] };
+    const { status, body } = await sms.http('POST', importPath, { json });
+    expect(status).toBe(400);
+    expect((body.errors as { field: string }[]).map(({ field }) => field)).toEqual([
+      'servers[1].transport',
+      'servers[2].server_id',
+      'servers[3]',
+    ]);
+    expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 0 });
+  });
+
+  it('takes one record as TOML, shorthand of files included [sms.http.import]', async () => {
+    const sms = await startTestSms();
+    const text = 'server_id = "t"\ntransport = "stdio"\n[stdio]\ncommand = "x"\nenv_from = ["MCP_A"]\n';
+    const headers = { 'content-type': 'application/toml' };
+    const plan = await sms.http('POST', importPath, { text, headers });
+    await sms.http('POST', `${importPath}?apply=${plan.body.plan}`, { text, headers });
+    expect((await sms.http('GET', `${servers}/t`)).body.stdio).toMatchObject({ env: { MCP_A: '${ENV:MCP_A}' } });
+    const broken = await sms.http('POST', importPath, { text: 'token = "hunter2', headers });
+    expect(broken.status).toBe(400);
+    expect(broken.text).not.toContain('hunter2');
+  });
+
+  it('keeps values for masks of an export [sms.http.import] [sms.http.mask_kept]', async () => {
+    const sms = await startTestSms();
+    await sms.http('POST', servers, { json: fsRecord });
+    const exported = (await sms.http('GET', servers)).body;
+    expect(actions(await sms.http('POST', importPath, { json: exported }))).toEqual(['unchanged fs']);
+  });
+});
+
+describe('the directory', () => {
+  const toml = (id: string, command: string) =>
+    `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["*"]\n[stdio]\ncommand = "${command}"\n`;
+
+  it('is read at start and again on POST /reload [sms.directory.start] [sms.directory.reload]', async () => {
+    const registryDir = temporaryDirectory();
+    writeFileSync(`${registryDir}/a.toml`, toml('a', 'one'));
+    const sms = await startTestSms({ registryDir });
+    expect((await sms.http('GET', servers)).body).toMatchObject({
+      revision: 1,
+      servers: [{ server_id: 'a', origin: 'directory:a.toml' }],
+    });
+    writeFileSync(`${registryDir}/b.toml`, toml('b', 'two'));
+    rmSync(`${registryDir}/a.toml`);
+    writeFileSync(`${registryDir}/c.toml`, 'server_id = 7');
+    const changes = [
+      { action: 'create', server_id: 'b', file: 'b.toml', fields: [] },
+      { action: 'delete', server_id: 'a', file: 'a.toml', fields: [] },
+    ];
+    const dry = await sms.http('POST', '/admin/api/mcp/reload?dry_run=true');
+    expect(dry.body).toMatchObject({ outcome: 'dry_run', changes });
+    expect((await sms.http('GET', servers)).body.revision).toBe(1);
+    const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ outcome: 'applied', changes });
+    expect((body.problems as { file: string; field: string }[])[0]).toMatchObject({ file: 'c.toml', field: 'server_id' });
+    expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ server_id: 'b' }] });
+  });
+
+  it('is refused with 422 where strict, and nothing changes [sms.directory.strict]', async () => {
+    const registryDir = temporaryDirectory();
+    const sms = await startTestSms({ registryDir, strict: true });
+    writeFileSync(`${registryDir}/a.toml`, toml('a', 'one'));
+    writeFileSync(`${registryDir}/b.toml`, `${toml('b', 'two')}\n[colour]\n`);
+    const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
+    expect(status).toBe(422);
+    expect(body.outcome).toBe('refused');
+    expect((await sms.http('GET', servers)).body.revision).toBe(0);
+  });
+
+  it('that is not there is said to be missing [sms.directory.reload]', async () => {
+    const sms = await startTestSms();
+    const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
+    expect(status).toBe(409);
+    expect(body.detail).toContain('--mcp-registry-dir');
+  });
+});
+
+describe('reports of nodes', () => {
+  const send = (sms: TestSms, given = report('node-1')) => sms.source().report(given, AbortSignal.timeout(5_000));
+
+  it('are shown with their age, by server and by node [sms.nodes.shown]', async () => {
+    const sms = await startTestSms();
+    await sms.http('POST', servers, { json: fsRecord });
+    expect(await send(sms)).toEqual({ expiresAfterMs: 60_000 });
+    await send(sms, report('node-2', 9));
+    await send(sms, report('node-2', 10));
+    const seen = {
+      node_id: 'node-1',
+      age_ms: expect.any(Number),
+      snapshot_revision: 1,
+      health: 'down',
+      last_error: 'spawn failed',
+      tool_count: null,
+      reconnects: 3,
+    };
+    const { body } = await sms.http('GET', `${servers}/fs`);
+    expect(body.nodes).toEqual([seen, { ...seen, node_id: 'node-2', snapshot_revision: 10 }]);
+    expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ nodes: [seen, { node_id: 'node-2' }] }] });
+    expect((await sms.http('GET', '/admin/api/mcp/nodes')).body).toMatchObject({
+      nodes: [
+        { node_id: 'node-1', registry_state: 'ready', servers: [{ server_id: 'fs' }, { server_id: 'gone', tool_count: 7 }] },
+        { node_id: 'node-2', snapshot_revision: 10 },
+      ],
+    });
+  });
+
+  it('need the token of the node, and sense [sms.nodes.refused]', async () => {
+    const sms = await startTestSms({ limit: { max_nodes: 1 } });
+    await expect(sms.source('wrong-token-wrong-token').report(report('n'), AbortSignal.timeout(5_000))).rejects.toThrow(
+      'unauthenticated',
+    );
+    await expect(send(sms, report('no spaces'))).rejects.toThrow('node_id');
+    await expect(send(sms, { ...report('n'), registryState: 'fine' as 'ready' })).rejects.toThrow('registry_state');
+    const bad = { ...report('n').servers[0], serverId: 'fs', health: 'splendid' as 'down', lastError: null, toolCount: 1 };
+    await expect(send(sms, { ...report('n'), servers: [{ reconnects: 0, ...bad }] })).rejects.toThrow('servers[0].health');
+    await send(sms);
+    await expect(send(sms, report('one-too-many'))).rejects.toThrow('resource_exhausted');
+  });
+
+  it('are sent by a node again and again, and soon after something changed [sms.nodes.reporter]', async () => {
+    const sms = await startTestSms();
+    let revision = 1;
+    const reporter = new NodeReporter({ target: sms.source(), collect: () => report('live', revision) });
+    onStop(() => reporter.close());
+    const shown = async (wanted: number) => {
+      for (;;) {
+        const { nodes } = (await sms.http('GET', '/admin/api/mcp/nodes')).body as { nodes: { snapshot_revision: number }[] };
+        if (nodes[0]?.snapshot_revision === wanted) return;
+      }
+    };
+    reporter.start();
+    await shown(1);
+    revision = 2;
+    reporter.changed();
+    await shown(2);
+  });
+});
+
+describe('POST /servers/{id}/test', () => {
+  it('is off unless the config allows it [sms.http.test]', async () => {
+    const sms = await startTestSms();
+    const { status, body } = await sms.http('POST', `${servers}/fs/test`);
+    expect(status).toBe(403);
+    expect(body.detail).toContain('spear servers test');
+  });
+
+  it('runs a real server where the config allows it [sms.http.test]', async () => {
+    const entry = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
+    const sms = await startTestSms({ allowServerTest: true });
+    const stdio = { command: process.execPath, args: [entry, temporaryDirectory()] };
+    await sms.http('POST', servers, { json: { ...fsRecord, stdio } });
+    const { status, body } = await sms.http('POST', `${servers}/fs/test`);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ ok: true, server_id: 'fs', error: null });
+    const tools = body.tools as { name: string; allowed: boolean }[];
+    expect(tools.find(({ name }) => name === 'read_text_file')?.allowed).toBe(true);
+    expect(tools.find(({ name }) => name === 'write_file')?.allowed).toBe(false);
+    await sms.http('PUT', `${servers}/fs`, { json: { ...fsRecord, stdio: { command: '/no/such/command' } } });
+    expect((await sms.http('POST', `${servers}/fs/test`)).body).toMatchObject({ ok: false, error: { code: 'mcp_unavailable' } });
+    expect((await sms.http('POST', `${servers}/nobody/test`)).status).toBe(404);
+  }, 60_000);
+});
+
+it('hands out a consistent copy while it serves [sms.backup]', async () => {
+  const sms = await startTestSms();
+  await sms.http('POST', servers, { json: fsRecord });
+  const response = await fetch(`${sms.sms.http}/admin/api/mcp/backup`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${sms.adminToken}` },
+  });
+  const copy = `${temporaryDirectory()}/copy.db`;
+  writeFileSync(copy, Buffer.from(await response.arrayBuffer()));
+  const db = new DatabaseSync(copy);
+  expect(db.prepare('SELECT server_id FROM servers').all()).toEqual([{ server_id: 'fs' }]);
+  db.close();
+});

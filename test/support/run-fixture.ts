@@ -1,0 +1,67 @@
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import type { ChatBackend } from '../../src/chat/backend.ts';
+import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
+import type { LimitName } from '../../src/config/limits.ts';
+import { type RunResult, runGuest } from '../../src/guest/run.ts';
+
+const fixtures = new URL('../../fixtures/', import.meta.url);
+
+export interface FixtureOptions {
+  readonly args?: readonly string[];
+  /** A script under fixtures/scripts, or a backend. */
+  readonly backend?: string | ChatBackend;
+  readonly limits?: Partial<Record<LimitName, number>>;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: () => Readable | null;
+  readonly signal?: AbortSignal;
+  readonly verbose?: boolean;
+  readonly allowUnknownImports?: boolean;
+}
+
+export interface FixtureRun extends RunResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly notices: readonly string[];
+}
+
+export const fixtureBytes = (path: string): Promise<Uint8Array> => readFile(new URL(path, fixtures));
+
+/** Runs a module, or a built guest by its path under fixtures/, on a real guest thread, and collects what it wrote. */
+export async function runFixture(guest: string | Uint8Array, options: FixtureOptions = {}): Promise<FixtureRun> {
+  const folder = mkdtempSync(join(tmpdir(), 'spear-run-'));
+  const paths = { stdout: join(folder, 'stdout'), stderr: join(folder, 'stderr') };
+  const output = { stdout: openSync(paths.stdout, 'w'), stderr: openSync(paths.stderr, 'w') };
+  const backend = await openBackend(options.backend);
+  const notices: string[] = [];
+  try {
+    const { args = [], backend: _named, ...rest } = options;
+    const result = await runGuest({
+      ...rest,
+      wasm: typeof guest === 'string' ? fixtureBytes(guest) : guest,
+      args: ['guest', ...args],
+      backend: async () => backend,
+      output,
+      onNotice: (text) => notices.push(text),
+    });
+    return {
+      ...result,
+      notices,
+      stdout: readFileSync(paths.stdout, 'utf8'),
+      stderr: readFileSync(paths.stderr, 'utf8'),
+    };
+  } finally {
+    await backend.close();
+    for (const fd of Object.values(output)) closeSync(fd);
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function openBackend(backend: FixtureOptions['backend'] = 'scripts/chat.json'): Promise<ChatBackend> {
+  if (typeof backend !== 'string') return backend;
+  const text = await readFile(new URL(backend, fixtures), 'utf8');
+  return openScriptedBackend('scripted', backend, () => text);
+}
