@@ -29,7 +29,7 @@ export class BenchGuest {
   private constructor(host: TestGuest) {
     this.#host = host;
     const log = new GuestLog(
-      { write: () => {} },
+      { write: () => true },
       { verbose: false, bytesPerSecond: Number.MAX_SAFE_INTEGER, now: () => 0, onFirstDrop: () => {} },
     );
     const guest = { ...host.state, limits: compileLimits(), log };

@@ -1,6 +1,6 @@
 // Bundles one file per entry point into dist/, and links the commands so that npx finds them in a checkout.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +8,8 @@ import { rolldown } from 'rolldown';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
+// Built aside and put in place at the end: whoever runs what is there now never finds half of it.
+const fresh = mkdtempSync(join(root, '.dist-'));
 
 const entries = {
   'spear-run': 'src/cli/spear-run-entry.ts',
@@ -17,7 +19,6 @@ const entries = {
   index: 'src/index.ts',
 };
 
-rmSync(dist, { recursive: true, force: true });
 // One build per entry: what an entry always needs is one file, since every further file costs start-up time.
 for (const [name, file] of Object.entries(entries)) {
   const bundle = await rolldown({
@@ -30,7 +31,7 @@ for (const [name, file] of Object.entries(entries)) {
   // Commands and threads are CommonJS, which Node starts 10–20 ms sooner than modules; the library is a module.
   const [format, extension] = name === 'index' ? (['esm', 'js'] as const) : (['cjs', 'cjs'] as const);
   await bundle.write({
-    dir: dist,
+    dir: fresh,
     format,
     entryFileNames: `[name].${extension}`,
     chunkFileNames: `${name}-[name]-[hash].${extension}`,
@@ -39,8 +40,20 @@ for (const [name, file] of Object.entries(entries)) {
 }
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');
-const types = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
-if (types.status !== 0) process.exit(types.status ?? 1);
+const types = spawnSync(
+  process.execPath,
+  [tsc, '-p', join(root, 'tsconfig.build.json'), '--outDir', join(fresh, 'types')],
+  { stdio: 'inherit' },
+);
+if (types.status !== 0) {
+  rmSync(fresh, { recursive: true, force: true });
+  process.exit(types.status ?? 1);
+}
+chmodSync(fresh, 0o755);
+const old = `${fresh}-old`;
+if (existsSync(dist)) renameSync(dist, old);
+renameSync(fresh, dist);
+rmSync(old, { recursive: true, force: true });
 
 const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { bin: Record<string, string> };
 const links = join(root, 'node_modules', '.bin');

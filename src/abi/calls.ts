@@ -28,7 +28,7 @@ export interface Command {
 export const NAME_BYTES = 4096;
 export const LOG_BYTES = 16_384;
 
-/** `full`; `partial` (the note says what is missing); `absent`: links and answers with the one errno of its row. */
+/** `full`; `partial`: so far it can only fail as its row says; `absent`: links and answers the one errno of its row. */
 export type Support = 'full' | 'partial' | 'absent';
 
 export interface Call {

@@ -2,6 +2,7 @@
 export const exitCodes = {
   deadline: 124,
   usage: 125,
+  hungUp: 129,
   interrupted: 130,
   trap: 134,
   terminated: 143,

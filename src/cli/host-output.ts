@@ -4,9 +4,15 @@ import { FdOutput } from '../hostcalls/output.ts';
 const output = new FdOutput({ stdout: 1, stderr: 2 });
 
 /** What was asked for: help, the version, a result. */
-export const print = (text: string): void => output.write('stdout', Buffer.from(text));
+export function print(text: string): void {
+  output.write('stdout', Buffer.from(text));
+}
 
 /** What the host has to say while it runs a guest. */
-export const say = (text: string): void => output.write('stderr', Buffer.from(`spear-run: ${text}\n`));
+export function say(text: string): void {
+  output.write('stderr', Buffer.from(`spear-run: ${text}\n`));
+}
 
-export const sayBlock = (text: string): void => output.write('stderr', Buffer.from(`${text}\n`));
+export function sayBlock(text: string): void {
+  output.write('stderr', Buffer.from(`${text}\n`));
+}

@@ -46,5 +46,5 @@ Output:
 
 Exit code:
   the guest's own; 124 deadline; 125 bad usage, config or module; 130 Ctrl-C (twice: at once);
-  134 trap, with the stack of the guest; 143 SIGTERM.
+  134 trap, with the stack of the guest; 129 SIGHUP; 143 SIGTERM.
 `;

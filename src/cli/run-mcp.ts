@@ -10,6 +10,7 @@ import { TaskConfigError } from '../config/task-config.ts';
 import type { TaskPolicy } from '../policy/layers.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
 import { McpPool } from '../pool/pool.ts';
+import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import type { RegistryCache } from '../registry/cache.ts';
 import { NodeReporter } from '../registry/node-report.ts';
@@ -33,6 +34,16 @@ export interface RunMcp {
   close(): Promise<void>;
 }
 
+/** What changes the picture that a registry has of this node. */
+const healthEvents: ReadonlySet<PoolLogEntry['event']> = new Set([
+  'connected',
+  'connect_failed',
+  'connection_lost',
+  'idle_closed',
+  'tools_listed',
+  'list_failed',
+]);
+
 /** MCP for one run, or null if the task does not have it on. */
 export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null> {
   const task = taskPolicy(options);
@@ -41,17 +52,19 @@ export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null>
   const registry = await openRunRegistry(flags, host.mcp, say);
   warnIfEmpty(registry.cache, task, say);
   const state = await openState();
+  let reporter: NodeReporter | null = null;
   const pool = new McpPool(
     { stateDir: state.directory, ...(processEnvironment.PATH ? { path: processEnvironment.PATH } : {}) },
     {
       secrets: createSecretSource({ ...registry.references, backendKeyNames: host.keyVariables }, processEnvironment),
-      log: ({ level, serverId, message }) => {
+      log: ({ level, event, serverId, message }) => {
+        if (healthEvents.has(event)) reporter?.changed();
         if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
       },
     },
   );
   registry.cache.onChange((change) => pool.applyChange(change));
-  const reporter = openReporter(registry, pool, options);
+  reporter = openReporter(registry, pool, options);
   const { audit, events, run } = options;
   const guest = new GuestMcp({ pool, registry: registry.cache, audit, events }, run, task);
   return {
@@ -120,7 +133,10 @@ function openReporter(
 }
 
 /** Which machine, and which run on it, in the letters that a registry takes. */
-const nodeId = (run: string) => `${hostname().replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 64)}:${run}`;
+const nodeId = (run: string) =>
+  `${hostname()
+    .replaceAll(/[^A-Za-z0-9._-]/g, '-')
+    .slice(0, 64)}:${run}`;
 
 /** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
 async function openState(): Promise<{ directory: string; release(): Promise<void> }> {

@@ -201,7 +201,8 @@ function onSignals(interrupt: AbortController): () => void {
   };
 }
 
-const signalCode = (signal: unknown) => (signal === 'SIGTERM' ? exitCodes.terminated : exitCodes.interrupted);
+const signalCodes: Partial<Record<string, number>> = { SIGTERM: exitCodes.terminated, SIGHUP: exitCodes.hungUp };
+const signalCode = (signal: unknown) => signalCodes[String(signal)] ?? exitCodes.interrupted;
 
 function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): number {
   const code = exitCode(result, interrupted);

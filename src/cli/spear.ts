@@ -1,13 +1,6 @@
 import { processEnvironment } from '../config/process-environment.ts';
-import { SmsConfigError } from '../config/sms-config.ts';
 import { findSmsAdmin } from '../config/sms-config-client.ts';
-import { listNodes } from './nodes-ls.ts';
-import { applyServers } from './servers-apply.ts';
-import { exportServers } from './servers-export.ts';
-import { importServers } from './servers-import.ts';
-import { getServer, listServers } from './servers-ls.ts';
-import { removeServers } from './servers-rm.ts';
-import { testRegisteredServer } from './servers-test.ts';
+import { SmsConfigError } from '../config/sms-config-error.ts';
 import { SmsClient, SmsRequestError } from './spear-client.ts';
 import type { SpearCommand } from './spear-command.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';
@@ -16,15 +9,16 @@ import { spearHelp } from './spear-help.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
 
-const commands: ReadonlyMap<string, SpearCommand> = new Map([
-  ['servers ls', listServers],
-  ['servers get', getServer],
-  ['servers apply', applyServers],
-  ['servers rm', removeServers],
-  ['servers test', testRegisteredServer],
-  ['servers import', importServers],
-  ['servers export', exportServers],
-  ['nodes ls', listNodes],
+// Loaded when asked for: what one command needs costs the others start-up time.
+const commands: ReadonlyMap<string, () => Promise<SpearCommand>> = new Map([
+  ['servers ls', async () => (await import('./servers-ls.ts')).listServers],
+  ['servers get', async () => (await import('./servers-ls.ts')).getServer],
+  ['servers apply', async () => (await import('./servers-apply.ts')).applyServers],
+  ['servers rm', async () => (await import('./servers-rm.ts')).removeServers],
+  ['servers test', async () => (await import('./servers-test.ts')).testRegisteredServer],
+  ['servers import', async () => (await import('./servers-import.ts')).importServers],
+  ['servers export', async () => (await import('./servers-export.ts')).exportServers],
+  ['nodes ls', async () => (await import('./nodes-ls.ts')).listNodes],
 ]);
 
 /** `spear`: from the command line to an exit code. */
@@ -34,11 +28,12 @@ export async function main(argv: readonly string[]): Promise<number> {
     const flags = parseSpearFlags(argv);
     if (flags === 'help') return print(spearHelp);
     if (flags === 'version') return print(`spear ${version}\n`);
-    const command = commands.get(`${flags.noun} ${flags.verb}`);
-    if (command === undefined) {
+    const load = commands.get(`${flags.noun} ${flags.verb}`);
+    if (load === undefined) {
       throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; there are ${[...commands.keys()].join(', ')}`);
     }
     const endpoint = findSmsAdmin(flags, processEnvironment);
+    const command = await load();
     return await command({
       flags,
       client: new SmsClient(endpoint, flags.timeoutMs),

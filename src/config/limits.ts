@@ -37,14 +37,24 @@ export const limitSpecs = {
     max: 64 * MIB,
     doc: 'one message, tool definition, tool result or tool argument; EMSGSIZE beyond it',
   },
-  max_param_bytes: { default: 256 * 1024, min: 16, max: 16 * MIB, doc: 'one SET_PARAM or SET_FLAGS; EMSGSIZE beyond it' },
+  max_param_bytes: {
+    default: 256 * 1024,
+    min: 16,
+    max: 16 * MIB,
+    doc: 'one SET_PARAM or SET_FLAGS; EMSGSIZE beyond it',
+  },
   max_session_bytes: {
     default: 64 * MIB,
     min: 1,
     max: 1024 * MIB,
     doc: 'everything a guest writes into one chat session; ENOMEM beyond it',
   },
-  max_pending_calls: { default: 1024, min: 1, max: 100_000, doc: 'submitted MCP calls without a result; EAGAIN beyond it' },
+  max_pending_calls: {
+    default: 1024,
+    min: 1,
+    max: 100_000,
+    doc: 'submitted MCP calls without a result; EAGAIN beyond it',
+  },
   log_bytes_per_second: {
     default: MIB,
     min: 1024,

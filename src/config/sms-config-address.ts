@@ -5,6 +5,9 @@ export interface ListenAddress {
   readonly port: number;
 }
 
+export const DEFAULT_GRPC_ADDRESS = '127.0.0.1:50051';
+export const DEFAULT_HTTP_ADDRESS = '127.0.0.1:8080';
+
 const MAX_PORT = 65_535;
 const addressShape = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+)):(\d{1,5})$/i;
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Secret } from './secret.ts';
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from './sms-config.ts';
-import { isLoopbackHost } from './sms-config-address.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './sms-config-address.ts';
 import { SmsConfigError } from './sms-config-error.ts';
 import { defaultSmsDirectory, smsFiles } from './sms-config-paths.ts';
 

@@ -1,6 +1,12 @@
 import { dirname, resolve } from 'node:path';
 import { type ReadTextFile, readTextFile } from './host-file.ts';
-import { isLoopbackHost, type ListenAddress, parseListenAddress } from './sms-config-address.ts';
+import {
+  DEFAULT_GRPC_ADDRESS,
+  DEFAULT_HTTP_ADDRESS,
+  isLoopbackHost,
+  type ListenAddress,
+  parseListenAddress,
+} from './sms-config-address.ts';
 import { SmsConfigError } from './sms-config-error.ts';
 import { readSmsFile, type SmsConfigFile } from './sms-config-file.ts';
 import { type SmsLimits, smsLimitSpecs } from './sms-config-limits.ts';
@@ -37,9 +43,6 @@ export interface SmsConfig {
   readonly allowServerTest: boolean;
   readonly limits: SmsLimits;
 }
-
-export const DEFAULT_GRPC_ADDRESS = '127.0.0.1:50051';
-export const DEFAULT_HTTP_ADDRESS = '127.0.0.1:8080';
 
 export interface SmsConfigOptions {
   readonly flags: SmsFlags;

@@ -24,7 +24,10 @@ export interface TaskConfig {
 const empty: TaskConfig = Object.freeze({ name: null, config: {}, limits: {}, args: [], env: {}, backend: null });
 
 /** Reads and checks a task config; without a file there is nothing to check and nothing to load for it. */
-export async function loadTaskConfig(file: string | undefined, readFile: ReadTextFile = readTextFile): Promise<TaskConfig> {
+export async function loadTaskConfig(
+  file: string | undefined,
+  readFile: ReadTextFile = readTextFile,
+): Promise<TaskConfig> {
   if (file === undefined) return empty;
   const { checkTaskDocument } = await import('./task-schema.ts');
   const checked = checkTaskDocument(file, parseTask(file, readFile));

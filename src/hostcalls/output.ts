@@ -4,7 +4,8 @@ export type Stream = 'stdout' | 'stderr';
 
 /** Where a guest's bytes go. */
 export interface Output {
-  write(stream: Stream, bytes: Uint8Array): void;
+  /** False if they could not be written. */
+  write(stream: Stream, bytes: Uint8Array): boolean;
 }
 
 const RETRY_MS = 1;
@@ -22,7 +23,7 @@ export class FdOutput implements Output {
     this.#fds = fds;
   }
 
-  write(stream: Stream, bytes: Uint8Array): void {
+  write(stream: Stream, bytes: Uint8Array): boolean {
     let written = 0;
     while (written < bytes.byteLength && !this.#closed.has(stream)) {
       try {
@@ -32,8 +33,9 @@ export class FdOutput implements Output {
         if (code === 'EAGAIN') Atomics.wait(this.#pause, 0, 0, RETRY_MS);
         else if (code === 'EPIPE')
           this.#closed.add(stream); // the reader went away: the guest goes on, its output does not
-        else throw error;
+        else return false; // a full disk, say: the guest is told as any program is
       }
     }
+    return true;
   }
 }

@@ -1,4 +1,4 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -48,7 +48,7 @@ const inputs = fc.oneof(
     ...common,
     transport: fc.constantFrom('streamable_http', 'http_sse_legacy'),
     http: fc.record({
-      url: fc.constantFrom('https://a.example/mcp', 'http://${ENV:MCP_HOST}/'),
+      url: fc.constantFrom('https://a.example/mcp', `http://\${ENV:MCP_HOST}/`),
       headers: fc.dictionary(word, word, { maxKeys: 2 }),
       auth_ref: fc.constantFrom(null, 'env:MCP_A', 'file:/run/key'),
     }),
@@ -130,40 +130,45 @@ describe('an upsert', () => {
     sandbox: { mode: 'required' },
     budgets: { connect_timeout_ms: 1_234, max_concurrency: 2 },
   });
-  const upsert = (fields: Parameters<typeof create<typeof McpServerRecordSchema>>[1]) => {
-    const wire = create(McpServerRecordSchema, { serverId: 'fs', transport: 1, stdio: { command: 'x' }, ...fields });
+  const base = { serverId: 'fs', transport: 1, stdio: { command: 'x' } } as const;
+  const upsert = (fields: MessageInitShape<typeof McpServerRecordSchema>) => {
+    const wire = create(McpServerRecordSchema, fields);
     const parsed = parseRecord(upsertToInput(wire, stored), { strict: true });
     if (!parsed.ok) throw new Error(JSON.stringify(parsed.issues));
     return parsed.record;
   };
 
   it('of an older client keeps our fields and says the others [sms.upsert.keeps_our_fields]', () => {
-    expect(upsert({ budgets: { toolTimeoutMs: 500n } })).toMatchObject({
+    expect(upsert({ ...base, budgets: { toolTimeoutMs: 500n } })).toMatchObject({
       tool_prefix: 'files',
       tags: ['team-a'],
       sandbox: { mode: 'required' },
       allowed_tools: [],
       budgets: { tool_timeout_ms: 500, max_concurrency: 8, connect_timeout_ms: 1_234 },
     });
-    expect(upsert({}).budgets).toMatchObject({ connect_timeout_ms: 1_234, max_concurrency: 8 });
+    expect(upsert(base).budgets).toMatchObject({ connect_timeout_ms: 1_234, max_concurrency: 8 });
   });
 
   it('of a client that knows them changes them, tags to none included [sms.upsert.keeps_our_fields]', () => {
-    expect(upsert({ tags: ['b'] })).toMatchObject({ tags: ['b'], tool_prefix: 'files', sandbox: { mode: 'required' } });
-    expect(upsert({ toolPrefix: 'f', budgets: { connectTimeoutMs: 0n } })).toMatchObject({
+    expect(upsert({ ...base, tags: ['b'] })).toMatchObject({
+      tags: ['b'],
+      tool_prefix: 'files',
+      sandbox: { mode: 'required' },
+    });
+    expect(upsert({ ...base, toolPrefix: 'f', budgets: { connectTimeoutMs: 0n } })).toMatchObject({
       tags: [],
       tool_prefix: 'f',
       sandbox: { mode: 'required' },
       budgets: { connect_timeout_ms: 60_000 },
     });
-    expect(upsert({ toolPrefix: '', sandbox: { mode: 'none' } })).toMatchObject({
+    expect(upsert({ ...base, toolPrefix: '', sandbox: { mode: 'none' } })).toMatchObject({
       tool_prefix: 'fs',
       sandbox: { mode: 'none' },
     });
   });
 
   it('that makes an http server of it leaves the sandbox behind [sms.upsert.keeps_our_fields]', () => {
-    const record = upsert({ transport: 2, stdio: {}, http: { url: 'https://a.example' } });
+    const record = upsert({ ...base, transport: 2, stdio: {}, http: { url: 'https://a.example' } });
     expect(record).toMatchObject({ transport: 'streamable_http', sandbox: null, tags: ['team-a'] });
   });
 });

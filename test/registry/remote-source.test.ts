@@ -40,7 +40,9 @@ describe('a cache over the network', () => {
     await put(sms, 'b');
     await sms.http('DELETE', '/admin/api/mcp/servers/b');
     await untilRevision(cache, 4);
-    expect([...(cache.snapshot()?.servers.values() ?? [])]).toMatchObject([{ server_id: 'a', tags: ['two'], sandbox: null }]);
+    expect([...(cache.snapshot()?.servers.values() ?? [])]).toMatchObject([
+      { server_id: 'a', tags: ['two'], sandbox: null },
+    ]);
     expect(cache.status()).toMatchObject({ state: 'ready', lastError: null });
   });
 
@@ -80,7 +82,9 @@ describe('a cache over the network', () => {
     const { revision } = await asleep.list(signal());
     for (const id of ['c', 'd', 'e', 'f']) await put(sms, id);
     await sms.http('DELETE', '/admin/api/mcp/servers/a');
-    await expect(asleep.watch(revision, signal())[Symbol.asyncIterator]().next()).rejects.toThrow('failed_precondition');
+    await expect(asleep.watch(revision, signal())[Symbol.asyncIterator]().next()).rejects.toThrow(
+      'failed_precondition',
+    );
     // The same through a cache whose first list is from before the sleep.
     let lists = 0;
     const source = sms.source();

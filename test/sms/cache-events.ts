@@ -14,7 +14,10 @@ export function untilRevision(cache: RegistryCache, revision: number): Promise<v
 }
 
 /** Resolves when the status is as wanted, with that status. */
-export function untilStatus(cache: RegistryCache, wanted: (status: RegistryStatus) => boolean): Promise<RegistryStatus> {
+export function untilStatus(
+  cache: RegistryCache,
+  wanted: (status: RegistryStatus) => boolean,
+): Promise<RegistryStatus> {
   return new Promise((resolve) => {
     const look = () => {
       const status = cache.status();

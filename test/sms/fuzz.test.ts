@@ -69,7 +69,15 @@ describe('HTTP', () => {
         fc.webQueryParameters(),
         fc.dictionary(name, value, { maxKeys: 4 }),
         async (method, path, query, more) => {
-          for (const owned of ['host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'upgrade', 'te']) {
+          for (const owned of [
+            'host',
+            'connection',
+            'content-length',
+            'transfer-encoding',
+            'expect',
+            'upgrade',
+            'te',
+          ]) {
             fc.pre(!(owned in more));
           }
           const target = `${servers}/x${path}?${query}`;
@@ -140,7 +148,9 @@ describe('gRPC', () => {
   });
 
   it('answers any method, content type and timeout with an error [sms.fuzz.grpc]', async () => {
-    const type = fc.oneof(fc.constantFrom('application/grpc+json', 'application/json', 'text/plain', 'application/grpc-web'));
+    const type = fc.oneof(
+      fc.constantFrom('application/grpc+json', 'application/json', 'text/plain', 'application/grpc-web'),
+    );
     await fc.assert(
       fc.asyncProperty(fc.webPath(), type, fc.stringMatching(/^[ -~]{0,10}$/), async (path, contentType, timeout) => {
         expect(await call(`/sms.${path}`, envelope(new Uint8Array()))).not.toBe('0');

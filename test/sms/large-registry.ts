@@ -16,7 +16,7 @@ export async function makeLargeRegistry(path: string, count: number): Promise<vo
     const id = largeRegistryId(index);
     const record = sampleRecord(id, {
       display_name: `Server number ${index}`,
-      stdio: { command: 'npx', args: ['-y', `@example/mcp-server-${index}`], env: { TOKEN: '${ENV:MCP_TOKEN}' } },
+      stdio: { command: 'npx', args: ['-y', `@example/mcp-server-${index}`], env: { TOKEN: `\${ENV:MCP_TOKEN}` } },
       allowed_tools: ['read_*', 'list_*', 'search_*'],
       tags: ['team-a', 'production'],
       updated_at_ms: 1,

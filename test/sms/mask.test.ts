@@ -5,15 +5,15 @@ import { sampleRecord } from '../protocol/record-samples.ts';
 it.each([
   ['', ''],
   ['plain', MASK],
-  ['${ENV:A}', '${ENV:A}'],
-  ['${ENV:A:-fallback}', '${ENV:A:-fallback}'],
-  ['${ENV:A}${ENV:B}', '${ENV:A}${ENV:B}'],
-  ['user:${ENV:A}', `${MASK}\${ENV:A}`],
-  ['a${ENV:A}b${ENV:B}c', `${MASK}\${ENV:A}${MASK}\${ENV:B}${MASK}`],
-  ['Bearer ${ENV:A}', 'Bearer ${ENV:A}'],
+  [`\${ENV:A}`, `\${ENV:A}`],
+  [`\${ENV:A:-fallback}`, `\${ENV:A:-fallback}`],
+  [`\${ENV:A}\${ENV:B}`, `\${ENV:A}\${ENV:B}`],
+  [`user:\${ENV:A}`, `${MASK}\${ENV:A}`],
+  [`a\${ENV:A}b\${ENV:B}c`, `${MASK}\${ENV:A}${MASK}\${ENV:B}${MASK}`],
+  [`Bearer \${ENV:A}`, `Bearer \${ENV:A}`],
   ['Bearer abc', MASK],
   ['Bearer ', MASK],
-  ['Bearer abc ${ENV:A}', `${MASK}\${ENV:A}`],
+  [`Bearer abc \${ENV:A}`, `${MASK}\${ENV:A}`],
 ])('shows %j as %j [sms.http.mask]', (value, shown) => {
   expect(maskValue(value)).toBe(shown);
 });
@@ -21,13 +21,13 @@ it.each([
 const stored = sampleRecord('web', {
   transport: 'streamable_http',
   stdio: undefined,
-  http: { url: 'https://a.example', headers: { 'X-Key': 'secret', 'X-Ref': 'a-${ENV:MCP_A}' } },
+  http: { url: 'https://a.example', headers: { 'X-Key': 'secret', 'X-Ref': `a-\${ENV:MCP_A}` } },
 });
 
 it('puts stored values back, whatever the case of a header [sms.http.mask_kept]', () => {
   const input = { http: { url: 'https://a.example', headers: { 'x-key': MASK, 'X-Ref': `${MASK}\${ENV:MCP_A}` } } };
   expect(unmask(input, stored)).toEqual({
-    input: { http: { url: 'https://a.example', headers: { 'x-key': 'secret', 'X-Ref': 'a-${ENV:MCP_A}' } } },
+    input: { http: { url: 'https://a.example', headers: { 'x-key': 'secret', 'X-Ref': `a-\${ENV:MCP_A}` } } },
     issues: [],
   });
 });

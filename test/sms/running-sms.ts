@@ -138,6 +138,6 @@ function parse(text: string): Answer {
 export const fsRecord = {
   server_id: 'fs',
   transport: 'stdio',
-  stdio: { command: 'mcp-fs', args: ['/data'], env: { LOG: 'debug', TOKEN: '${ENV:MCP_TOKEN}' } },
+  stdio: { command: 'mcp-fs', args: ['/data'], env: { LOG: 'debug', TOKEN: `\${ENV:MCP_TOKEN}` } },
   allowed_tools: ['read_*'],
 };

@@ -60,7 +60,12 @@ it('a watcher that does not read is cut off with ABORTED and slows neither write
   // All the events together would be larger than this by far, for each watcher.
   expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024);
   await untilRevision(cache, WRITES);
-  expect(cache.snapshot()?.servers.get('big')?.stdio?.args[0]?.startsWith(`${WRITES - 1}x`)).toBe(true);
+  expect(
+    cache
+      .snapshot()
+      ?.servers.get('big')
+      ?.stdio?.args[0]?.startsWith(`${WRITES - 1}x`),
+  ).toBe(true);
 
   const trailers = new Promise<Record<string, unknown>>((resolve) => slow.once('trailers', resolve));
   let bytes = 0;

@@ -41,6 +41,7 @@ export class ObservedBackend implements ChatBackend {
 
   async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
     this.requests.push(structuredClone(request));
+    signal.throwIfAborted();
     const { promise: aborted, reject } = Promise.withResolvers<never>();
     const onAbort = () => {
       this.aborted++;

@@ -3,10 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
+import type { ToolEvents } from '../../src/bridge/tool-events.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { LimitName } from '../../src/config/limits.ts';
 import { type RunResult, runGuest } from '../../src/guest/run.ts';
+import type { AuditTrail } from '../../src/telemetry/audit-event.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);
 
@@ -20,6 +23,10 @@ export interface FixtureOptions {
   readonly signal?: AbortSignal;
   readonly verbose?: boolean;
   readonly allowUnknownImports?: boolean;
+  readonly run?: string;
+  readonly mcp?: GuestMcp;
+  readonly audit?: AuditTrail;
+  readonly events?: ToolEvents;
 }
 
 export interface FixtureRun extends RunResult {

@@ -62,7 +62,7 @@ export const unreachable: number[] = [0x00];
 /** `(loop (br 0))` */
 export const spin: number[] = [0x03, 0x40, 0x0c, 0x00, END];
 
-const name = (text: string): number[] => {
+const name = (text: string | Uint8Array): number[] => {
   const bytes = Buffer.from(text);
   return [...leb(bytes.byteLength), ...bytes];
 };
@@ -139,7 +139,7 @@ export class WasmModule {
     this.#elements.push([0, ...i32Const(offset), END, ...vector(functions.map(leb))]);
   }
 
-  data(offset: number, text: string): void {
+  data(offset: number, text: string | Uint8Array): void {
     this.#data.push([0, ...i32Const(offset), END, ...name(text)]);
   }
 

@@ -63,8 +63,8 @@ export async function runCore(guest: CoreGuest): Promise<CoreRun> {
       const { exports } = instance;
       if (exports.memory instanceof WebAssembly.Memory) memory.attach(exports.memory);
       tools = new CoreToolRunner(memory, functionTable(exports), () => exitCode !== undefined, guest.state.notice);
-      if (exports._initialize) await WebAssembly.promising(exports._initialize as WebAssembly.GuestFunction)();
-      const entry = ENTRIES.find((name) => name in exports) as (typeof ENTRIES)[number];
+      if (typeof exports._initialize === 'function') await WebAssembly.promising(exports._initialize)();
+      const entry = ENTRIES.find((name) => typeof exports[name] === 'function') as (typeof ENTRIES)[number];
       const returned = await WebAssembly.promising(exports[entry] as WebAssembly.GuestFunction)();
       return { kind: 'exit', code: entry === 'run' ? Number(returned ?? 0) | 0 : 0 };
     } catch (error) {
@@ -74,15 +74,21 @@ export async function runCore(guest: CoreGuest): Promise<CoreRun> {
   }
 }
 
-/** Only what the module imports, so that what it does not import need not exist. */
+/**
+ * Only what the module imports, so that what it does not import need not exist. The names are the guest's: they are
+ * looked up among our own only, and never reach a prototype.
+ */
 function linkImports(guest: CoreGuest, known: WebAssembly.Imports): WebAssembly.Imports {
-  const imports: WebAssembly.Imports = {};
+  const imports: WebAssembly.Imports = Object.create(null);
   for (const { module, name } of WebAssembly.Module.imports(guest.module)) {
-    imports[module] ??= {};
-    imports[module][name] = known[module]?.[name] ?? missing(guest, module, name);
+    imports[module] ??= Object.create(null) as Record<string, unknown>;
+    imports[module][name] = own(own(known, module), name) ?? missing(guest, module, name);
   }
   return imports;
 }
+
+const own = <T>(from: Readonly<Record<string, T>> | undefined, key: string): T | undefined =>
+  from && Object.hasOwn(from, key) ? from[key] : undefined;
 
 function missing(guest: CoreGuest, module: string, name: string): () => number | bigint {
   if (module === WASI_MODULE) return () => wasi.NOSYS;

@@ -128,7 +128,8 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
       if (!parts || !memory.holds(u32(nwritten), 4)) return wasi.FAULT;
       let written = 0;
       for (const { ptr, length } of parts) {
-        output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length));
+        if (!output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length)))
+          return wasi.IO;
         written += length;
       }
       memory.words.setUint32(u32(nwritten), written, true);

@@ -97,7 +97,10 @@ describe('upsert', () => {
     ['record.stdio.command', { record: { ...original, stdio: {} } }],
     ['record.stdio', { record: { ...original, stdio: null } }],
     ['record.budgets.tool_timeout_ms', { record: { ...original, budgets: { tool_timeout_ms: 5 } } }],
-    ['record.approval_policy.default_policy', { record: { ...original, approval_policy: { default_policy: 'maybe' } } }],
+    [
+      'record.approval_policy.default_policy',
+      { record: { ...original, approval_policy: { default_policy: 'maybe' } } },
+    ],
     ['record.stdio.env["A=B"]', { record: { ...original, stdio: { command: 'x', env: { 'A=B': '1' } } } }],
   ])('names the field %s and stores nothing [sms.upsert.invalid]', async (field, request) => {
     const client = admin(await startTestSms());

@@ -28,7 +28,10 @@ describe('who may call', () => {
   it.each(paths)('%s %s needs the token of the %s [sms.auth.roles]', async (method, path, needs) => {
     const sms = await startTestSms();
     for (const token of [null, 'wrong-token-wrong-token']) {
-      const { status, headers, text } = await sms.http(method, path, { token, ...(method === 'PUT' ? { json: {} } : {}) });
+      const { status, headers, text } = await sms.http(method, path, {
+        token,
+        ...(method === 'PUT' ? { json: {} } : {}),
+      });
       expect(status).toBe(401);
       expect(headers.get('www-authenticate')).toMatch(/^Bearer /);
       expect(text).not.toContain(sms.adminToken);

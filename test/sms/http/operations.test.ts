@@ -2,22 +2,22 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { NodeReporter } from '../../../src/registry/node-report.ts';
-import { fsRecord, onStop, startTestSms, stopAll, temporaryDirectory, type TestSms } from '../running-sms.ts';
+import { type NodeReport, NodeReporter } from '../../../src/registry/node-report.ts';
+import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
 
 afterEach(stopAll);
 
 const servers = '/admin/api/mcp/servers';
 const importPath = `${servers}/import`;
 
-const report = (nodeId: string, snapshotRevision = 1) => ({
+const report = (nodeId: string, snapshotRevision = 1): NodeReport => ({
   nodeId,
-  registryState: 'ready' as const,
+  registryState: 'ready',
   epoch: 'e',
   snapshotRevision,
   servers: [
-    { serverId: 'fs', health: 'down' as const, lastError: 'spawn\nfailed', toolCount: null, reconnects: 3 },
-    { serverId: 'gone', health: 'connected' as const, lastError: null, toolCount: 7, reconnects: 0 },
+    { serverId: 'fs', health: 'down', lastError: 'spawn\nfailed', toolCount: null, reconnects: 3 },
+    { serverId: 'gone', health: 'connected', lastError: null, toolCount: 7, reconnects: 0 },
   ],
 });
 
@@ -37,7 +37,9 @@ describe('probes and metrics', () => {
     expect(text).toMatch(/^spear_sms_revision 1$/m);
     expect(text).toMatch(/^spear_sms_servers 1$/m);
     expect(text).toMatch(/^spear_sms_denied_total\{protocol="http"\} 1$/m);
-    expect(text).toMatch(/^spear_sms_requests_total\{protocol="http",method="POST \/admin\/api\/mcp\/servers",code="201"\} 1$/m);
+    expect(text).toMatch(
+      /^spear_sms_requests_total\{protocol="http",method="POST \/admin\/api\/mcp\/servers",code="201"\} 1$/m,
+    );
     expect(text).toMatch(/^spear_sms_write_seconds_count 1$/m);
     for (const line of text.trimEnd().split('\n')) {
       expect(line).toMatch(/^(?:# (?:HELP|TYPE) [a-z_]+ .+|[a-z_]+(?:\{[^{}]*\})? [0-9.e+-]+)$/);
@@ -93,7 +95,7 @@ describe('import', () => {
     const headers = { 'content-type': 'application/toml' };
     const plan = await sms.http('POST', importPath, { text, headers });
     await sms.http('POST', `${importPath}?apply=${plan.body.plan}`, { text, headers });
-    expect((await sms.http('GET', `${servers}/t`)).body.stdio).toMatchObject({ env: { MCP_A: '${ENV:MCP_A}' } });
+    expect((await sms.http('GET', `${servers}/t`)).body.stdio).toMatchObject({ env: { MCP_A: `\${ENV:MCP_A}` } });
     const broken = await sms.http('POST', importPath, { text: 'token = "hunter2', headers });
     expect(broken.status).toBe(400);
     expect(broken.text).not.toContain('hunter2');
@@ -132,7 +134,10 @@ describe('the directory', () => {
     const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
     expect(status).toBe(200);
     expect(body).toMatchObject({ outcome: 'applied', changes });
-    expect((body.problems as { file: string; field: string }[])[0]).toMatchObject({ file: 'c.toml', field: 'server_id' });
+    expect((body.problems as { file: string; field: string }[])[0]).toMatchObject({
+      file: 'c.toml',
+      field: 'server_id',
+    });
     expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ server_id: 'b' }] });
   });
 
@@ -175,10 +180,16 @@ describe('reports of nodes', () => {
     };
     const { body } = await sms.http('GET', `${servers}/fs`);
     expect(body.nodes).toEqual([seen, { ...seen, node_id: 'node-2', snapshot_revision: 10 }]);
-    expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ nodes: [seen, { node_id: 'node-2' }] }] });
+    expect((await sms.http('GET', servers)).body).toMatchObject({
+      servers: [{ nodes: [seen, { node_id: 'node-2' }] }],
+    });
     expect((await sms.http('GET', '/admin/api/mcp/nodes')).body).toMatchObject({
       nodes: [
-        { node_id: 'node-1', registry_state: 'ready', servers: [{ server_id: 'fs' }, { server_id: 'gone', tool_count: 7 }] },
+        {
+          node_id: 'node-1',
+          registry_state: 'ready',
+          servers: [{ server_id: 'fs' }, { server_id: 'gone', tool_count: 7 }],
+        },
         { node_id: 'node-2', snapshot_revision: 10 },
       ],
     });
@@ -191,28 +202,37 @@ describe('reports of nodes', () => {
     );
     await expect(send(sms, report('no spaces'))).rejects.toThrow('node_id');
     await expect(send(sms, { ...report('n'), registryState: 'fine' as 'ready' })).rejects.toThrow('registry_state');
-    const bad = { ...report('n').servers[0], serverId: 'fs', health: 'splendid' as 'down', lastError: null, toolCount: 1 };
-    await expect(send(sms, { ...report('n'), servers: [{ reconnects: 0, ...bad }] })).rejects.toThrow('servers[0].health');
+    const bad = { serverId: 'fs', health: 'splendid' as 'down', lastError: null, toolCount: 1, reconnects: 0 };
+    await expect(send(sms, { ...report('n'), servers: [bad] })).rejects.toThrow('servers[0].health');
     await send(sms);
     await expect(send(sms, report('one-too-many'))).rejects.toThrow('resource_exhausted');
   });
 
   it('are sent by a node again and again, and soon after something changed [sms.nodes.reporter]', async () => {
     const sms = await startTestSms();
+    const source = sms.source();
     let revision = 1;
-    const reporter = new NodeReporter({ target: sms.source(), collect: () => report('live', revision) });
+    let arrived = Promise.withResolvers<void>();
+    const reporter = new NodeReporter({
+      target: {
+        async report(given, signal) {
+          const answer = await source.report(given, signal);
+          arrived.resolve();
+          return answer;
+        },
+      },
+      collect: () => report('live', revision),
+    });
     onStop(() => reporter.close());
-    const shown = async (wanted: number) => {
-      for (;;) {
-        const { nodes } = (await sms.http('GET', '/admin/api/mcp/nodes')).body as { nodes: { snapshot_revision: number }[] };
-        if (nodes[0]?.snapshot_revision === wanted) return;
-      }
-    };
+    const shown = async () => (await sms.http('GET', '/admin/api/mcp/nodes')).body;
     reporter.start();
-    await shown(1);
+    await arrived.promise;
+    expect(await shown()).toMatchObject({ nodes: [{ node_id: 'live', snapshot_revision: 1 }] });
+    arrived = Promise.withResolvers();
     revision = 2;
     reporter.changed();
-    await shown(2);
+    await arrived.promise;
+    expect(await shown()).toMatchObject({ nodes: [{ node_id: 'live', snapshot_revision: 2 }] });
   });
 });
 
@@ -236,7 +256,10 @@ describe('POST /servers/{id}/test', () => {
     expect(tools.find(({ name }) => name === 'read_text_file')?.allowed).toBe(true);
     expect(tools.find(({ name }) => name === 'write_file')?.allowed).toBe(false);
     await sms.http('PUT', `${servers}/fs`, { json: { ...fsRecord, stdio: { command: '/no/such/command' } } });
-    expect((await sms.http('POST', `${servers}/fs/test`)).body).toMatchObject({ ok: false, error: { code: 'mcp_unavailable' } });
+    expect((await sms.http('POST', `${servers}/fs/test`)).body).toMatchObject({
+      ok: false,
+      error: { code: 'mcp_unavailable' },
+    });
     expect((await sms.http('POST', `${servers}/nobody/test`)).status).toBe(404);
   }, 60_000);
 });

@@ -120,7 +120,10 @@ describe('PUT /servers/{id}', () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     const { body } = await sms.http('GET', `${servers}/fs`);
-    expect((await sms.http('PUT', `${servers}/fs`, { json: body })).body).toMatchObject({ changed: false, warnings: [] });
+    expect((await sms.http('PUT', `${servers}/fs`, { json: body })).body).toMatchObject({
+      changed: false,
+      warnings: [],
+    });
   });
 });
 
@@ -130,7 +133,7 @@ describe('literal env and header values', () => {
     transport: 'streamable_http',
     http: {
       url: 'https://mcp.example',
-      headers: { 'X-Key': 'literal-secret', Authorization: 'Bearer ${ENV:MCP_TOKEN}', 'X-Mixed': 'id-${ENV:MCP_ID}' },
+      headers: { 'X-Key': 'literal-secret', Authorization: `Bearer \${ENV:MCP_TOKEN}`, 'X-Mixed': `id-\${ENV:MCP_ID}` },
       auth_ref: 'env:MCP_KEY',
     },
   };
@@ -142,14 +145,14 @@ describe('literal env and header values', () => {
     const listed = await sms.http('GET', servers);
     for (const { text } of [created, web, listed]) expect(text).not.toMatch(/debug|literal-secret|id-/);
     expect((await sms.http('GET', `${servers}/fs`)).body.stdio).toMatchObject({
-      env: { LOG: '********', TOKEN: '${ENV:MCP_TOKEN}' },
+      env: { LOG: '********', TOKEN: `\${ENV:MCP_TOKEN}` },
     });
     expect((await sms.http('GET', `${servers}/web`)).body.http).toEqual({
       url: 'https://mcp.example',
       headers: {
         'X-Key': '********',
-        Authorization: 'Bearer ${ENV:MCP_TOKEN}',
-        'X-Mixed': '********${ENV:MCP_ID}',
+        Authorization: `Bearer \${ENV:MCP_TOKEN}`,
+        'X-Mixed': `********\${ENV:MCP_ID}`,
       },
       auth_ref: 'env:MCP_KEY',
     });
@@ -174,10 +177,17 @@ describe('literal env and header values', () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     const env = { LOG: '********', TOKEN: '********', OTHER: 'a ********' };
-    const { status, body } = await sms.http('PUT', `${servers}/fs`, { json: { ...fsRecord, stdio: { command: 'x', env } } });
+    const { status, body } = await sms.http('PUT', `${servers}/fs`, {
+      json: { ...fsRecord, stdio: { command: 'x', env } },
+    });
     expect(status).toBe(400);
-    expect((body.errors as { field: string }[]).map(({ field }) => field)).toEqual(['stdio.env.TOKEN', 'stdio.env.OTHER']);
-    const fresh = await sms.http('POST', servers, { json: { ...fsRecord, server_id: 'new', stdio: { command: 'x', env } } });
+    expect((body.errors as { field: string }[]).map(({ field }) => field)).toEqual([
+      'stdio.env.TOKEN',
+      'stdio.env.OTHER',
+    ]);
+    const fresh = await sms.http('POST', servers, {
+      json: { ...fsRecord, server_id: 'new', stdio: { command: 'x', env } },
+    });
     expect(fresh.status).toBe(400);
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1 });
   });

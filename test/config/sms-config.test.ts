@@ -1,0 +1,211 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { loadSmsConfig, type SmsFlags } from '../../src/config/sms-config.ts';
+import { isLoopbackHost, parseListenAddress } from '../../src/config/sms-config-address.ts';
+import { findSmsAdmin, findSmsNode, smsUrl } from '../../src/config/sms-config-client.ts';
+import { stopAll, temporaryDirectory } from '../sms/running-sms.ts';
+
+afterEach(stopAll);
+
+/** Loads with a file system that holds nothing but `file`, at /etc/sms.toml. */
+function load(flags: SmsFlags = {}, env: NodeJS.ProcessEnv = {}, file: string | null = null) {
+  return loadSmsConfig({
+    flags: file === null ? flags : { config: '/etc/sms.toml', ...flags },
+    env: { HOME: '/home/u', ...env },
+    readFile: (path) => {
+      if (path === '/etc/sms.toml' && file !== null) return file;
+      throw Object.assign(new Error('not there'), { code: 'ENOENT' });
+    },
+  });
+}
+
+describe('precedence', () => {
+  it('without anything: loopback, and files in the state directory [sms.config.defaults]', () => {
+    expect(load()).toMatchObject({
+      grpc: { host: '127.0.0.1', port: 50051 },
+      http: { host: '127.0.0.1', port: 8080 },
+      files: {
+        data: '/home/u/.local/state/spear/sms/registry.db',
+        adminToken: '/home/u/.local/state/spear/sms/admin.token',
+      },
+      registryDir: null,
+      strict: false,
+      tls: null,
+      auth: true,
+      limits: { kept_changes: 10_000, heartbeat_ms: 10_000 },
+    });
+    expect(load({}, { XDG_STATE_HOME: '/state' }).files.data).toBe('/state/spear/sms/registry.db');
+    expect(load({}, { XDG_STATE_HOME: 'relative' }).files.data).toBe('/home/u/.local/state/spear/sms/registry.db');
+  });
+
+  const file = `
+    [grpc]
+    listen = "127.0.0.1:1001"
+    [http]
+    listen = "[::1]:1002"
+    allowed_hosts = ["sms.internal"]
+    [store]
+    file = "data/r.db"
+    kept_changes = 5
+    [mcp]
+    registry_dir = "mcp.d"
+    strict = true
+    [limits]
+    heartbeat_ms = 500
+  `;
+
+  it('the file comes before the defaults, with paths from its own folder [sms.config.precedence]', () => {
+    expect(load({}, {}, file)).toMatchObject({
+      grpc: { port: 1001 },
+      http: { host: '::1', port: 1002 },
+      files: { data: '/etc/data/r.db', nodeToken: '/etc/data/node.token' },
+      registryDir: '/etc/mcp.d',
+      strict: true,
+      allowedHosts: ['sms.internal'],
+      limits: { kept_changes: 5, heartbeat_ms: 500, watcher_queue: 1_024 },
+    });
+  });
+
+  it('variables come before the file, flags before variables [sms.config.precedence]', () => {
+    const env = { SMS_GRPC: '127.0.0.1:2001', SMS_DATA: '/var/r.db', SMS_STRICT: 'false', SMS_MCP_DIR: '/env/mcp.d' };
+    expect(load({}, env, file)).toMatchObject({
+      grpc: { port: 2001 },
+      http: { port: 1002 },
+      files: { data: '/var/r.db' },
+      strict: false,
+      registryDir: '/env/mcp.d',
+    });
+    expect(load({}, { ...env, SMS_MCP_REGISTRY_DIR: '/first' }, file).registryDir).toBe('/first');
+    const flags = { grpc: '127.0.0.1:3001', strict: true, registryDir: '/flag/mcp.d' };
+    expect(load(flags, env, file)).toMatchObject({
+      grpc: { port: 3001 },
+      files: { data: '/var/r.db' },
+      strict: true,
+      registryDir: '/flag/mcp.d',
+    });
+  });
+
+  it('SMS_CONFIG names a file too [sms.config.precedence]', () => {
+    expect(() => load({}, { SMS_CONFIG: '/missing.toml' })).toThrow('/missing.toml: the config file cannot be read');
+  });
+});
+
+it.each([
+  ['grcp = 1', /unknown key "grcp", did you mean "grpc"\?/],
+  ['[http]\nlisten = 7', /http\.listen: expected a string, found a number/],
+  ['[limits]\nheartbeat_ms = 1', /limits\.heartbeat_ms: must be at least 100, found 1/],
+  ['[store', /sms\.toml:1:\d+: not valid TOML/],
+])('the file %j is refused with the field and what is wrong [sms.config.errors]', (file, complaint) => {
+  expect(() => load({}, {}, file)).toThrow(complaint);
+});
+
+it.each<[SmsFlags, NodeJS.ProcessEnv, RegExp]>([
+  [{ grpc: 'here' }, {}, /--grpc: expected HOST:PORT, found "here"/],
+  [{}, { SMS_HTTP: '127.0.0.1' }, /SMS_HTTP: expected HOST:PORT/],
+  [{}, { SMS_STRICT: 'perhaps' }, /SMS_STRICT: expected true or false, found "perhaps"/],
+  [{ tlsCert: 'c' }, {}, /--tls-key is missing/],
+  [{ tlsKey: 'k' }, {}, /--tls-cert is missing/],
+  [{}, { HOME: '' }, /where to keep the data\?/],
+])('%j with %j is refused [sms.config.errors]', (flags, env, complaint) => {
+  expect(() => load(flags, env)).toThrow(complaint);
+});
+
+describe('beyond loopback', () => {
+  const tls = { tlsCert: 'c', tlsKey: 'k' };
+
+  it.each<[SmsFlags, boolean]>([
+    [{ grpc: '127.9.9.9:1', http: '[::1]:2' }, true],
+    [{ grpc: 'localhost:1' }, true],
+    [{ grpc: '0.0.0.0:1' }, false],
+    [{ http: '0.0.0.0:1' }, false],
+    [{ http: '[::]:1' }, false],
+    [{ grpc: '10.0.0.1:1', ...tls }, true],
+    [{ grpc: 'sms.internal:1' }, false],
+    [{ grpc: '0.0.0.0:1', allowPlaintextBeyondLoopback: true }, true],
+    [{ insecureNoAuth: true }, true],
+    [{ insecureNoAuth: true, grpc: '0.0.0.0:1', ...tls }, false],
+    [{ insecureNoAuth: true, http: '10.0.0.1:1', allowPlaintextBeyondLoopback: true }, false],
+  ])('%j may start: %s [sms.exposure]', (flags, allowed) => {
+    if (allowed) expect(load(flags)).toBeDefined();
+    else expect(() => load(flags)).toThrow(/loopback/);
+  });
+
+  it.each([
+    ['127.0.0.1', true],
+    ['127.255.0.3', true],
+    ['::1', true],
+    ['LOCALHOST', true],
+    ['0.0.0.0', false],
+    ['::', false],
+    ['127.0.0.1.evil.example', false],
+    ['128.0.0.1', false],
+    ['127.example', false],
+  ])('%s is loopback: %s [sms.exposure]', (host, loopback) => {
+    expect(isLoopbackHost(host)).toBe(loopback);
+  });
+});
+
+it.each([
+  ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
+  ['[::1]:65535', { host: '::1', port: 65_535 }],
+  ['sms.internal:80', { host: 'sms.internal', port: 80 }],
+  ['127.0.0.1', null],
+  [':80', null],
+  ['::1:80', null],
+  ['[127.0.0.1]:80', null],
+  ['host:65536', null],
+  ['host:-1', null],
+  ['a b:1', null],
+])('reads the address %s [sms.config.errors]', (text, address) => {
+  expect(parseListenAddress(text)).toEqual(address);
+});
+
+describe('where clients find a registry', () => {
+  it.each([
+    ['127.0.0.1:8080', 'http://127.0.0.1:8080'],
+    ['localhost:80', 'http://localhost:80'],
+    ['[::1]:8080', 'http://[::1]:8080'],
+    ['sms.internal:8080', 'https://sms.internal:8080'],
+    ['sms.internal:80', 'https://sms.internal:80'],
+    ['http://sms.internal:8080/', 'http://sms.internal:8080'],
+    ['https://127.0.0.1:8443', 'https://127.0.0.1:8443'],
+    ['https://sms.internal', 'https://sms.internal'],
+  ])('%s is %s [sms.client.address]', (text, url) => {
+    expect(smsUrl(text, '--sms')).toBe(url);
+  });
+
+  it.each(['ftp://x', '', 'a b', 'http://user:pw@host', '://'])('%j is no address [sms.client.address]', (text) => {
+    expect(() => smsUrl(text, '--sms')).toThrow(/^--sms: /);
+  });
+
+  it('flags come before variables, variables before the files of the local registry [sms.client.discovery]', () => {
+    const state = temporaryDirectory();
+    const directory = join(state, 'spear', 'sms');
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, 'admin.token'), 'local-admin\n');
+    writeFileSync(join(directory, 'node.token'), 'local-node\n');
+    writeFileSync(join(directory, 'endpoint.json'), '{"grpc":"http://127.0.0.1:5","http":"http://127.0.0.1:6"}');
+    writeFileSync(join(state, 'given'), 'from-file\n');
+    const env = { XDG_STATE_HOME: state };
+    const read = ({ url, token }: ReturnType<typeof findSmsAdmin>) => [url, token?.reveal()];
+    expect(read(findSmsAdmin({}, env))).toEqual(['http://127.0.0.1:6', 'local-admin']);
+    expect(read(findSmsNode({}, env))).toEqual(['http://127.0.0.1:5', 'local-node']);
+    const variables = { ...env, SPEAR_SMS: 'http://127.0.0.1:7', SPEAR_SMS_TOKEN: 'from-env' };
+    expect(read(findSmsAdmin({}, variables))).toEqual(['http://127.0.0.1:7', 'from-env']);
+    const flags = { sms: 'https://far.example', tokenFile: join(state, 'given') };
+    expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
+    expect(read(findSmsAdmin({ token: 't' }, {}))).toEqual(['http://127.0.0.1:8080', 't']);
+    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('--token-file: /no/such cannot be read');
+  });
+
+  it('the token of the local registry is never sent to another machine [sms.client.token_stays]', () => {
+    const state = temporaryDirectory();
+    mkdirSync(join(state, 'spear', 'sms'), { recursive: true });
+    writeFileSync(join(state, 'spear', 'sms', 'admin.token'), 'local-admin\n');
+    const env = { XDG_STATE_HOME: state };
+    expect(findSmsAdmin({ sms: 'far.example:8080' }, env).token).toBeNull();
+    expect(findSmsAdmin({}, { ...env, SPEAR_SMS: 'https://far.example' }).token).toBeNull();
+    expect(findSmsAdmin({ sms: '[::1]:8080' }, env).token?.reveal()).toBe('local-admin');
+  });
+});

@@ -1,0 +1,204 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { npmServer, fixture as serverFixture } from '../pool/pool-records.ts';
+import { startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
+import { SteeredModel } from './steered-model.ts';
+
+const model = { current: new SteeredModel() };
+
+afterEach(async () => {
+  await model.current.stop();
+  model.current = new SteeredModel();
+  await stopAll();
+});
+
+function task(...servers: string[]): string {
+  const file = join(scratch, `task-${servers.join('-')}.json`);
+  const config = { 'mcp.enabled': 'true', 'mcp.default_server_ids': JSON.stringify(servers) };
+  writeFileSync(file, JSON.stringify({ config, args: ['go'] }));
+  return file;
+}
+
+const notes = {
+  server_id: 'notes',
+  transport: 'stdio',
+  stdio: {
+    command: process.execPath,
+    args: [npmServer('filesystem'), fixture('demo/notes')],
+    cwd: fixture('demo/notes'),
+  },
+  allowed_tools: ['*'],
+};
+const slow = {
+  server_id: 'slow',
+  transport: 'stdio',
+  stdio: { command: process.execPath, args: [serverFixture('counting.mjs')] },
+  allowed_tools: ['*'],
+  budgets: { tool_timeout_ms: 60_000 },
+};
+
+async function register(sms: TestSms, record: object): Promise<void> {
+  const { status, text } = await sms.http('POST', '/admin/api/mcp/servers', { json: record });
+  expect(status, text).toBe(201);
+}
+
+/** Resolves when a node has reported that it holds `revision`. */
+async function nodeHolds(sms: TestSms, revision: number): Promise<void> {
+  for (;;) {
+    const { body } = await sms.http('GET', '/admin/api/mcp/nodes');
+    const nodes = body.nodes as { snapshot_revision: number }[];
+    if (nodes.some((node) => node.snapshot_revision >= revision)) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Resolves when a node has reported that it is connected to the server, and knows its tools. */
+async function nodeSees(sms: TestSms, server: string): Promise<{ health: string; tool_count: number | null }> {
+  for (;;) {
+    const { body } = await sms.http('GET', `/admin/api/mcp/servers/${server}`);
+    const nodes = body.nodes as { health: string; tool_count: number | null }[];
+    const seen = nodes.find(({ health, tool_count }) => health === 'connected' && tool_count !== null);
+    if (seen) return seen;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** The files guest, following the registry, with its model in the test's hands. */
+async function runFiles(sms: TestSms, server: string, more: string[] = []): Promise<Cli> {
+  const env = { OPENAI_BASE_URL: await model.current.start(), OPENAI_API_KEY: 'test-key', OPENAI_MODEL: 'steered' };
+  const flags = ['--task-config', task(server), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken, ...more];
+  return new Cli([fixture('c/files.wasm'), ...flags], { env }).listen();
+}
+
+const lastMessage = async () => {
+  const request = await model.current.next();
+  return { request, content: request.messages.at(-1)?.content ?? '' };
+};
+
+describe('a run that follows a registry', () => {
+  it('uses its servers and reports what it sees [sms.node.follows] [sms.node.reports]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const cli = await runFiles(sms, 'notes');
+    const first = await model.current.next();
+    expect(first.tools?.map((tool) => tool.function.name)).toContain('notes_read_text_file');
+    first.call('notes_read_text_file', { path: 'risks.md' });
+    const { request, content } = await lastMessage();
+    expect(content).toContain('Firmware 2.1 is not signed yet');
+    expect((await nodeSees(sms, 'notes')).tool_count).toBe(14);
+    request.say('done');
+    expect(await cli.finished()).toMatchObject({ code: 0, stdout: expect.stringContaining('done') });
+  });
+
+  it('refuses a server that was removed after its tools were injected [sms.node.revokes]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const cli = await runFiles(sms, 'notes');
+    const first = await model.current.next();
+    const removed = await sms.http('DELETE', '/admin/api/mcp/servers/notes');
+    await nodeHolds(sms, Number(removed.body.revision));
+    first.call('notes_read_text_file', { path: 'risks.md' });
+    const { request, content } = await lastMessage();
+    expect(JSON.parse(content)).toMatchObject({ error: { code: 'mcp_policy_denied' } });
+    request.say('done');
+    expect((await cli.finished()).code).toBe(0);
+  });
+
+  it('refuses a tool from the moment its record is narrowed [sms.node.revokes]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const cli = await runFiles(sms, 'notes');
+    const first = await model.current.next();
+    const narrowed = { ...notes, allowed_tools: ['list_*'] };
+    const answer = await sms.http('PUT', '/admin/api/mcp/servers/notes', { json: narrowed });
+    await nodeHolds(sms, Number(answer.body.mod_revision));
+    first.call('notes_read_text_file', { path: 'risks.md' });
+    const denied = await lastMessage();
+    expect(JSON.parse(denied.content)).toMatchObject({ error: { code: 'mcp_policy_denied' } });
+    denied.request.call('notes_list_directory', { path: '.' });
+    const listed = await lastMessage();
+    expect(listed.content).toContain('risks.md');
+    listed.request.say('done');
+    expect((await cli.finished()).code).toBe(0);
+  });
+
+  it('cancels a call in flight when its server is removed [sms.node.revokes]', async () => {
+    const sms = await startTestSms();
+    await register(sms, slow);
+    const cli = await runFiles(sms, 'slow', ['--audit', join(scratch, 'cancel.jsonl')]);
+    const first = await model.current.next();
+    first.call('slow_work', { label: 'long', ms: 50_000 });
+    await nodeSees(sms, 'slow');
+    await sms.http('DELETE', '/admin/api/mcp/servers/slow');
+    const { request, content } = await lastMessage();
+    expect(JSON.parse(content)).toMatchObject({
+      error: { code: expect.stringMatching(/mcp_(policy_denied|cancelled)/) },
+    });
+    request.say('done');
+    expect((await cli.finished()).code).toBe(0);
+  });
+
+  it('goes on with its last snapshot while the registry is away [sms.node.survives]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const cli = await runFiles(sms, 'notes');
+    const first = await model.current.next();
+    await sms.sms.close();
+    await cli.says('stderr', 'the registry is out of reach');
+    first.call('notes_list_directory', { path: '.' });
+    const { request, content } = await lastMessage();
+    expect(content).toContain('risks.md');
+    request.say('done');
+    expect((await cli.finished()).code).toBe(0);
+  });
+
+  it('refuses MCP once its snapshot is older than max_staleness_ms [sms.node.staleness]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const config = join(scratch, 'staleness.toml');
+    writeFileSync(config, '[mcp]\nmax_staleness_ms = 1000\n');
+    const cli = await runFiles(sms, 'notes', ['--config', config]);
+    const first = await model.current.next();
+    await sms.sms.close();
+    await cli.says('stderr', 'older than mcp.max_staleness_ms');
+    first.call('notes_list_directory', { path: '.' });
+    const { request, content } = await lastMessage();
+    expect(JSON.parse(content)).toMatchObject({ error: { code: 'mcp_policy_denied' } });
+    request.say('done');
+    expect((await cli.finished()).code).toBe(0);
+  });
+});
+
+describe('a run whose registry does not answer', () => {
+  const chat = [fixture('c/chat.wasm'), '--task-config'];
+
+  it('goes on without MCP and says so [sms.node.bounded-wait]', async () => {
+    const { code, stderr, stdout } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1']);
+    expect(stderr).toContain('going on without MCP');
+    expect(stdout).toContain('[stub]');
+    expect(code).toBe(0);
+  });
+
+  it('does not start with --require-registry [sms.node.bounded-wait]', async () => {
+    const { code, stderr } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1', '--require-registry']);
+    expect(stderr).toContain('--require-registry');
+    expect(code).toBe(125);
+  });
+
+  it('takes its records from one place only [sms.node.bounded-wait]', async () => {
+    const { code, stderr } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1', '--mcp-dir', scratch]);
+    expect(stderr).toContain('--sms and --mcp-dir');
+    expect(code).toBe(125);
+  });
+
+  it('says that a wrong token was refused, never the token [sms.node.bounded-wait]', async () => {
+    const sms = await startTestSms();
+    const flags = ['--sms', sms.sms.grpc, '--sms-token', 'wrong-token-value', '--require-registry'];
+    const { code, stderr } = await spearRun([...chat, task('notes'), ...flags]);
+    expect(code).toBe(125);
+    expect(stderr).toContain('unauthenticated');
+    expect(stderr).not.toContain('wrong-token-value');
+  });
+});

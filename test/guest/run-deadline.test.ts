@@ -1,0 +1,103 @@
+import { PassThrough } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { runFixture } from '../support/run-fixture.ts';
+
+const PROMISED_MS = 50;
+/** For one run on a machine that is busy with other things. */
+const HARD_MS = 3_000;
+/** Long enough for a thread to start and the guest to get going. */
+const TIMEOUT_MS = 1_500;
+const RUNS = 5;
+
+const limits = { timeout_ms: TIMEOUT_MS };
+const deadline = {
+  reason: 'deadline',
+  exitCode: null,
+  message: `the guest ran longer than limits.timeout_ms = ${TIMEOUT_MS}`,
+};
+
+const overrun = ({ durations }: { durations: { total_ms: number } }) => durations.total_ms - TIMEOUT_MS;
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+
+describe('at its deadline', () => {
+  it(`an endless loop is ended within ${PROMISED_MS} ms, and what it wrote is there [run.deadline]`, {
+    timeout: 60_000,
+  }, async () => {
+    const overruns: number[] = [];
+    for (let count = 0; count < RUNS; count++) {
+      const run = await runFixture('c/test/spin.wasm', { limits });
+      expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
+      overruns.push(overrun(run));
+    }
+    expect(Math.max(...overruns)).toBeLessThan(HARD_MS);
+    expect(Math.min(...overruns)).toBeGreaterThanOrEqual(-5);
+    expect(median(overruns)).toBeLessThanOrEqual(PROMISED_MS);
+  });
+
+  it.each(['sleep', 'wait', 'send'])(
+    'a guest that catches everything is ended in a %s [run.deadline]',
+    async (mode) => {
+      const run = await runFixture('c/test/catch-all.wasm', {
+        limits,
+        args: [mode],
+        backend: 'scripts/test/slow.json',
+      });
+      expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
+      expect(overrun(run)).toBeLessThan(HARD_MS);
+    },
+  );
+
+  it('a callback that never returns is ended, and its send with it [run.deadline]', async () => {
+    const run = await runFixture('c/test/callback.wasm', {
+      limits,
+      args: ['spin'],
+      backend: 'scripts/test/probe.json',
+    });
+    expect(run).toMatchObject({ ...deadline, chat: { sends: 1 } });
+    expect(run.stdout).toContain('call 1:');
+  });
+
+  it('a guest that polls without a pause is ended [run.deadline]', async () => {
+    const run = await runFixture('c/test/poll-spin.wasm', {
+      limits,
+      args: ['both'],
+      backend: 'scripts/test/slow.json',
+    });
+    expect(run).toMatchObject(deadline);
+  });
+
+  it('a guest that waits for stdin is ended [run.deadline]', async () => {
+    const stdin = new PassThrough();
+    const run = await runFixture('c/test/echo-stdin.wasm', { limits, stdin: () => stdin });
+    expect(run).toMatchObject(deadline);
+    expect(stdin.destroyed).toBe(true);
+  });
+
+  it('a guest that has ended is left alone: no timer waits for the deadline [run.deadline]', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
+    const before = timers();
+    expect((await runFixture('c/hello.wasm', { limits: { timeout_ms: 600_000 } })).reason).toBe('exit');
+    expect(timers()).toBe(before);
+  });
+});
+
+describe('when it is interrupted', () => {
+  it('a guest ends at once, whatever it does [run.interrupt]', async () => {
+    for (const [path, args] of [
+      ['c/test/spin.wasm', []],
+      ['c/test/catch-all.wasm', ['sleep']],
+    ] as const) {
+      const controller = new AbortController();
+      const started = performance.now();
+      setTimeout(() => controller.abort(), 700);
+      const run = await runFixture(path, { args, signal: controller.signal });
+      expect(run).toMatchObject({ reason: 'interrupted', exitCode: null, message: 'the guest was interrupted' });
+      expect(performance.now() - started).toBeLessThan(700 + HARD_MS);
+    }
+  });
+
+  it('a guest that catches everything cannot catch proc_exit either [run.interrupt]', async () => {
+    const run = await runFixture('c/test/catch-all.wasm', { args: ['exit'] });
+    expect(run).toMatchObject({ reason: 'exit', exitCode: 3, stdout: 'before the loop\n' });
+  });
+});
