@@ -8,6 +8,172 @@ export interface Requirement {
 
 export const requirements: readonly Requirement[] = [
   {
+    id: 'policy.task_lists_always',
+    text: 'The tool lists of the task apply also where its default set is empty.',
+    source: 'ABI.md Old behaviour',
+  },
+  {
+    id: 'policy.session_params',
+    text: 'SET_PARAM of mcp.* keys narrows the session or fails with EACCES or EINVAL and changes nothing.',
+    source: 'ABI.md Session parameters',
+  },
+  {
+    id: 'policy.server_decision',
+    text: 'One server can be asked about on its own, and the task is asked before the registry.',
+    source: 'ABI.md mcp_open',
+  },
+  {
+    id: 'registry.stale',
+    text: 'A snapshot older than max_staleness_ms is stale until it is confirmed again.',
+    source: 'ARCHITECTURE.md Registry',
+  },
+  {
+    id: 'policy.guest_thread',
+    text: 'Checking session parameters loads no library into the guest thread.',
+    source: 'ARCHITECTURE.md Toolchain',
+  },
+  {
+    id: 'directory.broken_later',
+    text: 'A file that breaks keeps the record that it gave before.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.dry_run',
+    text: 'A dry run says what would change and changes nothing.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.duplicates',
+    text: 'Of two files with one server_id the last by name wins, with a warning that names both.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.files',
+    text: 'A directory gives one server for each *.toml and *.json file; hidden, temporary, special and nested files are left out.',
+    source: 'REGISTRY.md Directory',
+  },
+  { id: 'directory.links', text: 'Symbolic links are not followed.', source: 'REGISTRY.md Directory' },
+  {
+    id: 'directory.messages',
+    text: 'A bad file is reported with its name, line and field, and skipped.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.missing',
+    text: 'A directory that cannot be read is an error and changes nothing.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.origin',
+    text: 'A file that goes away takes its record with it only if the record came from the directory, also over a restart.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.reload',
+    text: 'Loading again changes what changed and nothing else.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'directory.strict',
+    text: 'Strict loading refuses everything for one bad file or unknown field.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'record.unknown_fields',
+    text: 'Unknown fields are warnings, and issues when strict.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'store.origin',
+    text: 'A store remembers where a record came from, outside the record.',
+    source: 'REGISTRY.md Directory',
+  },
+  { id: 'store.epoch', text: 'Every store has a random epoch of its own.', source: 'REGISTRY.md Epoch' },
+  {
+    id: 'store.conditions',
+    text: 'Writes can be made conditional on the revision of the record.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'policy.pattern',
+    text: 'In a pattern * is any run of characters and ? one character; everything else, "/" included, is literal.',
+    source: 'REGISTRY.md Patterns',
+  },
+  { id: 'policy.pattern_time', text: 'No pattern makes matching slow.', source: 'REGISTRY.md Patterns' },
+  { id: 'record.budgets', text: 'Budgets outside their ranges are refused.', source: 'REGISTRY.md Record' },
+  {
+    id: 'record.defaults',
+    text: 'A record is completed with every default; null, an empty text and a zero budget mean "not given".',
+    source: 'REGISTRY.md Record',
+  },
+  { id: 'record.env_from', text: 'env_from is shorthand for references, in files only.', source: 'REGISTRY.md Record' },
+  { id: 'record.fields', text: 'Every field that a record gives is kept as it is.', source: 'REGISTRY.md Record' },
+  {
+    id: 'record.sandbox',
+    text: 'A sandbox block without a mode makes the sandbox required.',
+    source: 'REGISTRY.md Record',
+  },
+  {
+    id: 'record.validation',
+    text: 'A record that breaks a rule is refused with the path of every field that is wrong.',
+    source: 'REGISTRY.md Record',
+  },
+  {
+    id: 'record.reference_policy',
+    text: 'Records refer only to the variables and files that the node allows, and never to a model key by default.',
+    source: 'REGISTRY.md References',
+  },
+  {
+    id: 'record.references',
+    text: 'References resolve to variables or defaults, set but empty counts as set, and a missing or refused one is named.',
+    source: 'REGISTRY.md References',
+  },
+  {
+    id: 'record.warnings',
+    text: 'Literals that look like credentials and other likely mistakes are warnings.',
+    source: 'REGISTRY.md References',
+  },
+  {
+    id: 'store.revision',
+    text: 'Revisions rise strictly with every change that changes something, and only then.',
+    source: 'REGISTRY.md Revision',
+  },
+  {
+    id: 'registry.heartbeat',
+    text: 'Heartbeats confirm the snapshot and make polls unnecessary.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'store.compaction',
+    text: 'The change log keeps a configured number of changes; a watch from before is refused, from 0 it gets everything.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'store.slow_watchers',
+    text: 'A watcher that lags is cut off, forgotten and never waited for.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'store.watch',
+    text: 'A watcher sees every change after its revision, linked by prevRevision, until it stops.',
+    source: 'REGISTRY.md Watch',
+  },
+  { id: 'store.watch_bounds', text: 'A watch from a revision that never was is refused.', source: 'REGISTRY.md Watch' },
+  {
+    id: 'store.watch_replay',
+    text: 'The past comes as one event, and nothing is lost between it and what follows.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'store.private_files',
+    text: 'Registry files and backups are readable by their owner alone.',
+    source: 'REGISTRY.md Who may call',
+  },
+  { id: 'directory.no_secrets', text: 'No message about a file repeats its content.', source: 'STYLE.md' },
+  { id: 'record.no_secrets', text: 'No message about a record repeats a value of it.', source: 'STYLE.md' },
+  { id: 'registry.close', text: 'Closing the cache ends its stream, timers and waits at once.', source: 'STYLE.md' },
+  { id: 'registry.deadlines', text: 'A list that does not answer is given up at its deadline.', source: 'STYLE.md' },
+  {
     id: 'bench.check',
     text: 'The bench can fail: every ratio has a named ceiling, and --check reports what is above it.',
     source: 'issue 2',
@@ -18,6 +184,92 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   { id: 'bench.report', text: 'The bench prints a table and writes the same numbers as JSON.', source: 'issue 2' },
+  {
+    id: 'chat.backend.cancel',
+    text: 'An abort closes the connection at once and rejects with the reason of the abort, wherever the request stands.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.close',
+    text: 'Closing ends what runs, leaves no socket behind and takes no longer than its deadline.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.deadline',
+    text: 'Connecting and the whole request have deadlines; a provider that falls silent anywhere is a timeout.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.errors',
+    text: "A provider's refusal becomes a BackendError with a code, its status, its message cut at 2 KiB, and whether a retry may help.",
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.keepalive',
+    text: 'Requests of a backend share a keep-alive pool; a finished answer, plain, streamed or an error, gives its connection back.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.lazy',
+    text: 'The HTTP client and the validator are loaded only by the backends that need them.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.named',
+    text: 'Several named backends are opened when first asked for, once each; an unknown name lists the valid ones.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.no_retry_after_answer',
+    text: 'Once an answer has begun to arrive the request is never sent again.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.openai',
+    text: 'Any OpenAI-compatible /chat/completions answers a request, which is posted as the session built it, tool calls included.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.proxy',
+    text: 'HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the compiled config are honoured, and the process environment is not read again.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.retry',
+    text: '429, 502, 503, 504 and transient connection errors are retried with jittered exponential backoff up to max_retries, and nothing else is.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.retry_after',
+    text: 'Retry-After is honoured as seconds or as a date, up to a cap and never beyond the deadline.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.scripted',
+    text: 'A scripted backend answers with the first unused turn of its file whose matchers hold.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.scripted_strict',
+    text: 'A script that is wrong, or a request that no turn matches, is an error that shows the place or what came.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.secret',
+    text: 'No key, header value or proxy password appears in an error, also when the provider echoes it.',
+    source: 'issue 2',
+  },
+  { id: 'chat.backend.size', text: 'The size of an answer is bounded, streamed or not.', source: 'issue 2' },
+  {
+    id: 'chat.backend.stream',
+    text: 'With stream:true the host reads the server-sent stream in whatever portions it comes and returns the assembled chat.completion; a broken stream is an error.',
+    source: 'issue 2',
+  },
+  {
+    id: 'chat.backend.stub',
+    text: 'Without any configuration a built-in stub answers deterministically and says once that it is used.',
+    source: 'issue 2',
+  },
   {
     id: 'cli.backend',
     text: 'The backend is chosen by --backend, else by the task, else by default_backend; --script replaces them all.',
@@ -109,6 +361,47 @@ export const requirements: readonly Requirement[] = [
   { id: 'cli.verbose', text: '--verbose shows debug and trace lines and counts the hostcalls.', source: 'issue 2' },
   { id: 'cli.version', text: '--version prints the version of the package.', source: 'issue 2' },
   {
+    id: 'config.host.env',
+    text: 'OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL work with no config at all.',
+    source: 'issue 2',
+  },
+  {
+    id: 'config.host.file',
+    text: "The host config is a TOML file: the one named, else the one of SPEAR_CONFIG, else the one in the user's config folder.",
+    source: 'issue 2',
+  },
+  {
+    id: 'config.host.proxy',
+    text: 'Proxy variables are read in both cases and checked without showing their value.',
+    source: 'issue 2',
+  },
+  {
+    id: 'config.host.startup',
+    text: 'A start without a config file loads neither the validator nor the TOML parser.',
+    source: 'issue 2',
+  },
+  {
+    id: 'config.host.strict',
+    text: 'A mistake in the config names the file, the field, what was found and the nearest valid key.',
+    source: 'issue 2',
+  },
+  { id: 'config.host.toml_syntax', text: 'A TOML syntax error names the file and the line.', source: 'issue 2' },
+  {
+    id: 'config.nearest_key',
+    text: 'A mistyped key is answered with the valid key it comes nearest to.',
+    source: 'issue 2',
+  },
+  {
+    id: 'config.secret.hidden',
+    text: 'A secret never shows itself in a string, in JSON, in an inspection or in a complaint about the config.',
+    source: 'issue 2',
+  },
+  {
+    id: 'config.secret.reference',
+    text: 'Keys are given by reference, env:NAME or file:PATH; one that cannot be resolved fails only the backend it belongs to.',
+    source: 'issue 2',
+  },
+  {
     id: 'docs.commands',
     text: 'Every command of the README works as written, and .ci/run calls its test command.',
     source: 'issue 2',
@@ -124,6 +417,16 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   { id: 'examples.chat', text: 'The chat example takes its question from the command line.', source: 'issue 2' },
+  {
+    id: 'guests.build',
+    text: 'one command builds every guest reproducibly and says which toolchain is missing and how to install it',
+    source: 'issue 2',
+  },
+  {
+    id: 'guests.examples',
+    text: 'every example runs under spear-run with a scripted model, and prints the same in C and in AssemblyScript',
+    source: 'issue 2',
+  },
   {
     id: 'layout.cycles',
     text: 'No two files of src/ import each other, directly or through others, types included.',
@@ -150,6 +453,32 @@ export const requirements: readonly Requirement[] = [
     text: 'Every requirement has a test that names it, and every test names a requirement that exists.',
     source: 'issue 2',
   },
+  {
+    id: 'sdk.calls',
+    text: 'spear.h and spear.ts import every call of the table, in its order, and nothing else of the host',
+    source: 'issue 2',
+  },
+  {
+    id: 'sdk.constants',
+    text: 'errno numbers, ABI version, flags, commands and events of both SDKs are those of the ABI',
+    source: 'issue 2',
+  },
+  { id: 'sdk.examples_agree', text: 'the audit agents in C and AssemblyScript hold the same data', source: 'issue 2' },
+  {
+    id: 'sdk.fixtures',
+    text: 'every example has its built module in fixtures, which imports only rows of the table (with their signatures) and WASI, exports memory and table, and keeps its function names',
+    source: 'issue 2',
+  },
+  {
+    id: 'sdk.json',
+    text: 'the JSON functions of both SDKs find, decode and quote what JSON.parse does, and survive text that is no JSON',
+    source: 'issue 2',
+  },
+  {
+    id: 'sdk.signatures',
+    text: 'each call is declared in both SDKs with the parameter names, core types and result of its row',
+    source: 'issue 2',
+  },
   { id: 'task.bare-map', text: 'A map of strings without any key of ours is taken as config.', source: 'issue 2' },
   {
     id: 'task.keys',
@@ -165,5 +494,400 @@ export const requirements: readonly Requirement[] = [
     id: 'task.strict',
     text: 'Mistakes in a task config are all named, with file, field and the nearest valid key.',
     source: 'issue 2',
+  },
+  {
+    id: 'pool.arguments.validated',
+    text: "Arguments are checked against the tool's schema before the call, and what is said about them never repeats them.",
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.before-dispatch',
+    text: 'The policy is asked again after every wait, right before a call is sent; its refusal never reaches the server.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.cancel',
+    text: 'A call that is cancelled or out of time is cancelled at the server as well, and one that waits simply leaves the line.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.change.deleted',
+    text: 'A server that leaves the registry has its calls cancelled and ends, and no caller with an old record brings it back.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.change.transport',
+    text: 'Only a changed transport is connected anew; calls in flight finish on the old connection.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.change.upserted',
+    text: 'A changed record is listed anew; other servers keep their tools and connections.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.close',
+    text: 'Closing the pool ends every server with all its descendants, by force where they do not end in time.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.concurrency',
+    text: 'A server never has more calls in flight than its max_concurrency, and all that wait get their turn.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.connect.deadline',
+    text: 'Connecting has its own deadline, which is not that of the tool.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.connect.failure',
+    text: 'A server that cannot be connected is down with its reason, is not tried again for a moment, and recovers.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.connect.lazy',
+    text: 'A server is connected when it is first needed, once for all who need it.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.errors',
+    text: 'Every failure of a call is one of the tool error codes with a message and whether it may be retried.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.global-budgets',
+    text: 'Calls in flight and server processes are bounded over all servers; beyond the bound a structured error, never a hang.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.host-death',
+    text: 'However the host dies, SIGKILL included, its servers and their descendants end and their temporary files go.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.http',
+    text: 'Streamable HTTP and the old SSE transport serve calls, also many at one time.',
+    source: 'issue 3',
+  },
+  { id: 'pool.http.auth', text: 'Headers and auth_ref reach the server and nobody else.', source: 'issue 3' },
+  {
+    id: 'pool.http.dies-mid-call',
+    text: 'A call in flight fails at once when its HTTP server dies.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.http.huge',
+    text: 'No HTTP server can make the host read more than one message may have.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.http.restart',
+    text: 'After an HTTP server was restarted the next call works, over a new session.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.http.resumed',
+    text: 'A stream that the server closed in order before its answer is resumed.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.idle',
+    text: 'A connection that nobody uses is closed after a while, and never under a call.',
+    source: 'issue 3',
+  },
+  { id: 'pool.no-leftovers', text: 'No process is left behind after 1,000 start and kill cycles.', source: 'issue 3' },
+  { id: 'pool.no-replay', text: 'A call is sent at most once.', source: 'issue 3' },
+  {
+    id: 'pool.npm-servers',
+    text: 'server-everything on all three transports, server-filesystem and server-memory work.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.options',
+    text: 'Every limit of the pool has a name, a documented default and a range, and a value outside it is refused by name.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.protocol-versions',
+    text: 'Servers of protocol versions 2024-11-05 to 2025-11-25 are served, others refused.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.queue.bounded',
+    text: 'The line of calls at a server is bounded; beyond it mcp_budget_exceeded at once.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.queue.fair',
+    text: 'Places go round between owners, in order within one, and no owner can keep others out of the line.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.reconnect',
+    text: 'A lost connection is tried three times with pauses before the server counts as down.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.result.is-error',
+    text: 'A result with isError is a failed call that keeps its content.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.result.output-schema',
+    text: "A structured result that breaks the tool's output schema is a failed call.",
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.result.shape',
+    text: 'Text, structured content, images and resources keep their shape.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.result.too-large',
+    text: 'A result beyond its bound is cut between two characters, with a marker and mcp_output_too_large, and never exceeds it.',
+    source: 'issue 3',
+  },
+  { id: 'pool.sandbox-refused', text: 'A record that requires a sandbox is never run without one.', source: 'issue 3' },
+  { id: 'pool.schema.bounded-time', text: 'No schema of a server can keep the host busy.', source: 'issue 3' },
+  { id: 'pool.schema.dialects', text: 'Schemas of draft-07 and 2020-12 work, declared or not.', source: 'issue 3' },
+  {
+    id: 'pool.schema.invalid',
+    text: 'A schema that cannot be used drops its tool with a reason, not the server.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.secrets.redacted',
+    text: 'Resolved variables and headers never reach an error, a log line or the health of a server.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.secrets.resolved',
+    text: 'References are resolved when connecting; one that cannot be fails that server alone and is named, not shown.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stderr',
+    text: 'The stderr of a server reaches the log line by line, bounded in length and rate.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.environment',
+    text: "A stdio server sees its record's variables, PATH, a private HOME that stays and a private TMPDIR that goes.",
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.garbage',
+    text: 'Lines on stdout that are no messages are ignored, and too many of them end the connection.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.grandchild',
+    text: 'A grandchild that keeps the pipe open does not hide the death of its server, and no descendant outlives it.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.huge',
+    text: 'A 50 MB answer is mcp_output_too_large for that call alone and is never parsed.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.killed-mid-call',
+    text: 'A call in flight fails at once when its server dies, with how it died, and the next call starts it again.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.stdio.message-bound',
+    text: 'What is read from and written to a server is bounded in memory.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.timeout',
+    text: 'A call ends at its deadline with mcp_timeout, and a wait in line at its own with mcp_budget_exceeded.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.tools.deadline',
+    text: 'Each listing has its own deadline, and a slow server does not hold up the others.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.tools.failure-cached',
+    text: 'A failed listing is kept for 1 to 5 s, then tried again.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.tools.list-changed',
+    text: 'list_changed makes the next reader see the new tools, under another version.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.tools.paged',
+    text: 'All pages of tools/list are read, and pages, tools and bytes are bounded.',
+    source: 'issue 3',
+  },
+  {
+    id: 'pool.tools.shared',
+    text: 'Concurrent readers share one listing, and the abort of one leaves it to the others.',
+    source: 'issue 3',
+  },
+  { id: 'pool.tools.ttl', text: 'A listing is kept for 30 s to 5 min.', source: 'issue 3' },
+  {
+    id: 'policy.effective_set',
+    text: 'Effective servers are platform ∩ task allowed ∩ (session request, else task default), in a fixed order, with a reason for every exclusion.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.only_narrows',
+    text: 'Each layer of policy only narrows what the one above it allows.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.task_config',
+    text: 'The mcp.* keys of a task config are read from JSON strings; the allowed set defaults to the default set.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.task_config_errors',
+    text: 'A malformed value, an unknown mcp.* key and a default set beyond the allowed set are errors that name the key.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.task_config_warnings',
+    text: 'MCP enabled without a default set, or lists without mcp.enabled, are warnings.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.tool_filter',
+    text: 'A tool must pass the lists of registry, task and session, and any denylist vetoes.',
+    source: 'issue 3 Policy',
+  },
+  {
+    id: 'policy.hash',
+    text: 'The policy hash is the same exactly when the same things decide a tool list.',
+    source: 'issue 3 Pool',
+  },
+  {
+    id: 'registry.in_process',
+    text: 'The cache follows a store of the same process through the same interface as a remote one.',
+    source: 'issue 3 Records',
+  },
+  {
+    id: 'record.limits',
+    text: 'The size of a record, of its parts and of the list of its issues is bounded.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.node.bounded-wait',
+    text: 'spear-run waits a bounded time for its first snapshot, then goes on without MCP and says so, or refuses with --require-registry.',
+    source: 'issue 4',
+  },
+  { id: 'sms.node.follows', text: 'A run with --sms uses the servers of the registry.', source: 'issue 4' },
+  {
+    id: 'sms.node.reports',
+    text: 'A node reports health and tool count of the servers it uses, and the registry shows them.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.node.revokes',
+    text: 'A removed or narrowed server is refused from the next dispatch on, and calls in flight are cancelled.',
+    source: 'issue 4',
+  },
+  { id: 'sms.node.staleness', text: 'A snapshot older than max_staleness_ms is refused.', source: 'issue 4' },
+  {
+    id: 'sms.node.survives',
+    text: 'A node goes on with its last snapshot while the registry is away.',
+    source: 'issue 4',
+  },
+  {
+    id: 'registry.converges',
+    text: 'A cache that was cut off converges to what the store holds.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'registry.layered_map',
+    text: 'A snapshot shares what did not change with the one before it.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'store.kill',
+    text: 'After SIGKILL in a storm of writes every acknowledged write is there and no revision repeats.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'registry.apply',
+    text: 'Events are applied in order to a new snapshot that is swapped in; older snapshots never change.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.backoff',
+    text: 'Failures are followed by growing, jittered pauses, and a stream that worked ends them.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.changed_transport',
+    text: 'A change names the servers that must be connected anew, and only those.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.degraded',
+    text: 'When the source is gone the old snapshot serves, degraded, with its age and the last error.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.listeners',
+    text: 'A listener that throws stops neither the sync nor the others.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.old_peer',
+    text: 'Where events carry no records the cache lists again, once for many events.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.poll',
+    text: 'Jittered polls every 30 to 120 s find what a silent stream did not tell.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.ready',
+    text: 'The first snapshot can be waited for, for a bounded time.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.resync',
+    text: 'A gap, another epoch, an error or the end of the stream leads to a full resync.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.start',
+    text: 'The cache lists, then watches from the listed revision.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'store.backup',
+    text: 'A backup is consistent while writes go on, and restoring it makes a new epoch.',
+    source: 'issue 4 Store',
+  },
+  { id: 'store.close', text: 'A closed store says so to every caller and watcher.', source: 'issue 4 Store' },
+  {
+    id: 'store.durable',
+    text: 'A change is on disk whole, before it is visible, or not at all, and survives restarts.',
+    source: 'issue 4 Store',
+  },
+  {
+    id: 'store.one_owner',
+    text: 'One process owns a registry file at a time; the next one is told.',
+    source: 'issue 4 Store',
+  },
+  {
+    id: 'store.records',
+    text: 'A store stamps records with revision and time, and hands them out frozen and in order.',
+    source: 'issue 4 Store',
+  },
+  {
+    id: 'store.schema',
+    text: 'Files of another program or a later version are refused; records of an older one get defaults.',
+    source: 'issue 4 Store',
   },
 ];

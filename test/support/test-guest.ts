@@ -91,7 +91,7 @@ export class TestGuest {
     const memory = new GuestMemory();
     const wait = new WaitPoint();
     const output = {
-      write: (stream: Stream, bytes: Uint8Array) => void this.output.push([stream, Buffer.from(bytes).toString()]),
+      write: (stream: Stream, bytes: Uint8Array) => this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
     };
     this.state = {
       fds: new FdTable(limits.max_fds),

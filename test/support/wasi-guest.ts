@@ -47,7 +47,7 @@ export class WasiGuest {
       memory,
       args,
       env,
-      output: { write: (stream, bytes) => void this.output.push([stream, Buffer.from(bytes).toString()]) },
+      output: { write: (stream, bytes) => this.output.push([stream, Buffer.from(bytes).toString()]) > 0 },
       readStdin: stdin,
       exit: (code) => {
         this.exitCode = code;
