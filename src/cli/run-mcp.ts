@@ -7,16 +7,17 @@ import type { CompiledHostConfig } from '../config/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { stateDirectory } from '../config/state-directory.ts';
 import { TaskConfigError } from '../config/task-config.ts';
-import type { TaskPolicy } from '../policy/layers.ts';
+import { type EffectiveSet, effectiveSet } from '../policy/effective-set.ts';
+import { initialSession, type TaskPolicy } from '../policy/layers.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
 import { McpPool } from '../pool/pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
-import type { RegistryCache } from '../registry/cache.ts';
 import { NodeReporter } from '../registry/node-report.ts';
 import type { AuditTrail } from '../telemetry/audit-event.ts';
 import type { RunFlags } from './run-flags.ts';
 import { openRunRegistry, type RunRegistry } from './run-registry.ts';
+import { sayNoEffect } from './say-no-effect.ts';
 
 export interface RunMcpOptions {
   readonly flags: RunFlags;
@@ -30,6 +31,8 @@ export interface RunMcpOptions {
 
 export interface RunMcp {
   readonly guest: GuestMcp;
+  /** What a session gets that asks for nothing else, as the registry stands at the start. */
+  readonly effective: EffectiveSet;
   /** Ends every server that was started. */
   close(): Promise<void>;
 }
@@ -47,10 +50,14 @@ const healthEvents: ReadonlySet<PoolLogEntry['event']> = new Set([
 /** MCP for one run, or null if the task does not have it on. */
 export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null> {
   const task = taskPolicy(options);
-  if (!task.enabled) return null;
   const { flags, host, say } = options;
+  if (!task.enabled) {
+    sayNoEffect(flags, say);
+    return null;
+  }
   const registry = await openRunRegistry(flags, host.mcp, say);
-  warnIfEmpty(registry.cache, task, say);
+  const effective = effectiveSet(registry.cache.view(), task, initialSession(task));
+  if (registry.cache.view() !== null) warnIfEmpty(effective, say);
   const state = await openState();
   let reporter: NodeReporter | null = null;
   const pool = new McpPool(
@@ -69,6 +76,7 @@ export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null>
   const guest = new GuestMcp({ pool, registry: registry.cache, audit, events }, run, task);
   return {
     guest,
+    effective,
     close: async () => {
       guest.close();
       await reporter?.close();
@@ -88,12 +96,10 @@ function taskPolicy({ config, flags, say }: RunMcpOptions): TaskPolicy {
   return parsed.policy;
 }
 
-function warnIfEmpty(cache: RegistryCache, task: TaskPolicy, say: (text: string) => void): void {
-  const known = cache.view()?.servers;
-  if (!known || task.defaultServerIds.length === 0 || task.defaultServerIds.some((id) => known.has(id))) return;
-  say(
-    `none of the task's MCP servers is in the registry (${task.defaultServerIds.join(', ')}): the model will see no MCP tools`,
-  );
+/** A task without a default set was warned of that already. */
+function warnIfEmpty({ serverIds, exclusions }: EffectiveSet, say: (text: string) => void): void {
+  if (serverIds.length > 0 || exclusions.length === 0) return;
+  say(`the model will see no MCP tools: ${exclusions.map(({ detail }) => detail).join('; ')}`);
 }
 
 /** Tells the registry what this node sees of the servers, while the run lasts. */

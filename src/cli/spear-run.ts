@@ -18,6 +18,7 @@ import { print, say, sayBlock } from './host-output.ts';
 import { parseRunFlags, type RunFlags } from './run-flags.ts';
 import { runHelp } from './run-help.ts';
 import type { RunMcp, RunMcpOptions } from './run-mcp.ts';
+import { sayNoEffect } from './say-no-effect.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
 
@@ -73,7 +74,7 @@ async function run(flags: RunFlags): Promise<number> {
     const audit = flags.audit === undefined || flags.dryRun ? noAudit : await openAudit(flags.audit, closers);
     const mcp = await openMcp(flags, task, { host, run: id, audit, events });
     if (mcp) closers.unshift(() => mcp.close());
-    if (flags.dryRun) return await dryRun(flags, wasm, limits, host);
+    if (flags.dryRun) return await dryRun(flags, wasm, limits, host, mcp);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
     audit.write(id, { event: 'guest.started', module: basename(flags.wasm), task: task.name });
@@ -112,8 +113,7 @@ async function openMcp(
   shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events'>,
 ): Promise<RunMcp | null> {
   if (!speaksOfMcp(task)) {
-    const flag = flags.mcpDir !== undefined ? '--mcp-dir' : flags.sms !== undefined ? '--sms' : undefined;
-    if (flag) say(`${flag} has no effect: the task config does not turn MCP on (mcp.enabled)`);
+    sayNoEffect(flags, say);
     return null;
   }
   const { openRunMcp } = await import('./run-mcp.ts');
@@ -166,6 +166,7 @@ async function dryRun(
   wasm: Promise<Uint8Array>,
   limits: Limits,
   host: CompiledHostConfig,
+  mcp: RunMcp | null,
 ): Promise<number> {
   const bytes = await wasm.catch((error) => blame(flags.wasm, error));
   const { unknownImports } = await prepare(bytes, { limits, allowUnknownImports: flags.allowUnknownImports }).catch(
@@ -177,10 +178,17 @@ async function dryRun(
     `limits   ${Object.entries(limits)
       .map(([name, value]) => `${name}=${value}`)
       .join(' ')}`,
+    ...(mcp ? describeMcp(mcp) : []),
     'nothing was run',
   ];
-  if (flags.json) return succeed(`${JSON.stringify({ ok: true, backend: host.defaultBackend, limits })}\n`);
+  const servers = mcp?.effective.serverIds ?? [];
+  if (flags.json) return succeed(`${JSON.stringify({ ok: true, backend: host.defaultBackend, limits, servers })}\n`);
   return succeed(`${about.join('\n')}\n`);
+}
+
+function describeMcp({ effective: { serverIds, exclusions } }: RunMcp): string[] {
+  const left = exclusions.map(({ serverId, reason, detail }) => `         without ${serverId} (${reason}): ${detail}`);
+  return [`mcp      ${serverIds.join(', ') || 'no server'}`, ...left];
 }
 
 function blame(file: string, error: unknown): never {

@@ -58,7 +58,7 @@ function checkImports(module: WebAssembly.Module, types: ReturnType<typeof impor
     if (kind !== 'function') {
       throw new ModuleError(`it imports the ${kind} ${from}.${name}; a guest brings its own and exports its memory`);
     }
-    const type = types?.[index];
+    const type = types[index];
     const row = from === 'spear' ? rows.get(name) : undefined;
     if (row) checkSignature(row, type);
     else if (from !== WASI_MODULE && !(from === 'env' && name === 'abort')) {

@@ -108,7 +108,8 @@ class Opening {
       if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
       throw this.#connectError(error, library, resolved);
     }
-    const session = new McpSession({ serverId, client, library, redact: resolved.redact });
+    const { redact, redactContent } = resolved;
+    const session = new McpSession({ serverId, client, library, redact, redactContent });
     if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
     this.#session = session;
     return session;

@@ -9,7 +9,7 @@ import {
   resolveReferences,
 } from '../protocol/references.ts';
 import { McpConnectionError } from './errors.ts';
-import { createRedactor, type Redact } from './redaction.ts';
+import { createRedactor, MIN_CONTENT_SECRET_CHARS, type Redact } from './redaction.ts';
 import type { SecretSource } from './secret-source.ts';
 import type { HttpTarget } from './transport/http-target.ts';
 
@@ -18,6 +18,8 @@ export interface ResolvedRecord {
   readonly env: Readonly<Record<string, string>>;
   readonly http: HttpTarget | null;
   readonly redact: Redact;
+  /** For what tools answer. */
+  readonly redactContent: Redact;
 }
 
 const authScheme = /^[A-Za-z][A-Za-z0-9-]* +\S/;
@@ -31,7 +33,9 @@ export async function resolveRecord(record: McpServerRecord, source: SecretSourc
     if (hasReference(value) || looksLikeCredential(name, value)) resolver.secrets.push(env[name]);
   }
   const http = record.http === null ? null : await resolver.target(record.http);
-  return { env, http, redact: createRedactor(resolver.secrets) };
+  const { secrets } = resolver;
+  const redactContent = createRedactor(secrets, MIN_CONTENT_SECRET_CHARS);
+  return { env, http, redact: createRedactor(secrets), redactContent };
 }
 
 class Resolver {

@@ -186,13 +186,14 @@ export class ServerEntry {
           const params = { name: toolName, arguments: args };
           const result = await run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
           const { maxOutputBytes } = run;
-          const { redact } = session;
+          const { redact, redactContent } = session;
           return convertResult(result, {
             serverId,
             toolName,
             maxOutputBytes,
             validateOutput: validators.output,
             redact,
+            redactContent,
           });
         } finally {
           leave();

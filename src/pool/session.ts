@@ -1,6 +1,6 @@
 import type { Client, StandardSchemaV1 } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
-import { McpCancelledError, McpConnectionError, McpError } from './errors.ts';
+import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
 import type { Redact } from './redaction.ts';
 import type { McpLibrary } from './transport/http-target.ts';
@@ -26,6 +26,7 @@ export interface RequestSubject {
 export class McpSession {
   readonly serverId: string;
   readonly redact: Redact;
+  readonly redactContent: Redact;
   readonly #client: Client;
   readonly #library: McpLibrary;
   #usable = true;
@@ -39,9 +40,16 @@ export class McpSession {
   /** Called when a request failed in a way that says something about the connection. */
   onTrouble: () => void = () => {};
 
-  constructor(deps: { serverId: string; client: Client; library: McpLibrary; redact: Redact }) {
+  constructor(deps: {
+    serverId: string;
+    client: Client;
+    library: McpLibrary;
+    redact: Redact;
+    redactContent: Redact;
+  }) {
     this.serverId = deps.serverId;
     this.redact = deps.redact;
+    this.redactContent = deps.redactContent;
     this.#client = deps.client;
     this.#library = deps.library;
   }
@@ -115,6 +123,8 @@ export class McpSession {
     }
     const known = fromLibrary(error, { serverId, redact, library: this.#library, ...subject });
     if (known instanceof McpConnectionError) this.onTrouble();
+    if (known instanceof McpOutputError)
+      return new McpOutputError(serverId, known.message, this.redactContent(known.head));
     return known;
   }
 }

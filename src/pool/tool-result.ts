@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { unitsThatFit } from './cut-text.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
-import type { Redact } from './redaction.ts';
+import { type Redact, redactStrings } from './redaction.ts';
 import type { Validator } from './validate.ts';
 
 /*
@@ -34,6 +34,8 @@ export interface ResultContext {
   /** Checks structuredContent; null where the tool declares nothing. */
   readonly validateOutput: Validator | null;
   readonly redact: Redact;
+  /** A tool can read its server's environment: what it found there is not for the model. */
+  readonly redactContent: Redact;
 }
 
 export function convertResult(result: JsonObject, context: ResultContext): ToolOutput {
@@ -44,12 +46,13 @@ export function convertResult(result: JsonObject, context: ResultContext): ToolO
       throw new McpToolError(serverId, toolName, `tool "${toolName}" answered with content that is not valid`);
     }
     const failure = failureOf(result, content, context);
-    const structured = failure === null ? structuredContent : undefined;
-    const json = encode(content, structured, failure);
+    const shown = redactStrings(content, context.redactContent);
+    const structured = failure === null ? redactStrings(structuredContent, context.redactContent) : undefined;
+    const json = encode(shown, structured, failure);
     const bytes = Buffer.byteLength(json);
     if (bytes <= context.maxOutputBytes) return { json, error: failure };
     const message = `the result of tool "${toolName}" has ${bytes} bytes, at most ${context.maxOutputBytes} are allowed; it was cut`;
-    return truncated(content, toToolError(new McpOutputError(serverId, message)), context.maxOutputBytes);
+    return truncated(shown, toToolError(new McpOutputError(serverId, message)), context.maxOutputBytes);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw new McpToolError(serverId, toolName, `the result of tool "${toolName}" is nested too deeply`);

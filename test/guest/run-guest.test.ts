@@ -4,7 +4,10 @@ import { BackendError } from '../../src/chat/backend.ts';
 import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
 import { runGuest } from '../../src/guest/run.ts';
 import { compiledBackend, ProviderServer } from '../chat/backends/provider-server.ts';
+import { scripted } from '../support/chat-host.ts';
 import { runFixture } from '../support/run-fixture.ts';
+import { running } from '../support/small-modules.ts';
+import { call, drop, i32Const } from '../support/wasm-encoder.ts';
 
 const noProxy = { http: undefined, https: undefined, noProxy: '' };
 
@@ -107,6 +110,32 @@ describe('a guest that is ended while a send is in flight', () => {
     } finally {
       await provider.stop();
     }
+  });
+});
+
+describe('a guest that returns while a send is in flight', () => {
+  it('leaves nothing running behind it [run.abort]', async () => {
+    const flags = '{"set":["O_NONBLOCK"]}';
+    const [at, lengthAt] = [64, 128];
+    const bytes = running(
+      [
+        ...[...call(0), ...drop], // the first descriptor is 1000
+        ...[...i32Const(1000), ...i32Const(1), ...i32Const(at), ...i32Const(lengthAt), ...call(1), ...drop],
+        ...[...i32Const(1000), ...i32Const(0), ...call(2)],
+      ],
+      (module) => {
+        module.importFunction('spear', 'cchat_create', [], ['i32']);
+        module.importFunction('spear', 'spear_fd_ctl', ['i32', 'i32', 'i32', 'i32'], ['i32']);
+        module.importFunction('spear', 'cchat_send', ['i32', 'i32'], ['i32']);
+        module.data(at, flags);
+        module.data(lengthAt, Uint8Array.of(flags.length, 0, 0, 0));
+      },
+    );
+    const backend = await scripted([{ reply: { content: 'too late' }, repeat: true }]);
+    backend.hold();
+    const run = await runFixture(bytes, { backend });
+    expect(run).toMatchObject({ reason: 'exit', exitCode: 1001, chat: { sends: 1 } });
+    expect(backend.aborted).toBe(backend.requests.length);
   });
 });
 

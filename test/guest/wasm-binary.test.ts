@@ -16,6 +16,7 @@ describe('numbers', () => {
         expect(reader.unsigned()).toBe(value);
         expect(reader.done).toBe(true);
       }),
+      { seed: 13 },
     );
   });
 
@@ -78,13 +79,28 @@ describe('the types of imports', () => {
     expect(importTypes(bytes)).toEqual([{ params: ['i32'], results: ['i64'] }]);
   });
 
-  it('are unknown where there are more than functions: the engine checks those [wasm.imports]', () => {
-    const REC = 0x4e;
+  it('are read from groups and subtypes [wasm.imports]', () => {
+    const [REC, SUB, SUB_FINAL, FUNC] = [0x4e, 0x50, 0x4f, 0x60];
+    const group = [REC, 2, SUB, 0, FUNC, 1, 0x7f, 0, SUB_FINAL, 1, 0, FUNC, 1, 0x7f, 0];
     const bytes = encodeSections([
-      [section.type, [1, REC, 1, 0x60, 0, 0]],
-      [section.import, [1, 1, 0x61, 1, 0x62, 0, 0]],
+      [section.type, [2, ...group, FUNC, 0, 1, 0x7e]],
+      [section.import, [2, 1, 0x61, 1, 0x62, 0, 2, 1, 0x61, 1, 0x63, 0, 1]],
     ]);
     expect(WebAssembly.validate(bytes)).toBe(true);
-    expect(importTypes(bytes)).toBeUndefined();
+    expect(importTypes(bytes)).toEqual([
+      { params: [], results: ['i64'] },
+      { params: ['i32'], results: [] },
+    ]);
+  });
+
+  it.each([
+    ['arrays', [0x5e, 0x7e, 1]],
+    ['structs', [0x5f, 1, 0x7f, 0]],
+    ['arrays in a group', [0x4e, 1, 0x5e, 0x78, 1]],
+    ['structs with subtypes', [0x50, 0, 0x5f, 0]],
+  ])('are not looked for in a module with %s: their objects have no limit [wasm.gc]', (_what, type) => {
+    const bytes = encodeSections([[section.type, [1, ...type]]]);
+    expect(WebAssembly.validate(bytes)).toBe(true);
+    expect(() => importTypes(bytes)).toThrow(ModuleError);
   });
 });

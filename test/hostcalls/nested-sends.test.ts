@@ -6,10 +6,12 @@ import {
   epollWait,
   newEpoll,
   newSession,
+  recv,
   say,
   send,
   setArena,
   setNonblocking,
+  setParam,
   writeTool,
 } from '../support/chat-calls.ts';
 import type { TestGuest, ToolHandler } from '../support/test-guest.ts';
@@ -97,6 +99,21 @@ describe('inside a callback', () => {
     const response = await send(guest, fd, AUTO_TOOL_CALL);
     expect(await guest.call('cchat_recv', response, ...guest.heap.out(8).args)).toBe(-125);
     expect(await guest.call('cchat_send', fd, 0)).toBe(-9);
+  });
+
+  it('the send that waits may run out of time: its answer is that, and the callback ends in peace [callback.close]', async () => {
+    const guest = await openGuest({ turns });
+    const fd = await withTool(guest, async (call) => {
+      await guest.enter('sleep_ms', 60);
+      return call.answer('too late');
+    });
+    await setParam(guest, fd, 'timeout_ms', 20);
+    expect(await recv(guest, await send(guest, fd, AUTO_TOOL_CALL))).toContain('"code":"timeout"');
+    await setParam(guest, fd, 'timeout_ms', 60_000);
+    await send(guest, fd);
+    const messages = guest.backend.requests.at(-1)?.messages ?? [];
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
+    expect(messages[2]?.content).toContain('tool rc: -125');
   });
 
   it('its own response may be closed or canceled: the send ends all the same [callback.close]', async () => {

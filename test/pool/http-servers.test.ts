@@ -125,7 +125,8 @@ describe('headers and secrets', () => {
         { auth_ref: 'env:MCP_TOKEN', headers: { 'X-Team': 'blue' } },
       );
       const headers = JSON.parse(await textOf(call(pool, record, 'headers')));
-      expect(headers).toMatchObject({ authorization: 'Bearer tok-12345', 'x-team': 'blue' });
+      // It was right, or the server would have refused us; what it got is not shown to whoever asks it.
+      expect(headers).toMatchObject({ authorization: '[redacted]', 'x-team': 'blue' });
       expect(Object.keys(headers).filter((name) => name.startsWith('x-spear'))).toEqual([]);
     },
   );

@@ -221,12 +221,13 @@ describe('grandchildren', () => {
 
 describe('the surroundings of a server', () => {
   it('are its record, PATH and private directories, nothing of the host [pool.stdio.environment]', async () => {
-    const { pool, stateDir } = openPool({ variables: { MCP_TOKEN: 'from-host' } });
+    // Short enough to be shown in a result.
+    const { pool, stateDir } = openPool({ variables: { MCP_TOKEN: 'host-1' } });
     const record = stdioRecord('tiny', 'tiny.mjs', { env: { GIVEN: '1', TOKEN: referenceTo('MCP_TOKEN') } });
     const environment = JSON.parse(await textOf(call(pool, record, 'environment')));
     expect(environment).toEqual({
       GIVEN: '1',
-      TOKEN: 'from-host',
+      TOKEN: 'host-1',
       PATH: '/usr/local/bin:/usr/bin:/bin',
       HOME: join(stateDir, 'home', 'tiny'),
       TMPDIR: expect.stringContaining('spear-mcp-'),

@@ -7,7 +7,9 @@ import type { JsonObject } from '../../src/protocol/json.ts';
 
 function convert(result: JsonObject, maxOutputBytes = 1_000_000, validateOutput: Validator | null = null) {
   const redact = (text: string) => text.replaceAll('s3cret', '[redacted]');
-  return convertResult(result, { serverId: 'fs', toolName: 'read', maxOutputBytes, validateOutput, redact });
+  const redactContent = redact;
+  const about = { serverId: 'fs', toolName: 'read', maxOutputBytes, validateOutput };
+  return convertResult(result, { ...about, redact, redactContent });
 }
 
 const text = (value: string) => ({ type: 'text', text: value });
@@ -43,6 +45,17 @@ describe('a result', () => {
       'login [redacted] failed',
     );
     expect(convert({ content: [text('x'.repeat(5_000))], isError: true }).error?.message.length).toBeLessThan(600);
+  });
+
+  it('shows no secret of the server in any of its strings [pool.secrets.redacted]', () => {
+    const leaked = { env: { TOKEN: 's3cret' }, list: ['a s3cret', 1, null] };
+    const { json, error } = convert({ content: [text('TOKEN=s3cret'), resource], structuredContent: leaked });
+    expect(error).toBeNull();
+    expect(JSON.parse(json)).toEqual({
+      content: [text('TOKEN=[redacted]'), resource],
+      structuredContent: { env: { TOKEN: '[redacted]' }, list: ['a [redacted]', 1, null] },
+    });
+    expect(convert({ content: [text(`s3cret ${'x'.repeat(500)}`)] }, 300).json).not.toContain('s3cret');
   });
 
   it('whose structured part breaks its schema is a failed call without that part [pool.result.output-schema]', () => {

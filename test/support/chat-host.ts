@@ -41,6 +41,7 @@ export class ObservedBackend implements ChatBackend {
 
   async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
     this.requests.push(structuredClone(request));
+    if (signal.aborted) this.aborted++;
     signal.throwIfAborted();
     const { promise: aborted, reject } = Promise.withResolvers<never>();
     const onAbort = () => {

@@ -32,6 +32,8 @@ export interface WasiGuestOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** What reading stdin gives, one chunk a time. */
   readonly stdin?: (maxBytes: number) => Promise<Uint8Array>;
+  /** @default true */
+  readonly takesOutput?: boolean;
 }
 
 /** A guest in this thread that passes its calls on to WASI. */
@@ -41,13 +43,20 @@ export class WasiGuest {
   exitCode: number | undefined;
   readonly #exports: WebAssembly.Instance['exports'];
 
-  constructor({ args = [], env = {}, stdin = async () => new Uint8Array() }: WasiGuestOptions = {}) {
+  constructor({
+    args = [],
+    env = {},
+    stdin = async () => new Uint8Array(),
+    takesOutput = true,
+  }: WasiGuestOptions = {}) {
     const memory = new GuestMemory();
     const wasi = preview1({
       memory,
       args,
       env,
-      output: { write: (stream, bytes) => this.output.push([stream, Buffer.from(bytes).toString()]) > 0 },
+      output: {
+        write: (stream, bytes) => takesOutput && this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
+      },
       readStdin: stdin,
       exit: (code) => {
         this.exitCode = code;

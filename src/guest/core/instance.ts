@@ -55,6 +55,7 @@ export async function runCore(guest: CoreGuest): Promise<CoreRun> {
   });
 
   const ending = await enter();
+  state.fds.closeAll();
   return { ending, hostcalls: named(counts) };
 
   async function enter(): Promise<GuestEnding> {

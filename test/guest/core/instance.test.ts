@@ -23,22 +23,22 @@ function exporting(
 }
 
 describe('the entry of a module', () => {
-  it('is _start, and its exit code is 0 [entry]', async () => {
+  it('is _start, and its exit code is 0 [entry.choice]', async () => {
     const exit = exporting({ _start: [], run: i32Const(7) });
     expect(await runFixture(exit)).toMatchObject({ reason: 'exit', exitCode: 0 });
   });
 
-  it.each([0, 7, -1, 2_147_483_647])('is else run, whose i32 %i is the exit code [entry]', async (code) => {
+  it.each([0, 7, -1, 2_147_483_647])('is else run, whose i32 %i is the exit code [entry.choice]', async (code) => {
     expect(await runFixture(exporting({ run: i32Const(code) }))).toMatchObject({ reason: 'exit', exitCode: code });
   });
 
-  it('may be a run without a result [entry]', async () => {
+  it('may be a run without a result [entry.choice]', async () => {
     const module = new WasmModule();
     module.export('run', 'function', module.function([], [], []));
     expect(await runFixture(module.encode())).toMatchObject({ reason: 'exit', exitCode: 0 });
   });
 
-  it('comes after _initialize, whose hostcalls may wait [entry]', async () => {
+  it('comes after _initialize, whose hostcalls may wait [entry.choice]', async () => {
     const initialized = exporting({ _initialize: [...i32Const(1), ...call(0)], run: i32Const(3) }, (module) => {
       module.importFunction('spear', 'sleep_ms', ['i32']);
     });
@@ -47,7 +47,7 @@ describe('the entry of a module', () => {
     expect(broken).toMatchObject({ reason: 'trap', exitCode: null });
   });
 
-  it('is a function: other exports of its name are passed over [entry]', async () => {
+  it('is a function: other exports of its name are passed over [entry.choice]', async () => {
     const module = new WasmModule();
     module.memory({ min: 1 });
     for (const name of ['memory', '_start', '_initialize']) module.export(name, 'memory', 0);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { WasiGuest } from '../../support/wasi-guest.ts';
 
-const [BADF, FAULT, INVAL] = [8, 21, 28];
+const [BADF, FAULT, INVAL, IO] = [8, 21, 28, 29];
 const MEMORY = 2 * 65_536;
 const OUTSIDE = 0xffff_fff8 | 0;
 
@@ -51,6 +51,13 @@ describe('fd_write', () => {
     expect(await guest.call('fd_write', 1, list[0], 1024, guest.heap.word(0))).toBe(0);
     expect(await guest.call('fd_write', 1, ...list, guest.heap.word(0))).toBe(INVAL);
     expect(await guest.call('fd_read', 0, ...list, guest.heap.word(0))).toBe(INVAL);
+  });
+
+  it('says so when the output is not taken [wasi.write]', async () => {
+    const guest = new WasiGuest({ takesOutput: false });
+    const nwritten = guest.heap.word(99);
+    expect(await guest.call('fd_write', 1, ...guest.iovecs(guest.heap.text('x')), nwritten)).toBe(IO);
+    expect(guest.heap.bytes.readUInt32LE(nwritten)).toBe(99);
   });
 
   it('knows stdout and stderr only [wasi.write]', async () => {

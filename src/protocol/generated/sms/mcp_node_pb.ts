@@ -4,23 +4,20 @@
 
 // What nodes tell of themselves. A service of this project, apart from the registry that other clients speak.
 
-import type { Message } from '@bufbuild/protobuf';
-import type { GenFile, GenMessage, GenService } from '@bufbuild/protobuf/codegenv2';
-import { fileDesc, messageDesc, serviceDesc } from '@bufbuild/protobuf/codegenv2';
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sms/mcp_node.proto.
  */
-export const file_sms_mcp_node: GenFile =
-  /*@__PURE__*/
-  fileDesc(
-    'ChJzbXMvbWNwX25vZGUucHJvdG8SA3NtcyKQAQoUUmVwb3J0TWNwTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIWCg5yZWdpc3RyeV9zdGF0ZRgCIAEoCRINCgVlcG9jaBgDIAEoCRIZChFzbmFwc2hvdF9yZXZpc2lvbhgEIAEoBBIlCgdzZXJ2ZXJzGAUgAygLMhQuc21zLk1jcFNlcnZlclJlcG9ydCKEAQoPTWNwU2VydmVyUmVwb3J0EhEKCXNlcnZlcl9pZBgBIAEoCRIOCgZoZWFsdGgYAiABKAkSEgoKbGFzdF9lcnJvchgDIAEoCRIXCgp0b29sX2NvdW50GAQgASgNSACIAQESEgoKcmVjb25uZWN0cxgFIAEoDUINCgtfdG9vbF9jb3VudCIxChVSZXBvcnRNY3BOb2RlUmVzcG9uc2USGAoQZXhwaXJlc19hZnRlcl9tcxgBIAEoDTJYCg5NY3BOb2RlU2VydmljZRJGCg1SZXBvcnRNY3BOb2RlEhkuc21zLlJlcG9ydE1jcE5vZGVSZXF1ZXN0Ghouc21zLlJlcG9ydE1jcE5vZGVSZXNwb25zZWIGcHJvdG8z',
-  );
+export const file_sms_mcp_node: GenFile = /*@__PURE__*/
+  fileDesc("ChJzbXMvbWNwX25vZGUucHJvdG8SA3NtcyKQAQoUUmVwb3J0TWNwTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIWCg5yZWdpc3RyeV9zdGF0ZRgCIAEoCRINCgVlcG9jaBgDIAEoCRIZChFzbmFwc2hvdF9yZXZpc2lvbhgEIAEoBBIlCgdzZXJ2ZXJzGAUgAygLMhQuc21zLk1jcFNlcnZlclJlcG9ydCKEAQoPTWNwU2VydmVyUmVwb3J0EhEKCXNlcnZlcl9pZBgBIAEoCRIOCgZoZWFsdGgYAiABKAkSEgoKbGFzdF9lcnJvchgDIAEoCRIXCgp0b29sX2NvdW50GAQgASgNSACIAQESEgoKcmVjb25uZWN0cxgFIAEoDUINCgtfdG9vbF9jb3VudCIxChVSZXBvcnRNY3BOb2RlUmVzcG9uc2USGAoQZXhwaXJlc19hZnRlcl9tcxgBIAEoDTJYCg5NY3BOb2RlU2VydmljZRJGCg1SZXBvcnRNY3BOb2RlEhkuc21zLlJlcG9ydE1jcE5vZGVSZXF1ZXN0Ghouc21zLlJlcG9ydE1jcE5vZGVSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * @generated from message sms.ReportMcpNodeRequest
  */
-export type ReportMcpNodeRequest = Message<'sms.ReportMcpNodeRequest'> & {
+export type ReportMcpNodeRequest = Message<"sms.ReportMcpNodeRequest"> & {
   /**
    * Chosen by the node, the same for as long as it runs.
    *
@@ -57,14 +54,13 @@ export type ReportMcpNodeRequest = Message<'sms.ReportMcpNodeRequest'> & {
  * Describes the message sms.ReportMcpNodeRequest.
  * Use `create(ReportMcpNodeRequestSchema)` to create a new message.
  */
-export const ReportMcpNodeRequestSchema: GenMessage<ReportMcpNodeRequest> =
-  /*@__PURE__*/
+export const ReportMcpNodeRequestSchema: GenMessage<ReportMcpNodeRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_node, 0);
 
 /**
  * @generated from message sms.McpServerReport
  */
-export type McpServerReport = Message<'sms.McpServerReport'> & {
+export type McpServerReport = Message<"sms.McpServerReport"> & {
   /**
    * @generated from field: string server_id = 1;
    */
@@ -101,12 +97,13 @@ export type McpServerReport = Message<'sms.McpServerReport'> & {
  * Describes the message sms.McpServerReport.
  * Use `create(McpServerReportSchema)` to create a new message.
  */
-export const McpServerReportSchema: GenMessage<McpServerReport> = /*@__PURE__*/ messageDesc(file_sms_mcp_node, 1);
+export const McpServerReportSchema: GenMessage<McpServerReport> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_node, 1);
 
 /**
  * @generated from message sms.ReportMcpNodeResponse
  */
-export type ReportMcpNodeResponse = Message<'sms.ReportMcpNodeResponse'> & {
+export type ReportMcpNodeResponse = Message<"sms.ReportMcpNodeResponse"> & {
   /**
    * A node that says nothing for longer is forgotten.
    *
@@ -119,8 +116,7 @@ export type ReportMcpNodeResponse = Message<'sms.ReportMcpNodeResponse'> & {
  * Describes the message sms.ReportMcpNodeResponse.
  * Use `create(ReportMcpNodeResponseSchema)` to create a new message.
  */
-export const ReportMcpNodeResponseSchema: GenMessage<ReportMcpNodeResponse> =
-  /*@__PURE__*/
+export const ReportMcpNodeResponseSchema: GenMessage<ReportMcpNodeResponse> = /*@__PURE__*/
   messageDesc(file_sms_mcp_node, 2);
 
 /**
@@ -134,8 +130,10 @@ export const McpNodeService: GenService<{
    * @generated from rpc sms.McpNodeService.ReportMcpNode
    */
   reportMcpNode: {
-    methodKind: 'unary';
+    methodKind: "unary";
     input: typeof ReportMcpNodeRequestSchema;
     output: typeof ReportMcpNodeResponseSchema;
-  };
-}> = /*@__PURE__*/ serviceDesc(file_sms_mcp_node, 0);
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_sms_mcp_node, 0);
+

@@ -5,26 +5,22 @@
 // The registry of MCP servers. Names and numbers below 100 are spoken by clients outside this project and never change;
 // what this project adds starts at 100, and a client that does not know it loses nothing.
 
-import type { Message } from '@bufbuild/protobuf';
-import type { GenFile, GenMessage, GenService } from '@bufbuild/protobuf/codegenv2';
-import { fileDesc, messageDesc, serviceDesc } from '@bufbuild/protobuf/codegenv2';
-import type { McpServerRecord } from './mcp_server_record_pb.ts';
-import { file_sms_mcp_server_record } from './mcp_server_record_pb.ts';
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { McpServerRecord } from "./mcp_server_record_pb.ts";
+import { file_sms_mcp_server_record } from "./mcp_server_record_pb.ts";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sms/mcp_registry.proto.
  */
-export const file_sms_mcp_registry: GenFile =
-  /*@__PURE__*/
-  fileDesc(
-    'ChZzbXMvbWNwX3JlZ2lzdHJ5LnByb3RvEgNzbXMiLwoVTGlzdE1jcFNlcnZlcnNSZXF1ZXN0EhYKDnNpbmNlX3JldmlzaW9uGAEgASgEImAKFkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USEAoIcmV2aXNpb24YASABKAQSJQoHc2VydmVycxgCIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSDQoFZXBvY2gYZCABKAkiSQoWV2F0Y2hNY3BTZXJ2ZXJzUmVxdWVzdBIWCg5zaW5jZV9yZXZpc2lvbhgBIAEoBBIXCg9pbmNsdWRlX3JlY29yZHMYZCABKAgiPwoXV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2USJAoFZXZlbnQYASABKAsyFS5zbXMuTWNwUmVnaXN0cnlFdmVudCKmAQoQTWNwUmVnaXN0cnlFdmVudBIQCghyZXZpc2lvbhgBIAEoBBIPCgd1cHNlcnRzGAIgAygJEg8KB2RlbGV0ZXMYAyADKAkSDQoFZXBvY2gYZCABKAkSJQoHcmVjb3JkcxhlIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSFQoNcHJldl9yZXZpc2lvbhhmIAEoBBIRCgloZWFydGJlYXQYZyABKAgiPgoWVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBIkCgZyZWNvcmQYASABKAsyFC5zbXMuTWNwU2VydmVyUmVjb3JkIisKF1Vwc2VydE1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEIisKFkRlbGV0ZU1jcFNlcnZlclJlcXVlc3QSEQoJc2VydmVyX2lkGAEgASgJIisKF0RlbGV0ZU1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEMssCChJNY3BSZWdpc3RyeVNlcnZpY2USSQoOTGlzdE1jcFNlcnZlcnMSGi5zbXMuTGlzdE1jcFNlcnZlcnNSZXF1ZXN0Ghsuc21zLkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USTgoPV2F0Y2hNY3BTZXJ2ZXJzEhsuc21zLldhdGNoTWNwU2VydmVyc1JlcXVlc3QaHC5zbXMuV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2UwARJMCg9VcHNlcnRNY3BTZXJ2ZXISGy5zbXMuVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBocLnNtcy5VcHNlcnRNY3BTZXJ2ZXJSZXNwb25zZRJMCg9EZWxldGVNY3BTZXJ2ZXISGy5zbXMuRGVsZXRlTWNwU2VydmVyUmVxdWVzdBocLnNtcy5EZWxldGVNY3BTZXJ2ZXJSZXNwb25zZWIGcHJvdG8z',
-    [file_sms_mcp_server_record],
-  );
+export const file_sms_mcp_registry: GenFile = /*@__PURE__*/
+  fileDesc("ChZzbXMvbWNwX3JlZ2lzdHJ5LnByb3RvEgNzbXMiLwoVTGlzdE1jcFNlcnZlcnNSZXF1ZXN0EhYKDnNpbmNlX3JldmlzaW9uGAEgASgEImAKFkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USEAoIcmV2aXNpb24YASABKAQSJQoHc2VydmVycxgCIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSDQoFZXBvY2gYZCABKAkiSQoWV2F0Y2hNY3BTZXJ2ZXJzUmVxdWVzdBIWCg5zaW5jZV9yZXZpc2lvbhgBIAEoBBIXCg9pbmNsdWRlX3JlY29yZHMYZCABKAgiPwoXV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2USJAoFZXZlbnQYASABKAsyFS5zbXMuTWNwUmVnaXN0cnlFdmVudCKmAQoQTWNwUmVnaXN0cnlFdmVudBIQCghyZXZpc2lvbhgBIAEoBBIPCgd1cHNlcnRzGAIgAygJEg8KB2RlbGV0ZXMYAyADKAkSDQoFZXBvY2gYZCABKAkSJQoHcmVjb3JkcxhlIAMoCzIULnNtcy5NY3BTZXJ2ZXJSZWNvcmQSFQoNcHJldl9yZXZpc2lvbhhmIAEoBBIRCgloZWFydGJlYXQYZyABKAgiPgoWVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBIkCgZyZWNvcmQYASABKAsyFC5zbXMuTWNwU2VydmVyUmVjb3JkIisKF1Vwc2VydE1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEIisKFkRlbGV0ZU1jcFNlcnZlclJlcXVlc3QSEQoJc2VydmVyX2lkGAEgASgJIisKF0RlbGV0ZU1jcFNlcnZlclJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgEMssCChJNY3BSZWdpc3RyeVNlcnZpY2USSQoOTGlzdE1jcFNlcnZlcnMSGi5zbXMuTGlzdE1jcFNlcnZlcnNSZXF1ZXN0Ghsuc21zLkxpc3RNY3BTZXJ2ZXJzUmVzcG9uc2USTgoPV2F0Y2hNY3BTZXJ2ZXJzEhsuc21zLldhdGNoTWNwU2VydmVyc1JlcXVlc3QaHC5zbXMuV2F0Y2hNY3BTZXJ2ZXJzUmVzcG9uc2UwARJMCg9VcHNlcnRNY3BTZXJ2ZXISGy5zbXMuVXBzZXJ0TWNwU2VydmVyUmVxdWVzdBocLnNtcy5VcHNlcnRNY3BTZXJ2ZXJSZXNwb25zZRJMCg9EZWxldGVNY3BTZXJ2ZXISGy5zbXMuRGVsZXRlTWNwU2VydmVyUmVxdWVzdBocLnNtcy5EZWxldGVNY3BTZXJ2ZXJSZXNwb25zZWIGcHJvdG8z", [file_sms_mcp_server_record]);
 
 /**
  * @generated from message sms.ListMcpServersRequest
  */
-export type ListMcpServersRequest = Message<'sms.ListMcpServersRequest'> & {
+export type ListMcpServersRequest = Message<"sms.ListMcpServersRequest"> & {
   /**
    * Part of the protocol without an effect here: the list is always whole.
    *
@@ -37,14 +33,13 @@ export type ListMcpServersRequest = Message<'sms.ListMcpServersRequest'> & {
  * Describes the message sms.ListMcpServersRequest.
  * Use `create(ListMcpServersRequestSchema)` to create a new message.
  */
-export const ListMcpServersRequestSchema: GenMessage<ListMcpServersRequest> =
-  /*@__PURE__*/
+export const ListMcpServersRequestSchema: GenMessage<ListMcpServersRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 0);
 
 /**
  * @generated from message sms.ListMcpServersResponse
  */
-export type ListMcpServersResponse = Message<'sms.ListMcpServersResponse'> & {
+export type ListMcpServersResponse = Message<"sms.ListMcpServersResponse"> & {
   /**
    * @generated from field: uint64 revision = 1;
    */
@@ -67,14 +62,13 @@ export type ListMcpServersResponse = Message<'sms.ListMcpServersResponse'> & {
  * Describes the message sms.ListMcpServersResponse.
  * Use `create(ListMcpServersResponseSchema)` to create a new message.
  */
-export const ListMcpServersResponseSchema: GenMessage<ListMcpServersResponse> =
-  /*@__PURE__*/
+export const ListMcpServersResponseSchema: GenMessage<ListMcpServersResponse> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 1);
 
 /**
  * @generated from message sms.WatchMcpServersRequest
  */
-export type WatchMcpServersRequest = Message<'sms.WatchMcpServersRequest'> & {
+export type WatchMcpServersRequest = Message<"sms.WatchMcpServersRequest"> & {
   /**
    * @generated from field: uint64 since_revision = 1;
    */
@@ -92,14 +86,13 @@ export type WatchMcpServersRequest = Message<'sms.WatchMcpServersRequest'> & {
  * Describes the message sms.WatchMcpServersRequest.
  * Use `create(WatchMcpServersRequestSchema)` to create a new message.
  */
-export const WatchMcpServersRequestSchema: GenMessage<WatchMcpServersRequest> =
-  /*@__PURE__*/
+export const WatchMcpServersRequestSchema: GenMessage<WatchMcpServersRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 2);
 
 /**
  * @generated from message sms.WatchMcpServersResponse
  */
-export type WatchMcpServersResponse = Message<'sms.WatchMcpServersResponse'> & {
+export type WatchMcpServersResponse = Message<"sms.WatchMcpServersResponse"> & {
   /**
    * @generated from field: sms.McpRegistryEvent event = 1;
    */
@@ -110,14 +103,13 @@ export type WatchMcpServersResponse = Message<'sms.WatchMcpServersResponse'> & {
  * Describes the message sms.WatchMcpServersResponse.
  * Use `create(WatchMcpServersResponseSchema)` to create a new message.
  */
-export const WatchMcpServersResponseSchema: GenMessage<WatchMcpServersResponse> =
-  /*@__PURE__*/
+export const WatchMcpServersResponseSchema: GenMessage<WatchMcpServersResponse> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 3);
 
 /**
  * @generated from message sms.McpRegistryEvent
  */
-export type McpRegistryEvent = Message<'sms.McpRegistryEvent'> & {
+export type McpRegistryEvent = Message<"sms.McpRegistryEvent"> & {
   /**
    * @generated from field: uint64 revision = 1;
    */
@@ -164,12 +156,13 @@ export type McpRegistryEvent = Message<'sms.McpRegistryEvent'> & {
  * Describes the message sms.McpRegistryEvent.
  * Use `create(McpRegistryEventSchema)` to create a new message.
  */
-export const McpRegistryEventSchema: GenMessage<McpRegistryEvent> = /*@__PURE__*/ messageDesc(file_sms_mcp_registry, 4);
+export const McpRegistryEventSchema: GenMessage<McpRegistryEvent> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_registry, 4);
 
 /**
  * @generated from message sms.UpsertMcpServerRequest
  */
-export type UpsertMcpServerRequest = Message<'sms.UpsertMcpServerRequest'> & {
+export type UpsertMcpServerRequest = Message<"sms.UpsertMcpServerRequest"> & {
   /**
    * @generated from field: sms.McpServerRecord record = 1;
    */
@@ -180,14 +173,13 @@ export type UpsertMcpServerRequest = Message<'sms.UpsertMcpServerRequest'> & {
  * Describes the message sms.UpsertMcpServerRequest.
  * Use `create(UpsertMcpServerRequestSchema)` to create a new message.
  */
-export const UpsertMcpServerRequestSchema: GenMessage<UpsertMcpServerRequest> =
-  /*@__PURE__*/
+export const UpsertMcpServerRequestSchema: GenMessage<UpsertMcpServerRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 5);
 
 /**
  * @generated from message sms.UpsertMcpServerResponse
  */
-export type UpsertMcpServerResponse = Message<'sms.UpsertMcpServerResponse'> & {
+export type UpsertMcpServerResponse = Message<"sms.UpsertMcpServerResponse"> & {
   /**
    * @generated from field: uint64 revision = 1;
    */
@@ -198,14 +190,13 @@ export type UpsertMcpServerResponse = Message<'sms.UpsertMcpServerResponse'> & {
  * Describes the message sms.UpsertMcpServerResponse.
  * Use `create(UpsertMcpServerResponseSchema)` to create a new message.
  */
-export const UpsertMcpServerResponseSchema: GenMessage<UpsertMcpServerResponse> =
-  /*@__PURE__*/
+export const UpsertMcpServerResponseSchema: GenMessage<UpsertMcpServerResponse> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 6);
 
 /**
  * @generated from message sms.DeleteMcpServerRequest
  */
-export type DeleteMcpServerRequest = Message<'sms.DeleteMcpServerRequest'> & {
+export type DeleteMcpServerRequest = Message<"sms.DeleteMcpServerRequest"> & {
   /**
    * @generated from field: string server_id = 1;
    */
@@ -216,14 +207,13 @@ export type DeleteMcpServerRequest = Message<'sms.DeleteMcpServerRequest'> & {
  * Describes the message sms.DeleteMcpServerRequest.
  * Use `create(DeleteMcpServerRequestSchema)` to create a new message.
  */
-export const DeleteMcpServerRequestSchema: GenMessage<DeleteMcpServerRequest> =
-  /*@__PURE__*/
+export const DeleteMcpServerRequestSchema: GenMessage<DeleteMcpServerRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 7);
 
 /**
  * @generated from message sms.DeleteMcpServerResponse
  */
-export type DeleteMcpServerResponse = Message<'sms.DeleteMcpServerResponse'> & {
+export type DeleteMcpServerResponse = Message<"sms.DeleteMcpServerResponse"> & {
   /**
    * @generated from field: uint64 revision = 1;
    */
@@ -234,8 +224,7 @@ export type DeleteMcpServerResponse = Message<'sms.DeleteMcpServerResponse'> & {
  * Describes the message sms.DeleteMcpServerResponse.
  * Use `create(DeleteMcpServerResponseSchema)` to create a new message.
  */
-export const DeleteMcpServerResponseSchema: GenMessage<DeleteMcpServerResponse> =
-  /*@__PURE__*/
+export const DeleteMcpServerResponseSchema: GenMessage<DeleteMcpServerResponse> = /*@__PURE__*/
   messageDesc(file_sms_mcp_registry, 8);
 
 /**
@@ -248,10 +237,10 @@ export const McpRegistryService: GenService<{
    * @generated from rpc sms.McpRegistryService.ListMcpServers
    */
   listMcpServers: {
-    methodKind: 'unary';
+    methodKind: "unary";
     input: typeof ListMcpServersRequestSchema;
     output: typeof ListMcpServersResponseSchema;
-  };
+  },
   /**
    * What changed after since_revision, then every change as it happens. Needs the node token.
    * FAILED_PRECONDITION: since_revision is no longer, or not yet, a revision of this registry: list again.
@@ -260,28 +249,30 @@ export const McpRegistryService: GenService<{
    * @generated from rpc sms.McpRegistryService.WatchMcpServers
    */
   watchMcpServers: {
-    methodKind: 'server_streaming';
+    methodKind: "server_streaming";
     input: typeof WatchMcpServersRequestSchema;
     output: typeof WatchMcpServersResponseSchema;
-  };
+  },
   /**
    * Creates or replaces a record. Needs the admin token. INVALID_ARGUMENT names the field.
    *
    * @generated from rpc sms.McpRegistryService.UpsertMcpServer
    */
   upsertMcpServer: {
-    methodKind: 'unary';
+    methodKind: "unary";
     input: typeof UpsertMcpServerRequestSchema;
     output: typeof UpsertMcpServerResponseSchema;
-  };
+  },
   /**
    * Needs the admin token. NOT_FOUND: there is no such record.
    *
    * @generated from rpc sms.McpRegistryService.DeleteMcpServer
    */
   deleteMcpServer: {
-    methodKind: 'unary';
+    methodKind: "unary";
     input: typeof DeleteMcpServerRequestSchema;
     output: typeof DeleteMcpServerResponseSchema;
-  };
-}> = /*@__PURE__*/ serviceDesc(file_sms_mcp_registry, 0);
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_sms_mcp_registry, 0);
+

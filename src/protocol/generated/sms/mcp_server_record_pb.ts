@@ -4,23 +4,20 @@
 
 // One MCP server. As in mcp_registry.proto, what is below 100 never changes and what this project adds starts there.
 
-import type { Message, UnknownEnum } from '@bufbuild/protobuf';
-import type { GenEnum, GenFile, GenMessage } from '@bufbuild/protobuf/codegenv2';
-import { enumDesc, fileDesc, messageDesc } from '@bufbuild/protobuf/codegenv2';
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sms/mcp_server_record.proto.
  */
-export const file_sms_mcp_server_record: GenFile =
-  /*@__PURE__*/
-  fileDesc(
-    'ChtzbXMvbWNwX3NlcnZlcl9yZWNvcmQucHJvdG8SA3NtcyKTAQoOTWNwU3RkaW9Db25maWcSDwoHY29tbWFuZBgBIAEoCRIMCgRhcmdzGAIgAygJEikKA2VudhgDIAMoCzIcLnNtcy5NY3BTdGRpb0NvbmZpZy5FbnZFbnRyeRILCgNjd2QYBCABKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKQAQoNTWNwSHR0cENvbmZpZxILCgN1cmwYASABKAkSMAoHaGVhZGVycxgCIAMoCzIfLnNtcy5NY3BIdHRwQ29uZmlnLkhlYWRlcnNFbnRyeRIQCghhdXRoX3JlZhgDIAEoCRouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKVAQoKTWNwQnVkZ2V0cxIXCg90b29sX3RpbWVvdXRfbXMYASABKAQSFwoPbWF4X2NvbmN1cnJlbmN5GAIgASgEEh0KFW1heF90b29sX291dHB1dF9ieXRlcxgDIAEoBBIfChJjb25uZWN0X3RpbWVvdXRfbXMYZCABKARIAIgBAUIVChNfY29ubmVjdF90aW1lb3V0X21zIpIBChFNY3BBcHByb3ZhbFBvbGljeRIWCg5kZWZhdWx0X3BvbGljeRgBIAEoCRI1CghwZXJfdG9vbBgCIAMoCzIjLnNtcy5NY3BBcHByb3ZhbFBvbGljeS5QZXJUb29sRW50cnkaLgoMUGVyVG9vbEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoKTWNwU2FuZGJveBIMCgRtb2RlGAEgASgJEg8KB25ldHdvcmsYAiABKAkSFwoPcmVhZF9vbmx5X3BhdGhzGAMgAygJEhYKDndyaXRhYmxlX3BhdGhzGAQgAygJItMDCg9NY3BTZXJ2ZXJSZWNvcmQSEQoJc2VydmVyX2lkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIkCgl0cmFuc3BvcnQYAyABKA4yES5zbXMuTWNwVHJhbnNwb3J0EiIKBXN0ZGlvGAQgASgLMhMuc21zLk1jcFN0ZGlvQ29uZmlnEiAKBGh0dHAYBSABKAsyEi5zbXMuTWNwSHR0cENvbmZpZxIWCg50b29sX25hbWVzcGFjZRgGIAEoCRIVCg1hbGxvd2VkX3Rvb2xzGAcgAygJEi8KD2FwcHJvdmFsX3BvbGljeRgIIAEoCzIWLnNtcy5NY3BBcHByb3ZhbFBvbGljeRIgCgdidWRnZXRzGAkgASgLMg8uc21zLk1jcEJ1ZGdldHMSFQoNdXBkYXRlZF9hdF9tcxgKIAEoBBIYCgt0b29sX3ByZWZpeBhkIAEoCUgAiAEBEhUKCHByb3RvY29sGGUgASgJSAGIAQESDAoEdGFncxhmIAMoCRIgCgdzYW5kYm94GGcgASgLMg8uc21zLk1jcFNhbmRib3gSFAoMbW9kX3JldmlzaW9uGGggASgEQg4KDF90b29sX3ByZWZpeEILCglfcHJvdG9jb2wqjAEKDE1jcFRyYW5zcG9ydBIdChlNQ1BfVFJBTlNQT1JUX1VOU1BFQ0lGSUVEEAASFwoTTUNQX1RSQU5TUE9SVF9TVERJTxABEiEKHU1DUF9UUkFOU1BPUlRfU1RSRUFNQUJMRV9IVFRQEAISIQodTUNQX1RSQU5TUE9SVF9IVFRQX1NTRV9MRUdBQ1kQZGIGcHJvdG8z',
-  );
+export const file_sms_mcp_server_record: GenFile = /*@__PURE__*/
+  fileDesc("ChtzbXMvbWNwX3NlcnZlcl9yZWNvcmQucHJvdG8SA3NtcyKTAQoOTWNwU3RkaW9Db25maWcSDwoHY29tbWFuZBgBIAEoCRIMCgRhcmdzGAIgAygJEikKA2VudhgDIAMoCzIcLnNtcy5NY3BTdGRpb0NvbmZpZy5FbnZFbnRyeRILCgNjd2QYBCABKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKQAQoNTWNwSHR0cENvbmZpZxILCgN1cmwYASABKAkSMAoHaGVhZGVycxgCIAMoCzIfLnNtcy5NY3BIdHRwQ29uZmlnLkhlYWRlcnNFbnRyeRIQCghhdXRoX3JlZhgDIAEoCRouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKVAQoKTWNwQnVkZ2V0cxIXCg90b29sX3RpbWVvdXRfbXMYASABKAQSFwoPbWF4X2NvbmN1cnJlbmN5GAIgASgEEh0KFW1heF90b29sX291dHB1dF9ieXRlcxgDIAEoBBIfChJjb25uZWN0X3RpbWVvdXRfbXMYZCABKARIAIgBAUIVChNfY29ubmVjdF90aW1lb3V0X21zIpIBChFNY3BBcHByb3ZhbFBvbGljeRIWCg5kZWZhdWx0X3BvbGljeRgBIAEoCRI1CghwZXJfdG9vbBgCIAMoCzIjLnNtcy5NY3BBcHByb3ZhbFBvbGljeS5QZXJUb29sRW50cnkaLgoMUGVyVG9vbEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoKTWNwU2FuZGJveBIMCgRtb2RlGAEgASgJEg8KB25ldHdvcmsYAiABKAkSFwoPcmVhZF9vbmx5X3BhdGhzGAMgAygJEhYKDndyaXRhYmxlX3BhdGhzGAQgAygJItMDCg9NY3BTZXJ2ZXJSZWNvcmQSEQoJc2VydmVyX2lkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIkCgl0cmFuc3BvcnQYAyABKA4yES5zbXMuTWNwVHJhbnNwb3J0EiIKBXN0ZGlvGAQgASgLMhMuc21zLk1jcFN0ZGlvQ29uZmlnEiAKBGh0dHAYBSABKAsyEi5zbXMuTWNwSHR0cENvbmZpZxIWCg50b29sX25hbWVzcGFjZRgGIAEoCRIVCg1hbGxvd2VkX3Rvb2xzGAcgAygJEi8KD2FwcHJvdmFsX3BvbGljeRgIIAEoCzIWLnNtcy5NY3BBcHByb3ZhbFBvbGljeRIgCgdidWRnZXRzGAkgASgLMg8uc21zLk1jcEJ1ZGdldHMSFQoNdXBkYXRlZF9hdF9tcxgKIAEoBBIYCgt0b29sX3ByZWZpeBhkIAEoCUgAiAEBEhUKCHByb3RvY29sGGUgASgJSAGIAQESDAoEdGFncxhmIAMoCRIgCgdzYW5kYm94GGcgASgLMg8uc21zLk1jcFNhbmRib3gSFAoMbW9kX3JldmlzaW9uGGggASgEQg4KDF90b29sX3ByZWZpeEILCglfcHJvdG9jb2wqjAEKDE1jcFRyYW5zcG9ydBIdChlNQ1BfVFJBTlNQT1JUX1VOU1BFQ0lGSUVEEAASFwoTTUNQX1RSQU5TUE9SVF9TVERJTxABEiEKHU1DUF9UUkFOU1BPUlRfU1RSRUFNQUJMRV9IVFRQEAISIQodTUNQX1RSQU5TUE9SVF9IVFRQX1NTRV9MRUdBQ1kQZGIGcHJvdG8z");
 
 /**
  * @generated from message sms.McpStdioConfig
  */
-export type McpStdioConfig = Message<'sms.McpStdioConfig'> & {
+export type McpStdioConfig = Message<"sms.McpStdioConfig"> & {
   /**
    * @generated from field: string command = 1;
    */
@@ -46,14 +43,13 @@ export type McpStdioConfig = Message<'sms.McpStdioConfig'> & {
  * Describes the message sms.McpStdioConfig.
  * Use `create(McpStdioConfigSchema)` to create a new message.
  */
-export const McpStdioConfigSchema: GenMessage<McpStdioConfig> =
-  /*@__PURE__*/
+export const McpStdioConfigSchema: GenMessage<McpStdioConfig> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 0);
 
 /**
  * @generated from message sms.McpHttpConfig
  */
-export type McpHttpConfig = Message<'sms.McpHttpConfig'> & {
+export type McpHttpConfig = Message<"sms.McpHttpConfig"> & {
   /**
    * @generated from field: string url = 1;
    */
@@ -74,14 +70,15 @@ export type McpHttpConfig = Message<'sms.McpHttpConfig'> & {
  * Describes the message sms.McpHttpConfig.
  * Use `create(McpHttpConfigSchema)` to create a new message.
  */
-export const McpHttpConfigSchema: GenMessage<McpHttpConfig> = /*@__PURE__*/ messageDesc(file_sms_mcp_server_record, 1);
+export const McpHttpConfigSchema: GenMessage<McpHttpConfig> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_server_record, 1);
 
 /**
  * A missing or zero field means its default.
  *
  * @generated from message sms.McpBudgets
  */
-export type McpBudgets = Message<'sms.McpBudgets'> & {
+export type McpBudgets = Message<"sms.McpBudgets"> & {
   /**
    * @generated from field: uint64 tool_timeout_ms = 1;
    */
@@ -107,14 +104,15 @@ export type McpBudgets = Message<'sms.McpBudgets'> & {
  * Describes the message sms.McpBudgets.
  * Use `create(McpBudgetsSchema)` to create a new message.
  */
-export const McpBudgetsSchema: GenMessage<McpBudgets> = /*@__PURE__*/ messageDesc(file_sms_mcp_server_record, 2);
+export const McpBudgetsSchema: GenMessage<McpBudgets> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_server_record, 2);
 
 /**
  * never, always or policy.
  *
  * @generated from message sms.McpApprovalPolicy
  */
-export type McpApprovalPolicy = Message<'sms.McpApprovalPolicy'> & {
+export type McpApprovalPolicy = Message<"sms.McpApprovalPolicy"> & {
   /**
    * @generated from field: string default_policy = 1;
    */
@@ -130,14 +128,13 @@ export type McpApprovalPolicy = Message<'sms.McpApprovalPolicy'> & {
  * Describes the message sms.McpApprovalPolicy.
  * Use `create(McpApprovalPolicySchema)` to create a new message.
  */
-export const McpApprovalPolicySchema: GenMessage<McpApprovalPolicy> =
-  /*@__PURE__*/
+export const McpApprovalPolicySchema: GenMessage<McpApprovalPolicy> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 3);
 
 /**
  * @generated from message sms.McpSandbox
  */
-export type McpSandbox = Message<'sms.McpSandbox'> & {
+export type McpSandbox = Message<"sms.McpSandbox"> & {
   /**
    * @generated from field: string mode = 1;
    */
@@ -163,7 +160,8 @@ export type McpSandbox = Message<'sms.McpSandbox'> & {
  * Describes the message sms.McpSandbox.
  * Use `create(McpSandboxSchema)` to create a new message.
  */
-export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/ messageDesc(file_sms_mcp_server_record, 4);
+export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_server_record, 4);
 
 /**
  * In an upsert, fields from 100 on (here and in budgets) that are left out keep their stored values. An empty list of
@@ -171,7 +169,7 @@ export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/ messageDes
  *
  * @generated from message sms.McpServerRecord
  */
-export type McpServerRecord = Message<'sms.McpServerRecord'> & {
+export type McpServerRecord = Message<"sms.McpServerRecord"> & {
   /**
    * @generated from field: string server_id = 1;
    */
@@ -256,8 +254,7 @@ export type McpServerRecord = Message<'sms.McpServerRecord'> & {
  * Describes the message sms.McpServerRecord.
  * Use `create(McpServerRecordSchema)` to create a new message.
  */
-export const McpServerRecordSchema: GenMessage<McpServerRecord> =
-  /*@__PURE__*/
+export const McpServerRecordSchema: GenMessage<McpServerRecord> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 5);
 
 /**
@@ -293,4 +290,6 @@ export type McpTransport = (typeof McpTransport)[keyof typeof McpTransport] | Un
 /**
  * Describes the enum sms.McpTransport.
  */
-export const McpTransportSchema: GenEnum<McpTransport> = /*@__PURE__*/ enumDesc(file_sms_mcp_server_record, 0);
+export const McpTransportSchema: GenEnum<McpTransport> = /*@__PURE__*/
+  enumDesc(file_sms_mcp_server_record, 0);
+

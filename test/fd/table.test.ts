@@ -1,0 +1,139 @@
+import { describe, expect, it } from 'vitest';
+import { fail } from '../../src/abi/errno.ts';
+import { Epoll } from '../../src/fd/epoll.ts';
+import { PendingEntry } from '../../src/fd/pending-entry.ts';
+import { ERR, HUP, IN, OUT, pollNames, WaitPoint } from '../../src/fd/readiness.ts';
+import { FdEntry, FdTable } from '../../src/fd/table.ts';
+
+class FakeEntry extends FdEntry {
+  readonly kind = 'ChatSession';
+  ready = 0;
+  released = 0;
+
+  readiness(): number {
+    return this.ready;
+  }
+
+  release(): void {
+    this.released++;
+  }
+}
+
+class FakePending extends PendingEntry {
+  readonly kind = 'McpCall';
+}
+
+describe('the table of descriptors', () => {
+  it('releases an entry once, when it is closed [fd.table]', () => {
+    const table = new FdTable(10);
+    const entry = new FakeEntry();
+    const fd = table.open(entry) as number;
+    expect(table.get(fd)).toBe(entry);
+    expect([table.close(fd), table.close(fd)]).toEqual([0, 0]);
+    expect(entry.released).toBe(1);
+    expect(table.get(fd)).toBeUndefined();
+    expect(table.close(fd + 1)).toBe(fail.EBADF);
+  });
+
+  it('counts what is open, in all and by kind [fd.table]', () => {
+    const table = new FdTable(3);
+    const first = table.open(new FakeEntry()) as number;
+    table.open(new FakeEntry());
+    table.open(new Epoll());
+    expect([table.size, table.count('ChatSession'), table.count('Epoll'), table.count('McpCall')]).toEqual([
+      3, 2, 1, 0,
+    ]);
+    expect(table.full).toBe(true);
+    expect(table.open(new FakeEntry())).toBe(fail.EMFILE);
+    table.close(first);
+    table.close(first);
+    expect([table.size, table.count('ChatSession'), table.full]).toEqual([2, 1, false]);
+  });
+
+  it('closes everything at the end [fd.table]', () => {
+    const table = new FdTable(10);
+    const entries = [new FakeEntry(), new FakeEntry(), new FakeEntry()];
+    for (const entry of entries) table.open(entry);
+    table.closeAll();
+    expect(entries.map(({ released }) => released)).toEqual([1, 1, 1]);
+    expect(table.size).toBe(0);
+  });
+});
+
+describe('a set of descriptors', () => {
+  it('reports what holds now of what was asked for, by ascending fd [fd.epoll]', () => {
+    const table = new FdTable(10);
+    const entries = [new FakeEntry(), new FakeEntry(), new FakeEntry()];
+    const fds = entries.map((entry) => table.open(entry) as number);
+    const set = new Epoll();
+    for (const fd of [...fds].reverse()) set.set(fd, IN);
+    expect(set.ready(table)).toEqual([]);
+    for (const entry of entries) entry.ready = IN | OUT;
+    expect(set.ready(table)).toEqual(fds.map((fd) => ({ fd, events: IN })));
+    (entries[1] as FakeEntry).ready = ERR;
+    (entries[2] as FakeEntry).ready = 0;
+    expect(set.ready(table)).toEqual([
+      { fd: fds[0], events: IN },
+      { fd: fds[1], events: ERR },
+    ]);
+    set.delete(fds[0] as number);
+    table.close(fds[1] as number);
+    expect(set.ready(table)).toEqual([]);
+  });
+});
+
+describe('something pending', () => {
+  it('becomes done once, or canceled once [fd.pending]', () => {
+    let canceled = 0;
+    const entry = new FakePending(() => canceled++);
+    expect([entry.pending, entry.body(), entry.metrics(), entry.readiness()]).toEqual([
+      true,
+      fail.EAGAIN,
+      fail.EAGAIN,
+      0,
+    ]);
+    entry.complete(Uint8Array.of(1), '{"a":1}');
+    entry.complete(Uint8Array.of(2), '{}');
+    entry.cancel();
+    entry.release();
+    expect([entry.pending, entry.body(), entry.metrics(), entry.readiness()]).toEqual([
+      false,
+      Uint8Array.of(1),
+      '{"a":1}',
+      IN,
+    ]);
+    expect(canceled).toBe(0);
+  });
+
+  it('stays canceled, whatever comes later [fd.pending]', () => {
+    let canceled = 0;
+    const entry = new FakePending(() => canceled++);
+    entry.cancel();
+    entry.cancel();
+    entry.release();
+    entry.complete(Uint8Array.of(1), '{}');
+    expect([entry.pending, entry.body(), entry.readiness()]).toEqual([false, fail.ECANCELED, ERR | HUP]);
+    expect(canceled).toBe(1);
+  });
+});
+
+describe('where a guest waits', () => {
+  it('wakes at a change, or when the time is up, and leaves no timer behind [fd.wait]', async () => {
+    const wait = new WaitPoint();
+    const forever = wait.changed(-1);
+    wait.notify();
+    await forever;
+    const started = performance.now();
+    await wait.changed(10);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(9);
+    const long = wait.changed(600_000);
+    wait.notify();
+    wait.notify();
+    await long;
+  });
+
+  it('names the bits of a mask as Linux does [fd.wait]', () => {
+    expect(pollNames(0)).toEqual([]);
+    expect(pollNames(IN | OUT | ERR | HUP)).toEqual(['EPOLLIN', 'EPOLLOUT', 'EPOLLERR', 'EPOLLHUP']);
+  });
+});

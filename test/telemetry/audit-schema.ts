@@ -1,0 +1,27 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { JsonObject } from '../../src/protocol/json.ts';
+import schema from '../../src/telemetry/audit.schema.json' with { type: 'json' };
+
+const validate = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true }).compile(schema);
+
+/** The kinds of event that the schema knows. */
+export const auditEvents: readonly string[] = schema.oneOf.map(({ title }) => title);
+
+/** What the schema says of a line; null if nothing is wrong. */
+export function auditProblem(line: unknown): string | null {
+  return validate(line) ? null : JSON.stringify(validate.errors);
+}
+
+/** The lines of a trail. Throws on one that the schema does not know. */
+export function auditLines(text: string): JsonObject[] {
+  if (!text.endsWith('\n')) throw new Error('the last line is not whole');
+  return text
+    .slice(0, -1)
+    .split('\n')
+    .map((line) => {
+      const parsed = JSON.parse(line) as JsonObject;
+      const problem = auditProblem(parsed);
+      if (problem !== null) throw new Error(`${line}: ${problem}`);
+      return parsed;
+    });
+}
