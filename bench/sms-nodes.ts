@@ -16,7 +16,7 @@ while (nodes.length < Number(count)) {
   cache.onChange(({ snapshot }) => seen.push([snapshot.revision, performance.timeOrigin + performance.now()]));
   cache.start();
   await cache.ready(LIST_TIMEOUT_MS);
-  nodes.push({ cache, source });
+  nodes.push({ cache, source }); if (process.env.DBG) console.error(process.pid, nodes.length, (performance.now()/1000).toFixed(1), cache.status().state, cache.status().lastError);
 }
 seen.length = 0;
 process.send?.('ready');

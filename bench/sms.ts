@@ -23,7 +23,13 @@ const usage = `Usage: node bench/sms.ts [options]
 const P99_CEILING_MS = 100;
 const PAUSE_MS = 20;
 const efforts = {
-  thorough: { records: 10_000, processes: Number(process.env.P ?? 4), nodesPerProcess: Number(process.env.N ?? 25), upserts: 300, warmUp: 30 },
+  thorough: {
+    records: 10_000,
+    processes: Number(process.env.P ?? 4),
+    nodesPerProcess: Number(process.env.N ?? 25),
+    upserts: 300,
+    warmUp: 30,
+  },
   quick: { records: 500, processes: 1, nodesPerProcess: 5, upserts: 20, warmUp: 2 },
 } as const;
 

@@ -5,9 +5,9 @@ import { stateDirectory } from '../config/sms-config-paths.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from '../sms/directory.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../sms/sms.ts';
-import type { SmsLog } from '../sms/sms-log.ts';
 import { createMemoryStore } from '../sms/store/memory-store.ts';
 import { openSqliteStore } from '../sms/store/sqlite-store.ts';
+import { openServiceLog, type ServiceLog } from '../telemetry/service-log.ts';
 import { backupRegistry, restoreRegistry } from './spear-sms-backup.ts';
 import { parseSmsFlags, type SmsCommand } from './spear-sms-flags.ts';
 import { smsHelp } from './spear-sms-help.ts';
@@ -42,6 +42,7 @@ async function run(command: SmsCommand): Promise<number> {
 }
 
 async function serve(config: SmsConfig): Promise<number> {
+  const log = openServiceLog();
   const sms = await startSms(config, {
     log,
     serverTest: {
@@ -50,10 +51,12 @@ async function serve(config: SmsConfig): Promise<number> {
       secrets: createSecretSource({ mode: 'listed', names: [], paths: [], backendKeyNames: [] }, processEnvironment),
     },
   });
-  const ended = untilSignalled(sms);
-  say(
-    `registry ${config.files.data}${config.auth ? `, tokens ${config.files.adminToken} and node.token` : ', no auth'}`,
-  );
+  const ended = untilSignalled(sms, log);
+  const { data, adminToken, nodeToken } = config.files;
+  log('info', 'ready', {
+    data,
+    ...(config.auth ? { admin_token: adminToken, node_token: nodeToken } : { auth: 'none' }),
+  });
   process.stdout.write(`${JSON.stringify({ grpc: sms.grpc, http: sms.http })}\n`);
   await ended;
   await sms.close();
@@ -61,13 +64,15 @@ async function serve(config: SmsConfig): Promise<number> {
 }
 
 /** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reloads the directory. */
-function untilSignalled(sms: RunningSms): Promise<void> {
+function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     sms.reload().then(
       (result) => {
-        if (result === null) say('SIGHUP: there is no directory to reload (--mcp-registry-dir)');
+        if (result === null)
+          log('warn', 'no_directory', { message: 'SIGHUP reloads --mcp-registry-dir; there is none' });
       },
-      (error: unknown) => say(`SIGHUP: ${error instanceof Error ? error.message : String(error)}`),
+      (error: unknown) =>
+        log('error', 'reload_failed', { message: error instanceof Error ? error.message : String(error) }),
     );
   });
   return new Promise((resolve) => {
@@ -76,7 +81,7 @@ function untilSignalled(sms: RunningSms): Promise<void> {
       process.on(signal, () => {
         if (asked) process.exit(signal === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated);
         asked = true;
-        say(`${signal}: ending`);
+        log('info', 'ending', { signal });
         resolve();
       });
     }
@@ -100,15 +105,6 @@ async function dryRun(config: SmsConfig): Promise<number> {
   }
   process.stdout.write(`${result.plan.changes.length} changes, ${result.plan.unchanged.length} unchanged\n`);
   return result.outcome === 'refused' ? exitCodes.refused : exitCodes.ok;
-}
-
-const log: SmsLog = (level, event, fields = {}) => {
-  const words = Object.entries(fields).map(([name, value]) => `${name}=${quoted(String(value))}`);
-  say([...(level === 'info' ? [] : [level]), event, ...words].join(' '));
-};
-
-function quoted(text: string): string {
-  return /^[\w./:@-]+$/.test(text) ? text : JSON.stringify(text);
 }
 
 function print(text: string): number {

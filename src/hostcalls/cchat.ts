@@ -46,7 +46,7 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
     else chat.arena.length = value;
     return 0;
   }
-  const checked = guest.checkMcpParam(chat, key, value) ?? checkParam(key, value);
+  const checked = guest.checkMcpParam(key, value) ?? checkParam(key, value);
   if (typeof checked === 'string') return fail[checked];
   if (!hasRoom(guest, chat, json)) return noRoom(guest);
   chat.writeParam(checked.key, checked.value);

@@ -1,7 +1,7 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { CheckedParam } from '../chat/session-params.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Arena, ChatResponse, ChatSession, ToolRequest } from '../fd/chat-entries.ts';
+import type { Arena, ChatResponse, ToolRequest } from '../fd/chat-entries.ts';
 import type { McpCall } from '../fd/mcp-entries.ts';
 import type { WaitPoint } from '../fd/readiness.ts';
 import type { FdTable } from '../fd/table.ts';
@@ -28,7 +28,7 @@ export interface GuestState {
   /** MCP calls without a result yet. */
   readonly pendingMcp: Set<McpCall>;
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
-  readonly checkMcpParam: (chat: ChatSession, key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
+  readonly checkMcpParam: (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
   /** Callbacks on the entry stack. */
   depth: number;
   /** Says something to the person who runs the guest, once per text. */

@@ -1,6 +1,6 @@
+import type { ServiceLog } from '../telemetry/service-log.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from './directory.ts';
 import type { SmsMetrics } from './metrics/sms-metrics.ts';
-import type { SmsLog } from './sms-log.ts';
 import type { RegistryStore } from './store/store.ts';
 
 export interface ReloaderDeps {
@@ -8,7 +8,7 @@ export interface ReloaderDeps {
   readonly directory: string;
   readonly strict: boolean;
   readonly metrics: SmsMetrics;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 /** Loads the directory when asked, one load at a time. */

@@ -5,6 +5,7 @@ import type { SecretSource } from '../pool/secret-source.ts';
 import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
+import type { ServiceLog } from '../telemetry/service-log.ts';
 import { type Access, openAccess, type Role, tokenAccess } from './access.ts';
 import type { TlsMaterial } from './bind.ts';
 import type { DirectoryResult } from './directory.ts';
@@ -25,12 +26,11 @@ import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { DirectoryReloader } from './reload.ts';
 import { ServingState } from './serving-state.ts';
-import type { SmsLog } from './sms-log.ts';
 import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
 import { ensureTokens } from './token-files.ts';
 
 export interface SmsDeps {
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
   /** Only used where the config allows testing servers here. */
   readonly serverTest: { readonly stateDir: string; readonly path: string; readonly secrets: SecretSource };
 }
@@ -182,7 +182,7 @@ async function serve(
   };
 }
 
-function accessFor(config: SmsConfig, log: SmsLog): Access {
+function accessFor(config: SmsConfig, log: ServiceLog): Access {
   if (!config.auth) return openAccess;
   const { tokens, created } = ensureTokens({ admin: config.files.adminToken, node: config.files.nodeToken });
   for (const file of created) log('info', 'token_created', { file });

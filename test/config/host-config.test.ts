@@ -149,7 +149,10 @@ describe('the file', () => {
 
 describe('a mistake in the file', () => {
   it.each([
-    ['backend = 1', 'FILE: unknown key "backend", did you mean "backends"? (valid here: default_backend, backends, mcp)'],
+    [
+      'backend = 1',
+      'FILE: unknown key "backend", did you mean "backends"? (valid here: default_backend, backends, mcp)',
+    ],
     ['backends = 1', 'FILE: backends: expected a table, found a number'],
     ['[backends]\nmain = "x"', 'FILE: backends.main: expected a table, found a string'],
     [

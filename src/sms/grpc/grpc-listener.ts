@@ -2,9 +2,9 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
+import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import type { SmsLog } from '../sms-log.ts';
 import { streamBegun } from './registry-service.ts';
 
 export interface GrpcListenerOptions {
@@ -14,7 +14,7 @@ export interface GrpcListenerOptions {
   readonly roles: ReadonlyMap<string, Role | 'anybody'>;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 /** The largest request message, also after decompression. A record has 64 KiB at most. */

@@ -2,9 +2,9 @@ import { Code, ConnectError, createContextKey, type ServiceImpl } from '@connect
 import type { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
 import { upsertToInput } from '../../protocol/record-wire.ts';
+import type { ServiceLog } from '../../telemetry/service-log.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import { InvalidRecord, writeRecord } from '../record-write.ts';
-import type { SmsLog } from '../sms-log.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import { listResponse } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';
@@ -16,7 +16,7 @@ export interface RegistryServiceDeps {
   readonly heartbeatMs: number;
   readonly maxWatchers: number;
   readonly metrics: SmsMetrics;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 /** Lets the service send the headers of a stream before its first message. */

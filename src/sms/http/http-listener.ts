@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import type { SmsLog } from '../sms-log.ts';
 import { type HttpCall, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
 import { hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
@@ -22,7 +22,7 @@ export interface HttpListenerOptions {
   readonly origins: OriginPolicy;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
@@ -117,7 +117,7 @@ function callOf(req: IncomingMessage, res: ServerResponse, url: URL, id: string,
   };
 }
 
-function unexpected(error: unknown, label: string, log: SmsLog): HttpProblem {
+function unexpected(error: unknown, label: string, log: ServiceLog): HttpProblem {
   log('error', 'http_failed', { method: label, reason: String(error) });
   return new HttpProblem(500, 'internal', 'the registry failed; its log says why');
 }

@@ -1,6 +1,6 @@
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { JsonValue } from '../../protocol/json.ts';
-import type { SmsLog } from '../sms-log.ts';
+import type { ServiceLog } from '../../telemetry/service-log.ts';
 import type { RegistryStore } from '../store/store.ts';
 import { type HttpCall, parseJson, requireContentType } from './http-call.ts';
 import type { Route } from './http-listener.ts';
@@ -12,7 +12,7 @@ import { ADMIN_PATH } from './servers-routes.ts';
 export interface ImportRouteDeps {
   readonly store: RegistryStore;
   readonly strict: boolean;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 const MAX_IMPORT_BYTES = 16 * 1024 * 1024;

@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject } from '../../protocol/json.ts';
 import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
 import { recordLimits } from '../../protocol/record-limits.ts';
+import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { unmask } from '../mask.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
-import type { SmsLog } from '../sms-log.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
@@ -19,7 +19,7 @@ export interface ServersRoutesDeps {
   readonly reports: NodeReports;
   readonly strict: boolean;
   readonly metrics: SmsMetrics;
-  readonly log: SmsLog;
+  readonly log: ServiceLog;
 }
 
 export const ADMIN_PATH = '/admin/api/mcp';

@@ -21,6 +21,8 @@ const tiny = stdioRecord('tiny', 'tiny.mjs');
 const hanging = stdioRecord('hanging', 'mid-call.mjs');
 const slow = stdioRecord('slow', 'lists.mjs', { args: ['slow', '600000'] });
 
+const answersLate = stdioRecord('slow', 'lists.mjs', { args: ['slow', '2000'] });
+
 interface Sample extends PoolSample {
   readonly records?: readonly McpServerRecord[];
   readonly task?: Partial<TaskPolicy>;
@@ -121,6 +123,20 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
           return listed;
         },
         { records: [slow] },
+      ),
+    ],
+    [
+      'EACCES',
+      'all its tools are denied while it is asked',
+      ...withMcp(
+        async (guest, host) => {
+          const fd = await openServer(guest, 'slow');
+          const listed = list(guest, fd);
+          await expect.poll(() => host.pool.stats().connected, { timeout: 10_000 }).toBe(1);
+          await host.upsert(Object.freeze({ ...answersLate, allowed_tools: [] }));
+          return listed;
+        },
+        { records: [answersLate] },
       ),
     ],
     [
