@@ -49,6 +49,12 @@ export const limitSpecs = {
     max: 1024 * MIB,
     doc: 'everything a guest writes into one chat session; ENOMEM beyond it',
   },
+  max_chat_bytes: {
+    default: 256 * MIB,
+    min: 1,
+    max: 16_384 * MIB,
+    doc: 'everything a guest writes into all its open chat sessions together; ENOMEM beyond it',
+  },
   max_pending_calls: {
     default: 1024,
     min: 1,

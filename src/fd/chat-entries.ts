@@ -66,6 +66,11 @@ export class ChatSession extends FdEntry {
     this.#onRelease = onRelease;
   }
 
+  /** Counted by {@link reserve}. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   get busy(): boolean {
     return this.#running !== undefined;
   }

@@ -57,6 +57,7 @@ link.listen(async (reply) => {
       limits: spec.limits,
       log,
       waitingTools: [],
+      chatBytes: 0,
       pendingMcp: new Set(),
       checkMcpParam: mcpParamCheck(spec.mcpTask),
       depth: 0,

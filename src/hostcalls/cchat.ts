@@ -23,10 +23,21 @@ function session(guest: GuestState, fd: number): ChatSession | undefined {
   return entry instanceof ChatSession ? entry : undefined;
 }
 
+/** Counts what a write adds, or says which limit is in its way. */
 function hasRoom(guest: GuestState, chat: ChatSession, ...texts: string[]): boolean {
   let bytes = WRITE_OVERHEAD_BYTES;
   for (const text of texts) bytes += Buffer.byteLength(text);
-  return chat.reserve(bytes, guest.limits.max_session_bytes);
+  const { max_session_bytes: one, max_chat_bytes: all } = guest.limits;
+  if (guest.chatBytes + bytes > all) {
+    guest.notice(`the chat sessions hold limits.max_chat_bytes = ${all} together: ENOMEM`);
+    return false;
+  }
+  if (!chat.reserve(bytes, one)) {
+    guest.notice(`a chat session holds limits.max_session_bytes = ${one}: ENOMEM`);
+    return false;
+  }
+  guest.chatBytes += bytes;
+  return true;
 }
 
 function toolName(definition: JsonValue | undefined): string | undefined {
@@ -48,7 +59,7 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
   }
   const checked = guest.checkMcpParam(key, value) ?? checkParam(key, value);
   if (typeof checked === 'string') return fail[checked];
-  if (!hasRoom(guest, chat, json)) return noRoom(guest);
+  if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
   chat.writeParam(checked.key, checked.value);
   return 0;
 }
@@ -95,6 +106,7 @@ export const cchatCalls: Family<
       return fail.EMFILE;
     }
     const chat: ChatSession = new ChatSession(() => {
+      guest.chatBytes -= chat.bytes;
       if (chat.sent) guest.link.tell(0, ['close_session', chat.id]);
     });
     const fd = openFd(guest, chat);
@@ -107,7 +119,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (role === undefined) return roleTooLong(guest);
     if (content === undefined) return tooLarge(guest);
-    if (!hasRoom(guest, chat, role, content)) return noRoom(guest);
+    if (!hasRoom(guest, chat, role, content)) return fail.ENOMEM;
     chat.writeMessage(role, content);
     return 0;
   },
@@ -117,7 +129,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (json === undefined) return tooLarge(guest);
     if (toolName(parseJson(json)) === undefined) return fail.EINVAL;
-    if (!hasRoom(guest, chat, json)) return noRoom(guest);
+    if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
     chat.writeTool(fnOffset, json);
     return 0;
   },
@@ -127,7 +139,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (id === undefined || !chat.handedBack.has(id)) return fail.ENOENT;
     if (content === undefined) return tooLarge(guest);
-    if (!hasRoom(guest, chat, content)) return noRoom(guest);
+    if (!hasRoom(guest, chat, content)) return fail.ENOMEM;
     chat.writeToolResult(id, content);
     return 0;
   },
@@ -181,9 +193,4 @@ function roleTooLong(guest: GuestState): Failure {
 function tooLarge(guest: GuestState): Failure {
   guest.notice(`a message is larger than limits.max_message_bytes = ${guest.limits.max_message_bytes}: EMSGSIZE`);
   return fail.EMSGSIZE;
-}
-
-function noRoom(guest: GuestState): Failure {
-  guest.notice(`a chat session holds limits.max_session_bytes = ${guest.limits.max_session_bytes}: ENOMEM`);
-  return fail.ENOMEM;
 }

@@ -31,11 +31,12 @@ function setFlags(entry: FdEntry, json: string): number | Failure {
 
 /** Opens a descriptor; the person who runs the guest is told of the limit in its way. */
 export function openFd(guest: GuestState, entry: FdEntry): number | Failure {
-  const fd = guest.fds.open(entry);
-  if (typeof fd !== 'number') {
-    guest.notice(`the guest has limits.max_fds = ${guest.limits.max_fds} descriptors open: EMFILE`);
-  }
-  return fd;
+  return guest.fds.full ? tooManyFds(guest) : guest.fds.open(entry);
+}
+
+export function tooManyFds(guest: GuestState): Failure {
+  guest.notice(`the guest has limits.max_fds = ${guest.limits.max_fds} descriptors open: EMFILE`);
+  return fail.EMFILE;
 }
 
 export function paramTooLarge(guest: GuestState): Failure {

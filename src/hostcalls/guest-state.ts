@@ -29,6 +29,8 @@ export interface GuestState {
   readonly pendingMcp: Set<McpCall>;
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
   readonly checkMcpParam: (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
+  /** What all chat sessions of the guest hold together. */
+  chatBytes: number;
   /** Callbacks on the entry stack. */
   depth: number;
   /** Says something to the person who runs the guest, once per text. */

@@ -1,7 +1,7 @@
 import { type Failure, fail } from '../abi/errno.ts';
 import { McpCall, McpSession } from '../fd/mcp-entries.ts';
 import type { GuestRequest } from '../protocol/port.ts';
-import { closeFd } from './fd.ts';
+import { closeFd, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 
@@ -72,7 +72,7 @@ export const mcpCalls: Family<
 > = {
   async mcp_open(guest, serverId) {
     const refused = await ask(guest, ['mcp_open', serverId ?? '']);
-    return refused instanceof Uint8Array ? guest.fds.open(new McpSession(serverId ?? '')) : refused;
+    return refused instanceof Uint8Array ? openFd(guest, new McpSession(serverId ?? '')) : refused;
   },
 
   mcp_list_tools(guest, fd) {
@@ -99,10 +99,10 @@ export const mcpCalls: Family<
     if (tool === undefined || args === undefined) return fail.EMSGSIZE;
     if (guest.pendingMcp.size >= guest.limits.max_pending_calls) guest.link.drain();
     if (guest.pendingMcp.size >= guest.limits.max_pending_calls) return fail.EAGAIN;
-    if (guest.fds.full) return fail.EMFILE;
+    if (guest.fds.full) return tooManyFds(guest);
     const entry = start(guest, fd, mcp.serverId, tool, args);
     entry.nonblocking = mcp.nonblocking;
-    return guest.fds.open(entry);
+    return openFd(guest, entry);
   },
 
   mcp_result(guest, fd) {

@@ -154,6 +154,26 @@ describe('a call of the model', () => {
     expect(host.told('budget.hit').map(({ budget }) => budget)).toEqual(['timeout']);
   });
 
+  it('that finds no place in the line is answered with mcp_budget_exceeded at once [bridge.budget]', async () => {
+    const { record, lines } = hanging({ budgets: { ...tiny().budgets, max_concurrency: 1 } });
+    const host = await openHost([record], { limits: { maxQueuedCalls: 1 } });
+    const tools = await inject(host.guest());
+    const hang = encodedName('hanging', 'hang');
+    const controller = new AbortController();
+    const running = callOf(tools, hang, {}, controller.signal);
+    await eventually(() => expect(lines()).toHaveLength(1));
+    const waiting = callOf(tools, hang, {}, controller.signal);
+    await eventually(() => expect(host.pool.stats().callsQueued).toBe(1));
+    const { error } = await callOf(tools, hang);
+    expect([error?.code, error?.retryable]).toEqual(['mcp_budget_exceeded', true]);
+    expect(host.told('budget.hit')).toEqual([
+      expect.objectContaining({ session: 'chat-1', server: 'hanging', tool: 'hang', budget: 'pool' }),
+    ]);
+    controller.abort();
+    await Promise.all([running, waiting]);
+    expect(lines().filter((line) => line.startsWith('call'))).toHaveLength(1);
+  });
+
   it('is ended with its send, at the server too [bridge.cancel]', async () => {
     const { record, lines } = hanging();
     const host = await openHost([record]);

@@ -187,13 +187,14 @@ describe('what is left out', () => {
         tiny('extra'),
         tiny('fine'),
         stdioRecord('poor', 'tiny.mjs', { env: { KEY: `\${ENV:NOT_SET}` } }),
+        stdioRecord('greedy', 'tiny.mjs', { env: { KEY: `\${ENV:OPENAI_API_KEY}` } }),
         sampleRecord('dead', { stdio: { command: '/nonexistent/server' } }),
         stdioRecord('slow', 'lists.mjs', { args: ['slow', '600000'] }),
         stdioRecord('broken', 'lists.mjs', { args: ['fails'] }),
       ],
-      { limits: { listTimeoutMs: 1_500 } },
+      { limits: { listTimeoutMs: 1_500 }, variables: { OPENAI_API_KEY: 'sk-of-the-model' } },
     );
-    const defaultServerIds = ['fine', 'closed', 'poor', 'dead', 'slow', 'broken', 'missing', 'foreign'];
+    const defaultServerIds = ['fine', 'closed', 'poor', 'greedy', 'dead', 'slow', 'broken', 'missing', 'foreign'];
     const allowedServerIds = [...defaultServerIds.filter((id) => id !== 'foreign'), 'extra'];
     const tools = await inject(host.guest({ defaultServerIds, allowedServerIds }));
     expect(namesOf(tools)).toHaveLength(5);
@@ -202,6 +203,7 @@ describe('what is left out', () => {
       closed: ['deny_all', 'registry'],
       dead: ['list_failed', 'node'],
       foreign: ['not_allowed', 'task'],
+      greedy: ['env_refused', 'node'],
       missing: ['unknown_server', 'registry'],
       poor: ['env_missing', 'node'],
       slow: ['list_timeout', 'node'],
@@ -212,6 +214,7 @@ describe('what is left out', () => {
       ['broken', 'failed', 'list_failed'],
       ['dead', 'failed', 'list_failed'],
       ['fine', 'ok', null],
+      ['greedy', 'failed', 'env_refused'],
       ['poor', 'failed', 'env_missing'],
       ['slow', 'failed', 'list_timeout'],
     ]);

@@ -78,6 +78,19 @@ describe('a limit says by its name what stood in the way', () => {
   });
 });
 
+describe('max_chat_bytes', () => {
+  it('bounds all sessions together, and a closed one gives its part back [limits.chat]', async () => {
+    const guest = await openGuest({ limits: { max_chat_bytes: 512 } });
+    const first = await guest.call('cchat_create');
+    const second = await guest.call('cchat_create');
+    expect(await say(guest, first, 'user', 'x'.repeat(300))).toBe(0);
+    expect(await say(guest, second, 'user', 'x'.repeat(300))).toBe(ENOMEM);
+    expect(guest.notices).toEqual(['the chat sessions hold limits.max_chat_bytes = 512 together: ENOMEM']);
+    expect(await guest.call('cchat_close', first)).toBe(0);
+    expect(await say(guest, second, 'user', 'x'.repeat(300))).toBe(0);
+  });
+});
+
 describe('max_session_bytes', () => {
   it('counts bytes of UTF-8, not characters [limits.session]', async () => {
     const count = async (content: string) => {

@@ -20,7 +20,7 @@ import {
 } from '../support/chat-calls.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { call, callsThenDone, echo, fail, messagesOf, onHost, pid, tiny, toolMessages, toolsOf } from './chat-sends.ts';
-import { errorCode, openServer } from './mcp-calls.ts';
+import { errorCode } from './mcp-calls.ts';
 import { notingServer } from './noting-server.ts';
 
 const openGuest = useGuests();
@@ -159,8 +159,7 @@ describe('the calls of one turn', () => {
     await send(guest, fd, AUTO_TOOL_CALL);
     await server.until('call');
     await guest.call('cchat_close', fd);
-    await openServer(guest, 'hanging'); // the host has heard of the close when it answers this
-    await guest.service.close();
+    await guest.close();
     expect(host.told('tool_call.finished').map(({ reason }) => reason)).toEqual(['mcp_cancelled']);
     await server.until('call', 'cancelled');
   });

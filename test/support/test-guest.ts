@@ -106,6 +106,7 @@ export class TestGuest {
       }),
       runTool: (...request) => tools.run(...request),
       waitingTools: [],
+      chatBytes: 0,
       pendingMcp: new Set(),
       checkMcpParam: mcpParamCheck(side?.guest.task ?? disabledTask),
       depth: 0,
