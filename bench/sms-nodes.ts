@@ -1,31 +1,41 @@
-// A process with many nodes of a registry, for bench/sms.ts. Each has a connection and a cache of its own.
+// A process with nodes of a registry, for bench/sms.ts: some with a whole cache, the others only follow the watch.
+// Real nodes do not share a process; a hundred caches of ten thousand records in one would measure its garbage collector.
 import { RegistryCache } from '../src/registry/cache.ts';
-import { createRemoteSource, type RemoteSource } from '../src/registry/remote-source.ts';
+import { createRemoteSource } from '../src/registry/remote-source.ts';
+import { isHeartbeat } from '../src/registry/source.ts';
 
-const [address = '', token = '', count = '0'] = process.argv.slice(2);
+const [address = '', token = '', since = '0', caches = '0', watchers = '0'] = process.argv.slice(2);
 const LIST_TIMEOUT_MS = 300_000;
 
-/** Revision and the time at which a cache had it, one entry for each cache. */
-const seen: [revision: number, atMs: number][] = [];
+type Seen = [revision: number, atMs: number];
+const inCaches: Seen[] = [];
+const inWatchers: Seen[] = [];
+const now = () => performance.timeOrigin + performance.now();
 
-// One after another: real nodes do not share a processor, and a hundred first lists at once would measure just that.
-const nodes: { readonly cache: RegistryCache; readonly source: RemoteSource }[] = [];
-while (nodes.length < Number(count)) {
+for (let index = 0; index < Number(caches); index++) {
   const source = createRemoteSource({ address, token });
   const cache = new RegistryCache({ source, timing: { listTimeoutMs: LIST_TIMEOUT_MS } });
-  cache.onChange(({ snapshot }) => seen.push([snapshot.revision, performance.timeOrigin + performance.now()]));
+  cache.onChange(({ snapshot }) => inCaches.push([snapshot.revision, now()]));
   cache.start();
   await cache.ready(LIST_TIMEOUT_MS);
-  nodes.push({ cache, source }); if (process.env.DBG) console.error(process.pid, nodes.length, (performance.now()/1000).toFixed(1), cache.status().state, cache.status().lastError);
 }
-seen.length = 0;
+inCaches.length = 0;
+for (let index = 0; index < Number(watchers); index++) await follow();
 process.send?.('ready');
 
-process.on('message', async () => {
-  process.send?.({ seen, megabytes: Math.round(process.memoryUsage.rss() / 1024 / 1024) });
-  for (const { cache, source } of nodes) {
-    await cache.close();
-    source.close();
-  }
-  process.disconnect?.();
+process.on('message', () => {
+  const megabytes = Math.round(process.memoryUsage.rss() / 1024 / 1024);
+  process.send?.({ inCaches, inWatchers, megabytes }, undefined, {}, () => process.exit());
 });
+
+/** Resolves when the watch has begun. */
+async function follow(): Promise<void> {
+  const items = createRemoteSource({ address, token }).watch(Number(since), new AbortController().signal);
+  const iterator = items[Symbol.asyncIterator]();
+  await iterator.next();
+  void (async () => {
+    for (let step = await iterator.next(); step.done !== true; step = await iterator.next()) {
+      if (!isHeartbeat(step.value)) inWatchers.push([step.value.revision, now()]);
+    }
+  })();
+}

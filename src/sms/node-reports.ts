@@ -90,6 +90,13 @@ export class NodeReports {
     return servers;
   }
 
+  ofServer(serverId: string): readonly ServerView[] {
+    return this.nodes().flatMap(({ nodeId, snapshotRevision, ageMs, servers }) => {
+      const server = servers.find((candidate) => candidate.serverId === serverId);
+      return server === undefined ? [] : [{ ...server, nodeId, snapshotRevision, ageMs }];
+    });
+  }
+
   #forgetExpired(): void {
     const oldest = this.#now() - this.limits.expiresAfterMs;
     for (const [nodeId, { report, atMs }] of this.#reports) {

@@ -22,6 +22,7 @@ import { startHttpServer } from './http/http-server.ts';
 import { importRoute } from './http/import-route.ts';
 import { operationRoutes } from './http/operation-routes.ts';
 import { serversRoutes } from './http/servers-routes.ts';
+import { testRoute } from './http/test-route.ts';
 import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { DirectoryReloader } from './reload.ts';
@@ -143,6 +144,12 @@ async function serve(
         ...serversRoutes({ store, reports, strict, metrics, log }),
         eventsRoute(store),
         backupRoute(store, config.files.data),
+        testRoute(
+          store,
+          config.allowServerTest
+            ? async (record, signal) => (await import('./server-test.ts')).testServer(record, { ...serverTest, signal })
+            : null,
+        ),
         ...operationRoutes({
           store,
           reports,
@@ -150,9 +157,6 @@ async function serve(
           metrics,
           gauges,
           reloader,
-          testServer: config.allowServerTest
-            ? async (record, signal) => (await import('./server-test.ts')).testServer(record, { ...serverTest, signal })
-            : null,
         }),
       ],
     }),

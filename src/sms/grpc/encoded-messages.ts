@@ -3,25 +3,25 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import {
   type ListMcpServersResponse,
   ListMcpServersResponseSchema,
+  type McpRegistryEvent,
   McpRegistryEventSchema,
-  type WatchMcpServersResponse,
   WatchMcpServersResponseSchema,
 } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { recordToWire } from '../../protocol/record-wire.ts';
+import { frameOf } from './stream-sink.ts';
 
 // Records and events are never changed in place, so each is encoded once, when somebody first needs it, for everybody.
 // Bytes that exist already enter a message as fields "unknown" to the library: those it copies as they are.
 
 const LIST_SERVERS = ListMcpServersResponseSchema.field.servers.number;
 const EVENT_RECORDS = McpRegistryEventSchema.field.records.number;
-const RESPONSE_EVENT = WatchMcpServersResponseSchema.field.event.number;
 
 const encodedRecords = new WeakMap<McpServerRecord, Uint8Array>();
-const eventsWithRecords = new WeakMap<RegistryEvent, WatchMcpServersResponse>();
-const eventsWithIds = new WeakMap<RegistryEvent, WatchMcpServersResponse>();
+const framesWithRecords = new WeakMap<RegistryEvent, Uint8Array>();
+const framesWithIds = new WeakMap<RegistryEvent, Uint8Array>();
 
 export function listResponse({ epoch, revision, servers }: RegistryListing): ListMcpServersResponse {
   const response = create(ListMcpServersResponseSchema, { epoch, revision: BigInt(revision) });
@@ -29,10 +29,23 @@ export function listResponse({ epoch, revision, servers }: RegistryListing): Lis
   return response;
 }
 
-export function eventResponse(event: RegistryEvent, includeRecords: boolean): WatchMcpServersResponse {
-  const cache = includeRecords ? eventsWithRecords : eventsWithIds;
-  const cached = cache.get(event);
-  if (cached !== undefined) return cached;
+/** The event as it goes to every watcher. */
+export function eventFrame(event: RegistryEvent, includeRecords: boolean): Uint8Array {
+  const frames = includeRecords ? framesWithRecords : framesWithIds;
+  let frame = frames.get(event);
+  if (frame === undefined) {
+    frame = watchFrame(eventMessage(event, includeRecords));
+    frames.set(event, frame);
+  }
+  return frame;
+}
+
+export function heartbeatFrame(epoch: string, revision: number): Uint8Array {
+  const at = BigInt(revision);
+  return watchFrame(create(McpRegistryEventSchema, { epoch, revision: at, prevRevision: at, heartbeat: true }));
+}
+
+function eventMessage(event: RegistryEvent, includeRecords: boolean): McpRegistryEvent {
   const message = create(McpRegistryEventSchema, {
     epoch: event.epoch,
     revision: BigInt(event.revision),
@@ -43,16 +56,11 @@ export function eventResponse(event: RegistryEvent, includeRecords: boolean): Wa
   if (includeRecords) {
     message.$unknown = event.upserts.map((record) => embedded(EVENT_RECORDS, encodedRecord(record)));
   }
-  const response = create(WatchMcpServersResponseSchema);
-  response.$unknown = [embedded(RESPONSE_EVENT, lengthAndBytes(toBinary(McpRegistryEventSchema, message)))];
-  cache.set(event, response);
-  return response;
+  return message;
 }
 
-export function heartbeatResponse(epoch: string, revision: number): WatchMcpServersResponse {
-  return create(WatchMcpServersResponseSchema, {
-    event: { epoch, revision: BigInt(revision), prevRevision: BigInt(revision), heartbeat: true },
-  });
+function watchFrame(event: McpRegistryEvent): Uint8Array {
+  return frameOf(toBinary(WatchMcpServersResponseSchema, create(WatchMcpServersResponseSchema, { event })));
 }
 
 function encodedRecord(record: McpServerRecord): Uint8Array {

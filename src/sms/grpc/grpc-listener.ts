@@ -5,7 +5,7 @@ import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/co
 import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
-import { streamBegun } from './registry-service.ts';
+import { responseSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
   readonly routes: (router: ConnectRouter) => void;
@@ -21,8 +21,6 @@ export interface GrpcListenerOptions {
 const MAX_REQUEST_BYTES = 1024 * 1024;
 /** From the request's headers to its answer, or to the beginning of its stream. */
 const REQUEST_TIMEOUT_MS = 15_000;
-/** How long a reader may leave a full buffer unread before its stream is cut. */
-const SLOW_READER_TIMEOUT_MS = 60_000;
 /** Compressing every answer costs more than it saves on the networks that nodes use, and cannot be shared. */
 const NEVER_COMPRESS = 0xffff_ffff;
 
@@ -73,11 +71,10 @@ async function serve(
   { metrics, log }: GrpcListenerOptions,
 ): Promise<void> {
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
-  const values = createContextValues().set(streamBegun, () => {
-    clearTimeout(timer);
-    // Some clients return from the call only when headers have come.
-    if (!res.headersSent && !res.stream.closed) res.writeHead(200, { 'content-type': 'application/grpc+proto' });
-  });
+  const values = createContextValues().set(
+    streamSink,
+    responseSink(res, () => clearTimeout(timer)),
+  );
   let status = 'broken';
   try {
     const response = await handler(universalRequestFromNodeRequest(req, res, undefined, values));
@@ -99,8 +96,7 @@ async function serve(
 async function send(response: UniversalServerResponse, res: Http2ServerResponse): Promise<void> {
   for await (const chunk of response.body ?? []) {
     if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
-    if (res.stream.closed) throw new Error('the stream was closed');
-    if (!res.write(chunk)) await drained(res);
+    await writeWithin(res, chunk);
   }
   if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
   res.addTrailers(trailersOf(response));
@@ -119,24 +115,6 @@ function percentEncode(text: string): string {
   return text.replaceAll(/[^\x20-\x24\x26-\x7e]+/g, (part) =>
     [...Buffer.from(part)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
   );
-}
-
-function drained(res: Http2ServerResponse): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      res.stream.close(constants.NGHTTP2_CANCEL);
-      settle();
-    }, SLOW_READER_TIMEOUT_MS);
-    const settle = () => {
-      clearTimeout(timer);
-      res.off('drain', settle);
-      res.off('close', settle);
-      if (res.stream.closed) reject(new Error('the stream was closed'));
-      else resolve();
-    };
-    res.on('drain', settle);
-    res.on('close', settle);
-  });
 }
 
 function refuse(res: Http2ServerResponse, status: number): void {

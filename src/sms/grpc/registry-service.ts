@@ -1,5 +1,5 @@
-import { Code, ConnectError, createContextKey, type ServiceImpl } from '@connectrpc/connect';
-import type { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import { Code, ConnectError, type ContextValues, type ServiceImpl } from '@connectrpc/connect';
+import type { McpRegistryService, WatchMcpServersRequest } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
 import { upsertToInput } from '../../protocol/record-wire.ts';
 import type { ServiceLog } from '../../telemetry/service-log.ts';
@@ -8,7 +8,8 @@ import { InvalidRecord, writeRecord } from '../record-write.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import { listResponse } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';
-import { watchStream } from './watch-stream.ts';
+import { streamSink } from './stream-sink.ts';
+import { serveWatch } from './watch-stream.ts';
 
 export interface RegistryServiceDeps {
   readonly store: RegistryStore;
@@ -18,9 +19,6 @@ export interface RegistryServiceDeps {
   readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
 }
-
-/** Lets the service send the headers of a stream before its first message. */
-export const streamBegun = createContextKey<() => void>(() => {}, { description: 'the stream has begun' });
 
 export interface RegistryService {
   readonly implementation: ServiceImpl<typeof McpRegistryService>;
@@ -34,6 +32,34 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
     throw toStatus(error, (reason) => log('error', 'grpc_failed', { reason: String(reason) }));
   };
 
+  const watch = async (request: WatchMcpServersRequest, signal: AbortSignal, values: ContextValues) => {
+    const sink = values.get(streamSink);
+    if (sink === null) throw new Error('a watch has nowhere to write to');
+    if (watchers >= deps.maxWatchers) {
+      throw new ConnectError(`there are ${watchers} watchers already`, Code.ResourceExhausted);
+    }
+    watchers += 1;
+    try {
+      await serveWatch({
+        store,
+        since: Number(request.sinceRevision),
+        includeRecords: request.includeRecords,
+        heartbeatMs: deps.heartbeatMs,
+        signal,
+        sink,
+        onSent: (what) => (what === 'event' ? metrics.watchEvents : metrics.heartbeats).add(),
+      });
+      // A server that ends says so; a client that left will not read it.
+      if (signal.aborted) throw signal.reason;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'lagging') metrics.laggingWatchers.add();
+      if (signal.aborted) throw signal.reason;
+      fail(error);
+    } finally {
+      watchers -= 1;
+    }
+  };
+
   return {
     get watcherCount() {
       return watchers;
@@ -43,34 +69,7 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
         return listResponse(await store.list().catch(fail));
       },
 
-      async *watchMcpServers(request, { signal, values }) {
-        if (watchers >= deps.maxWatchers) {
-          throw new ConnectError(`there are ${watchers} watchers already`, Code.ResourceExhausted);
-        }
-        watchers += 1;
-        try {
-          const stream = watchStream({
-            store,
-            since: Number(request.sinceRevision),
-            includeRecords: request.includeRecords,
-            heartbeatMs: deps.heartbeatMs,
-            signal,
-            onBegun: values.get(streamBegun),
-          });
-          for await (const response of stream) {
-            (response.event?.heartbeat ? metrics.heartbeats : metrics.watchEvents).add();
-            yield response;
-          }
-          // A server that ends says so; a client that left will not read it.
-          if (signal.aborted) throw signal.reason;
-        } catch (error) {
-          if (error instanceof StoreError && error.code === 'lagging') metrics.laggingWatchers.add();
-          if (signal.aborted && error === signal.reason) throw error;
-          fail(error);
-        } finally {
-          watchers -= 1;
-        }
-      },
+      watchMcpServers: (request, { signal, values }) => withoutMessages(() => watch(request, signal, values)),
 
       async upsertMcpServer({ record }) {
         const startedAt = performance.now();
@@ -99,5 +98,17 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
         return { revision: BigInt(revision) };
       },
     },
+  };
+}
+
+/** A stream whose messages take the short way; the library is left with how it ends. */
+function withoutMessages(work: () => Promise<void>): AsyncIterable<never> {
+  return {
+    [Symbol.asyncIterator]: () => ({
+      next: async () => {
+        await work();
+        return { done: true, value: undefined };
+      },
+    }),
   };
 }

@@ -1,7 +1,7 @@
-import type { WatchMcpServersResponse } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { EventReader } from '../event-reader.ts';
 import type { RegistryStore } from '../store/store.ts';
-import { eventResponse, heartbeatResponse } from './encoded-messages.ts';
+import { eventFrame, heartbeatFrame } from './encoded-messages.ts';
+import type { StreamSink } from './stream-sink.ts';
 
 export interface WatchStreamOptions {
   readonly store: RegistryStore;
@@ -10,31 +10,36 @@ export interface WatchStreamOptions {
   readonly includeRecords: boolean;
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
-  /** Called once the watch is known to have begun, before there is anything to send. */
-  readonly onBegun: () => void;
+  readonly sink: StreamSink;
+  readonly onSent: (what: 'event' | 'heartbeat') => void;
 }
 
-/** The stream of one watcher. Ends with `signal`; fails as the store's watch does. */
-export async function* watchStream(options: WatchStreamOptions): AsyncGenerator<WatchMcpServersResponse> {
-  const { store, includeRecords, signal } = options;
+/** Serves one watcher until `signal`. Fails as the store's watch does, and when the reader has gone. */
+export async function serveWatch(options: WatchStreamOptions): Promise<void> {
+  const { store, includeRecords, signal, sink, onSent } = options;
   // Subscribed before anything is awaited, so that nothing falls between the two.
   const reader = new EventReader(store.watch(options.since, signal)[Symbol.asyncIterator]());
   try {
     let sent = options.since;
     const epoch = await store.epoch();
     await reader.settle();
-    options.onBegun();
-    if (includeRecords && (await store.revision()) === sent) yield heartbeatResponse(epoch, sent);
+    sink.begin();
+    // A watch that has nothing to tell says so at once.
+    let silent = includeRecords;
     while (!signal.aborted) {
+      if (silent && (await store.revision()) === sent) {
+        await sink.write(heartbeatFrame(epoch, sent));
+        onSent('heartbeat');
+      }
       const event = await reader.next(includeRecords ? options.heartbeatMs : null);
       if (event === 'ended') return;
-      if (event !== 'silence') {
-        sent = event.revision;
-        yield eventResponse(event, includeRecords);
-      } else if ((await store.revision()) === sent) {
-        // Otherwise an event is on its way, and says more.
-        yield heartbeatResponse(epoch, sent);
-      }
+      // Where the store is ahead after a silence, an event is on its way, and says more than a heartbeat.
+      silent = event === 'silence';
+      if (event === 'silence') continue;
+      sent = event.revision;
+      const full = sink.write(eventFrame(event, includeRecords));
+      onSent('event');
+      if (full !== undefined) await full;
     }
   } finally {
     reader.close();

@@ -1,24 +1,34 @@
-import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { SqliteStore } from '../store/sqlite-store.ts';
 import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
+import { HttpProblem } from './problem.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
-/** `POST /backup` answers with a consistent copy of the whole registry, secrets included. */
+const SEND_TIMEOUT_MS = 10 * 60_000;
+
+/** `POST /backup` answers with a consistent copy of the whole registry, secrets included. One at a time. */
 export function backupRoute(store: SqliteStore, dataFile: string): Route {
+  let busy = false;
   return {
     method: 'POST',
     path: `${ADMIN_PATH}/backup`,
     needs: 'admin',
-    run: (call) => sendBackup(store, dataFile, call),
+    async run(call) {
+      if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is being made');
+      busy = true;
+      try {
+        return await sendBackup(store, `${dataFile}.backup`, call);
+      } finally {
+        busy = false;
+      }
+    },
   };
 }
 
-async function sendBackup(store: SqliteStore, dataFile: string, { response, signal }: HttpCall): Promise<'streamed'> {
-  const copy = `${dataFile}.backup-${randomUUID()}`;
+async function sendBackup(store: SqliteStore, copy: string, { response, signal }: HttpCall): Promise<'streamed'> {
   try {
     await store.backup(copy);
     const { size } = await stat(copy);
@@ -28,7 +38,8 @@ async function sendBackup(store: SqliteStore, dataFile: string, { response, sign
       'cache-control': 'no-store',
     });
     // A client that leaves has its own reasons; there is nobody left to tell.
-    await pipeline(createReadStream(copy), response, { signal }).catch(() => {});
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
+    await pipeline(createReadStream(copy), response, { signal: deadline }).catch(() => {});
   } finally {
     await rm(copy, { force: true });
   }

@@ -25,6 +25,8 @@ export interface ImportPlan {
 }
 
 const PLAN_ID_CHARS = 16;
+const MAX_IMPORT_RECORDS = 20_000;
+const RECORDS_PER_TURN = 100;
 
 /** The records of an uploaded file: one record, a list of them, or a table with a list called `servers`. */
 export function recordsOf(document: JsonValue): { readonly items: readonly JsonValue[]; readonly prefix: string } {
@@ -33,17 +35,23 @@ export function recordsOf(document: JsonValue): { readonly items: readonly JsonV
   return Array.isArray(servers) ? { items: servers, prefix: 'servers' } : { items: [document], prefix: 'record' };
 }
 
-export function planImport(
+/** Gives the thread back to others every so often: a large file takes longer than a watcher should wait. */
+export async function planImport(
   document: JsonValue,
   stored: ReadonlyMap<string, McpServerRecord>,
   options: { readonly strict: boolean },
-): ImportPlan {
+): Promise<ImportPlan> {
   const { items, prefix } = recordsOf(document);
   const steps: ImportStep[] = [];
   const issues: RecordIssue[] = [];
   const warnings: RecordIssue[] = [];
   const seen = new Set<string>();
+  if (items.length > MAX_IMPORT_RECORDS) {
+    const message = `has ${items.length} records, at most ${MAX_IMPORT_RECORDS} are taken at once`;
+    return { id: '', steps, issues: [{ path: prefix, message }], warnings };
+  }
   for (const [index, item] of items.entries()) {
+    if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve));
     const at = prefixer(prefix === 'record' ? '' : `${prefix}[${index}]`);
     if (!isJsonObject(item)) {
       issues.push(at({ path: '', message: 'must be a table of fields' }));

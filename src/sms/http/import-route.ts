@@ -35,7 +35,7 @@ async function runImport({ store, strict, log }: ImportRouteDeps, call: HttpCall
   const text = await call.text(MAX_IMPORT_BYTES);
   const document = type === 'application/json' ? parseJson(text) : readToml(text);
   const { servers } = await store.list();
-  const plan = planImport(document, new Map(servers.map((record) => [record.server_id, record])), { strict });
+  const plan = await planImport(document, new Map(servers.map((record) => [record.server_id, record])), { strict });
   if (plan.issues.length > 0) throw invalidRecord(plan.issues);
   const wanted = call.query.get('apply');
   if (wanted === null) return jsonReply(200, planJson(plan, 'dry_run'));

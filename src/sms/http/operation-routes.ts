@@ -1,9 +1,7 @@
-import type { McpServerRecord } from '../../protocol/record.ts';
 import type { DirectoryResult } from '../directory.ts';
 import type { SmsGauges, SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { DirectoryReloader } from '../reload.ts';
-import type { ServerTestResult } from '../server-test.ts';
 import type { ServingState } from '../serving-state.ts';
 import type { RegistryStore } from '../store/store.ts';
 import type { Route } from './http-listener.ts';
@@ -20,8 +18,6 @@ export interface OperationRoutesDeps {
   readonly gauges: () => Promise<SmsGauges>;
   /** Null: there is no directory. */
   readonly reloader: DirectoryReloader | null;
-  /** Null: the config does not allow it. */
-  readonly testServer: ((record: McpServerRecord, signal: AbortSignal) => Promise<ServerTestResult>) | null;
 }
 
 /** Everything that is not about one record: probes, metrics, nodes, reload, and the list that nodes may read. */
@@ -59,12 +55,6 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
       run: async () => jsonReply(200, { nodes: deps.reports.nodes().map(nodeJson) }),
     },
     { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'admin', run: ({ query }) => reload(deps, query) },
-    {
-      method: 'POST',
-      path: `${ADMIN_PATH}/servers/{id}/test`,
-      needs: 'admin',
-      run: ({ id, signal }) => test(deps, id, signal),
-    },
   ];
 }
 
@@ -106,14 +96,4 @@ function resultJson({ outcome, plan, problems }: DirectoryResult) {
     unchanged: plan.unchanged.length,
     problems,
   };
-}
-
-async function test({ store, testServer }: OperationRoutesDeps, id: string, signal: AbortSignal) {
-  if (testServer === null) {
-    const detail = 'testing a server means running it here, and mcp.allow_server_test is off; use: spear servers test';
-    throw new HttpProblem(403, 'server-test-off', detail);
-  }
-  const record = await store.get(id);
-  if (record === null) throw noSuchServer();
-  return jsonReply(200, await testServer(record, signal));
 }

@@ -6,7 +6,7 @@ import { unmask } from '../mask.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
+import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../store/store.ts';
 import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { type HttpReply, jsonReply } from './http-reply.ts';
@@ -56,7 +56,7 @@ async function get({ store, reports }: ServersRoutesDeps, { id }: HttpCall): Pro
   const record = await store.get(id);
   if (record === null) throw missing(id);
   const origin = (await store.origins()).get(id) ?? '';
-  const json = serverJson(record, origin, reports.byServer().get(id) ?? []);
+  const json = serverJson(record, origin, reports.ofServer(id));
   return jsonReply(200, json, { etag: etag(record.mod_revision) });
 }
 
@@ -128,8 +128,9 @@ async function write(deps: ServersRoutesDeps, request: RecordWrite): Promise<Htt
   const { record, revision, created, changed } = written;
   const id = record.server_id;
   if (changed) deps.log('info', 'upsert', { server: id, revision, via: 'http' });
-  const origin = (await deps.store.origins()).get(id) ?? '';
-  const json = serverJson(record, origin, deps.reports.byServer().get(id) ?? []);
+  // What was there already may have come from elsewhere.
+  const origin = changed ? DEFAULT_ORIGIN : ((await deps.store.origins()).get(id) ?? '');
+  const json = serverJson(record, origin, deps.reports.ofServer(id));
   return jsonReply(
     created ? 201 : 200,
     { ...json, changed, warnings: written.warnings.map(fieldError) },
