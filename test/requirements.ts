@@ -454,6 +454,11 @@ export const requirements: readonly Requirement[] = [
     source: 'REGISTRY.md',
   },
   {
+    id: 'cli.sms.dry_run',
+    text: '--dry-run prints what the directory would change and changes nothing.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
     id: 'directory.broken_later',
     text: 'A file that breaks keeps the record that it gave before.',
     source: 'REGISTRY.md Directory',
@@ -505,11 +510,93 @@ export const requirements: readonly Requirement[] = [
     source: 'REGISTRY.md Directory',
   },
   {
+    id: 'sms.directory.reload',
+    text: 'SIGHUP and the admin API load the directory again.',
+    source: 'REGISTRY.md Directory',
+  },
+  { id: 'sms.directory.start', text: 'The directory is loaded at start.', source: 'REGISTRY.md Directory' },
+  {
+    id: 'sms.directory.strict',
+    text: 'Strict, a bad file or unknown field refuses the start or the reload.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
+    id: 'sms.http.strict',
+    text: 'A strict registry refuses unknown fields in writes.',
+    source: 'REGISTRY.md Directory',
+  },
+  {
     id: 'store.origin',
     text: 'A store remembers where a record came from, outside the record.',
     source: 'REGISTRY.md Directory',
   },
+  {
+    id: 'registry.remote.epoch',
+    text: 'A restored registry is taken for another one whatever its revision.',
+    source: 'REGISTRY.md Epoch',
+  },
   { id: 'store.epoch', text: 'Every store has a random epoch of its own.', source: 'REGISTRY.md Epoch' },
+  {
+    id: 'cli.spear.test',
+    text: 'spear servers test runs the server where the caller is.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  { id: 'sms.http.conflict', text: 'POST of a server that exists is 409.', source: 'REGISTRY.md HTTP admin' },
+  {
+    id: 'sms.http.create',
+    text: 'POST /servers creates a record and says where it is.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.events',
+    text: 'Server-sent events tell of changes, can be resumed, and say when to start over.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.if_match',
+    text: 'If-Match with another mod_revision is 412, for PUT and DELETE.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.import',
+    text: 'An import tells its plan first and then carries out exactly that plan or nothing.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.mask',
+    text: 'Literal env and header values come back masked, references as they are.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.mask_kept',
+    text: 'A mask sent back keeps the stored value, and is never stored itself.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.problem',
+    text: 'Errors are problem JSON that names every wrong field.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.put',
+    text: 'PUT creates or replaces a record, takes back what GET gave, and is idempotent.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.read_api',
+    text: 'Nodes read records as they are over HTTP, and can skip a list they know.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.http.test',
+    text: 'Testing a server on the registry is off unless the config turns it on.',
+    source: 'REGISTRY.md HTTP admin',
+  },
+  {
+    id: 'sms.nodes.shown',
+    text: 'What nodes report is shown with its age, by server and by node.',
+    source: 'REGISTRY.md HTTP admin',
+  },
   {
     id: 'store.conditions',
     text: 'Writes can be made conditional on the revision of the record.',
@@ -540,6 +627,11 @@ export const requirements: readonly Requirement[] = [
     source: 'REGISTRY.md Record',
   },
   {
+    id: 'sms.http.warnings',
+    text: 'A write answers with warnings about what is probably a mistake.',
+    source: 'REGISTRY.md Record',
+  },
+  {
     id: 'record.reference_policy',
     text: 'Records refer only to the variables and files that the node allows, and never to a model key by default.',
     source: 'REGISTRY.md References',
@@ -555,6 +647,11 @@ export const requirements: readonly Requirement[] = [
     source: 'REGISTRY.md References',
   },
   {
+    id: 'sms.grpc.revision',
+    text: 'An upsert that changes nothing makes no revision.',
+    source: 'REGISTRY.md Revision',
+  },
+  {
     id: 'store.revision',
     text: 'Revisions rise strictly with every change that changes something, and only then.',
     source: 'REGISTRY.md Revision',
@@ -562,6 +659,37 @@ export const requirements: readonly Requirement[] = [
   {
     id: 'registry.heartbeat',
     text: 'Heartbeats confirm the snapshot and make polls unnecessary.',
+    source: 'REGISTRY.md Watch',
+  },
+  { id: 'sms.watch.aborted', text: 'A watcher that lags is cut off with ABORTED.', source: 'REGISTRY.md Watch' },
+  {
+    id: 'sms.watch.compacted_zero',
+    text: 'A watch from 0 where the log was compacted gets one event with all ids.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'sms.watch.failed_precondition',
+    text: 'A watch from a compacted or future revision is FAILED_PRECONDITION.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'sms.watch.heartbeat',
+    text: 'A silent watch with records says at once and regularly that nothing changed.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'sms.watch.prev_revision',
+    text: 'Events are linked by prev_revision and carry the epoch.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'sms.watch.records',
+    text: 'With include_records the changed records travel in the event.',
+    source: 'REGISTRY.md Watch',
+  },
+  {
+    id: 'sms.watch.since',
+    text: 'A watch begins with everything after since_revision, as one event.',
     source: 'REGISTRY.md Watch',
   },
   {
@@ -586,6 +714,47 @@ export const requirements: readonly Requirement[] = [
     source: 'REGISTRY.md Watch',
   },
   {
+    id: 'cli.spear.discovery',
+    text: 'spear finds the registry and the token of its user.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.auth.off',
+    text: '--insecure-no-auth lets everybody on the machine in.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.auth.roles',
+    text: 'Upsert, delete and the admin API need the admin token, list, watch and report the node token.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.auth.token_files',
+    text: 'Tokens are made at the first start in files for their owner alone, and a file open to others is refused.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.client.discovery',
+    text: 'Clients of the same user find the registry and its tokens by themselves.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.client.token_stays',
+    text: 'The token of the local registry is never sent to another machine.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
+    id: 'sms.http.content_type',
+    text: 'A record is taken as JSON alone, which a web page cannot send unasked.',
+    source: 'REGISTRY.md Who may call',
+  },
+  { id: 'sms.http.host', text: 'A request with a foreign Host is refused.', source: 'REGISTRY.md Who may call' },
+  {
+    id: 'sms.http.origin',
+    text: 'A request from a web page of another origin is refused.',
+    source: 'REGISTRY.md Who may call',
+  },
+  {
     id: 'store.private_files',
     text: 'Registry files and backups are readable by their owner alone.',
     source: 'REGISTRY.md Who may call',
@@ -600,11 +769,44 @@ export const requirements: readonly Requirement[] = [
     text: '--strict refuses to run with a bad file or an unknown field.',
     source: 'REGISTRY.md directory',
   },
+  { id: 'sms.delete.missing', text: 'A delete of a missing id is NOT_FOUND.', source: 'REGISTRY.md gRPC' },
+  {
+    id: 'sms.upsert.invalid',
+    text: 'An invalid record is INVALID_ARGUMENT naming the field, and stores nothing.',
+    source: 'REGISTRY.md gRPC',
+  },
+  {
+    id: 'sms.upsert.keeps_our_fields',
+    text: 'An upsert that leaves our fields out keeps their stored values.',
+    source: 'REGISTRY.md gRPC',
+  },
+  {
+    id: 'sms.wire.numbers',
+    text: 'Names and numbers on the wire are those of REGISTRY.md.',
+    source: 'REGISTRY.md gRPC',
+  },
+  {
+    id: 'sms.wire.round_trip',
+    text: 'Every record survives the way over the wire unchanged.',
+    source: 'REGISTRY.md gRPC',
+  },
+  {
+    id: 'cli.spear.table',
+    text: 'Tables line up, and nothing that a terminal would obey is printed.',
+    source: 'STYLE.md',
+  },
   { id: 'directory.no_secrets', text: 'No message about a file repeats its content.', source: 'STYLE.md' },
   { id: 'record.no_secrets', text: 'No message about a record repeats a value of it.', source: 'STYLE.md' },
   { id: 'registry.close', text: 'Closing the cache ends its stream, timers and waits at once.', source: 'STYLE.md' },
   { id: 'registry.deadlines', text: 'A list that does not answer is given up at its deadline.', source: 'STYLE.md' },
+  { id: 'registry.remote.token', text: 'A refused token is an error that does not repeat it.', source: 'STYLE.md' },
   { id: 'service.close', text: 'Closing the chat of a guest ends every send and waits for it.', source: 'STYLE.md' },
+  {
+    id: 'sms.config.errors',
+    text: 'A setting that cannot be used is refused with its flag, variable or field.',
+    source: 'STYLE.md',
+  },
+  { id: 'sms.watch.limit', text: 'The number of watchers is bounded.', source: 'STYLE.md' },
   { id: 'abi.calls', text: 'Every call that can succeed does what its row in the call table says.', source: 'issue 2' },
   { id: 'abi.errno', text: 'Every errno in the row of a call is produced by a test.', source: 'issue 2' },
   { id: 'abi.errno.documented', text: 'A call never gives an errno that its row does not have.', source: 'issue 2' },
@@ -1535,10 +1737,75 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 3 Records',
   },
   {
+    id: 'cli.sms.exit_codes',
+    text: 'spear-sms exits with 1 where it cannot start, 2 for bad usage, 3 where strict refused.',
+    source: 'issue 4',
+  },
+  { id: 'cli.sms.flags', text: 'spear-sms reads its flags and says what is wrong with them.', source: 'issue 4' },
+  { id: 'cli.sms.help', text: 'spear-sms --help documents flags, variables and exit codes.', source: 'issue 4' },
+  {
+    id: 'cli.sms.ready_line',
+    text: 'spear-sms prints one JSON line with its addresses when it is ready.',
+    source: 'issue 4',
+  },
+  {
+    id: 'cli.sms.signals',
+    text: 'SIGINT and SIGTERM end spear-sms in good order and in time, SIGHUP reloads.',
+    source: 'issue 4',
+  },
+  { id: 'cli.sms.state', text: 'spear-sms keeps its files in the state directory of the user.', source: 'issue 4' },
+  { id: 'cli.spear.exit_codes', text: 'The exit codes of spear tell a script what happened.', source: 'issue 4' },
+  { id: 'cli.spear.flags', text: 'spear reads its flags and says what is wrong with them.', source: 'issue 4' },
+  { id: 'cli.spear.help', text: 'spear --help documents commands, options and exit codes.', source: 'issue 4' },
+  {
+    id: 'cli.spear.import_export',
+    text: 'spear servers import and export move servers between registries.',
+    source: 'issue 4',
+  },
+  { id: 'cli.spear.nodes', text: 'spear servers ls and spear nodes ls show what nodes report.', source: 'issue 4' },
+  {
+    id: 'cli.spear.servers',
+    text: 'spear servers ls, get, apply and rm work, for people and for scripts.',
+    source: 'issue 4',
+  },
+  {
     id: 'record.limits',
     text: 'The size of a record, of its parts and of the list of its issues is bounded.',
     source: 'issue 4',
   },
+  {
+    id: 'registry.remote.tls',
+    text: 'The way to the registry is TLS where asked for, with the given certificates.',
+    source: 'issue 4',
+  },
+  {
+    id: 'registry.remote.turns',
+    text: 'Reading a large list does not keep the thread from other work, and known records are not read again.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.client.address',
+    text: 'A bare HOST:PORT is called in clear on loopback and by TLS everywhere else.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.config.defaults',
+    text: 'Without arguments the registry listens on loopback with its file in the state directory of the user.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.config.precedence',
+    text: 'Flags come before variables, variables before the file, the file before the defaults.',
+    source: 'issue 4',
+  },
+  { id: 'sms.health', text: 'The standard gRPC health service tells whether the registry serves.', source: 'issue 4' },
+  { id: 'sms.http.metrics', text: '/metrics is Prometheus text.', source: 'issue 4' },
+  {
+    id: 'sms.http.not_found',
+    text: 'What is not there is 404, a method that a path does not take 405, as problem JSON.',
+    source: 'issue 4',
+  },
+  { id: 'sms.http.probes', text: '/healthz and /readyz answer everybody.', source: 'issue 4' },
   {
     id: 'sms.node.bounded-wait',
     text: 'spear-run waits a bounded time for its first snapshot, then goes on without MCP and says so, or refuses with --require-registry.',
@@ -1561,6 +1828,37 @@ export const requirements: readonly Requirement[] = [
     text: 'A node goes on with its last snapshot while the registry is away.',
     source: 'issue 4',
   },
+  { id: 'sms.nodes.bounded', text: 'Reports take bounded memory.', source: 'issue 4' },
+  { id: 'sms.nodes.expiry', text: 'A node that is silent for too long is forgotten.', source: 'issue 4' },
+  {
+    id: 'sms.nodes.refused',
+    text: 'Reports without the token, without sense or beyond the limits are refused.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.nodes.reporter',
+    text: 'A node reports regularly and soon after a change, one report at a time, whatever fails.',
+    source: 'issue 4',
+  },
+  { id: 'sms.shutdown', text: 'Ending tells every client and takes a bounded time.', source: 'issue 4' },
+  { id: 'sms.tls', text: 'With certificate files both protocols are served by TLS.', source: 'issue 4' },
+  {
+    id: 'sms.upsert.concurrent',
+    text: 'Concurrent upserts of one record are all carried out, one after another.',
+    source: 'issue 4',
+  },
+  {
+    id: 'sms.watch.original_client',
+    text: 'A watcher that does not know our fields gets ids alone, no heartbeats, and its headers at once.',
+    source: 'issue 4',
+  },
+  { id: 'sms.wire.generated', text: 'The committed protobuf code is what the .proto files give.', source: 'issue 4' },
+  {
+    id: 'sms.exposure',
+    text: 'The registry does not listen beyond loopback without TLS unless told so in as many words, and never without auth.',
+    source: 'issue 4 Auth',
+  },
+  { id: 'sms.http.size', text: 'Bodies, headers and records beyond their limits are refused.', source: 'issue 4 Auth' },
   {
     id: 'registry.converges',
     text: 'A cache that was cut off converges to what the store holds.',
@@ -1569,6 +1867,46 @@ export const requirements: readonly Requirement[] = [
   {
     id: 'registry.layered_map',
     text: 'A snapshot shares what did not change with the one before it.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'registry.remote.compaction',
+    text: 'A node that slept through compaction resyncs.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'registry.remote.gone',
+    text: 'While the registry is gone the snapshot serves, until max_staleness_ms, and the cache catches up afterwards.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.crash',
+    text: 'Killed in a storm of writes, the registry keeps every acknowledged write, repeats no revision, and every node converges.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.fuzz.grpc',
+    text: 'Any request on gRPC gets an error or an answer, never a crash, and nothing invalid is stored.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.fuzz.http',
+    text: 'Any request on HTTP gets an error or an answer, never a crash, and nothing invalid is stored.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.grpc.original_client',
+    text: 'A gRPC client of another library with the original numbers alone lists, upserts, deletes and watches.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.latency.bench',
+    text: 'A benchmark shows the time from an upsert to the caches of the nodes.',
+    source: 'issue 4 Must hold',
+  },
+  {
+    id: 'sms.watch.slow',
+    text: 'A watcher that does not read slows neither writers nor others, and costs bounded memory.',
     source: 'issue 4 Must hold',
   },
   {
@@ -1617,6 +1955,21 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 4 Node cache',
   },
   {
+    id: 'registry.remote.follow',
+    text: 'A cache over gRPC lists and then follows every change.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.remote.invalid_record',
+    text: 'A record that a node cannot understand fails that server alone.',
+    source: 'issue 4 Node cache',
+  },
+  {
+    id: 'registry.remote.old_sms',
+    text: 'An SMS that does not know our fields is followed by listing again.',
+    source: 'issue 4 Node cache',
+  },
+  {
     id: 'registry.resync',
     text: 'A gap, another epoch, an error or the end of the stream leads to a full resync.',
     source: 'issue 4 Node cache',
@@ -1625,6 +1978,16 @@ export const requirements: readonly Requirement[] = [
     id: 'registry.start',
     text: 'The cache lists, then watches from the listed revision.',
     source: 'issue 4 Node cache',
+  },
+  {
+    id: 'cli.sms.backup',
+    text: 'spear-sms backup and restore work with and without a serving registry.',
+    source: 'issue 4 Store',
+  },
+  {
+    id: 'sms.backup',
+    text: 'A consistent copy can be taken while the registry serves, and taken back as another registry.',
+    source: 'issue 4 Store',
   },
   {
     id: 'store.backup',

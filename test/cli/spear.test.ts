@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { selfSigned } from '../chat/backends/self-signed.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
@@ -206,4 +207,24 @@ it('finds the registry of this user and its token by itself [cli.spear.discovery
   const { code, stdout } = await run(['servers', 'ls', '--json'], { XDG_STATE_HOME: state });
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ revision: 0 });
+});
+
+it('trusts the certificates that it is given, and tells the gRPC side from the HTTP side [cli.spear.exit_codes] [sms.tls]', async () => {
+  const directory = temporaryDirectory();
+  const { cert, key } = selfSigned();
+  writeFileSync(`${directory}/cert.pem`, cert);
+  writeFileSync(`${directory}/key.pem`, key);
+  const sms = await startTestSms({ tls: { cert: `${directory}/cert.pem`, key: `${directory}/key.pem` } });
+  const args = ['servers', 'ls', '--json', '--token', sms.adminToken, '--sms'];
+  const address = sms.sms.http.replace('127.0.0.1', 'localhost');
+  const trusted = await run([...args, address, '--ca', `${directory}/cert.pem`]);
+  expect(trusted).toMatchObject({ code: 0 });
+  expect(JSON.parse(trusted.stdout)).toMatchObject({ revision: 0 });
+  expect(await run([...args, address])).toMatchObject({ code: 3, stdout: '' });
+  const plain = await startTestSms();
+  const wrongSide = await run([...args, plain.sms.grpc]);
+  expect(wrongSide).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('--sms takes the address of its HTTP side'),
+  });
 });
