@@ -47,6 +47,8 @@ export interface NodeReporterOptions {
 const DEFAULT_INTERVAL_MS = 20_000;
 const DEFAULT_TIMEOUT_MS = 5_000;
 const MIN_INTERVAL_MS = 1_000;
+/** A report that did not arrive is tried again after this time, then after twice as long, up to the interval. */
+const FIRST_RETRY_MS = 500;
 /** A report comes at least this often within the time after which it would be forgotten. */
 const REPORTS_PER_EXPIRY = 3;
 /** Changes close to each other travel in one report. */
@@ -60,6 +62,7 @@ export class NodeReporter {
   #cancelNext = () => {};
   #sending: Promise<void> | null = null;
   #changedMeanwhile = false;
+  #failures = 0;
 
   constructor(options: NodeReporterOptions) {
     this.#options = options;
@@ -88,10 +91,15 @@ export class NodeReporter {
     this.#cancelNext = this.#lifetime.after(delayMs, () => {
       this.#sending = this.#send().finally(() => {
         this.#sending = null;
-        this.#schedule(this.#changedMeanwhile ? GATHER_MS : this.#intervalMs);
+        this.#schedule(this.#changedMeanwhile ? GATHER_MS : this.#nextInMs());
         this.#changedMeanwhile = false;
       });
     });
+  }
+
+  #nextInMs(): number {
+    if (this.#failures === 0) return this.#intervalMs;
+    return Math.min(this.#intervalMs, FIRST_RETRY_MS * 2 ** (this.#failures - 1));
   }
 
   async #send(): Promise<void> {
@@ -104,11 +112,13 @@ export class NodeReporter {
         try {
           const { expiresAfterMs } = await target.report(collect(), call.signal);
           this.#keepAlive(expiresAfterMs);
+          this.#failures = 0;
         } finally {
           cancel();
         }
       });
     } catch (error) {
+      this.#failures++;
       if (!this.#lifetime.ended) onFailure(error);
     }
   }

@@ -2,9 +2,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { npmServer, fixture as serverFixture } from '../pool/pool-records.ts';
-import { startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
+import { type Answer, startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
+
+const SEEN_MS = 15_000;
 
 const model = { current: new SteeredModel() };
 
@@ -45,22 +47,24 @@ async function register(sms: TestSms, record: object): Promise<void> {
 }
 
 /** Resolves when a node has reported that it holds `revision`. */
-async function nodeHolds(sms: TestSms, revision: number): Promise<void> {
-  for (;;) {
-    const { body } = await sms.http('GET', '/admin/api/mcp/nodes');
-    const nodes = body.nodes as { snapshot_revision: number }[];
-    if (nodes.some((node) => node.snapshot_revision >= revision)) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+function nodeHolds(sms: TestSms, revision: number): Promise<unknown> {
+  return untilSeen(sms, '/admin/api/mcp/nodes', ({ snapshot_revision: held }) => Number(held) >= revision);
 }
 
 /** Resolves when a node has reported that it is connected to the server, and knows its tools. */
-async function nodeSees(sms: TestSms, server: string): Promise<{ health: string; tool_count: number | null }> {
+function nodeSees(sms: TestSms, server: string): Promise<Answer> {
+  const path = `/admin/api/mcp/servers/${server}`;
+  return untilSeen(sms, path, ({ health, tool_count }) => health === 'connected' && tool_count !== null);
+}
+
+/** Asks until one of the nodes in the answer is as wanted; says what they were if none ever is. */
+async function untilSeen(sms: TestSms, path: string, wanted: (node: Answer) => boolean): Promise<Answer> {
+  const end = performance.now() + SEEN_MS;
   for (;;) {
-    const { body } = await sms.http('GET', `/admin/api/mcp/servers/${server}`);
-    const nodes = body.nodes as { health: string; tool_count: number | null }[];
-    const seen = nodes.find(({ health, tool_count }) => health === 'connected' && tool_count !== null);
+    const { body, text } = await sms.http('GET', path);
+    const seen = (body.nodes as Answer[]).find(wanted);
     if (seen) return seen;
+    if (performance.now() > end) throw new Error(`no node is as wanted: ${text}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -64,16 +64,25 @@ it('reports changes together, soon, and one report at a time [sms.nodes.reporter
   await reporter.close();
 });
 
-it('goes on after a report that failed or took too long [sms.nodes.reporter]', async () => {
+it('tries a report again that failed or took too long, soon and then more slowly [sms.nodes.reporter]', async () => {
   const { environment, sent, failures, reporter } = start();
   await environment.advance(1_000);
   sent[0]?.fail(new Error('unreachable'));
-  await environment.advance(20_000);
+  await environment.advance(499);
+  expect(sent).toHaveLength(1);
+  await environment.advance(1);
   expect(sent).toHaveLength(2);
   await environment.advance(5_000);
   expect(failures).toEqual(['Error: unreachable', 'Error: the report took longer than 5000 ms']);
-  await environment.advance(20_000);
+  await environment.advance(999);
+  expect(sent).toHaveLength(2);
+  await environment.advance(1);
   expect(sent).toHaveLength(3);
+  sent[2]?.answer(60_000);
+  await environment.advance(19_999);
+  expect(sent).toHaveLength(3);
+  await environment.advance(1);
+  expect(sent).toHaveLength(4);
   await reporter.close();
 });
 
