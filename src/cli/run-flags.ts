@@ -100,6 +100,9 @@ function describe(error: NodeJS.ErrnoException): string {
     const near = nearestKey(flag.replace(/^-+/, ''), Object.keys(options));
     return `unknown option ${flag}${near ? `; did you mean --${near}?` : '; spear-run --help lists them'}`;
   }
+  if (error.message.includes('is ambiguous')) {
+    return `${flag}: what follows begins with a dash; if it is the value, write ${flag}=VALUE`;
+  }
   return error.message.split('\n', 1)[0] ?? 'the command line cannot be read';
 }
 

@@ -26,7 +26,8 @@ function ensureToken(path: string, created: string[]): string {
   try {
     const file = openSync(path, 'wx', PRIVATE_FILE);
     try {
-      writeSync(file, `${randomBytes(TOKEN_BYTES).toString('base64url')}\n`);
+      // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
+      writeSync(file, `${randomBytes(TOKEN_BYTES).toString('hex')}\n`);
     } finally {
       closeSync(file);
     }

@@ -83,6 +83,14 @@ describe('what is wrong', () => {
     expect(() => parseRunFlags(argv)).toThrow(`did you mean ${meant}?`);
   });
 
+  it('that has a value with a leading dash is told how to write it [cli.usage]', () => {
+    expect(() => parseRunFlags(['a.wasm', '--sms-token', '-secret'])).toThrow(
+      '--sms-token: what follows begins with a dash',
+    );
+    expect(() => parseRunFlags(['a.wasm', '--sms-token', '-secret'])).not.toThrow('-secret');
+    expect(parseRunFlags(['a.wasm', '--sms-token=-secret'])).toMatchObject({ smsToken: '-secret' });
+  });
+
   it('is found before a help that is also asked for [cli.usage]', () => {
     expect(() => parseRunFlags(['--help', '--bogus-flag'])).toThrow('unknown option --bogus-flag');
   });
