@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { LimitName } from '../config/limits.ts';
-import { nearestKey } from '../config/nearest-key.ts';
 import { parseLimit } from '../config/task-config.ts';
+import { flagError } from './flag-error.ts';
 import { UsageError } from './usage-error.ts';
 
 const options = {
@@ -90,20 +90,8 @@ function parse(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
   } catch (error) {
-    throw new UsageError(describe(error as NodeJS.ErrnoException));
+    throw flagError(error, 'spear-run', Object.keys(options));
   }
-}
-
-function describe(error: NodeJS.ErrnoException): string {
-  const flag = /'(-[^' ]+)/.exec(error.message)?.[1] ?? '';
-  if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    const near = nearestKey(flag.replace(/^-+/, ''), Object.keys(options));
-    return `unknown option ${flag}${near ? `; did you mean --${near}?` : '; spear-run --help lists them'}`;
-  }
-  if (error.message.includes('is ambiguous')) {
-    return `${flag}: what follows begins with a dash; if it is the value, write ${flag}=VALUE`;
-  }
-  return error.message.split('\n', 1)[0] ?? 'the command line cannot be read';
 }
 
 function parseEnv(text: string): [string, string] {

@@ -147,7 +147,7 @@ const nodeId = (run: string) =>
 /** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
 async function openState(): Promise<{ directory: string; release(): Promise<void> }> {
   const own = stateDirectory(processEnvironment);
-  if (own !== undefined) return { directory: own, release: async () => {} };
+  if (own !== null) return { directory: own, release: async () => {} };
   const directory = await mkdtemp(join(tmpdir(), 'spear-'));
   return { directory, release: () => rm(directory, { recursive: true, force: true }) };
 }

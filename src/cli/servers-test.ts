@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { stateDirectory } from '../config/sms-config-paths.ts';
+import { stateDirectory } from '../config/state-directory.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 import { oneArgument, type SpearCommand } from './spear-command.ts';

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { nearestKey } from '../config/nearest-key.ts';
+import { flagError } from './flag-error.ts';
 import { UsageError } from './usage-error.ts';
 
 const options = {
@@ -73,10 +73,6 @@ function parse(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const flag = /'(-[^' ]+)/.exec(message)?.[1] ?? '';
-    if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') throw new UsageError(message.split('\n', 1)[0] ?? 'bad usage');
-    const near = nearestKey(flag.replace(/^-+/, ''), Object.keys(options));
-    throw new UsageError(`unknown option ${flag}${near ? `; did you mean --${near}?` : '; spear --help lists them'}`);
+    throw flagError(error, 'spear', Object.keys(options));
   }
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { processEnvironment } from '../config/process-environment.ts';
 import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms-config.ts';
-import { stateDirectory } from '../config/sms-config-paths.ts';
+import { stateDirectory } from '../config/state-directory.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from '../sms/directory.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../sms/sms.ts';

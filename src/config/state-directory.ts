@@ -1,8 +1,9 @@
 import { isAbsolute, join } from 'node:path';
 
-/** Where this user's Spear keeps what outlives a run. Undefined if there is no home to keep it in. */
-export function stateDirectory(env: NodeJS.ProcessEnv): string | undefined {
+/** Where programs of this user keep what must survive: `$XDG_STATE_HOME/spear`, else `~/.local/state/spear`. */
+export function stateDirectory(env: NodeJS.ProcessEnv): string | null {
+  // The XDG rules: a relative path in the variable is to be ignored.
   if (env.XDG_STATE_HOME && isAbsolute(env.XDG_STATE_HOME)) return join(env.XDG_STATE_HOME, 'spear');
   const home = env.HOME || env.USERPROFILE;
-  return home ? join(home, '.local', 'state', 'spear') : undefined;
+  return home ? join(home, '.local', 'state', 'spear') : null;
 }

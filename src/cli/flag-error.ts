@@ -1,0 +1,18 @@
+import { nearestKey } from '../config/nearest-key.ts';
+import { UsageError } from './usage-error.ts';
+
+/** What `parseArgs` complains of, in words for the person who typed it. Never repeats a value: it may be a token. */
+export function flagError(error: unknown, command: string, flags: readonly string[]): UsageError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const flag = /'(-[^' ]+)/.exec(message)?.[1] ?? '';
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearestKey(flag.replace(/^-+/, ''), flags);
+    return new UsageError(
+      `unknown option ${flag}${near ? `; did you mean --${near}?` : `; ${command} --help lists them`}`,
+    );
+  }
+  if (message.includes('is ambiguous')) {
+    return new UsageError(`${flag}: what follows begins with a dash; if it is the value, write ${flag}=VALUE`);
+  }
+  return new UsageError(message.split('\n', 1)[0] ?? 'the command line cannot be read');
+}
