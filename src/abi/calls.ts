@@ -17,6 +17,8 @@ export interface Param {
   readonly name: string;
   readonly kind: ParamKind;
   readonly limit?: TextLimit;
+  /** Not text: a component passes `list<u8>`. */
+  readonly bytes?: true;
 }
 
 /** A command of a `*_ctl` call, and what its `arg` is. */
@@ -35,6 +37,8 @@ export interface Call {
   readonly name: string;
   readonly params: readonly Param[];
   readonly result: 'i32' | 'i64' | 'none';
+  /** What an i32 result that is no errno means: a new descriptor, nothing but success, a number, or the bytes written. */
+  readonly gives: 'fd' | 'nothing' | 'number' | 'bytes';
   /** A local call never waits for the host; a suspending one may. */
   readonly mode: 'local' | 'suspending';
   readonly support: Support;
@@ -50,9 +54,11 @@ export const abiVersion = { major: 1, minor: 0 } as const;
 
 const fd = { name: 'fd', kind: 'fd' } as const;
 const out = { name: 'out', kind: 'out' } as const;
+const outBytes = { name: 'out', kind: 'out', bytes: true } as const;
 const arg = { name: 'arg', kind: 'arg' } as const;
 const i32 = (name: string) => ({ name, kind: 'i32' }) as const;
 const text = (name: string, limit: TextLimit = 'name') => ({ name, kind: 'text', limit }) as const;
+const bytes = (name: string) => ({ name, kind: 'text', limit: 'message', bytes: true }) as const;
 
 const outside = 'a pointer range leaves the memory';
 const tooSmall = 'the out-buffer is too small; the needed size is in *out_len_ptr, nothing is consumed';
@@ -60,6 +66,7 @@ const tooManyFds = 'limits.max_fds descriptors are open';
 
 interface Options {
   readonly result?: Call['result'];
+  readonly gives?: Call['gives'];
   readonly mode?: Call['mode'];
   readonly support?: Support;
   readonly ours?: boolean;
@@ -76,7 +83,9 @@ function call<const Name extends string, const Params extends readonly Param[], 
   errnos: Call['errnos'] = {},
   options?: O,
 ) {
-  const row = { result: 'i32', mode: 'local', support: 'full', ours: false, commands: {}, ...options };
+  const givesBytes = params.some(({ kind }) => kind === 'out' || kind === 'arg');
+  const gives = givesBytes ? 'bytes' : 'nothing';
+  const row = { result: 'i32', gives, mode: 'local', support: 'full', ours: false, commands: {}, ...options };
   return { name, params, summary, errnos, ...row } as Omit<Call, 'name' | 'params' | 'result' | 'mode'> & {
     readonly name: Name;
     readonly params: Params;
@@ -107,8 +116,14 @@ const fdCommands = {
 
 /** The hostcalls in the order of the ABI page: the single source of the bindings, the page and the SDK checks. */
 export const calls = [
-  call('spear_abi_version', [], 'major << 16 | minor of this ABI', {}, ours),
-  call('spear_feature', [text('name')], '1 if this host has the named feature, else 0', { EFAULT: outside }, ours),
+  call('spear_abi_version', [], 'major << 16 | minor of this ABI', {}, { gives: 'number', ours: true }),
+  call(
+    'spear_feature',
+    [text('name')],
+    '1 if this host has the named feature, else 0',
+    { EFAULT: outside },
+    { gives: 'number', ours: true },
+  ),
   call('time_now_ms', [], 'milliseconds since the Unix epoch', {}, { result: 'i64' }),
   call('wall_time_s', [], 'seconds since the Unix epoch', {}, { result: 'i64' }),
   call('random_i64', [], '64 random bits', {}, { result: 'i64' }),
@@ -123,9 +138,13 @@ export const calls = [
     },
   ),
 
-  call('cchat_create', [], "a ChatSession fd; the task's MCP defaults are applied here", {
-    EMFILE: 'limits.max_fds descriptors or limits.max_sessions sessions are open',
-  }),
+  call(
+    'cchat_create',
+    [],
+    "a ChatSession fd; the task's MCP defaults are applied here",
+    { EMFILE: 'limits.max_fds descriptors or limits.max_sessions sessions are open' },
+    { gives: 'fd' },
+  ),
   call(
     'cchat_write_msg',
     [fd, text('role'), text('content', 'message')],
@@ -189,7 +208,7 @@ export const calls = [
       EINVAL: 'handed-back tool calls are still unanswered, or a reserved flag is set',
       EMFILE: tooManyFds,
     },
-    suspending,
+    { gives: 'fd', mode: 'suspending' },
   ),
   call('cchat_recv', [fd, out], 'the whole response body, on every call', {
     EFAULT: outside,
@@ -212,7 +231,7 @@ export const calls = [
       EAGAIN: 'no registry snapshot yet',
       EMFILE: tooManyFds,
     },
-    { mode: 'suspending', ours: true },
+    { gives: 'fd', mode: 'suspending', ours: true },
   ),
   call(
     'mcp_list_tools',
@@ -251,7 +270,7 @@ export const calls = [
       EAGAIN: 'limits.max_pending_calls calls are pending',
       EMFILE: tooManyFds,
     },
-    ours,
+    { gives: 'fd', ours: true },
   ),
   call(
     'mcp_result',
@@ -293,7 +312,7 @@ export const calls = [
     { mode: 'suspending', ours: true },
   ),
 
-  call('spear_epoll_create', [], 'an Epoll fd', { EMFILE: tooManyFds }),
+  call('spear_epoll_create', [], 'an Epoll fd', { EMFILE: tooManyFds }, { gives: 'fd' }),
   call(
     'spear_epoll_ctl',
     [{ name: 'epfd', kind: 'fd' }, i32('op'), fd, i32('events')],
@@ -345,35 +364,38 @@ export const calls = [
     [i32('stream_id'), i32('direction')],
     'direction 1 in, 2 out, 3 both',
     { EINVAL: 'unknown direction', ...notConnected },
-    { support: 'partial' },
+    { gives: 'fd', support: 'partial' },
   ),
-  call('user_stream_read', [fd, out], 'one frame', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
+  call('user_stream_read', [fd, outBytes], 'one frame', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
   call(
     'user_stream_write',
-    [fd, text('frame', 'message')],
+    [fd, bytes('frame')],
     'one frame in',
     { EFAULT: outside, ...notConnected },
     { support: 'partial' },
   ),
   call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
-  call('user_stream_ctl_open', [], 'a descriptor of connection events', notConnected, { support: 'partial' }),
+  call('user_stream_ctl_open', [], 'a descriptor of connection events', notConnected, {
+    gives: 'fd',
+    support: 'partial',
+  }),
   call(
     'user_stream_ctl_read',
-    [fd, out],
+    [fd, outBytes],
     'one 8-byte event',
     { EFAULT: outside, ...notConnected },
     { support: 'partial' },
   ),
 
-  call('rtasr_create', [], 'realtime speech recognition', noSys, absent),
+  call('rtasr_create', [], 'realtime speech recognition', noSys, { gives: 'fd', support: 'absent' }),
   call('rtasr_ctl', [fd, i32('cmd'), arg], 'realtime speech recognition', noSys, absent),
-  call('rtasr_write', [fd, text('data', 'message')], 'realtime speech recognition', noSys, absent),
-  call('rtasr_read', [fd, out], 'realtime speech recognition', noSys, absent),
+  call('rtasr_write', [fd, bytes('data')], 'realtime speech recognition', noSys, absent),
+  call('rtasr_read', [fd, outBytes], 'realtime speech recognition', noSys, absent),
   call('rtasr_close', [fd], 'realtime speech recognition', noSys, absent),
-  call('mic_create', [], 'microphone', noSys, absent),
+  call('mic_create', [], 'microphone', noSys, { gives: 'fd', support: 'absent' }),
   call('mic_ctl', [fd, i32('cmd'), arg], 'microphone', noSys, absent),
-  call('mic_write', [fd, text('data', 'message')], 'microphone', noSys, absent),
-  call('mic_read', [fd, out], 'microphone', noSys, absent),
+  call('mic_write', [fd, bytes('data')], 'microphone', noSys, absent),
+  call('mic_read', [fd, outBytes], 'microphone', noSys, absent),
   call('mic_close', [fd], 'microphone', noSys, absent),
 ] as const satisfies readonly Call[];
 

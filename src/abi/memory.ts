@@ -1,3 +1,5 @@
+import { SHORT_TEXT_BYTES, ShortTexts } from './short-texts.ts';
+
 /** Node's fast string paths; `Buffer` has them, its type declarations do not. */
 interface FastBuffer extends Buffer {
   utf8Slice(start: number, end: number): string;
@@ -13,6 +15,8 @@ export class GuestMemory {
   #memory: WebAssembly.Memory | undefined;
   #bytes = Buffer.alloc(0) as FastBuffer;
   #words = new DataView(this.#bytes.buffer, 0, 0);
+  readonly #shortTexts = new ShortTexts();
+  readonly #decode = (ptr: number, length: number): string => this.#bytes.utf8Slice(ptr, ptr + length);
 
   /** Until the instance exists its memory cannot be reached: no range is inside, and every pointer is a fault. */
   attach(memory: WebAssembly.Memory): void {
@@ -36,12 +40,31 @@ export class GuestMemory {
 
   /** Precondition: {@link holds}. Invalid UTF-8 is replaced. */
   readText(ptr: number, length: number): string {
-    return this.#fresh().utf8Slice(ptr, ptr + length);
+    const bytes = this.#fresh();
+    if (length > SHORT_TEXT_BYTES) return bytes.utf8Slice(ptr, ptr + length);
+    return this.#shortTexts.read(bytes, ptr, length, this.#decode);
   }
 
   /** Precondition: {@link holds} for the encoded length. */
   writeText(text: string, ptr: number, length: number): number {
     return this.#fresh().utf8Write(text, ptr, length);
+  }
+
+  /** The capacity of an out-buffer, or -1 if the buffer or its length leaves the memory. */
+  outCapacity(out: number, outLen: number): number {
+    const size = this.#fresh().byteLength;
+    if (outLen + 4 > size) return -1;
+    const capacity = this.#words.getUint32(outLen, true);
+    return out + capacity <= size ? capacity : -1;
+  }
+
+  /** Precondition: {@link outCapacity} of the same buffer was at least the length. */
+  writeOut(body: Uint8Array, out: number, outLen: number): number {
+    const bytes = this.#fresh();
+    const { byteLength } = body;
+    if (byteLength > 0) bytes.set(body, out);
+    this.#words.setUint32(outLen, byteLength, true);
+    return byteLength;
   }
 
   #fresh(): FastBuffer {
