@@ -3,25 +3,42 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { basename, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { type Compile, type Language, toolchains } from './wasm-toolchains.ts';
+import { recordSources } from './guest-sources.ts';
+import { type Compile, type Form, type Language, toolchains } from './wasm-toolchains.ts';
 
 const usage = `Usage: npm run build:guests -- [options]
 
 Builds every guest of guest-examples/ into fixtures/. A missing toolchain is named and its guests are left as they are.
 
-  --only LANGUAGE   c, assemblyscript or wat
+  --only LANGUAGE   c, assemblyscript, javascript, rust or wat
   --strict          a missing toolchain is an error
   --check           compares what is built with fixtures/ and changes nothing; a difference is an error
   --help            this text`;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const languages: Readonly<Record<string, Language>> = { '.c': 'c', '.ts': 'assemblyscript', '.wat': 'wat' };
-const folders = ['c', 'c/test', 'assemblyscript', 'assemblyscript/test'];
+const languages: Readonly<Record<string, Language>> = {
+  '.c': 'c',
+  '.ts': 'assemblyscript',
+  '.js': 'javascript',
+  '.rs': 'rust',
+  '.wat': 'wat',
+};
+const folders = ['c', 'c/test', 'assemblyscript', 'assemblyscript/test', 'javascript', 'rust', 'rust/test'];
 /** Parts that other guests include. */
-const notGuests = new Set(['assemblyscript/spear.ts', 'assemblyscript/expenses.ts']);
+const notGuests = new Set([
+  'assemblyscript/spear.ts',
+  'assemblyscript/spear-component.ts',
+  'assemblyscript/component-memory.ts',
+  'assemblyscript/expenses.ts',
+  'javascript/spear.js',
+  'rust/expenses.rs',
+]);
+/** Examples that are built in both forms. */
+const alsoComponents = new Set(['hello', 'sum', 'agent', 'tour']);
 
 interface Guest {
   readonly language: Language;
+  readonly form: Form;
   /** Relative to guest-examples/. */
   readonly source: string;
   /** Relative to fixtures/. */
@@ -40,10 +57,19 @@ async function listGuests(): Promise<Guest[]> {
       const source = `${folder}/${name}`;
       const language = languages[extname(name)];
       if (!language || notGuests.has(source)) continue;
-      found.push({ language, source, output: `${folder}/${basename(name, extname(name))}.wasm` });
+      const stem = basename(name, extname(name));
+      for (const form of formsOf(language, folder, stem)) {
+        found.push({ language, form, source, output: `${folder}/${stem}${form === 'core' ? '' : '.component'}.wasm` });
+      }
     }
   }
   return found;
+}
+
+function formsOf(language: Language, folder: string, stem: string): readonly Form[] {
+  if (language === 'javascript') return ['component'];
+  if (language === 'rust') return ['core', 'component'];
+  return alsoComponents.has(stem) && folder === language ? ['core', 'component'] : ['core'];
 }
 
 async function build(guest: Guest, compile: Compile | undefined, target: string): Promise<Outcome> {
@@ -51,7 +77,7 @@ async function build(guest: Guest, compile: Compile | undefined, target: string)
   const output = join(target, guest.output);
   try {
     await mkdir(dirname(output), { recursive: true });
-    await compile(join(root, 'guest-examples', guest.source), output);
+    await compile(join(root, 'guest-examples', guest.source), output, guest.form);
     await chmod(output, 0o644);
     return { guest, state: 'built', bytes: (await readFile(output)).byteLength };
   } catch (error) {
@@ -97,7 +123,7 @@ async function differences(outcomes: readonly Outcome[], target: string, all: re
     const committed = await readFile(join(root, 'fixtures', guest.output)).catch(() => undefined);
     const rebuilt = await readFile(join(target, guest.output));
     if (!committed) lines.push(`fixtures/${guest.output} is missing`);
-    else if (!committed.equals(rebuilt)) {
+    else if (toolchains[guest.language].reproducible && !committed.equals(rebuilt)) {
       lines.push(`fixtures/${guest.output} differs: ${committed.byteLength} bytes, rebuilt ${rebuilt.byteLength}`);
     }
   }
@@ -120,6 +146,10 @@ async function install(outcomes: readonly Outcome[], target: string): Promise<vo
     await mkdir(dirname(place), { recursive: true });
     await copyFile(join(target, guest.output), `${place}.new`);
     await rename(`${place}.new`, place);
+  }
+  for (const language of ['rust', 'javascript'] as const) {
+    const own = outcomes.filter(({ guest }) => guest.language === language);
+    if (own.length > 0 && own.every(({ state }) => state === 'built')) await recordSources(language);
   }
 }
 

@@ -1,6 +1,16 @@
 // Bundles one file per entry point into dist/, and links the commands so that npx finds them in a checkout.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,6 +26,8 @@ const entries = {
   'spear-sms': 'src/cli/spear-sms-entry.ts',
   spear: 'src/cli/spear-entry.ts',
   'guest-worker': 'src/guest/worker.ts',
+  'transpile-worker': 'src/guest/component/transpile-worker.ts',
+  'audit-thread': 'src/telemetry/audit-thread.ts',
   index: 'src/index.ts',
 };
 
@@ -26,7 +38,7 @@ for (const [name, file] of Object.entries(entries)) {
     input: { [name]: join(root, file) },
     platform: 'node',
     // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
-    external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino'],
+    external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino', /^@bytecodealliance\//],
   });
   // Commands and threads are CommonJS, which Node starts 10–20 ms sooner than modules; the library is a module.
   const [format, extension] = name === 'index' ? (['esm', 'js'] as const) : (['cjs', 'cjs'] as const);
@@ -37,6 +49,12 @@ for (const [name, file] of Object.entries(entries)) {
     chunkFileNames: `${name}-[name]-[hash].${extension}`,
   });
   await bundle.close();
+}
+
+// For `spear componentize`; the package that brings them is far too large to be a dependency.
+for (const kind of ['command', 'reactor']) {
+  const adapter = `wasi_snapshot_preview1.${kind}.wasm`;
+  copyFileSync(join(root, 'node_modules/@bytecodealliance/jco/lib', adapter), join(fresh, adapter));
 }
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');

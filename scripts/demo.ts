@@ -6,9 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { AuditEvent } from '../src/telemetry/audit-event.ts';
-
-type Line = AuditEvent & { readonly time: string };
+import type { AuditLine } from '../src/telemetry/audit-event.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const demo = join(root, 'fixtures', 'demo');
@@ -69,16 +67,16 @@ function trail(text: string): string {
   const lines = text
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as Line);
-  const start = Date.parse(lines[0]?.time ?? '');
+    .map((line) => JSON.parse(line) as AuditLine);
+  const start = Date.parse(lines[0]?.ts ?? '');
   const rows = lines.flatMap((line) => {
     const about = describe(line);
-    return about === null ? [] : [`${String(Date.parse(line.time) - start).padStart(6)} ms  ${about}`];
+    return about === null ? [] : [`${String(Date.parse(line.ts) - start).padStart(6)} ms  ${about}`];
   });
   return ['What happened, from the audit trail:', ...rows].join('\n');
 }
 
-function describe(line: Line): string | null {
+function describe(line: AuditLine): string | null {
   switch (line.event) {
     case 'guest.started':
       return `guest      ${line.module} begins, task ${line.task}`;
@@ -87,19 +85,19 @@ function describe(line: Line): string | null {
     case 'session.created':
       return `session    may use ${line.servers.join(', ')}`;
     case 'mcp.injected': {
-      const refused = line.exclusions.map(({ tool }) => tool).join(', ');
-      return `inject     ${line.tools} tools of ${line.server}; kept out by the task: ${refused}`;
+      const refused = line.exclusions.map(({ tool_name }) => tool_name).join(', ');
+      return `inject     ${line.tools} tools of ${line.server_id}; kept out by the task: ${refused}`;
     }
     case 'tool_call.finished': {
       const outcome =
         line.status === 'ok'
-          ? `ok, ${line.bytes} bytes in ${line.duration_ms} ms`
+          ? `ok, ${line.output_bytes} bytes in ${line.duration_ms} ms`
           : `${line.status.toUpperCase()}: ${line.reason}`;
-      return `tool call  ${`${line.server} ${line.tool}`.padEnd(24)}${outcome}`;
+      return `tool call  ${`${line.server_id} ${line.tool_name}`.padEnd(24)}${outcome}`;
     }
     case 'budget.hit':
       return `budget     ${line.budget}`;
-    case 'tool_call.started':
+    default:
       return null;
   }
 }

@@ -1,17 +1,23 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { componentize, witFile } from '../src/cli/componentize.ts';
+import { findRust, rustInstall } from './rust-toolchain.ts';
 
-export type Language = 'c' | 'assemblyscript' | 'wat';
+export type Language = 'c' | 'assemblyscript' | 'javascript' | 'rust' | 'wat';
+export type Form = 'core' | 'component';
 
-/** Turns one source file into one module. Its error message is what the compiler said. */
-export type Compile = (source: string, output: string) => Promise<void>;
+/** Turns one source file into one module or component. Its error message is what the compiler said. */
+export type Compile = (source: string, output: string, form: Form) => Promise<void>;
 
 export interface Toolchain {
   readonly title: string;
   readonly install: string;
+  /** Whether the same source gives the same bytes; if not, fixtures/LANGUAGE/SOURCES.json tells what they were built from. */
+  readonly reproducible: boolean;
   /** Undefined when it is not on this machine. */
   find(): Promise<Compile | undefined>;
 }
@@ -33,6 +39,8 @@ function run(command: string, args: readonly string[], cwd: string): Promise<voi
 
 const runNode = (script: string, args: readonly string[], cwd: string) => run(process.execPath, [script, ...args], cwd);
 
+const componentizeFile = async (file: string) => writeFile(file, await componentize(await readFile(file)));
+
 /** The one that built the fixtures first: another version builds guests that work, but other bytes. */
 const clangs = ['clang-19', 'clang-20', 'clang-21', 'clang'];
 
@@ -42,28 +50,30 @@ function sysroots(): string[] {
   return sdk ? [join(sdk, 'share', 'wasi-sysroot')] : ['/usr', '/opt/wasi-sdk/share/wasi-sysroot'];
 }
 
-/** A library of exports rather than a program. */
-const isReactor = (source: string) => source.endsWith('json.c');
+/** A library of exports rather than a program: spear-component.h exports `run`, which calls `main`. */
+const isReactor = (source: string, form: Form) =>
+  source.endsWith('json.c') || (form === 'component' && readFileSync(source, 'utf8').includes('#include "spear.h"'));
 
 /**
  * Compiled and linked in two steps: with -O at link time clang runs whatever wasm-opt is in the PATH, so that bytes would depend
  * on the machine and the names would be gone. Relative sources keep the paths of the machine out of a module.
  */
-async function clangBuild(clang: string, sysroot: string, source: string, output: string): Promise<void> {
+async function clangBuild(clang: string, sysroot: string, source: string, output: string, form: Form): Promise<void> {
   const target = ['--target=wasm32-wasi', `--sysroot=${sysroot}`];
   const object = `${output}.o`;
+  const defined = form === 'component' ? ['-DSPEAR_COMPONENT'] : [];
   try {
     await run(
       clang,
-      [...target, '-Oz', '-Wall', '-Wextra', '-Werror', '-c', basename(source), '-o', object],
+      [...target, ...defined, '-Oz', '-Wall', '-Wextra', '-Werror', '-c', basename(source), '-o', object],
       dirname(source),
     );
     await run(
       clang,
       [
         ...target,
-        ...(isReactor(source) ? ['-mexec-model=reactor'] : []),
-        '-Wl,--export-table', // what a tool callback is found in
+        ...(isReactor(source, form) ? ['-mexec-model=reactor'] : []),
+        ...(form === 'core' ? ['-Wl,--export-table'] : []), // what a tool callback is found in
         '-Wl,--strip-debug', // the name section stays: it is what makes a wasm stack readable
         object,
         '-lc-printscan-no-floating-point', // no guest here prints a float; 5 KiB less in each
@@ -72,6 +82,7 @@ async function clangBuild(clang: string, sysroot: string, source: string, output
       ],
       dirname(output),
     );
+    if (form === 'component') await componentizeFile(output);
   } finally {
     await rm(object, { force: true });
   }
@@ -84,11 +95,11 @@ async function findClang(): Promise<Compile | undefined> {
     await writeFile(probe, '#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n');
     for (const clang of clangs) {
       for (const sysroot of sysroots()) {
-        const works = await clangBuild(clang, sysroot, probe, join(folder, 'probe.wasm')).then(
+        const works = await clangBuild(clang, sysroot, probe, join(folder, 'probe.wasm'), 'core').then(
           () => true,
           () => false,
         );
-        if (works) return (source, output) => clangBuild(clang, sysroot, source, output);
+        if (works) return (source, output, form) => clangBuild(clang, sysroot, source, output, form);
       }
     }
     return undefined;
@@ -109,8 +120,30 @@ function packageFile(name: string, path: string): string | undefined {
 async function findAsc(): Promise<Compile | undefined> {
   const asc = packageFile('assemblyscript', '../bin/asc.js');
   if (!asc) return undefined;
-  return (source, output) =>
-    runNode(asc, [source, '--config', 'asconfig.json', '--outFile', output], assemblyScriptFolder);
+  const compile = (sources: readonly string[], config: string, output: string) =>
+    runNode(asc, [...sources, '--config', config, '--outFile', output], assemblyScriptFolder);
+  return async (source, output, form) => {
+    if (form === 'core') return compile([source], 'asconfig.json', output);
+    await compile([source, 'component-memory.ts'], 'asconfig.component.json', output);
+    await componentizeFile(output);
+  };
+}
+
+async function findComponentizeQjs(): Promise<Compile | undefined> {
+  const found = await import('componentize-qjs').catch(() => undefined);
+  if (!found) return undefined;
+  return async (source, output) => {
+    const { component } = await found.componentize({
+      witPath: witFile(),
+      world: 'task',
+      jsSource: await readFile(source, 'utf8'),
+      jsPath: source,
+      moduleRoot: dirname(source),
+      sync: true, // the other runtime makes asynchronous lifts of the next WASI
+      optSize: true,
+    });
+    await writeFile(output, component);
+  };
 }
 
 async function findWasmAs(): Promise<Compile | undefined> {
@@ -125,8 +158,17 @@ export const toolchains: Readonly<Record<Language, Toolchain>> = {
     title: 'clang with wasi-libc',
     install:
       'apt-get install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 (elsewhere: wasi-sdk, WASI_SDK_PATH=its folder)',
+    reproducible: true,
     find: findClang,
   },
-  assemblyscript: { title: 'asc of AssemblyScript', install: 'npm ci', find: findAsc },
-  wat: { title: 'wasm-as of binaryen', install: 'npm ci (it comes with AssemblyScript)', find: findWasmAs },
+  assemblyscript: { title: 'asc of AssemblyScript', install: 'npm install', reproducible: true, find: findAsc },
+  // The heap of the engine is part of what it builds.
+  javascript: { title: 'componentize-qjs', install: 'npm install', reproducible: false, find: findComponentizeQjs },
+  rust: { title: 'Rust for wasm32-unknown-unknown', install: rustInstall, reproducible: true, find: findRust },
+  wat: {
+    title: 'wasm-as of binaryen',
+    install: 'npm install (it comes with AssemblyScript)',
+    reproducible: true,
+    find: findWasmAs,
+  },
 };

@@ -1,9 +1,10 @@
-// Writes the pages that are made from tables of the code: wit/ABI.md, and the marked parts of README.md.
+// Writes what is made from tables of the code: wit/ABI.md, and the marked parts of README.md and of the guest SDKs.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runHelp } from '../src/cli/run-help.ts';
 import { abiPage } from './abi-page.ts';
+import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { fill } from './markdown.ts';
 import { backendLimitsTable, limitsTable, sessionParamsTable } from './reference-tables.ts';
 
@@ -30,7 +31,15 @@ export function generatedPages(): Page[] {
   return [
     { path: 'wit/ABI.md', text: abiPage() },
     { path: 'README.md', text: readme },
+    sdkPart('c/spear-component.h', cComponentCalls()),
+    sdkPart('assemblyscript/spear.ts', assemblyScriptCalls()),
+    sdkPart('assemblyscript/spear-component.ts', assemblyScriptComponentCalls()),
   ];
+}
+
+function sdkPart(file: string, content: string): Page {
+  const path = `guest-examples/${file}`;
+  return { path, text: fillSource(readFileSync(join(root, path), 'utf8'), content) };
 }
 
 if (import.meta.main) {

@@ -2,10 +2,14 @@
 //
 //   asc guest.ts --config asconfig.json -o guest.wasm
 //
+// or, for a component, with those of asconfig.component.json and the steps of README.md.
+//
 // The entry file exports `run(): i32`; what it returns is the exit code. The first part declares the ABI itself:
 // a negative result is a Linux errno, text goes in as (ptr, len) in UTF-8, bytes come out through (out_ptr,
 // out_len_ptr) with the capacity in *out_len_ptr. -ENOSPC: the size needed is there, and nothing was lost. The second part, from
 // `print` on, is what most guests use. Its methods end the guest with a message when a call fails that should not.
+
+import * as component from "./spear-component";
 
 export const ABI_MAJOR: i32 = 1;
 export const ABI_MINOR: i32 = 0;
@@ -69,63 +73,102 @@ export const STREAM_BOTH: i32 = 3;
 export const STREAM_CONNECTED: i32 = 1;
 export const STREAM_CLOSED: i32 = 2;
 
-// The host.
-@external("spear", "spear_abi_version") export declare function spear_abi_version(): i32;
-@external("spear", "spear_feature") export declare function spear_feature(name_ptr: usize, name_len: u32): i32;
-@external("spear", "time_now_ms") export declare function time_now_ms(): i64;
-@external("spear", "wall_time_s") export declare function wall_time_s(): i64;
-@external("spear", "random_i64") export declare function random_i64(): i64;
-@external("spear", "sleep_ms") export declare function sleep_ms(ms: i32): void;
-@external("spear", "log") export declare function log(level: i32, message_ptr: usize, message_len: u32): i32;
-
-// Chat: a session collects messages, tools and parameters; a send makes a response.
-@external("spear", "cchat_create") export declare function cchat_create(): i32;
-@external("spear", "cchat_write_msg") export declare function cchat_write_msg(fd: i32, role_ptr: usize, role_len: u32, content_ptr: usize, content_len: u32): i32;
-@external("spear", "cchat_write_fn") export declare function cchat_write_fn(fd: i32, fn_offset: i32, json_ptr: usize, json_len: u32): i32;
-@external("spear", "cchat_write_tool_result") export declare function cchat_write_tool_result(fd: i32, id_ptr: usize, id_len: u32, content_ptr: usize, content_len: u32): i32;
-@external("spear", "cchat_ctl") export declare function cchat_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
-@external("spear", "cchat_send") export declare function cchat_send(fd: i32, flags: i32): i32;
-@external("spear", "cchat_recv") export declare function cchat_recv(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "cchat_read") export declare function cchat_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "cchat_close") export declare function cchat_close(fd: i32): i32;
-
-// MCP servers called by the guest itself. Those that the model may use need no code: the host offers them.
-@external("spear", "mcp_open") export declare function mcp_open(server_id_ptr: usize, server_id_len: u32): i32;
-@external("spear", "mcp_list_tools") export declare function mcp_list_tools(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "mcp_call_tool") export declare function mcp_call_tool(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "mcp_submit") export declare function mcp_submit(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32): i32;
-@external("spear", "mcp_result") export declare function mcp_result(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "mcp_close") export declare function mcp_close(fd: i32): i32;
-@external("spear", "mcp_registry_list") export declare function mcp_registry_list(out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "mcp_registry_get") export declare function mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
-
-// Waiting for many. A response is IN when its body is there, a session is OUT while it is not sending.
-@external("spear", "spear_epoll_create") export declare function spear_epoll_create(): i32;
-@external("spear", "spear_epoll_ctl") export declare function spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32): i32;
-@external("spear", "spear_epoll_wait") export declare function spear_epoll_wait(epfd: i32, out_ptr: usize, out_len_ptr: usize, timeout_ms: i32): i32;
-@external("spear", "spear_epoll_close") export declare function spear_epoll_close(epfd: i32): i32;
-@external("spear", "spear_fd_ctl") export declare function spear_fd_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
-@external("spear", "spear_fd_cancel") export declare function spear_fd_cancel(fd: i32): i32;
-
-// Frames to and from a client attached to this run; ENOTCONN when there is none.
-@external("spear", "user_stream_open") export declare function user_stream_open(stream_id: i32, direction: i32): i32;
-@external("spear", "user_stream_read") export declare function user_stream_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "user_stream_write") export declare function user_stream_write(fd: i32, frame_ptr: usize, frame_len: u32): i32;
-@external("spear", "user_stream_close") export declare function user_stream_close(fd: i32): i32;
-@external("spear", "user_stream_ctl_open") export declare function user_stream_ctl_open(): i32;
-@external("spear", "user_stream_ctl_read") export declare function user_stream_ctl_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-
-// Speech recognition and microphone: they link and answer ENOSYS.
-@external("spear", "rtasr_create") export declare function rtasr_create(): i32;
-@external("spear", "rtasr_ctl") export declare function rtasr_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
-@external("spear", "rtasr_write") export declare function rtasr_write(fd: i32, data_ptr: usize, data_len: u32): i32;
-@external("spear", "rtasr_read") export declare function rtasr_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "rtasr_close") export declare function rtasr_close(fd: i32): i32;
-@external("spear", "mic_create") export declare function mic_create(): i32;
-@external("spear", "mic_ctl") export declare function mic_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
-@external("spear", "mic_write") export declare function mic_write(fd: i32, data_ptr: usize, data_len: u32): i32;
-@external("spear", "mic_read") export declare function mic_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
-@external("spear", "mic_close") export declare function mic_close(fd: i32): i32;
+// The calls themselves, documented in wit/ABI.md. A module imports them from "spear", a component (SPEAR_COMPONENT is
+// defined) from the interfaces of wit/spear.wit.
+// generated from the call table: npm run docs
+@external("spear", "spear_abi_version") declare function core_spear_abi_version(): i32;
+@inline export function spear_abi_version(): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_abi_version() : core_spear_abi_version(); }
+@external("spear", "spear_feature") declare function core_spear_feature(name_ptr: usize, name_len: u32): i32;
+@inline export function spear_feature(name_ptr: usize, name_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_feature(name_ptr, name_len) : core_spear_feature(name_ptr, name_len); }
+@external("spear", "time_now_ms") declare function core_time_now_ms(): i64;
+@inline export function time_now_ms(): i64 { return isDefined(SPEAR_COMPONENT) ? component.time_now_ms() : core_time_now_ms(); }
+@external("spear", "wall_time_s") declare function core_wall_time_s(): i64;
+@inline export function wall_time_s(): i64 { return isDefined(SPEAR_COMPONENT) ? component.wall_time_s() : core_wall_time_s(); }
+@external("spear", "random_i64") declare function core_random_i64(): i64;
+@inline export function random_i64(): i64 { return isDefined(SPEAR_COMPONENT) ? component.random_i64() : core_random_i64(); }
+@external("spear", "sleep_ms") declare function core_sleep_ms(ms: i32): void;
+@inline export function sleep_ms(ms: i32): void { if (isDefined(SPEAR_COMPONENT)) component.sleep_ms(ms); else core_sleep_ms(ms); }
+@external("spear", "log") declare function core_log(level: i32, message_ptr: usize, message_len: u32): i32;
+@inline export function log(level: i32, message_ptr: usize, message_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.log(level, message_ptr, message_len) : core_log(level, message_ptr, message_len); }
+@external("spear", "cchat_create") declare function core_cchat_create(): i32;
+@inline export function cchat_create(): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_create() : core_cchat_create(); }
+@external("spear", "cchat_write_msg") declare function core_cchat_write_msg(fd: i32, role_ptr: usize, role_len: u32, content_ptr: usize, content_len: u32): i32;
+@inline export function cchat_write_msg(fd: i32, role_ptr: usize, role_len: u32, content_ptr: usize, content_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_write_msg(fd, role_ptr, role_len, content_ptr, content_len) : core_cchat_write_msg(fd, role_ptr, role_len, content_ptr, content_len); }
+@external("spear", "cchat_write_fn") declare function core_cchat_write_fn(fd: i32, fn_offset: i32, json_ptr: usize, json_len: u32): i32;
+@inline export function cchat_write_fn(fd: i32, fn_offset: i32, json_ptr: usize, json_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_write_fn(fd, fn_offset, json_ptr, json_len) : core_cchat_write_fn(fd, fn_offset, json_ptr, json_len); }
+@external("spear", "cchat_write_tool_result") declare function core_cchat_write_tool_result(fd: i32, id_ptr: usize, id_len: u32, content_ptr: usize, content_len: u32): i32;
+@inline export function cchat_write_tool_result(fd: i32, id_ptr: usize, id_len: u32, content_ptr: usize, content_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_write_tool_result(fd, id_ptr, id_len, content_ptr, content_len) : core_cchat_write_tool_result(fd, id_ptr, id_len, content_ptr, content_len); }
+@external("spear", "cchat_ctl") declare function core_cchat_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@inline export function cchat_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_ctl(fd, cmd, arg_ptr, arg_len_ptr) : core_cchat_ctl(fd, cmd, arg_ptr, arg_len_ptr); }
+@external("spear", "cchat_send") declare function core_cchat_send(fd: i32, flags: i32): i32;
+@inline export function cchat_send(fd: i32, flags: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_send(fd, flags) : core_cchat_send(fd, flags); }
+@external("spear", "cchat_recv") declare function core_cchat_recv(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function cchat_recv(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_recv(fd, out_ptr, out_len_ptr) : core_cchat_recv(fd, out_ptr, out_len_ptr); }
+@external("spear", "cchat_read") declare function core_cchat_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function cchat_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_read(fd, out_ptr, out_len_ptr) : core_cchat_read(fd, out_ptr, out_len_ptr); }
+@external("spear", "cchat_close") declare function core_cchat_close(fd: i32): i32;
+@inline export function cchat_close(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.cchat_close(fd) : core_cchat_close(fd); }
+@external("spear", "mcp_open") declare function core_mcp_open(server_id_ptr: usize, server_id_len: u32): i32;
+@inline export function mcp_open(server_id_ptr: usize, server_id_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_open(server_id_ptr, server_id_len) : core_mcp_open(server_id_ptr, server_id_len); }
+@external("spear", "mcp_list_tools") declare function core_mcp_list_tools(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_list_tools(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_list_tools(fd, out_ptr, out_len_ptr) : core_mcp_list_tools(fd, out_ptr, out_len_ptr); }
+@external("spear", "mcp_call_tool") declare function core_mcp_call_tool(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_call_tool(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_call_tool(fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr) : core_mcp_call_tool(fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr); }
+@external("spear", "mcp_submit") declare function core_mcp_submit(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32): i32;
+@inline export function mcp_submit(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_submit(fd, name_ptr, name_len, args_ptr, args_len) : core_mcp_submit(fd, name_ptr, name_len, args_ptr, args_len); }
+@external("spear", "mcp_result") declare function core_mcp_result(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_result(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_result(fd, out_ptr, out_len_ptr) : core_mcp_result(fd, out_ptr, out_len_ptr); }
+@external("spear", "mcp_close") declare function core_mcp_close(fd: i32): i32;
+@inline export function mcp_close(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_close(fd) : core_mcp_close(fd); }
+@external("spear", "mcp_registry_list") declare function core_mcp_registry_list(out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_registry_list(out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_registry_list(out_ptr, out_len_ptr) : core_mcp_registry_list(out_ptr, out_len_ptr); }
+@external("spear", "mcp_registry_get") declare function core_mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_registry_get(server_id_ptr, server_id_len, out_ptr, out_len_ptr) : core_mcp_registry_get(server_id_ptr, server_id_len, out_ptr, out_len_ptr); }
+@external("spear", "spear_epoll_create") declare function core_spear_epoll_create(): i32;
+@inline export function spear_epoll_create(): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_epoll_create() : core_spear_epoll_create(); }
+@external("spear", "spear_epoll_ctl") declare function core_spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32): i32;
+@inline export function spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_epoll_ctl(epfd, op, fd, events) : core_spear_epoll_ctl(epfd, op, fd, events); }
+@external("spear", "spear_epoll_wait") declare function core_spear_epoll_wait(epfd: i32, out_ptr: usize, out_len_ptr: usize, timeout_ms: i32): i32;
+@inline export function spear_epoll_wait(epfd: i32, out_ptr: usize, out_len_ptr: usize, timeout_ms: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_epoll_wait(epfd, out_ptr, out_len_ptr, timeout_ms) : core_spear_epoll_wait(epfd, out_ptr, out_len_ptr, timeout_ms); }
+@external("spear", "spear_epoll_close") declare function core_spear_epoll_close(epfd: i32): i32;
+@inline export function spear_epoll_close(epfd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_epoll_close(epfd) : core_spear_epoll_close(epfd); }
+@external("spear", "spear_fd_ctl") declare function core_spear_fd_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@inline export function spear_fd_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_fd_ctl(fd, cmd, arg_ptr, arg_len_ptr) : core_spear_fd_ctl(fd, cmd, arg_ptr, arg_len_ptr); }
+@external("spear", "spear_fd_cancel") declare function core_spear_fd_cancel(fd: i32): i32;
+@inline export function spear_fd_cancel(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_fd_cancel(fd) : core_spear_fd_cancel(fd); }
+@external("spear", "user_stream_open") declare function core_user_stream_open(stream_id: i32, direction: i32): i32;
+@inline export function user_stream_open(stream_id: i32, direction: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_open(stream_id, direction) : core_user_stream_open(stream_id, direction); }
+@external("spear", "user_stream_read") declare function core_user_stream_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function user_stream_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_read(fd, out_ptr, out_len_ptr) : core_user_stream_read(fd, out_ptr, out_len_ptr); }
+@external("spear", "user_stream_write") declare function core_user_stream_write(fd: i32, frame_ptr: usize, frame_len: u32): i32;
+@inline export function user_stream_write(fd: i32, frame_ptr: usize, frame_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_write(fd, frame_ptr, frame_len) : core_user_stream_write(fd, frame_ptr, frame_len); }
+@external("spear", "user_stream_close") declare function core_user_stream_close(fd: i32): i32;
+@inline export function user_stream_close(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_close(fd) : core_user_stream_close(fd); }
+@external("spear", "user_stream_ctl_open") declare function core_user_stream_ctl_open(): i32;
+@inline export function user_stream_ctl_open(): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_ctl_open() : core_user_stream_ctl_open(); }
+@external("spear", "user_stream_ctl_read") declare function core_user_stream_ctl_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function user_stream_ctl_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.user_stream_ctl_read(fd, out_ptr, out_len_ptr) : core_user_stream_ctl_read(fd, out_ptr, out_len_ptr); }
+@external("spear", "rtasr_create") declare function core_rtasr_create(): i32;
+@inline export function rtasr_create(): i32 { return isDefined(SPEAR_COMPONENT) ? component.rtasr_create() : core_rtasr_create(); }
+@external("spear", "rtasr_ctl") declare function core_rtasr_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@inline export function rtasr_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.rtasr_ctl(fd, cmd, arg_ptr, arg_len_ptr) : core_rtasr_ctl(fd, cmd, arg_ptr, arg_len_ptr); }
+@external("spear", "rtasr_write") declare function core_rtasr_write(fd: i32, data_ptr: usize, data_len: u32): i32;
+@inline export function rtasr_write(fd: i32, data_ptr: usize, data_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.rtasr_write(fd, data_ptr, data_len) : core_rtasr_write(fd, data_ptr, data_len); }
+@external("spear", "rtasr_read") declare function core_rtasr_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function rtasr_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.rtasr_read(fd, out_ptr, out_len_ptr) : core_rtasr_read(fd, out_ptr, out_len_ptr); }
+@external("spear", "rtasr_close") declare function core_rtasr_close(fd: i32): i32;
+@inline export function rtasr_close(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.rtasr_close(fd) : core_rtasr_close(fd); }
+@external("spear", "mic_create") declare function core_mic_create(): i32;
+@inline export function mic_create(): i32 { return isDefined(SPEAR_COMPONENT) ? component.mic_create() : core_mic_create(); }
+@external("spear", "mic_ctl") declare function core_mic_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32;
+@inline export function mic_ctl(fd: i32, cmd: i32, arg_ptr: usize, arg_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mic_ctl(fd, cmd, arg_ptr, arg_len_ptr) : core_mic_ctl(fd, cmd, arg_ptr, arg_len_ptr); }
+@external("spear", "mic_write") declare function core_mic_write(fd: i32, data_ptr: usize, data_len: u32): i32;
+@inline export function mic_write(fd: i32, data_ptr: usize, data_len: u32): i32 { return isDefined(SPEAR_COMPONENT) ? component.mic_write(fd, data_ptr, data_len) : core_mic_write(fd, data_ptr, data_len); }
+@external("spear", "mic_read") declare function core_mic_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mic_read(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mic_read(fd, out_ptr, out_len_ptr) : core_mic_read(fd, out_ptr, out_len_ptr); }
+@external("spear", "mic_close") declare function core_mic_close(fd: i32): i32;
+@inline export function mic_close(fd: i32): i32 { return isDefined(SPEAR_COMPONENT) ? component.mic_close(fd) : core_mic_close(fd); }
+// end of the generated part
 
 @external("wasi_snapshot_preview1", "fd_write") declare function fd_write(fd: i32, iovs: usize, count: u32, written: usize): i32;
 @external("wasi_snapshot_preview1", "args_sizes_get") declare function args_sizes_get(count: usize, bytes: usize): i32;
@@ -145,14 +188,22 @@ function write(fd: i32, text: string): void {
   }
 }
 
-/** One line on stdout. */
+/** The host takes the line ends off a log line, so each line is one. */
+function logLines(level: i32, text: string): void {
+  const lines = text.split("\n");
+  for (let i = 0; i < lines.length; i++) logText(level, lines[i]);
+}
+
+/** One line on stdout. A component without WASI has only the log, whose lines of this level go there. */
 export function print(line: string): void {
-  write(1, line + "\n");
+  if (isDefined(SPEAR_COMPONENT)) logLines(LOG_INFO, line);
+  else write(1, line + "\n");
 }
 
 /** One line on stderr. */
 export function printError(line: string): void {
-  write(2, line + "\n");
+  if (isDefined(SPEAR_COMPONENT)) logLines(LOG_ERROR, line);
+  else write(2, line + "\n");
 }
 
 export function logText(level: i32, text: string): void {
@@ -160,8 +211,9 @@ export function logText(level: i32, text: string): void {
   log(level, changetype<usize>(bytes), bytes.byteLength);
 }
 
-/** The arguments of the guest, its name first. */
+/** The arguments of the guest, its name first. A component without WASI has none. */
 export function commandLine(): string[] {
+  if (isDefined(SPEAR_COMPONENT)) return [];
   if (args_sizes_get(slots, slots + 4) != 0) return [];
   const count = load<u32>(slots);
   const memoryOfArgs = heap.alloc(count * 4 + load<u32>(slots, 4));
@@ -557,5 +609,72 @@ export class Epoll {
 
   close(): void {
     spear_epoll_close(this.fd);
+  }
+}
+
+/** An MCP server that the guest calls itself. */
+export class McpServer {
+  readonly fd: i32;
+
+  constructor(id: string) {
+    const bytes = String.UTF8.encode(id);
+    this.fd = expect(mcp_open(changetype<usize>(bytes), bytes.byteLength), "mcp_open " + id);
+  }
+
+  /** `{"server_id":…,"tools":[{description, inputSchema, name}]}` */
+  tools(): string {
+    const text = readText(mcp_list_tools, this.fd);
+    expect(lastRead, "mcp_list_tools");
+    return text;
+  }
+
+  /** Calls a tool with a JSON object and waits. A call that is refused or fails is a result too, `{"error":{code, message}}`. */
+  call(tool: string, args: string = "{}"): string {
+    const name = String.UTF8.encode(tool);
+    const bytes = String.UTF8.encode(args);
+    let capacity: u32 = 4096;
+    while (true) {
+      const out = heap.alloc(capacity);
+      store<u32>(slots, capacity);
+      const rc = mcp_call_tool(this.fd, changetype<usize>(name), name.byteLength, changetype<usize>(bytes), bytes.byteLength, out, slots);
+      const text = rc < 0 ? "" : String.UTF8.decodeUnsafe(out, rc);
+      heap.free(out);
+      if (rc != -ENOSPC) {
+        expect(rc, "mcp_call_tool " + tool);
+        return text;
+      }
+      capacity = load<u32>(slots);
+    }
+  }
+
+  /** Starts a call and goes on: many can run side by side. */
+  submit(tool: string, args: string = "{}"): McpCall {
+    const name = String.UTF8.encode(tool);
+    const bytes = String.UTF8.encode(args);
+    return new McpCall(expect(mcp_submit(this.fd, changetype<usize>(name), name.byteLength, changetype<usize>(bytes), bytes.byteLength), "mcp_submit " + tool));
+  }
+
+  close(): void {
+    mcp_close(this.fd);
+  }
+}
+
+/** A submitted call. Its descriptor may be waited for with an Epoll. */
+export class McpCall {
+  constructor(readonly fd: i32) {}
+
+  /** Waits for the result. */
+  result(): string {
+    const text = readText(mcp_result, this.fd);
+    expect(lastRead, "mcp_result");
+    return text;
+  }
+
+  cancel(): void {
+    spear_fd_cancel(this.fd);
+  }
+
+  close(): void {
+    mcp_close(this.fd);
   }
 }

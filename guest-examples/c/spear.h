@@ -3,6 +3,8 @@
  *
  *   clang --target=wasm32-wasi -Os -Wl,--export-table -Wl,--strip-debug guest.c -o guest.wasm
  *
+ * With -DSPEAR_COMPONENT the same source becomes a component: keep spear-component.h beside this file, see README.md.
+ *
  * The first half declares the ABI itself, the second half (from "Conveniences" on) is small inline code on top of it.
  *
  * Rules that hold for every call:
@@ -112,7 +114,11 @@ typedef struct {
  */
 typedef int32_t (*spear_tool_fn)(const char *args_ptr, uint32_t args_len, char *out_ptr, uint32_t *out_len_ptr);
 
+#ifdef SPEAR_COMPONENT
+#define SPEAR_IMPORT(name) static inline /* defined in spear-component.h */
+#else
 #define SPEAR_IMPORT(name) __attribute__((import_module("spear"), import_name(#name)))
+#endif
 
 /* The host. */
 
@@ -592,5 +598,9 @@ static inline char *spear_answer(int32_t response, int *failed) {
   free(body);
   return text;
 }
+
+#ifdef SPEAR_COMPONENT
+#include "spear-component.h"
+#endif
 
 #endif

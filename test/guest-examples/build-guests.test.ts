@@ -35,7 +35,7 @@ describe('npm run build:guests', () => {
 
   it('names the languages it knows when asked for another [guests.build]', () => {
     const { status, stderr } = build('--only', 'zig');
-    expect(stderr).toContain('--only zig: not one of c, assemblyscript, wat');
+    expect(stderr).toContain('--only zig: not one of c, assemblyscript, javascript, rust, wat');
     expect(status).toBe(1);
   });
 });

@@ -41,7 +41,7 @@ export function cDeclarations(source: string): Declaration[] {
 
 /** Every `@external("spear", "name") … declare function …`. */
 export function assemblyScriptDeclarations(source: string): Declaration[] {
-  const pattern = /^@external\("spear", "(\w+)"\) export declare function \w+\(([^)]*)\): (\w+);/gm;
+  const pattern = /^@external\("spear", "(\w+)"\) declare function core_\1\(([^)]*)\): (\w+);/gm;
   return [...source.matchAll(pattern)].map(([, name = '', params = '', result = '']) => ({
     name,
     result: known(assemblyScriptTypes, result, name),

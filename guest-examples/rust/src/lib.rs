@@ -1,0 +1,67 @@
+//! Agents for the Spear host, in Rust.
+//!
+//! ```no_run
+//! use spear_guest::{Chat, Error, Tool, info};
+//!
+//! spear_guest::main!(run);
+//!
+//! fn run() -> Result<(), Error> {
+//!     let mut chat = Chat::new()?;
+//!     chat.tool(Tool::new("add", "Adds two whole numbers.").integer("a", "").integer("b", ""), |call| {
+//!         Ok((call.integer("a")? + call.integer("b")?).to_string())
+//!     })?;
+//!     info!("{}", chat.ask("What is 20 + 22?")?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - [`Chat`] is a conversation with a model: messages, parameters, tools that are closures. [`Chat::send`] runs the
+//!   whole tool loop. The tools of MCP servers that the task has are offered to the model by the host, without any code here.
+//! - [`Mcp`] is a session with a server whose tools the guest calls itself, one by one or many at once ([`McpCall`]).
+//! - [`Epoll`] waits for whichever of many is ready first.
+//! - Everything open closes itself when it is dropped. Calls that fail give an [`Errno`]; an answer that is an error
+//!   (a model that is not there, a tool that is refused) is a [`Failure`].
+//! - A guest has no stdout of its own: [`info!`] and its siblings show lines to whoever runs it.
+//!
+//! # Two forms
+//!
+//! The same source builds to a component (feature `component`, the default) and to a plain module (feature `core`, which wins where both are on).
+//! The guide is `guest-examples/rust/README.md`.
+
+#![warn(missing_docs)]
+
+#[cfg(not(any(feature = "component", feature = "core")))]
+compile_error!("spear-guest: turn on the feature `component` (the default) or `core`");
+
+mod chat;
+mod entry;
+mod epoll;
+mod errno;
+mod failure;
+mod fd;
+pub mod host;
+pub mod json;
+mod mcp;
+mod response;
+mod system;
+mod tool;
+
+pub use chat::{Chat, Progress, Sending};
+pub use entry::Outcome;
+pub use epoll::{Epoll, Events, Ready};
+pub use errno::Errno;
+pub use failure::{Error, Failure};
+pub use fd::{AsFd, Fd, RawFd};
+pub use json::Json;
+pub use mcp::{Mcp, McpCall, McpResult, McpTool, Server};
+pub use response::Response;
+pub use system::{Level, MAX_LOG_BYTES, abi_version, has_feature, log, now_ms, random, sleep};
+pub use tool::{Tool, ToolCall, ToolError};
+
+/// What the macros of this crate expand to; nothing to call.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::entry::enter;
+    #[cfg(all(target_family = "wasm", feature = "component", not(feature = "core")))]
+    pub use crate::host::binding as component;
+}
