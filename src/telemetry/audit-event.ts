@@ -1,20 +1,39 @@
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject, JsonValue } from '../protocol/json.ts';
 
 /** A server or tool that a session did not get. */
 export interface AuditExclusion {
-  readonly server: string;
-  readonly tool: string | null;
+  readonly server_id: string;
+  readonly tool_name: string | null;
   readonly reason: string;
   readonly layer: string;
   readonly detail: string;
 }
 
-/**
- * The lines of the audit trail. Every line also has `v` (the version of this schema), `time` (ISO 8601, UTC) and `run`.
- * `audit.schema.json` says the same as JSON Schema; fields may be added, none is renamed.
- */
+/** A call's arguments as the trail shows them: an object with nothing secret in it, `sha256:…`, or nothing. */
+export type AuditArguments = JsonObject | string | null;
+
+/** Which call it is. */
+interface AuditCall {
+  readonly session_id: string | null;
+  readonly request_id: string;
+  /** null for a tool inside the guest, and for a name that belongs to no server. */
+  readonly server_id: string | null;
+  readonly tool_name: string;
+}
+
+/** What an approval is bound to, as hex. */
+interface AuditApproval extends AuditCall {
+  /** The revision of the registry at this moment; null: there is none. */
+  readonly revision: number | null;
+  /** Of the canonical arguments. */
+  readonly args_sha256: string;
+  /** Of the tool's definition. */
+  readonly tool_sha256: string;
+}
+
+/** What happened to a guest, its sessions and its tools. */
 export type AuditEvent =
-  | { readonly event: 'guest.started'; readonly module: string; readonly task: string | null }
+  | { readonly event: 'guest.started'; readonly module: string }
   | {
       readonly event: 'guest.ended';
       readonly status: string;
@@ -23,58 +42,110 @@ export type AuditEvent =
     }
   | {
       readonly event: 'session.created';
-      readonly session: string;
-      readonly registry_revision: number | null;
+      readonly session_id: string;
+      readonly revision: number | null;
       readonly servers: readonly string[];
       readonly exclusions: readonly AuditExclusion[];
     }
   | {
       readonly event: 'mcp.injected';
-      readonly session: string;
-      readonly server: string;
+      readonly session_id: string;
+      readonly server_id: string;
       readonly status: 'ok' | 'failed';
       readonly reason: string | null;
       readonly tools: number;
       readonly exclusions: readonly AuditExclusion[];
       readonly duration_ms: number;
     }
-  | {
+  | ({
       readonly event: 'tool_call.started';
-      readonly session: string | null;
-      readonly request: string;
       readonly source: 'native' | 'mcp';
-      readonly server: string | null;
-      readonly tool: string;
-      /** What the arguments look like, never what they say. */
-      readonly arguments: JsonObject | null;
-    }
-  | {
+      readonly args: AuditArguments;
+    } & AuditCall)
+  | ({
       readonly event: 'tool_call.finished';
-      readonly session: string | null;
-      readonly request: string;
       readonly source: 'native' | 'mcp';
-      readonly server: string | null;
-      readonly tool: string;
-      /** `ok`, `denied`, or `failed`. */
       readonly status: 'ok' | 'denied' | 'failed';
       /** The code of the error, or the reason of the denial. */
       readonly reason: string | null;
       readonly duration_ms: number;
-      readonly bytes: number;
+      readonly output_bytes: number;
+      /** The revision of the registry that let the call through or stopped it; null where no registry was asked. */
+      readonly revision: number | null;
+    } & AuditCall)
+  | ({
+      readonly event: 'approval.asked';
+      /** Why somebody has to be asked. */
+      readonly reason: string;
+      readonly args: AuditArguments;
+    } & AuditApproval)
+  | ({
+      readonly event: 'approval.decided';
+      readonly status: 'allowed' | 'denied';
+      readonly decision: 'allow_once' | 'allow_session' | 'deny' | 'timeout' | 'cancelled' | 'rule';
+      /** Who, or which rule. */
+      readonly decided_by: string;
+      readonly reason: string | null;
+      readonly duration_ms: number;
+    } & AuditApproval)
+  | {
+      readonly event: 'registry.applied';
+      readonly revision: number;
+      /** Ids of servers that are new or were changed, and of those that are gone: the first of them. */
+      readonly upserted: readonly string[];
+      readonly deleted: readonly string[];
+      /** How many there are of each. */
+      readonly upserts: number;
+      readonly deletes: number;
     }
   | {
       readonly event: 'budget.hit';
-      readonly session: string | null;
-      readonly server: string | null;
-      readonly tool: string | null;
+      readonly session_id: string | null;
+      readonly server_id: string | null;
+      readonly tool_name: string | null;
       readonly budget: string;
     };
 
-export const AUDIT_VERSION = 1;
+/** What happened to the trail itself. */
+export type AuditChainEvent =
+  | { readonly event: 'chain.started'; readonly pid: number; readonly spear: string }
+  | { readonly event: 'chain.rotated' }
+  /** The end of the file was half a line: its writer died, or the disk was full. */
+  | {
+      readonly event: 'chain.repaired';
+      readonly torn_bytes: number;
+      readonly torn_sha256: string;
+      readonly torn: string;
+    }
+  | { readonly event: 'chain.lost'; readonly lines: number; readonly reason: string }
+  | { readonly event: 'chain.ended' };
 
-/** Where audit lines go. Writing never fails the work that is being audited. */
+/**
+ * A line of the trail; `audit.schema.json` says the same as JSON Schema. Within a version fields may be added, none is
+ * renamed or removed. `prev` is the hash of the line before in the same chain; `hash` is the sha256 of this line's bytes
+ * without the hash itself.
+ */
+export type AuditLine = (AuditEvent | AuditChainEvent) & {
+  readonly v: typeof AUDIT_VERSION;
+  readonly chain: string;
+  readonly seq: number;
+  /** ISO 8601, UTC. */
+  readonly ts: string;
+  /** Name of the task; null where none was given. */
+  readonly task: string | null;
+  /** The run of a guest; null for lines about the trail itself. */
+  readonly instance: string | null;
+  readonly prev: string;
+  readonly hash: string;
+};
+
+export const AUDIT_VERSION = 2;
+
+/** Where audit events go. Writing never waits, and never fails the work that is being audited. */
 export interface AuditTrail {
-  write(run: string, event: AuditEvent): void;
+  write(instance: string, event: AuditEvent): void;
+  /** How the arguments of a call are shown; `undefined` is text that is no JSON. @default redacted */
+  readonly showArguments?: (args: JsonValue | undefined) => AuditArguments;
 }
 
-export const noAudit: AuditTrail = Object.freeze({ write: () => {} });
+export const noAudit: AuditTrail = Object.freeze({ write: () => {}, showArguments: () => null });

@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { knownSecrets, redactStrings } from '../config/redactor.ts';
 
 /** One thing that happened, as data. Field values never hold a secret or content of a record. */
 export type ServiceLog = (
@@ -17,5 +18,5 @@ export function openServiceLog(): ServiceLog {
     },
     pino.destination({ dest: 2, sync: true }),
   );
-  return (level, event, fields = {}) => lines[level]({ event, ...fields });
+  return (level, event, fields = {}) => lines[level]({ event, ...redactStrings(fields, knownSecrets.redact) });
 }

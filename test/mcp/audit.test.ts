@@ -78,27 +78,36 @@ describe('spear-run --audit', () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/files.wasm'), ...flags], { env });
     expect(code).toBe(0);
     const lines = linesOf(audit);
-    expect(new Set(lines.map(({ event }) => event))).toEqual(new Set(auditEvents));
-    expect(new Set(lines.map(({ run }) => run)).size).toBe(1);
-    expect(lines[0]).toMatchObject({ event: 'guest.started', module: 'files.wasm', task: 'test' });
+    const unasked = auditEvents.filter((event) => !event.startsWith('approval.'));
+    expect(new Set(lines.map(({ event }) => event))).toEqual(new Set(unasked));
+    expect(new Set(lines.map(({ instance, task }) => `${task} ${instance}`)).size).toBe(1);
+    expect(lines[0]).toMatchObject({
+      event: 'registry.applied',
+      upserted: ['closed', 'huge', 'mute', 'tiny', 'web'],
+      deletes: 0,
+    });
+    const revision = lines[0]?.revision;
+    expect(lines[1]).toMatchObject({ event: 'guest.started', module: 'files.wasm', task: 'test' });
     expect(lines.at(-1)).toMatchObject({ event: 'guest.ended', status: 'exit', exit_code: 0 });
-    expect(lines[1]).toMatchObject({
+    expect(lines[2]).toMatchObject({
       event: 'session.created',
+      revision,
       servers: ['huge', 'mute', 'tiny', 'web'],
       exclusions: [
-        { server: 'closed', tool: null, reason: 'deny_all', layer: 'registry' },
-        { server: 'missing', tool: null, reason: 'unknown_server', layer: 'registry' },
+        { server_id: 'closed', tool_name: null, reason: 'deny_all', layer: 'registry' },
+        { server_id: 'missing', tool_name: null, reason: 'unknown_server', layer: 'registry' },
       ],
     });
     const injected = lines.filter(({ event }) => event === 'mcp.injected');
-    expect(injected.map(({ server: id, status, reason, tools }) => [id, status, reason, tools])).toEqual([
+    expect(injected.map(({ server_id: id, status, reason, tools }) => [id, status, reason, tools])).toEqual([
       ['huge', 'ok', null, 3],
       ['mute', 'failed', 'list_timeout', 0],
       ['tiny', 'ok', null, 4],
       ['web', 'ok', null, 2],
     ]);
     const finished = lines.filter(({ event }) => event === 'tool_call.finished');
-    expect(Object.fromEntries(finished.map(({ request, status, reason }) => [request, [status, reason]]))).toEqual({
+    expect(finished.map((line) => line.revision)).toEqual(finished.map(() => revision));
+    expect(Object.fromEntries(finished.map((line) => [line.request_id, [line.status, line.reason]]))).toEqual({
       a: ['ok', null],
       b: ['ok', null],
       c: ['ok', null],
@@ -109,9 +118,16 @@ describe('spear-run --audit', () => {
       h: ['failed', 'mcp_invalid_arguments'],
     });
     const begun = lines.filter(({ event }) => event === 'tool_call.started');
-    expect(begun.map(({ request }) => request).sort()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
-    expect(begun.find(({ request }) => request === 'a')?.arguments).toEqual({
-      message: `string(${secrets.argument.length})`,
+    expect(begun.map(({ request_id }) => request_id).sort()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    expect(Object.fromEntries(begun.map((line) => [line.request_id, line.args]))).toEqual({
+      a: { message: '[redacted]' },
+      b: {},
+      c: {},
+      d: {},
+      e: { secret: '[redacted]' },
+      f: { bytes: 10_000 },
+      g: { secret: '[redacted]' },
+      h: { wrong: '[redacted]' },
     });
     expect(stderr).toContain('waiting for a database with [redacted]');
     expectNoSecret({ audit: readFileSync(audit, 'utf8'), stdout, stderr });
@@ -135,7 +151,7 @@ describe('spear-run --audit', () => {
     const flags = ['--script', fixture('scripts/sum.json'), '--audit', audit];
     const { code } = await spearRun([fixture('c/sum.wasm'), ...flags]);
     expect(code).toBe(0);
-    expect(linesOf(audit).map(({ event, source, tool, status }) => [event, source, tool, status])).toEqual([
+    expect(linesOf(audit).map((line) => [line.event, line.source, line.tool_name, line.status])).toEqual([
       ['guest.started', undefined, undefined, undefined],
       ['tool_call.started', 'native', 'sum', undefined],
       ['tool_call.finished', 'native', 'sum', 'ok'],
@@ -153,7 +169,7 @@ describe('spear-run --audit', () => {
     expect(await ended('c/test/exit.wasm', '--', '7')).toEqual(['exit', 7]);
     expect(await ended('c/test/spin.wasm', '--limit', 'timeout_ms=300')).toEqual(['deadline', null]);
     expect(await ended('c/test/trap.wasm')).toEqual(['trap', null]);
-    const runs = linesOf(audit).map(({ run }) => run);
+    const runs = linesOf(audit).map(({ instance }) => instance);
     expect([runs.length, new Set(runs).size]).toEqual([6, 3]);
   });
 

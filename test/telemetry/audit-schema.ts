@@ -4,8 +4,12 @@ import schema from '../../src/telemetry/audit.schema.json' with { type: 'json' }
 
 const validate = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true }).compile(schema);
 
-/** The kinds of event that the schema knows. */
-export const auditEvents: readonly string[] = schema.oneOf.map(({ title }) => title);
+const known: readonly string[] = schema.oneOf.map(({ title }) => title);
+const isOfChain = (event: unknown) => String(event).startsWith('chain.');
+
+/** The kinds of event that the schema knows: of guests, and of the trail itself. */
+export const auditEvents = known.filter((event) => !isOfChain(event));
+export const chainEvents = known.filter(isOfChain);
 
 /** What the schema says of a line; null if nothing is wrong. */
 export function auditProblem(line: unknown): string | null {
@@ -13,7 +17,7 @@ export function auditProblem(line: unknown): string | null {
 }
 
 /** The lines of a trail. Throws on one that the schema does not know. */
-export function auditLines(text: string): JsonObject[] {
+export function trailLines(text: string): JsonObject[] {
   if (!text.endsWith('\n')) throw new Error('the last line is not whole');
   return text
     .slice(0, -1)
@@ -24,4 +28,9 @@ export function auditLines(text: string): JsonObject[] {
       if (problem !== null) throw new Error(`${line}: ${problem}`);
       return parsed;
     });
+}
+
+/** The same without those about the trail itself. */
+export function auditLines(text: string): JsonObject[] {
+  return trailLines(text).filter(({ event }) => !isOfChain(event));
 }

@@ -1,0 +1,25 @@
+import type { RegistryCache } from '../registry/cache.ts';
+import type { RegistryChange } from '../registry/snapshot.ts';
+import type { AuditTrail } from '../telemetry/audit-event.ts';
+
+/** Ids that one line names; the rest is a number. */
+const MAX_IDS = 100;
+
+/**
+ * Writes a line for every change of the registry, the records at the start included. It must hear of changes before
+ * those whom they stop, so that the trail has the cause before its effects.
+ */
+export function auditRegistry(cache: RegistryCache, audit: AuditTrail, run: string): void {
+  const write = ({ snapshot, upserted, deleted }: Omit<RegistryChange, 'changedTransport'>) =>
+    audit.write(run, {
+      event: 'registry.applied',
+      revision: snapshot.revision,
+      upserted: upserted.slice(0, MAX_IDS),
+      deleted: deleted.slice(0, MAX_IDS),
+      upserts: upserted.length,
+      deletes: deleted.length,
+    });
+  const snapshot = cache.snapshot();
+  if (snapshot !== null) write({ snapshot, upserted: [...snapshot.servers.keys()].sort(), deleted: [] });
+  cache.onChange(write);
+}

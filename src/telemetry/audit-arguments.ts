@@ -1,0 +1,46 @@
+import type { ArgumentForm } from '../config/host-audit.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { AuditArguments, AuditTrail } from './audit-event.ts';
+import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';
+
+/** `sha256` gives the digest of a text as hex; it is asked for by that form only. */
+export function argumentsShown(
+  form: ArgumentForm,
+  sha256: (text: string) => string,
+): NonNullable<AuditTrail['showArguments']> {
+  switch (form) {
+    case 'redacted':
+      return redactArguments;
+    case 'shape':
+      return shapeOfArguments;
+    case 'none':
+      return () => null;
+    case 'sha256':
+      return (args) => hashed(args, sha256);
+  }
+}
+
+/** Which keys there are and how large each value is. */
+export function shapeOfArguments(args: JsonValue | undefined): JsonObject | null {
+  if (!isJsonObject(args)) return null;
+  const entries = Object.entries(args).slice(0, ARGUMENT_BOUNDS.keys);
+  return Object.fromEntries(entries.map(([key, item]) => [key.slice(0, ARGUMENT_BOUNDS.keyChars), shape(item)]));
+}
+
+function shape(value: JsonValue): string {
+  if (typeof value === 'string') return `string(${value.length})`;
+  if (Array.isArray(value)) return `array(${value.length})`;
+  if (isJsonObject(value)) return `object(${Object.keys(value).length})`;
+  return value === null ? 'null' : typeof value;
+}
+
+/** The same arguments in another order or spelling have the same digest. */
+function hashed(args: JsonValue | undefined, sha256: (text: string) => string): AuditArguments {
+  if (!isJsonObject(args)) return null;
+  try {
+    return `sha256:${sha256(canonicalJson(args))}`;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return null; // nested without end: such a call is refused, and its arguments have no canonical form
+  }
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import { AUDIT_VERSION } from './audit-event.ts';
+
+/** What stands where the hash of the line before would be, in the first line of a chain. */
+export const NO_PREVIOUS = '0'.repeat(64);
+
+/** How every line ends; what is before it, closed by a brace, is what was hashed. */
+const ending = /,"hash":"([0-9a-f]{64})"\}$/;
+const ENDING_CHARS = ',"hash":""}'.length + 64;
+
+/** Where a chain stands after a line. */
+export interface ChainPosition {
+  readonly seq: number;
+  readonly hash: string;
+}
+
+export function sha256(text: string | Uint8Array): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** The lines of one process: numbered, each with the hash of the one before. */
+export class AuditChain {
+  readonly id: string;
+  #last: ChainPosition = { seq: -1, hash: NO_PREVIOUS };
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get isEmpty(): boolean {
+    return this.#last.seq < 0;
+  }
+
+  /**
+   * The given events (JSON texts of objects) as lines that follow what was kept. Nothing is kept until somebody says so:
+   * a line that did not reach the disk is no part of the chain.
+   */
+  lines(events: readonly string[]): { readonly text: string; keep(): void }[] {
+    let last = this.#last;
+    return events.map((event) => {
+      const seq = last.seq + 1;
+      const head = `{"v":${AUDIT_VERSION},"chain":"${this.id}","seq":${seq},`;
+      const hashed = `${head}${event.slice(1, -1)},"prev":"${last.hash}"}`;
+      const position = { seq, hash: sha256(hashed) };
+      last = position;
+      return {
+        text: `${hashed.slice(0, -1)},"hash":"${position.hash}"}\n`,
+        keep: () => {
+          this.#last = position;
+        },
+      };
+    });
+  }
+}
+
+/** The hash that a line says it has, and the one that it has; null if it says none. */
+export function hashesOf(line: string): { readonly said: string; readonly found: string } | null {
+  const said = ending.exec(line)?.[1];
+  if (said === undefined) return null;
+  return { said, found: sha256(`${line.slice(0, -ENDING_CHARS)}}`) };
+}

@@ -1,0 +1,186 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { closeSync } from 'node:fs';
+import { getSystemErrorName } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { type ArgumentForm, auditLimitSpecs } from '../config/host-audit.ts';
+import { argumentsShown } from './audit-arguments.ts';
+import type { AuditEvent, AuditTrail } from './audit-event.ts';
+import { openAuditPath } from './audit-file.ts';
+import { auditJson } from './audit-json.ts';
+import { type AuditBatch, type AuditThreadData, PROGRESS_BYTES, progressAt } from './audit-port.ts';
+
+/** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
+export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
+/** How long the end of the process waits for the disk. */
+const DRAIN_MS = 5_000;
+
+export interface AuditLogOptions {
+  /** null: standard output. */
+  readonly path: string | null;
+  /** What is kept of a call's arguments. @default redacted */
+  readonly args?: ArgumentForm;
+  /** A file that would grow beyond this is moved aside; 0: never. @default see auditLimitSpecs */
+  readonly maxBytes?: number;
+  /** How many files that were moved aside are kept. @default see auditLimitSpecs */
+  readonly keep?: number;
+  /** The version of the program, for the first line of the chain. @default unknown */
+  readonly version?: string;
+  /** Told once, with the code of the system, when lines are lost. @default nobody */
+  readonly onFailure?: (code: string) => void;
+}
+
+/** The trail of this process. */
+export interface AuditLog {
+  /** The trail for guests of one task. */
+  forTask(task: string | null): AuditTrail;
+  /** Waits, in vain for at most some seconds, until everything is written; for the way out of a process. */
+  flushNow(): void;
+  /** Writes what is left and the end of the chain. */
+  close(): Promise<void>;
+}
+
+/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+const threadUrl = new URL(
+  import.meta.url.endsWith('.ts') ? './audit-thread.ts' : './audit-thread.cjs',
+  import.meta.url,
+);
+
+/**
+ * Opens a trail. A thread of its own hashes and writes, so that no disk, however slow, holds up a guest.
+ * @throws the error of the system, if the file cannot be opened
+ */
+export function openAuditLog(options: AuditLogOptions): AuditLog {
+  if (options.path !== null) closeSync(openAuditPath(options.path).number);
+  return new ThreadedLog(options);
+}
+
+class ThreadedLog implements AuditLog {
+  readonly #worker: Worker;
+  readonly #progress = new Int32Array(new SharedArrayBuffer(PROGRESS_BYTES));
+  readonly #onFailure: (code: string) => void;
+  readonly #showArguments: NonNullable<AuditTrail['showArguments']>;
+  readonly #atExit = () => this.flushNow();
+  #events: string[] = [];
+  #dropped = 0;
+  #flush: NodeJS.Immediate | null = null;
+  /** Sizes of the batches that the thread has, oldest first. */
+  readonly #posted: number[] = [];
+  #settled = 0;
+  #queuedChars = 0;
+  #reported = false;
+  #hasEnded = false;
+  #closing: Promise<void> | null = null;
+  readonly #exited: Promise<void>;
+
+  constructor(options: AuditLogOptions) {
+    const { path, args = 'redacted', maxBytes, keep, version = 'unknown', onFailure = () => {} } = options;
+    this.#onFailure = onFailure;
+    this.#showArguments = argumentsShown(args, (text) => createHash('sha256').update(text).digest('hex'));
+    const data: AuditThreadData = {
+      path,
+      maxBytes: maxBytes ?? auditLimitSpecs.max_bytes.default,
+      keep: keep ?? auditLimitSpecs.keep.default,
+      chain: randomBytes(8).toString('hex'),
+      pid: process.pid,
+      startedAt: new Date(),
+      spear: version,
+      progress: this.#progress.buffer as SharedArrayBuffer,
+    };
+    this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [] });
+    this.#worker.unref();
+    this.#worker.on('message', () => this.#report());
+    this.#worker.on('error', () => this.#fail('EIO'));
+    this.#exited = new Promise((resolve) => {
+      this.#worker.once('exit', () => {
+        this.#hasEnded = true;
+        this.#settle();
+        if (this.#posted.length > 0) this.#fail('EIO');
+        this.#posted.length = 0;
+        resolve();
+      });
+    });
+    process.once('exit', this.#atExit);
+    this.#post(false); // the chain begins now, not with the first event
+  }
+
+  forTask(task: string | null): AuditTrail {
+    return Object.freeze({
+      write: (instance: string, event: AuditEvent) => this.#write(task, instance, event),
+      showArguments: this.#showArguments,
+    });
+  }
+
+  flushNow(): void {
+    if (!this.#hasEnded) this.#post(true);
+    const until = Date.now() + DRAIN_MS;
+    while (this.#posted.length > 0 && Date.now() < until) {
+      const done = Atomics.load(this.#progress, progressAt.batches);
+      this.#settle();
+      if (this.#posted.length > 0) Atomics.wait(this.#progress, progressAt.batches, done, until - Date.now());
+    }
+    this.#report();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  #write(task: string | null, instance: string, event: AuditEvent): void {
+    if (this.#hasEnded) return;
+    const text = auditJson(task, instance, event);
+    this.#settle();
+    if (this.#queuedChars + text.length > MAX_QUEUED_CHARS) {
+      if (this.#events.length > 0) this.#post(false); // what was lost is told after what came before it
+      this.#dropped++;
+      return;
+    }
+    this.#queuedChars += text.length;
+    this.#events.push(text);
+    this.#flush ??= setImmediate(() => this.#post(false));
+  }
+
+  #post(isLast: boolean): void {
+    if (this.#flush !== null) clearImmediate(this.#flush);
+    this.#flush = null;
+    this.#hasEnded ||= isLast;
+    const batch: AuditBatch = { events: this.#events, dropped: this.#dropped, isLast };
+    this.#posted.push(this.#events.reduce((sum, { length }) => sum + length, 0));
+    this.#worker.postMessage(batch);
+    this.#events = [];
+    this.#dropped = 0;
+  }
+
+  /** Takes note of what the thread is done with. */
+  #settle(): void {
+    const done = Atomics.load(this.#progress, progressAt.batches);
+    for (; this.#settled !== done; this.#settled = (this.#settled + 1) | 0) {
+      this.#queuedChars -= this.#posted.shift() ?? 0;
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#worker.ref();
+    if (!this.#hasEnded) this.#post(true);
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(() => late.resolve(), DRAIN_MS);
+    await Promise.race([this.#exited, late.promise]);
+    clearTimeout(timer);
+    process.off('exit', this.#atExit);
+    this.#settle();
+    if (this.#posted.length > 0) this.#fail('ETIMEDOUT');
+    this.#report();
+    await this.#worker.terminate();
+  }
+
+  #report(): void {
+    const number = Atomics.load(this.#progress, progressAt.failure);
+    if (number !== 0) this.#fail(getSystemErrorName(-number));
+  }
+
+  #fail(code: string): void {
+    if (this.#reported) return;
+    this.#reported = true;
+    this.#onFailure(code);
+  }
+}

@@ -1,0 +1,25 @@
+import type { AuditWriterOptions } from './audit-writer.ts';
+
+/** What the host thread hands to the thread that writes the trail. */
+export interface AuditBatch {
+  /** JSON texts, in the order of what happened. */
+  readonly events: readonly string[];
+  /** Events before these that found no place in the queue. */
+  readonly dropped: number;
+  readonly isLast: boolean;
+}
+
+export interface AuditThreadData extends AuditWriterOptions {
+  /** Read by the host thread also when its event loop has ended. */
+  readonly progress: SharedArrayBuffer;
+}
+
+/** Places in `progress`. */
+export const progressAt = {
+  /** Batches that are done with, written or not. */
+  batches: 0,
+  /** The number of the first error of the system; 0: none. */
+  failure: 1,
+} as const;
+
+export const PROGRESS_BYTES = 2 * Int32Array.BYTES_PER_ELEMENT;

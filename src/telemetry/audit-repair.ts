@@ -1,0 +1,88 @@
+import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import { sha256 } from './audit-chain.ts';
+import type { AuditChainEvent } from './audit-event.ts';
+
+const NEWLINE = 0x0a;
+const CHUNK_BYTES = 65_536;
+/** A longer end without a newline is not a line of ours. */
+const MAX_TORN_BYTES = 8 * 1024 * 1024;
+/** How much of it is kept in the line that tells of the repair. */
+const KEPT_CHARS = 4_096;
+/** What another process is writing at this moment is not torn: it is looked at again after so long. */
+const SETTLE_MS = 20;
+const ourBeginning = '{"v":';
+
+export type Repaired = Extract<AuditChainEvent, { event: 'chain.repaired' }>;
+
+/** What the file needs before the next line: nothing, a newline because its end is none of ours, or a repair was made. */
+export interface TailRepair {
+  readonly event: Repaired;
+  readonly needsNewline: boolean;
+}
+
+/**
+ * Half a line at the end of the file, left by a writer that died or by a full disk, is overwritten with blanks: the next
+ * line follows on the same line, where JSON allows them, and readers of lines never meet the half. Nothing is cut off,
+ * because another process may be appending.
+ */
+export function repairTail(path: string): TailRepair | null {
+  const { fd, mayOverwrite } = openForRepair(path);
+  try {
+    const torn = tornEnd(fd);
+    if (torn === null) return null;
+    settle();
+    const again = tornEnd(fd);
+    if (again === null || again.start !== torn.start || again.bytes.byteLength !== torn.bytes.byteLength) return null;
+    const text = torn.bytes.toString('utf8');
+    const ours = text.startsWith(ourBeginning) || ourBeginning.startsWith(text) || /^[\0 ]*$/.test(text);
+    const blanked = ours && mayOverwrite;
+    if (blanked) writeSync(fd, Buffer.alloc(torn.bytes.byteLength, ' '), 0, torn.bytes.byteLength, torn.start);
+    return {
+      event: {
+        event: 'chain.repaired',
+        torn_bytes: torn.bytes.byteLength,
+        torn_sha256: sha256(torn.bytes),
+        torn: ours ? text.replaceAll('\0', '').slice(0, KEPT_CHARS).toWellFormed() : '',
+      },
+      needsNewline: !blanked,
+    };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A file that may only be appended to keeps its half line; verifying knows it by its hash. */
+function openForRepair(path: string): { fd: number; mayOverwrite: boolean } {
+  try {
+    return { fd: openSync(path, 'r+'), mayOverwrite: true };
+  } catch {
+    return { fd: openSync(path, 'r'), mayOverwrite: false };
+  }
+}
+
+/** Whether the last byte is something else than a newline. */
+export function endsTorn(fd: number, size: number): boolean {
+  const last = Buffer.alloc(1);
+  return size > 0 && readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== NEWLINE;
+}
+
+function tornEnd(fd: number): { start: number; bytes: Buffer } | null {
+  const { size } = fstatSync(fd);
+  if (!endsTorn(fd, size)) return null;
+  let bytes = Buffer.alloc(0);
+  let start = size;
+  while (start > 0 && bytes.byteLength < MAX_TORN_BYTES) {
+    const length = Math.min(CHUNK_BYTES, start);
+    const chunk = Buffer.alloc(length);
+    readSync(fd, chunk, 0, length, start - length);
+    const newline = chunk.lastIndexOf(NEWLINE);
+    bytes = Buffer.concat([chunk.subarray(newline + 1), bytes]);
+    start -= length - (newline + 1);
+    if (newline >= 0) break;
+  }
+  return { start, bytes };
+}
+
+function settle(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLE_MS);
+}

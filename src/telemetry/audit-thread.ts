@@ -1,0 +1,25 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { type AuditBatch, type AuditThreadData, progressAt } from './audit-port.ts';
+import { AuditWriter } from './audit-writer.ts';
+
+const { progress, ...options } = workerData as AuditThreadData;
+const port = parentPort;
+if (port === null) throw new Error('audit-thread runs as a thread of its own');
+const counters = new Int32Array(progress);
+const writer = new AuditWriter(options);
+
+function report(error: NodeJS.ErrnoException | null): void {
+  if (error === null || Atomics.load(counters, progressAt.failure) !== 0) return;
+  Atomics.store(counters, progressAt.failure, Math.abs(error.errno ?? 0) || 1);
+  port?.postMessage('failed');
+}
+
+port.on('message', (batch: AuditBatch) => {
+  report(writer.append(batch.events, batch.dropped));
+  if (batch.isLast) {
+    report(writer.end());
+    port.close();
+  }
+  Atomics.add(counters, progressAt.batches, 1);
+  Atomics.notify(counters, progressAt.batches);
+});

@@ -1,0 +1,169 @@
+import type { Meter } from '@opentelemetry/api';
+import type { AuditEvent, AuditTrail } from './audit-event.ts';
+import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './metrics-gauges.ts';
+import { BoundedLabel, McpLabels } from './metrics-labels.ts';
+
+/** Upper bounds of buckets. */
+export const LATENCY_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 120_000];
+const OUTPUT_BYTES = [64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 10_485_760];
+
+/** Task names in labels; a process normally runs one task. */
+const MAX_TASKS = 50;
+/** Reasons, codes and budgets are words of this project: far fewer than this. */
+const MAX_WORDS = 64;
+
+/** One MCP tool call that has ended. */
+export interface McpToolCallFacts {
+  readonly server: string | null;
+  readonly tool: string;
+  /** `ok`, or the code of the error. */
+  readonly outcome: string;
+  readonly durationMs: number;
+  readonly bytes: number;
+}
+
+/** What the pool tells of its connections. */
+export interface PoolEventFacts {
+  readonly event: string;
+  readonly serverId: string | null;
+  readonly durationMs?: number;
+  readonly tools?: readonly string[];
+}
+
+/** What MCP costs and why it is refused. The names are those that platforms around Spear already collect. */
+export class McpMetrics {
+  readonly labels = new McpLabels();
+  /** Shows a pool to whoever reads the metrics, until the function that it returns is called. */
+  readonly watchPool: (read: () => PoolFacts) => () => void;
+  /** The same for the registry that this node follows. */
+  readonly watchRegistry: (read: () => RegistryFacts) => () => void;
+  readonly #tasks = new BoundedLabel(MAX_TASKS);
+  readonly #words = new BoundedLabel(MAX_WORDS);
+  readonly #instruments;
+
+  constructor(meter: Meter) {
+    this.watchPool = poolGauges(meter, this.labels);
+    this.watchRegistry = registryGauges(meter);
+    const latency = { advice: { explicitBucketBoundaries: LATENCY_MS } };
+    this.#instruments = {
+      connects: meter.createCounter('mcp_server_connect_total', {
+        description: 'Attempts to connect to an MCP server.',
+      }),
+      connectErrors: meter.createCounter('mcp_server_connect_error_total', {
+        description: 'Attempts to connect that failed.',
+      }),
+      lost: meter.createCounter('mcp_server_connection_lost_total', { description: 'Connections that broke.' }),
+      listLatency: meter.createHistogram('mcp_list_tools_latency_ms', {
+        description: 'Time of one tools/list with all its pages.',
+        ...latency,
+      }),
+      listErrors: meter.createCounter('mcp_list_tools_error_total', { description: 'Listings that failed.' }),
+      calls: meter.createCounter('mcp_tool_call_total', {
+        description: 'MCP tool calls that ended, refused ones too.',
+      }),
+      callErrors: meter.createCounter('mcp_tool_call_error_total', {
+        description: 'MCP tool calls that ended in an error, by its code.',
+      }),
+      callLatency: meter.createHistogram('mcp_tool_call_latency_ms', {
+        description: 'Time of an MCP tool call, waiting in line included.',
+        ...latency,
+      }),
+      callBytes: meter.createHistogram('mcp_tool_call_output_bytes', {
+        description: 'Size of the answer as the model or the guest received it.',
+        advice: { explicitBucketBoundaries: OUTPUT_BYTES },
+      }),
+      injections: meter.createCounter('mcp_injection_total', {
+        description: 'Servers whose tools were to be shown to a model: success, failed or denied.',
+      }),
+      // Up-down although it only goes up: the exporter would end the name of a counter with _total.
+      denials: meter.createUpDownCounter('mcp_denied_reason', {
+        description: 'Servers and calls that were refused, by reason.',
+      }),
+      effective: meter.createGauge('mcp_effective_servers', {
+        description: 'Servers that the newest session of a task has.',
+      }),
+      approvals: meter.createCounter('mcp_approval_total', {
+        description: 'Approvals that were asked for, by decision.',
+      }),
+      budgets: meter.createCounter('spear_budget_hit_total', { description: 'Limits that stopped a send or a call.' }),
+    };
+  }
+
+  toolCalled({ server, tool, outcome, durationMs, bytes }: McpToolCallFacts): void {
+    const { calls, callErrors, callLatency, callBytes } = this.#instruments;
+    const labels = this.labels.tool(server, tool);
+    calls.add(1, labels);
+    callLatency.record(durationMs, labels);
+    callBytes.record(bytes, labels);
+    if (outcome !== 'ok') callErrors.add(1, { ...labels, code: this.#words.value(outcome) });
+  }
+
+  poolEvent({ event, serverId, durationMs, tools }: PoolEventFacts): void {
+    if (serverId === null) return;
+    this.labels.knowServer(serverId);
+    const labels = { server_id: this.labels.server(serverId) };
+    const { connects, connectErrors, lost, listLatency, listErrors } = this.#instruments;
+    switch (event) {
+      case 'connected':
+        connects.add(1, labels);
+        return;
+      case 'connect_failed':
+        connects.add(1, labels);
+        connectErrors.add(1, labels);
+        return;
+      case 'connection_lost':
+        lost.add(1, labels);
+        return;
+      case 'tools_listed':
+        if (tools !== undefined) this.labels.knowTools(serverId, tools);
+        if (durationMs !== undefined) listLatency.record(durationMs, labels);
+        return;
+      case 'list_failed':
+        listErrors.add(1, labels);
+    }
+  }
+
+  /** The same trail, counted on its way. */
+  trail(audit: AuditTrail, task: string | null): AuditTrail {
+    return {
+      write: (instance, event) => {
+        this.#audited(event, task);
+        audit.write(instance, event);
+      },
+      ...(audit.showArguments ? { showArguments: audit.showArguments } : {}),
+    };
+  }
+
+  #audited(event: AuditEvent, task: string | null): void {
+    const { injections, effective, approvals, budgets } = this.#instruments;
+    switch (event.event) {
+      case 'session.created':
+        effective.record(event.servers.length, { task_id: this.#tasks.value(task ?? '') });
+        for (const { server_id: server, tool_name: tool, reason } of event.exclusions) {
+          if (tool !== null) continue;
+          injections.add(1, { server_id: this.labels.server(server), status: 'denied' });
+          this.#denied(server, reason);
+        }
+        return;
+      case 'mcp.injected':
+        injections.add(1, {
+          server_id: this.labels.server(event.server_id),
+          status: event.status === 'ok' ? 'success' : 'failed',
+        });
+        if (event.reason !== null) this.#denied(event.server_id, event.reason);
+        return;
+      case 'tool_call.finished':
+        if (event.status === 'denied' && event.reason !== null) this.#denied(event.server_id, event.reason);
+        return;
+      case 'approval.decided':
+        approvals.add(1, { server_id: this.labels.server(event.server_id), decision: event.decision });
+        return;
+      case 'budget.hit':
+        budgets.add(1, { budget: this.#words.value(event.budget) });
+    }
+  }
+
+  #denied(server: string | null, reason: string): void {
+    this.#instruments.denials.add(1, { server_id: this.labels.server(server), reason: this.#words.value(reason) });
+  }
+}

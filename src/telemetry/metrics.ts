@@ -1,0 +1,15 @@
+import type { MeterProvider } from '@opentelemetry/api';
+import { GuestMetrics } from './metrics-guest.ts';
+import { McpMetrics } from './metrics-mcp.ts';
+
+/** The instruments of this process. The OpenTelemetry packages themselves are the caller's to load. */
+export interface Metrics {
+  readonly mcp: McpMetrics;
+  readonly guests: GuestMetrics;
+}
+
+/** Makes the instruments with a program's own meter provider; whoever reads from that provider decides where they go. */
+export function createMetrics(provider: Pick<MeterProvider, 'getMeter'>): Metrics {
+  const meter = provider.getMeter('spear');
+  return Object.freeze({ mcp: new McpMetrics(meter), guests: new GuestMetrics(meter) });
+}

@@ -1,0 +1,81 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
+import { auditJson } from '../../src/telemetry/audit-json.ts';
+import { rotatedFiles } from '../../src/telemetry/audit-rotation.ts';
+import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
+import { AuditWriter, type AuditWriterOptions } from '../../src/telemetry/audit-writer.ts';
+import { tempDir } from '../pool/pool-samples.ts';
+import { trailLines } from './audit-schema.ts';
+
+const call = { session_id: 'chat-1', request_id: 'call_1', source: 'mcp', server_id: 'fs', tool_name: 'read' } as const;
+const exclusion = { server_id: 'x', tool_name: null, reason: 'unknown_server', layer: 'registry', detail: 'not there' };
+const digests = { args_sha256: 'a'.repeat(64), tool_sha256: 'b'.repeat(64) };
+const { source: _, ...asked } = call;
+
+/** One of every kind. */
+export const samples = [
+  { event: 'guest.started', module: 'a.wasm' },
+  { event: 'guest.ended', status: 'exit', exit_code: 0, duration_ms: 3 },
+  { event: 'session.created', session_id: 'chat-1', revision: 1, servers: ['fs'], exclusions: [exclusion] },
+  {
+    event: 'mcp.injected',
+    session_id: 'chat-1',
+    server_id: 'fs',
+    status: 'ok',
+    reason: null,
+    tools: 3,
+    exclusions: [],
+    duration_ms: 1,
+  },
+  { event: 'tool_call.started', ...call, args: { path: 'a.txt' } },
+  { event: 'tool_call.finished', ...call, status: 'ok', reason: null, duration_ms: 1, output_bytes: 2, revision: 7 },
+  { event: 'approval.asked', ...asked, ...digests, revision: 7, reason: 'approval_policy: always', args: null },
+  {
+    event: 'approval.decided',
+    ...asked,
+    ...digests,
+    revision: 7,
+    status: 'allowed',
+    decision: 'allow_once',
+    decided_by: 'terminal',
+    reason: null,
+    duration_ms: 900,
+  },
+  { event: 'registry.applied', revision: 8, upserted: ['fs'], deleted: [], upserts: 1, deletes: 0 },
+  { event: 'budget.hit', session_id: null, server_id: null, tool_name: null, budget: 'max_iterations' },
+] as const satisfies readonly AuditEvent[];
+
+export const newTrail = (): string => join(tempDir(), 'audit.jsonl');
+
+/** An event of a run that can be told from the others. */
+export const numbered = (number: number, instance = 'run-1'): string =>
+  auditJson('test', instance, {
+    event: 'budget.hit',
+    session_id: null,
+    server_id: null,
+    tool_name: null,
+    budget: String(number),
+  });
+
+let chains = 0;
+
+export function openWriter(path: string, options: Partial<AuditWriterOptions> = {}): AuditWriter {
+  const chain = (++chains).toString(16).padStart(16, '0');
+  const about = { chain, pid: process.pid, spear: 'test', startedAt: new Date() };
+  return new AuditWriter({ path, maxBytes: 0, keep: 10, ...about, ...options });
+}
+
+/** The files of a trail, oldest first. */
+export const filesOf = (path: string): string[] => [...rotatedFiles(path), path].filter((file) => existsSync(file));
+
+export const verified = (path: string) => verifyTrail(filesOf(path));
+
+/** All lines, each checked against the schema. */
+export const linesOf = (path: string) => filesOf(path).flatMap((file) => trailLines(readFileSync(file, 'utf8')));
+
+/** The numbers of {@link numbered} events, in the order of the trail. */
+export const numbersOf = (path: string): number[] =>
+  linesOf(path).flatMap(({ event, budget }) => (event === 'budget.hit' ? [Number(budget)] : []));
+
+export const eventsOf = (path: string) => linesOf(path).map(({ event }) => event);

@@ -1,0 +1,289 @@
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import { afterEach, describe, expect, it } from 'vitest';
+import { calls } from '../../src/abi/calls.ts';
+import { BackendError, type ChatBackend } from '../../src/chat/backend.ts';
+import { meteredBackend } from '../../src/chat/metered-backend.ts';
+import { createMetrics, McpToolbox } from '../../src/index.ts';
+import { type AuditEvent, noAudit } from '../../src/telemetry/audit-event.ts';
+import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../src/telemetry/metrics-labels.ts';
+import { openPrometheusMeters, type PrometheusMeters } from '../../src/telemetry/metrics-prometheus.ts';
+import { fixture } from '../pool/pool-records.ts';
+import { parseExposition, sampleValue } from './exposition.ts';
+
+const open: PrometheusMeters[] = [];
+
+afterEach(async () => {
+  for (const meters of open.splice(0)) await meters.close();
+});
+
+function setUp() {
+  const meters = openPrometheusMeters(1_000);
+  open.push(meters);
+  const metrics = createMetrics(meters.provider);
+  return { metrics, scrape: async () => parseExposition(await meters.text()), text: meters.text };
+}
+
+const call = (server: string | null, tool: string, outcome = 'ok') => ({
+  server,
+  tool,
+  outcome,
+  durationMs: 3,
+  bytes: 100,
+});
+
+const listed = (serverId: string, tools: readonly string[]) => ({
+  event: 'tools_listed',
+  serverId,
+  durationMs: 12,
+  tools,
+});
+
+describe('labels', () => {
+  it('give the first values series of their own and count the rest together [metrics.labels-bounded]', () => {
+    const label = new BoundedLabel(2);
+    expect(['a', 'b', 'c', 'a', 'd', 'b'].map((value) => label.value(value))).toEqual([
+      'a',
+      'b',
+      OTHER,
+      'a',
+      OTHER,
+      'b',
+    ]);
+  });
+
+  it('stay bounded over many servers and tools, and no call is lost [metrics.labels-bounded]', async () => {
+    const { metrics, scrape } = setUp();
+    const tools = Array.from({ length: 30 }, (_, index) => `tool-${index}`);
+    for (let server = 0; server < MAX_LABELLED_SERVERS + 20; server++) {
+      metrics.mcp.poolEvent(listed(`server-${server}`, tools));
+      for (const tool of tools) metrics.mcp.toolCalled(call(`server-${server}`, tool));
+    }
+    const families = await scrape();
+    const samples = families.get('mcp_tool_call_total')?.samples ?? [];
+    expect(samples.length).toBeLessThanOrEqual(MAX_LABELLED_TOOLS + MAX_LABELLED_SERVERS + 1);
+    expect(new Set(samples.map(({ labels }) => labels.server_id)).size).toBe(MAX_LABELLED_SERVERS + 1);
+    expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe((MAX_LABELLED_SERVERS + 20) * tools.length);
+    expect(samples.some(({ labels }) => Object.hasOwn(labels, 'otel_metric_overflow'))).toBe(false);
+  });
+
+  it('never hold a name that only a guest or a model has said [metrics.labels-known]', async () => {
+    const { metrics, text, scrape } = setUp();
+    metrics.mcp.labels.knowServer('fs');
+    metrics.mcp.poolEvent(listed('fs', ['read']));
+    for (const free of ['canary one', 'canary"\n{x="1"} 2']) {
+      metrics.mcp.toolCalled(call('fs', free, 'mcp_policy_denied'));
+      metrics.mcp.toolCalled(call(free, 'read', 'mcp_policy_denied'));
+      metrics.mcp.toolCalled(call(null, free, 'mcp_policy_denied'));
+    }
+    metrics.mcp.toolCalled(call('fs', 'read'));
+    metrics.guests
+      .guestStarted(async () => ({ 'canary three': 1 }))
+      .ended('exit', { 'canary three': 5, cchat_send: 2 });
+    expect(await text()).not.toContain('canary');
+    const families = await scrape();
+    expect(sampleValue(families, 'mcp_tool_call_total', { server_id: 'fs', tool: 'read' })).toBe(1);
+    expect(sampleValue(families, 'mcp_tool_call_total', { server_id: 'fs', tool: OTHER })).toBe(2);
+    expect(sampleValue(families, 'mcp_tool_call_total', { server_id: OTHER, tool: OTHER })).toBe(4);
+    expect(families.get('spear_hostcalls_total')?.samples).toEqual([
+      { name: 'spear_hostcalls_total', labels: { call: 'cchat_send' }, value: 2 },
+    ]);
+  });
+
+  it('are escaped where a server chose an odd name [metrics.format]', async () => {
+    const { metrics, scrape } = setUp();
+    const odd = 'a"b\\c{d}=,é';
+    metrics.mcp.poolEvent(listed('fs', [odd]));
+    metrics.mcp.toolCalled(call('fs', odd));
+    expect(sampleValue(await scrape(), 'mcp_tool_call_total', { tool: odd })).toBe(1);
+  });
+});
+
+describe('counting', () => {
+  it('has calls, errors by code, latency and size of MCP tools [metrics.mcp-calls]', async () => {
+    const { metrics, scrape } = setUp();
+    metrics.mcp.poolEvent(listed('fs', ['read']));
+    metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 4, bytes: 300 });
+    metrics.mcp.toolCalled({ ...call('fs', 'read', 'mcp_timeout'), durationMs: 8_000 });
+    const families = await scrape();
+    const about = { server_id: 'fs', tool: 'read' };
+    expect(sampleValue(families, 'mcp_tool_call_total', about)).toBe(2);
+    expect(sampleValue(families, 'mcp_tool_call_error_total', { ...about, code: 'mcp_timeout' })).toBe(1);
+    expect(sampleValue(families, 'mcp_tool_call_latency_ms_count', about)).toBe(2);
+    expect(sampleValue(families, 'mcp_tool_call_latency_ms_sum', about)).toBe(8_004);
+    expect(sampleValue(families, 'mcp_tool_call_latency_ms_bucket', { ...about, le: '5' })).toBe(1);
+    expect(sampleValue(families, 'mcp_tool_call_output_bytes_sum', about)).toBe(400);
+    expect(sampleValue(families, 'mcp_list_tools_latency_ms_sum', { server_id: 'fs' })).toBe(12);
+  });
+
+  it('has connections as the pool tells of them [metrics.mcp-connections]', async () => {
+    const { metrics, scrape } = setUp();
+    for (const event of ['connected', 'connection_lost', 'connect_failed', 'list_failed', 'stderr']) {
+      metrics.mcp.poolEvent({ event, serverId: 'fs' });
+    }
+    metrics.mcp.poolEvent({ event: 'watchdog_lost', serverId: null });
+    const families = await scrape();
+    const about = { server_id: 'fs' };
+    expect(sampleValue(families, 'mcp_server_connect_total', about)).toBe(2);
+    expect(sampleValue(families, 'mcp_server_connect_error_total', about)).toBe(1);
+    expect(sampleValue(families, 'mcp_server_connection_lost_total', about)).toBe(1);
+    expect(sampleValue(families, 'mcp_list_tools_error_total', about)).toBe(1);
+  });
+
+  it('has injections, refusals, approvals and limits as the trail tells of them [metrics.mcp-policy]', async () => {
+    const { metrics, scrape } = setUp();
+    for (const id of ['fs', 'git', 'gone']) metrics.mcp.labels.knowServer(id);
+    const written: AuditEvent[] = [];
+    const trail = metrics.mcp.trail({ write: (_, event) => written.push(event) }, 'nightly');
+    const left = { server_id: 'gone', tool_name: null, reason: 'unknown_server', layer: 'registry', detail: '' };
+    const about = { session_id: 'chat-1', request_id: 'a', server_id: 'fs', tool_name: 'write' };
+    const injected = { event: 'mcp.injected', session_id: 'chat-1', exclusions: [], duration_ms: 1 } as const;
+    const events: AuditEvent[] = [
+      { event: 'session.created', session_id: 'chat-1', revision: 7, servers: ['fs', 'git'], exclusions: [left] },
+      { ...injected, server_id: 'fs', status: 'ok', reason: null, tools: 3 },
+      { ...injected, server_id: 'git', status: 'failed', reason: 'env_missing', tools: 0 },
+      {
+        event: 'tool_call.finished',
+        source: 'mcp',
+        status: 'denied',
+        reason: 'denied_by_task',
+        duration_ms: 0,
+        output_bytes: 1,
+        revision: 7,
+        ...about,
+      },
+      { event: 'budget.hit', session_id: null, server_id: null, tool_name: null, budget: 'max_iterations' },
+    ];
+    for (const event of events) trail.write('run', event);
+    expect(written).toEqual(events);
+    const families = await scrape();
+    expect(sampleValue(families, 'mcp_effective_servers', { task_id: 'nightly' })).toBe(2);
+    expect(sampleValue(families, 'mcp_injection_total', { server_id: 'fs', status: 'success' })).toBe(1);
+    expect(sampleValue(families, 'mcp_injection_total', { server_id: 'git', status: 'failed' })).toBe(1);
+    expect(sampleValue(families, 'mcp_injection_total', { server_id: 'gone', status: 'denied' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'gone', reason: 'unknown_server' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'git', reason: 'env_missing' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'fs', reason: 'denied_by_task' })).toBe(1);
+    expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
+  });
+
+  it('leaves the way arguments are shown to the trail itself [metrics.mcp-policy]', () => {
+    const { metrics } = setUp();
+    expect(metrics.mcp.trail(noAudit, null).showArguments).toBe(noAudit.showArguments);
+    expect(metrics.mcp.trail({ write: () => {} }, null)).not.toHaveProperty('showArguments');
+  });
+
+  it('has the tokens and the outcome of every answer of a model [metrics.tokens]', async () => {
+    const { metrics, scrape } = setUp();
+    const answers = [{ usage: { prompt_tokens: 30, completion_tokens: 5, total_tokens: 35 } }, { usage: 'odd' }];
+    const fake: ChatBackend = {
+      name: 'main',
+      model: 'm',
+      complete: async () => {
+        const answer = answers.shift();
+        if (answer) return answer;
+        throw new BackendError('rate_limited', 'slow down', { retryable: true });
+      },
+      close: async () => {},
+    };
+    const backend = meteredBackend(fake, metrics.guests);
+    const { signal } = new AbortController();
+    await backend.complete({ messages: [] }, signal);
+    await backend.complete({ messages: [] }, signal);
+    await expect(backend.complete({ messages: [] }, signal)).rejects.toThrow('slow down');
+    await expect(backend.complete({ messages: [] }, AbortSignal.abort())).rejects.toThrow();
+    const families = await scrape();
+    expect(sampleValue(families, 'spear_tokens_total', { backend: 'main', kind: 'prompt' })).toBe(30);
+    expect(sampleValue(families, 'spear_tokens_total', { backend: 'main', kind: 'completion' })).toBe(5);
+    for (const [outcome, count] of [
+      ['ok', 2],
+      ['rate_limited', 1],
+      ['cancelled', 1],
+    ] as const) {
+      expect(sampleValue(families, 'spear_model_call_total', { backend: 'main', outcome })).toBe(count);
+    }
+    expect(sampleValue(families, 'spear_model_call_latency_ms_count', { backend: 'main' })).toBe(4);
+  });
+
+  it('has guests, and hostcalls of those that run and those that ended [metrics.hostcalls]', async () => {
+    const { metrics, scrape } = setUp();
+    const name = calls[0].name;
+    const counts = { [name]: 3 };
+    const first = metrics.guests.guestStarted(async () => counts);
+    const busy = metrics.guests.guestStarted(async () => ({}));
+    expect(sampleValue(await scrape(), 'spear_hostcalls_total', { call: name })).toBe(3);
+    counts[name] = 4;
+    expect(sampleValue(await scrape(), 'spear_hostcalls_total', { call: name })).toBe(4);
+    expect(sampleValue(await scrape(), 'spear_guests_running')).toBe(2);
+    first.ended('deadline', {});
+    first.ended('deadline', {});
+    busy.ended('exit', { [name]: 10 });
+    const families = await scrape();
+    expect(sampleValue(families, 'spear_hostcalls_total', { call: name })).toBe(14);
+    expect(sampleValue(families, 'spear_guests_running')).toBe(0);
+    expect(sampleValue(families, 'spear_guests_started_total')).toBe(2);
+    expect(sampleValue(families, 'spear_guests_ended_total', { reason: 'deadline' })).toBe(1);
+  });
+
+  it('has the pool and the registry as they stand at the scrape, until told to stop [metrics.mcp-pool]', async () => {
+    const { metrics, scrape } = setUp();
+    metrics.mcp.labels.knowServer('fs');
+    let connected = 1;
+    const reads = { pool: 0, registry: 0 };
+    const forget = metrics.mcp.watchPool(() => {
+      reads.pool++;
+      const servers = [
+        { serverId: 'fs', connected: connected > 0, reconnects: 2 },
+        { serverId: 'stranger', connected: true, reconnects: 0 },
+      ];
+      return { connected, subprocesses: 1, queued: 5, running: 8, servers };
+    });
+    const forgetRegistry = metrics.mcp.watchRegistry(() => {
+      reads.registry++;
+      return { revision: 9, ageMs: 1_500, servers: 3, degraded: true };
+    });
+    const families = await scrape();
+    expect(sampleValue(families, 'mcp_pool_connected')).toBe(1);
+    expect(sampleValue(families, 'mcp_pool_queued')).toBe(5);
+    expect(sampleValue(families, 'mcp_pool_running')).toBe(8);
+    expect(sampleValue(families, 'mcp_pool_subprocesses')).toBe(1);
+    expect(sampleValue(families, 'mcp_server_connected', { server_id: 'fs' })).toBe(1);
+    expect(families.get('mcp_server_connected')?.samples).toHaveLength(1);
+    expect(sampleValue(families, 'mcp_server_reconnect_total', { server_id: 'fs' })).toBe(2);
+    expect(sampleValue(families, 'mcp_registry_revision')).toBe(9);
+    expect(sampleValue(families, 'mcp_registry_age_ms')).toBe(1_500);
+    expect(sampleValue(families, 'mcp_registry_servers')).toBe(3);
+    expect(sampleValue(families, 'mcp_registry_degraded')).toBe(1);
+    connected = 0;
+    expect(sampleValue(await scrape(), 'mcp_server_connected', { server_id: 'fs' })).toBe(0);
+    forget();
+    forgetRegistry();
+    const later = await scrape();
+    expect(sampleValue(later, 'mcp_pool_running')).toBe(0);
+    expect(reads).toEqual({ pool: 2, registry: 2 });
+  });
+});
+
+it('go into the meter provider of the program that embeds the library [metrics.embedding]', async () => {
+  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
+  const provider = new MeterProvider({ readers: [reader] });
+  const toolbox = new McpToolbox({
+    servers: [{ name: 'tiny', transport: { kind: 'stdio', command: process.execPath, args: [fixture('tiny.mjs')] } }],
+    metrics: createMetrics(provider),
+  });
+  await toolbox.connect();
+  await toolbox.tool('tiny_echo').call({ message: 'hi' });
+  await provider.forceFlush();
+  await toolbox.disconnect();
+  const found = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
+  const named = (name: string) => found.find(({ descriptor }) => descriptor.name === name)?.dataPoints;
+  expect(named('mcp_tool_call_total')).toMatchObject([{ value: 1, attributes: { server_id: 'tiny', tool: 'echo' } }]);
+  expect(named('mcp_server_connect_total')).toMatchObject([{ value: 1, attributes: { server_id: 'tiny' } }]);
+  expect(named('mcp_pool_connected')).toMatchObject([{ value: 1 }]);
+  await provider.shutdown();
+});
