@@ -10,15 +10,18 @@ import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryCache } from '../registry/cache.ts';
 import type { AuditEvent, AuditExclusion, AuditTrail } from '../telemetry/audit-event.ts';
+import { redactArguments } from '../telemetry/redact-arguments.ts';
+import type { ApprovalDecider } from './approval-decider.ts';
+import { ApprovalGate, type ApprovalOptions } from './approval-gate.ts';
 import { type InjectedTools, type ModelToolCall, notInjected } from './injected-tools.ts';
 import { Injection, type NamedTool } from './injection.ts';
 import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
-import { type CallPorts, callTool, type InFlight, type ToolCall } from './tool-call.ts';
+import { type CallPorts, callTool, type InFlight, parseArguments, type ToolCall } from './tool-call.ts';
 import type { ToolEvents } from './tool-events.ts';
 
 /** What all guests of a process share. */
 export interface McpDeps {
-  readonly pool: Pick<McpPool, 'callTool' | 'listTools'>;
+  readonly pool: Pick<McpPool, 'callTool' | 'describeTool' | 'listTools'>;
   readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onChange'>;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
@@ -42,15 +45,27 @@ export class GuestMcp {
   readonly #sessions = new Set<string>();
   readonly #inFlight: InFlight = new Set();
   readonly #unsubscribe: () => void;
+  readonly #approvals: ApprovalGate;
   readonly #ports: CallPorts;
 
-  constructor(deps: McpDeps, run: string, task: TaskPolicy) {
+  constructor(deps: McpDeps, run: string, task: TaskPolicy, approvals: ApprovalOptions = {}) {
     this.#deps = deps;
     this.#run = run;
     this.task = task;
+    const showArguments = deps.audit.showArguments ?? redactArguments;
+    this.#approvals = new ApprovalGate(approvals, {
+      run,
+      task,
+      revision: () => this.#revision(),
+      audit: (event) => this.#audit(event),
+      showArguments,
+      describe: (record, call) => deps.pool.describeTool(record, call),
+    });
     this.#ports = {
       pool: deps.pool,
+      approvals: this.#approvals,
       audit: (event) => this.#audit(event),
+      showArguments,
       emit: (invocation) => deps.events.emit({ run, ...invocation }),
     };
     this.#unsubscribe = deps.registry.onChange(() => {
@@ -60,6 +75,12 @@ export class GuestMcp {
 
   close(): void {
     this.#unsubscribe();
+    this.#approvals.close();
+  }
+
+  /** Who is asked about calls that need an approval, instead of whoever was before. */
+  decideWith(decide: ApprovalDecider, timeoutMs: number): void {
+    this.#approvals.decideWith(decide, timeoutMs);
   }
 
   /** The tools for one send. A server that cannot be listed costs its own tools and nothing else. */
@@ -184,24 +205,39 @@ export class GuestMcp {
     const answer = notInjected(call.name, why?.detail);
     const tool = why?.tool ?? call.name;
     const server = why?.serverId ?? null;
-    const about = { session, request: call.id, source: 'mcp', server, tool } as const;
+    const about = {
+      session_id: session,
+      request_id: call.id,
+      source: 'mcp',
+      server_id: server,
+      tool_name: tool,
+    } as const;
+    const revision = this.#revision();
     const reason = why?.reason ?? 'not_injected';
     const bytes = Buffer.byteLength(answer);
-    this.#audit({ event: 'tool_call.started', ...about, arguments: null });
-    this.#audit({ event: 'tool_call.finished', ...about, status: 'denied', reason, duration_ms: 0, bytes });
+    const args = this.#ports.showArguments(parseArguments(call.arguments));
+    this.#audit({ event: 'tool_call.started', ...about, args });
+    const result = { status: 'denied', reason, duration_ms: 0, output_bytes: bytes, revision } as const;
+    this.#audit({ event: 'tool_call.finished', ...about, ...result });
     const outcome = 'mcp_policy_denied';
     this.#ports.emit({ source: 'mcp', session, server, tool, callId: call.id, outcome, durationMs: 0, bytes });
     return answer;
   }
 
-  #call(call: Omit<ToolCall, 'owner' | 'decide'>, policy: SessionPolicy | null, signal: AbortSignal): Promise<string> {
-    const decide = (): ServerDecision => {
+  #call(
+    call: Omit<ToolCall, 'owner' | 'decide' | 'sessionPolicy'>,
+    policy: SessionPolicy | null,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const decide = (): ServerDecision & { revision: number | null } => {
+      const revision = this.#revision();
       const server = this.#decideServer(call.serverId, policy);
-      if (!server.allowed) return server;
+      if (!server.allowed) return { ...server, revision };
       const tool = decideTool(call.tool, server.record, this.task, policy);
-      return tool.allowed ? server : tool;
+      return { ...(tool.allowed ? server : tool), revision };
     };
-    return callTool({ ...call, owner: `${this.#run}/${call.session}`, decide }, this.#ports, this.#inFlight, signal);
+    const owner = `${this.#run}/${call.session}`;
+    return callTool({ ...call, owner, decide, sessionPolicy: policy }, this.#ports, this.#inFlight, signal);
   }
 
   #decideServer(serverId: string, policy: SessionPolicy | null): ServerDecision {
@@ -211,6 +247,10 @@ export class GuestMcp {
     return { allowed: true, record: view?.servers.get(serverId) as McpServerRecord };
   }
 
+  #revision(): number | null {
+    return this.#deps.registry.snapshot()?.revision ?? null;
+  }
+
   #audit(event: AuditEvent): void {
     this.#deps.audit.write(this.#run, event);
   }
@@ -218,16 +258,16 @@ export class GuestMcp {
   #auditSession(session: string, servers: readonly string[], exclusions: readonly Exclusion[]): void {
     if (this.#sessions.has(session)) return;
     this.#sessions.add(session);
-    const registryRevision = this.#deps.registry.snapshot()?.revision ?? null;
     const lines = exclusions.map(toAudit);
-    this.#audit({ event: 'session.created', session, registry_revision: registryRevision, servers, exclusions: lines });
+    const revision = this.#revision();
+    this.#audit({ event: 'session.created', session_id: session, revision, servers, exclusions: lines });
   }
 
   #auditInjection(session: string, listing: ServerTools, collisions: readonly Exclusion[]): void {
     this.#audit({
       event: 'mcp.injected',
-      session,
-      server: listing.record.server_id,
+      session_id: session,
+      server_id: listing.record.server_id,
       status: listing.failure === null ? 'ok' : 'failed',
       reason: listing.failure,
       tools: listing.tools.length - collisions.length,
@@ -242,7 +282,7 @@ type ServerDecision =
   | Extract<Decision, { allowed: false }>;
 
 function toAudit({ serverId, tool, reason, layer, detail }: Exclusion): AuditExclusion {
-  return { server: serverId, tool, reason, layer, detail };
+  return { server_id: serverId, tool_name: tool, reason, layer, detail };
 }
 
 /** What a guest may know of a server: never commands, env, headers or secrets. */

@@ -23,14 +23,21 @@ export class NativeTools {
   }
 
   observe(session: string) {
+    const showArguments = this.#audit.showArguments ?? redactArguments;
     const about = (call: NativeCall) =>
-      ({ session, request: call.id, source: 'native', server: null, tool: call.name }) as const;
+      ({
+        session_id: session,
+        request_id: call.id,
+        source: 'native',
+        server_id: null,
+        tool_name: call.name,
+      }) as const;
     return {
       toolStarted: (call: NativeCall) => {
         this.#audit.write(this.#run, {
           event: 'tool_call.started',
           ...about(call),
-          arguments: redactArguments(parse(call.arguments)),
+          args: showArguments(parse(call.arguments)),
         });
       },
       toolFinished: (call: NativeCall, outcome: string, durationMs: number) => {
@@ -41,7 +48,8 @@ export class NativeTools {
           status: outcome === 'ok' ? 'ok' : 'failed',
           reason: outcome === 'ok' ? null : outcome,
           duration_ms: Math.round(durationMs),
-          bytes,
+          output_bytes: bytes,
+          revision: null,
         });
         const { id: callId, name: tool } = call;
         this.#events.emit({
@@ -57,7 +65,13 @@ export class NativeTools {
         });
       },
       limitReached: (budget: string) => {
-        this.#audit.write(this.#run, { event: 'budget.hit', session, server: null, tool: null, budget });
+        this.#audit.write(this.#run, {
+          event: 'budget.hit',
+          session_id: session,
+          server_id: null,
+          tool_name: null,
+          budget,
+        });
       },
     };
   }

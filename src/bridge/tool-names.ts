@@ -9,11 +9,21 @@ const providerName = /^[A-Za-z0-9_-]{1,64}$/;
 const PREFIX = 'mcp__';
 const base64url = (data: string) => Buffer.from(data).toString('base64url');
 
-/** `mcp__<server>__<tool>` in base64url; too long for a provider: a hash, the same on every run. */
+/** `mcp__<server>__<tool>` in base64url, however long. */
+export function fullName(serverId: string, tool: string): string {
+  return `${PREFIX}${base64url(serverId)}__${base64url(tool)}`;
+}
+
+/** The full name; too long for a provider: a hash, the same on every run. */
 export function encodedName(serverId: string, tool: string): string {
-  const name = `${PREFIX}${base64url(serverId)}__${base64url(tool)}`;
+  const name = fullName(serverId, tool);
   if (name.length <= MAX_NAME) return name;
   return PREFIX + createHash('sha256').update(`${serverId}\0${tool}`).digest('base64url');
+}
+
+/** Whether a name stands for a tool by its hash alone. */
+export function isHashed(serverId: string, tool: string, name: string): boolean {
+  return name === encodedName(serverId, tool) && name !== fullName(serverId, tool);
 }
 
 /** The name that the model sees. It is looked up in a table when it comes back, never taken apart. */

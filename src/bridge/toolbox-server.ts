@@ -1,5 +1,5 @@
 import { McpConnectionError } from '../pool/errors.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { ApprovalMode, McpServerRecord, SandboxMode, SandboxNetwork } from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 
 /** One MCP server of a program that embeds Spear. */
@@ -19,12 +19,25 @@ export interface ToolboxServer {
   readonly enabledTools?: readonly string[];
   /** Patterns of tools that may not, whatever `enabledTools` says. @default none */
   readonly disabledTools?: readonly string[];
+  /** Which calls need an approval, by `ToolboxOptions.approve`; `perTool` maps patterns of tools. @default never */
+  readonly approval?:
+    | ApprovalMode
+    | { readonly default?: ApprovalMode; readonly perTool?: Readonly<Record<string, ApprovalMode>> };
   /** Deadline of one call. @default 30000 */
   readonly timeoutMs?: number;
   /** Deadline of connecting. @default 60000 */
   readonly connectTimeoutMs?: number;
   /** Environment of a stdio server; it gets nothing else of this process. @default none */
   readonly env?: Readonly<Record<string, string>>;
+  /** How a stdio server is confined by bubblewrap: it sees /usr, its own directories and the listed paths. @default not at all */
+  readonly sandbox?: {
+    /** @default required */
+    readonly mode?: SandboxMode;
+    /** @default allow */
+    readonly network?: SandboxNetwork;
+    readonly readOnlyPaths?: readonly string[];
+    readonly writablePaths?: readonly string[];
+  };
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -48,6 +61,8 @@ function toRecord(server: ToolboxServer): McpServerRecord {
       transport: transport.kind,
       tool_prefix: server.toolPrefix ?? name,
       allowed_tools: server.enabledTools ?? ['*'],
+      ...(server.sandbox === undefined ? {} : { sandbox: sandboxOf(server.sandbox) }),
+      approval_policy: approvalPolicy(server.approval ?? 'never'),
       budgets: {
         tool_timeout_ms: server.timeoutMs ?? DEFAULT_TIMEOUT_MS,
         connect_timeout_ms: server.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
@@ -67,6 +82,15 @@ function toRecord(server: ToolboxServer): McpServerRecord {
   );
   if (parsed.ok) return parsed.record;
   throw unusable(name, parsed.issues.map(({ path, message }) => `${path} ${message}`).join('; '));
+}
+
+function sandboxOf({ readOnlyPaths = [], writablePaths = [], ...rest }: NonNullable<ToolboxServer['sandbox']>) {
+  return { ...rest, read_only_paths: readOnlyPaths, writable_paths: writablePaths };
+}
+
+function approvalPolicy(approval: NonNullable<ToolboxServer['approval']>) {
+  if (typeof approval === 'string') return { default: approval };
+  return { default: approval.default ?? 'never', per_tool: approval.perTool ?? {} };
 }
 
 function unusable(name: string, why: string): McpConnectionError {

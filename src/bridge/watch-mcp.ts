@@ -1,0 +1,32 @@
+import type { McpPool } from '../pool/pool.ts';
+import type { RegistryCache } from '../registry/cache.ts';
+import type { McpMetrics } from '../telemetry/metrics-mcp.ts';
+
+/** Shows a pool, and the registry behind it, to whoever reads the metrics. Returns the way to stop it. */
+export function watchMcp(
+  metrics: McpMetrics,
+  pool: Pick<McpPool, 'stats' | 'health'>,
+  registry: Pick<RegistryCache, 'status' | 'snapshot'> | null,
+): () => void {
+  const forgetPool = metrics.watchPool(() => {
+    const { connected, subprocesses, callsInFlight: running, callsQueued: queued } = pool.stats();
+    const servers = pool.health().map(({ serverId, state, reconnects }) => ({
+      serverId,
+      connected: state === 'connected',
+      reconnects,
+    }));
+    return { connected, subprocesses, running, queued, servers };
+  });
+  const forgetRegistry =
+    registry === null
+      ? () => {}
+      : metrics.watchRegistry(() => {
+          const { state, revision, ageMs } = registry.status();
+          const degraded = state === 'degraded' || state === 'stale';
+          return { revision, ageMs, servers: registry.snapshot()?.servers.size ?? 0, degraded };
+        });
+  return () => {
+    forgetPool();
+    forgetRegistry();
+  };
+}

@@ -1,0 +1,146 @@
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { Readable } from 'node:stream';
+import { isatty, ReadStream, WriteStream } from 'node:tty';
+import type { PromptTerminal } from './approval-prompt.ts';
+
+const TERMINAL = '/dev/tty';
+const STDIN = 0;
+const DEFAULT_COLUMNS = 80;
+
+/** Whether somebody can be asked: this process has a terminal and is not in its background. */
+export function hasTerminal(): boolean {
+  let fd: number;
+  try {
+    fd = openSync(TERMINAL, 'r+');
+  } catch {
+    return false;
+  }
+  try {
+    return isatty(fd) && isInForeground();
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Reading in the background would stop the whole process. Known on Linux only; elsewhere it is taken for granted. */
+function isInForeground(): boolean {
+  try {
+    // After the command in parentheses: state, parent, process group, session, terminal, foreground group.
+    const fields = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return fields[2] === fields[5];
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * The controlling terminal, shared by the guest's standard input, where that is a terminal too, and prompts: two readers
+ * of one terminal would each get some of the keys.
+ */
+export class Terminal {
+  #stdin: SharedInput | null = null;
+
+  /** For the guest. Null: its input is no terminal, nothing is shared. */
+  guestInput(): Readable | null {
+    return this.#shared()?.guest() ?? null;
+  }
+
+  /** @throws if there is no terminal, or this process is in its background */
+  open(): PromptTerminal & { close(): void } {
+    if (!isInForeground()) throw new Error('spear-run is in the background of its terminal');
+    const screen = new WriteStream(openSync(TERMINAL, 'w'));
+    screen.on('error', () => {}); // it is gone; the keyboard tells
+    const shared = this.#shared();
+    return {
+      get columns() {
+        return screen.columns || DEFAULT_COLUMNS;
+      },
+      write: (text) => void screen.write(text),
+      takeKeys: (onKeys, onLost) => {
+        const input = shared?.isOpen ? shared : new SharedInput(new ReadStream(openSync(TERMINAL, 'r')));
+        const release = input.takeKeys(onKeys, onLost);
+        return () => {
+          release();
+          if (input !== shared) input.close();
+        };
+      },
+      close: () => screen.destroy(),
+    };
+  }
+
+  #shared(): SharedInput | null {
+    if (!isatty(STDIN)) return null;
+    this.#stdin ??= new SharedInput(process.stdin);
+    return this.#stdin;
+  }
+}
+
+/** One reader of a terminal: its input goes to the prompt while there is one, else to the guest when it asks for some. */
+class SharedInput {
+  readonly #tty: ReadStream;
+  #prompt: { readonly onKeys: (keys: string) => void; readonly onLost: () => void } | null = null;
+  #guest: Readable | null = null;
+  #guestWaits = false;
+  isOpen = true;
+
+  constructor(tty: ReadStream) {
+    this.#tty = tty;
+    tty.on('data', (chunk: Buffer) => this.#take(chunk));
+    for (const event of ['end', 'error', 'close']) tty.on(event, () => this.#lose());
+    tty.pause();
+  }
+
+  guest(): Readable {
+    this.#guest ??= new Readable({
+      highWaterMark: 0,
+      read: () => {
+        this.#guestWaits = true;
+        this.#flow();
+      },
+      destroy: (error, done) => {
+        this.#guestWaits = false;
+        this.#flow();
+        done(error);
+      },
+    });
+    if (!this.isOpen) this.#guest.push(null);
+    return this.#guest;
+  }
+
+  takeKeys(onKeys: (keys: string) => void, onLost: () => void): () => void {
+    this.#prompt = { onKeys, onLost };
+    this.#tty.setRawMode(true);
+    this.#flow();
+    return () => {
+      this.#prompt = null;
+      if (this.isOpen) this.#tty.setRawMode(false);
+      this.#flow();
+    };
+  }
+
+  close(): void {
+    this.#tty.destroy();
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#prompt) this.#prompt.onKeys(chunk.toString('utf8'));
+    else {
+      this.#guestWaits = false;
+      this.#guest?.push(chunk);
+      this.#flow();
+    }
+  }
+
+  #flow(): void {
+    if (!this.isOpen) return;
+    if (this.#prompt || this.#guestWaits) this.#tty.resume();
+    else this.#tty.pause();
+  }
+
+  #lose(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.#prompt?.onLost();
+    this.#guest?.push(null);
+  }
+}
