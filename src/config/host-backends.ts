@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { looksLikeCredential } from '../protocol/record-credentials.ts';
 import { HostConfigError } from './host-error.ts';
 import type { HostFile, ReadTextFile } from './host-file.ts';
 import { backendUrlComplaint, isHeaderValue } from './host-http.ts';
@@ -13,6 +14,7 @@ export interface CompiledOpenAiBackend {
   readonly name: string;
   readonly baseUrl: string;
   readonly model: string | undefined;
+  /** Read when it is first asked for, as the headers are: a key that a run does not use is never looked at. */
   readonly apiKey: Secret | undefined;
   /** Further headers of every request; their values are treated as secrets. */
   readonly headers: ReadonlyMap<string, Secret>;
@@ -40,7 +42,8 @@ export type CompiledBackend = CompiledOpenAiBackend | CompiledScriptedBackend | 
 
 export interface BackendSources {
   env: NodeJS.ProcessEnv;
-  readFile: ReadTextFile;
+  /** Reads what a `file:` reference names. */
+  readSecret: ReadTextFile;
 }
 
 /** The backend of one `[backends.<name>]` table. */
@@ -89,11 +92,46 @@ function compileOpenAi(
   file: HostFile,
   sources: BackendSources,
 ): CompiledOpenAiBackend {
-  const read = { env: sources.env, readFile: (path: string) => sources.readFile(resolve(file.folder, path)) };
+  refuseDoubleHeaders(name, table, file);
+  let resolved: ResolvedSecrets | undefined;
+  const secrets = () => {
+    resolved ??= resolveSecrets(name, table, file, sources);
+    return resolved;
+  };
+  return Object.freeze({
+    kind: 'openai',
+    name,
+    baseUrl: table.base_url,
+    model: table.model,
+    get apiKey() {
+      return secrets().apiKey;
+    },
+    get headers() {
+      return secrets().headers;
+    },
+    timeoutMs: table.timeout_ms ?? backendLimitSpecs.timeout_ms.default,
+    connectTimeoutMs: table.connect_timeout_ms ?? backendLimitSpecs.connect_timeout_ms.default,
+    maxRetries: table.max_retries ?? backendLimitSpecs.max_retries.default,
+    maxResponseBytes: table.max_response_bytes ?? backendLimitSpecs.max_response_bytes.default,
+    get problem() {
+      return secrets().problem;
+    },
+  });
+}
+
+type ResolvedSecrets = Pick<CompiledOpenAiBackend, 'apiKey' | 'headers' | 'problem'>;
+
+function resolveSecrets(
+  name: string,
+  table: OpenAiBackendTable,
+  file: HostFile,
+  sources: BackendSources,
+): ResolvedSecrets {
+  const read = { env: sources.env, readFile: (path: string) => sources.readSecret(resolve(file.folder, path)) };
   const problems: string[] = [];
-  const secretOf = (field: string, value: string): Secret | undefined => {
+  const secretOf = (field: string, value: string, literal: (text: string) => Secret): Secret | undefined => {
     try {
-      const secret = isSecretReference(value) ? resolveSecret(value, read) : new Secret(value);
+      const secret = isSecretReference(value) ? resolveSecret(value, read) : literal(value);
       if (isHeaderValue(secret.reveal())) return secret;
       problems.push(`${file.path}: ${field}: holds characters that an HTTP header cannot carry`);
     } catch (error) {
@@ -103,30 +141,33 @@ function compileOpenAi(
     return undefined;
   };
 
-  const apiKey = table.api_key === undefined ? undefined : secretOf(`backends.${name}.api_key`, table.api_key);
+  const keyField = `backends.${name}.api_key`;
+  const apiKey =
+    table.api_key === undefined ? undefined : secretOf(keyField, table.api_key, (text) => new Secret(text));
   const headers = new Map<string, Secret>();
   for (const [header, value] of Object.entries(table.headers ?? {})) {
+    const secret = secretOf(`backends.${name}.headers.${header}`, value, (text) => headerSecret(header, text));
+    if (secret !== undefined) headers.set(header.toLowerCase(), secret);
+  }
+  return { apiKey, headers, problem: problems.length === 0 ? undefined : problems.join('\n') };
+}
+
+/** A title or a version is kept from this backend's messages, but is no secret to the rest of the host. */
+function headerSecret(header: string, value: string): Secret {
+  return looksLikeCredential(header, value)
+    ? new Secret(value, [value, value.replace(/^\S+ +/, '')])
+    : new Secret(value, []);
+}
+
+function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: HostFile): void {
+  const seen = new Set<string>();
+  for (const header of Object.keys(table.headers ?? {})) {
     const lowerCase = header.toLowerCase();
     const field = `backends.${name}.headers.${header}`;
-    if (headers.has(lowerCase)) throw new HostConfigError(`${file.path}: ${field}: the header is given twice`);
+    if (seen.has(lowerCase)) throw new HostConfigError(`${file.path}: ${field}: the header is given twice`);
     if (lowerCase === 'authorization' && table.api_key !== undefined) {
       throw new HostConfigError(`${file.path}: ${field}: api_key sets this header already; keep one of them`);
     }
-    const secret = secretOf(field, value);
-    if (secret !== undefined) headers.set(lowerCase, secret);
+    seen.add(lowerCase);
   }
-
-  return Object.freeze({
-    kind: 'openai',
-    name,
-    baseUrl: table.base_url,
-    model: table.model,
-    apiKey,
-    headers,
-    timeoutMs: table.timeout_ms ?? backendLimitSpecs.timeout_ms.default,
-    connectTimeoutMs: table.connect_timeout_ms ?? backendLimitSpecs.connect_timeout_ms.default,
-    maxRetries: table.max_retries ?? backendLimitSpecs.max_retries.default,
-    maxResponseBytes: table.max_response_bytes ?? backendLimitSpecs.max_response_bytes.default,
-    problem: problems.length === 0 ? undefined : problems.join('\n'),
-  });
 }

@@ -1,9 +1,12 @@
+import { type CompiledAudit, compileAudit } from './host-audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './host-backends.ts';
+import { type CompiledEgress, compileEgress } from './host-egress.ts';
 import { HostConfigError } from './host-error.ts';
 import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './host-file.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './host-proxy.ts';
 import type { HostDocument } from './host-schema.ts';
 import { nearestKey } from './nearest-key.ts';
+import { readSecretFile } from './secret-file.ts';
 
 export type {
   CompiledBackend,
@@ -11,6 +14,7 @@ export type {
   CompiledScriptedBackend,
   CompiledStubBackend,
 } from './host-backends.ts';
+export type { CompiledEgress } from './host-egress.ts';
 export { HostConfigError } from './host-error.ts';
 export type { CompiledProxy } from './host-proxy.ts';
 
@@ -20,6 +24,8 @@ export interface HostConfigOptions {
   env: NodeJS.ProcessEnv;
   /** @default reads the file system */
   readFile?: ReadTextFile;
+  /** Reads what `file:` references name. @default `readFile` where it is given, else files that only their owner may read */
+  readSecret?: ReadTextFile;
 }
 
 /** What records of a registry that others write to may use of this node. */
@@ -30,6 +36,8 @@ export interface CompiledNodeMcp {
   readonly allowFiles: readonly string[];
   /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs: number | null;
+  /** Rules about calls of tools, as they are written; policy/approval-rules-parse.ts reads them. @default none */
+  readonly approvalRules: readonly unknown[];
 }
 
 /** The host's configuration, read and checked once. */
@@ -41,15 +49,17 @@ export interface CompiledHostConfig {
   readonly defaultBackend: string;
   readonly proxy: CompiledProxy;
   readonly mcp: CompiledNodeMcp;
+  readonly egress: CompiledEgress;
+  readonly audit: CompiledAudit;
   /** Names of the variables that hold keys of models. Nothing but a backend may read them. */
   readonly keyVariables: readonly string[];
 }
 
 export async function loadHostConfig(options: HostConfigOptions): Promise<CompiledHostConfig> {
-  const { env, readFile = readTextFile } = options;
+  const { env, readFile = readTextFile, readSecret = options.readFile ?? readSecretFile } = options;
   const file = findHostFile(options.file, env, readFile);
   const document = file === undefined ? {} : await parse(file);
-  const backends = compileBackends(document, file, { env, readFile });
+  const backends = compileBackends(document, file, { env, readSecret });
   return Object.freeze({
     file: file?.path,
     backends,
@@ -58,7 +68,10 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       allowEnv: document.mcp?.allow_env ?? [],
       allowFiles: document.mcp?.allow_files ?? [],
       maxStalenessMs: document.mcp?.max_staleness_ms ?? null,
+      approvalRules: document.mcp?.approval_rules ?? [],
     }),
+    egress: compileEgress(document.egress),
+    audit: compileAudit(document.audit, file),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -88,7 +101,7 @@ async function parse(file: HostFile): Promise<HostDocument> {
 function compileBackends(
   document: HostDocument,
   file: HostFile | undefined,
-  sources: { env: NodeJS.ProcessEnv; readFile: ReadTextFile },
+  sources: { env: NodeJS.ProcessEnv; readSecret: ReadTextFile },
 ): ReadonlyMap<string, CompiledBackend> {
   const tables = Object.entries(document.backends ?? {});
   if (file === undefined || tables.length === 0) {

@@ -30,7 +30,17 @@ function proxyAddress(env: NodeJS.ProcessEnv, upperName: string): Secret | undef
       `${found.name}: the proxy must be an http:// or https:// address, such as http://proxy.example:3128`,
     );
   }
-  return new Secret(address);
+  // Where the proxy is may be said; how one gets in may not.
+  const { username, password } = new URL(address);
+  return new Secret(address, [password, decoded(password), ...(password === '' ? [username] : [])]);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function variable(env: NodeJS.ProcessEnv, upperName: string): { name: string; value: string } | undefined {

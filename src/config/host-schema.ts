@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { egressTable } from './egress-schema.ts';
+import { argumentForms, auditLimitSpecs } from './host-audit.ts';
 import { backendUrlComplaint, headerNameComplaint } from './host-http.ts';
 import { type BackendLimitName, backendLimitSpecs } from './host-limits.ts';
 import { describeIssues, strictTable } from './host-strict.ts';
@@ -36,6 +38,15 @@ const mcp = strictTable({
   allow_env: z.array(z.string().min(1)).optional(),
   allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
   max_staleness_ms: z.int().min(1000).optional(),
+  approval_rules: z.array(z.unknown()).optional(), // looked into where policy is
+});
+
+/** The trail of every run on this node. */
+const audit = strictTable({
+  file: nonEmpty.optional(),
+  args: z.enum(argumentForms).optional(),
+  max_bytes: z.int().min(auditLimitSpecs.max_bytes.min).max(auditLimitSpecs.max_bytes.max).optional(),
+  keep: z.int().min(auditLimitSpecs.keep.min).max(auditLimitSpecs.keep.max).optional(),
 });
 
 /** The host's config file. A further top-level table is one more entry here and one more step in host-config.ts. */
@@ -43,6 +54,8 @@ const hostDocument = strictTable({
   default_backend: nonEmpty.optional(),
   backends: z.record(backendName, backend).optional(),
   mcp: mcp.optional(),
+  egress: egressTable.optional(),
+  audit: audit.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

@@ -29,6 +29,12 @@ export const limitSpecs = {
     doc: 'most entries of a function table; table.grow fails beyond it',
   },
   module_bytes: { default: 128 * MIB, min: 8, max: 1024 * MIB, doc: 'largest module that is loaded' },
+  transpile_ms: {
+    default: 60_000,
+    min: 1,
+    max: 3_600_000,
+    doc: 'deadline for compiling a component that is not in the cache',
+  },
   max_fds: { default: 1024, min: 1, max: 1_000_000, doc: 'open descriptors; EMFILE beyond it' },
   max_sessions: { default: 256, min: 1, max: 100_000, doc: 'open chat sessions; EMFILE beyond it' },
   max_message_bytes: {
@@ -60,6 +66,12 @@ export const limitSpecs = {
     min: 1,
     max: 100_000,
     doc: 'submitted MCP calls without a result; EAGAIN beyond it',
+  },
+  approval_timeout_ms: {
+    default: 2 * 60_000,
+    min: 1,
+    max: 24 * 3_600_000,
+    doc: 'how long a call of a tool that needs an approval waits for it before it is denied',
   },
   log_bytes_per_second: {
     default: MIB,

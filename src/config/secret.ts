@@ -1,16 +1,23 @@
 import { inspect } from 'node:util';
+import { knownSecrets } from './redactor.ts';
+import { SecretFileError } from './secret-file.ts';
 
 const HIDDEN = '[secret]';
 const REFERENCE = /^(?:env:(?<name>[A-Za-z_][A-Za-z0-9_]*)|file:(?<path>.+))$/s;
 
 export const SECRET_REFERENCE_HELP = 'must be a reference, env:NAME or file:PATH, never the secret itself';
 
-/** A value that shows itself only to the code that asks for it by {@link Secret.reveal}. */
+/**
+ * A value that shows itself only to the code that asks for it by {@link Secret.reveal}, and that the redactor knows
+ * from now on.
+ */
 export class Secret {
   readonly #value: string;
 
-  constructor(value: string) {
+  /** `known`: the parts of it that give it away, where that is not the whole. */
+  constructor(value: string, known: readonly string[] = [value]) {
     this.#value = value;
+    for (const part of known) knownSecrets.add(part);
   }
 
   reveal(): string {
@@ -64,6 +71,7 @@ function readSecretFile(path: string, reference: string, read: SecretSources): s
   try {
     return read.readFile(path);
   } catch (error) {
+    if (error instanceof SecretFileError) throw new SecretError(`${reference}: ${error.message}`);
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     throw new SecretError(`${reference}: the file cannot be read (${code})`);
   }

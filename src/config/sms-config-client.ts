@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { type ReadTextFile, readTextFile } from './host-file.ts';
 import { Secret } from './secret.ts';
+import { readSecretFile, SecretFileError } from './secret-file.ts';
 import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './sms-config-address.ts';
 import { SmsConfigError } from './sms-config-error.ts';
 import { defaultSmsDirectory, smsFiles } from './sms-config-paths.ts';
@@ -97,7 +99,8 @@ export function readEndpointFile(path: string): EndpointFile | null {
 
 function findToken(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, localFile: string | null): Secret | null {
   if (flags.token !== undefined) return new Secret(flags.token);
-  if (flags.tokenFile !== undefined) return new Secret(readRequired(flags.tokenFile, '--token-file').trim());
+  if (flags.tokenFile !== undefined)
+    return new Secret(readRequired(flags.tokenFile, '--token-file', readSecretFile).trim());
   if (env.SPEAR_SMS_TOKEN) return new Secret(env.SPEAR_SMS_TOKEN);
   if (localFile === null) return null;
   try {
@@ -107,10 +110,11 @@ function findToken(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, localFile: s
   }
 }
 
-function readRequired(path: string, from: string): string {
+function readRequired(path: string, from: string, read: ReadTextFile = readTextFile): string {
   try {
-    return readFileSync(path, 'utf8');
+    return read(path);
   } catch (error) {
+    if (error instanceof SecretFileError) throw new SmsConfigError(`${from}: ${error.message}`);
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     throw new SmsConfigError(`${from}: ${path} cannot be read (${code})`);
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { egressTable } from './egress-schema.ts';
 import { describeIssues, strictTable } from './host-strict.ts';
 import { type SmsLimitName, smsLimitSpecs } from './sms-config-limits.ts';
 
@@ -19,6 +20,7 @@ const smsDocument = strictTable({
     strict: z.boolean().optional(),
     allow_server_test: z.boolean().optional(),
   }).optional(),
+  egress: egressTable.optional(),
   tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
   auth: strictTable({
     admin_token_file: text.optional(),

@@ -1,4 +1,5 @@
 import { dirname, resolve } from 'node:path';
+import { type CompiledEgress, compileEgress } from './host-egress.ts';
 import { type ReadTextFile, readTextFile } from './host-file.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
@@ -41,6 +42,8 @@ export interface SmsConfig {
   readonly allowedHosts: readonly string[];
   readonly allowedOrigins: readonly string[];
   readonly allowServerTest: boolean;
+  /** Where HTTP servers that are tested here may be. */
+  readonly egress: CompiledEgress;
   readonly limits: SmsLimits;
 }
 
@@ -76,6 +79,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     allowedHosts: document.http?.allowed_hosts ?? [],
     allowedOrigins: document.http?.allowed_origins ?? [],
     allowServerTest: document.mcp?.allow_server_test ?? false,
+    egress: compileEgress(document.egress),
     limits: limitsOf(file),
   };
   const allowPlaintext =

@@ -1,4 +1,5 @@
 import type { FetchLike } from '@modelcontextprotocol/client';
+import type { EgressRules } from './egress.ts';
 
 export interface HttpClient {
   readonly fetch: FetchLike;
@@ -9,11 +10,16 @@ const CONNECT_TIMEOUT_MS = 30_000;
 
 /**
  * Undici without its own time limits on answers: streams for notifications are silent for hours, and every request of
- * ours has its deadline anyway. Loaded when the first HTTP server is connected, because it costs 115 ms.
+ * ours has its deadline anyway. Loaded when the first HTTP server is connected, because it costs 115 ms. Never through
+ * a proxy: behind one, nobody here could tell which address is connected to.
  */
-export async function createHttpClient(): Promise<HttpClient> {
-  const { Agent, fetch } = await import('undici');
-  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, connect: { timeout: CONNECT_TIMEOUT_MS } });
+export async function createHttpClient(rules: EgressRules): Promise<HttpClient> {
+  const [{ Agent, buildConnector, fetch }, { guardedConnector }] = await Promise.all([
+    import('undici'),
+    import('./egress-connector.ts'),
+  ]);
+  const connect = guardedConnector(rules, buildConnector, { timeout: CONNECT_TIMEOUT_MS });
+  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, connect });
   type UndiciInit = Parameters<typeof fetch>[1];
   return {
     // The types of Node's own fetch and of the package differ in name only.

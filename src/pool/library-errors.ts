@@ -1,5 +1,6 @@
-import { McpConnectionError, McpError, McpToolError } from './errors.ts';
-import type { Redact } from './redaction.ts';
+import type { Redact } from '../config/redactor.ts';
+import { EgressDenied } from './egress.ts';
+import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 
 export interface FailureContext {
@@ -19,6 +20,8 @@ const AUTHORIZATION_STATUS: ReadonlySet<number> = new Set([401, 403]);
 export function fromLibrary(error: unknown, context: FailureContext): McpError {
   const { serverId, what, toolName, library } = context;
   if (error instanceof McpError) return error;
+  const denied = egressDenial(error);
+  if (denied !== null) return new McpPolicyError(serverId, `${what}: ${serverText(denied.message, context)}`);
   if (error instanceof library.ProtocolError) {
     if (error.data instanceof McpError) return error.data;
     return new McpToolError(serverId, toolName, `${what}: ${serverText(error.message, context)}`, error.code);
@@ -45,10 +48,21 @@ function fromStatus(status: number, { serverId, what }: FailureContext): McpConn
   return new McpConnectionError(serverId, 'lost', `${what}: server "${serverId}" answered HTTP ${status}`);
 }
 
+const MAX_CAUSES = 5;
+
+function egressDenial(error: unknown): EgressDenied | null {
+  let cause: unknown = error;
+  for (let depth = 0; depth <= MAX_CAUSES && cause instanceof Error; depth++) {
+    if (cause instanceof EgressDenied) return cause;
+    cause = cause.cause;
+  }
+  return null;
+}
+
 // `fetch failed` says nothing; the system's code is one or two causes further down.
 function cause(error: unknown, context: FailureContext): string {
   let deepest: unknown = error;
-  for (let depth = 0; depth < 5 && deepest instanceof Error && deepest.cause !== undefined; depth++)
+  for (let depth = 0; depth < MAX_CAUSES && deepest instanceof Error && deepest.cause !== undefined; depth++)
     deepest = deepest.cause;
   const code = (deepest as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return code;

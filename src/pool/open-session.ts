@@ -80,6 +80,7 @@ class Opening {
   #transport: Transport | null = null;
   #session: McpSession | null = null;
   #stderr: StderrLog | null = null;
+  #note = '';
   #lossBeforeSession: string | null = null;
   #abandoned = false;
 
@@ -91,7 +92,6 @@ class Opening {
 
   async run(): Promise<McpSession> {
     const { server_id: serverId } = this.#record;
-    this.#checkSandbox();
     const resolved = await resolveRecord(this.#record, this.#deps.secrets);
     const library = await import('@modelcontextprotocol/client');
     const transport = await this.#makeTransport(library, resolved);
@@ -154,7 +154,9 @@ class Opening {
       serverId,
       start: async () => {
         const { command, args, cwd } = stdio;
-        const running = await supervisor.start({ serverId, command, args, cwd, env: resolved.env });
+        const { sandbox } = this.#record;
+        const running = await supervisor.start({ serverId, command, args, cwd, env: resolved.env, sandbox });
+        this.#note = running.note;
         stderr.attach(running.child.stderr);
         return running;
       },
@@ -174,21 +176,13 @@ class Opening {
     else this.#events.lost(this.#session, why);
   }
 
-  // A record that demands a sandbox is never run without one.
-  #checkSandbox(): void {
-    const { server_id: serverId, sandbox, transport } = this.#record;
-    if (transport !== 'stdio' || sandbox === null || sandbox.mode === 'none') return;
-    if (sandbox.mode === 'required') {
-      const message = `server "${serverId}": sandbox.mode is "required", and this host has no sandbox for MCP servers`;
-      throw new McpConnectionError(serverId, 'sandbox_unavailable', message);
-    }
-    const message = 'sandbox.mode is "preferred": running without a sandbox, this host has none';
-    this.#deps.log({ level: 'warn', event: 'sandbox_missing', serverId, message });
-  }
-
   #failure(why: string): McpConnectionError {
     const { server_id: serverId } = this.#record;
-    return new McpConnectionError(serverId, 'connect_failed', `server "${serverId}" could not be connected: ${why}`);
+    return new McpConnectionError(
+      serverId,
+      'connect_failed',
+      `server "${serverId}" could not be connected: ${why}${this.#note}`,
+    );
   }
 
   #connectError(error: unknown, library: McpLibrary, { redact }: ResolvedRecord): McpError {
@@ -196,7 +190,7 @@ class Opening {
     const what = `connecting to server "${serverId}"`;
     const known = fromLibrary(error, { serverId, what, toolName: '', redact, library });
     if (known instanceof McpConnectionError && known.reason !== 'lost') return known;
-    if (known.code === 'mcp_budget_exceeded') return known;
-    return new McpConnectionError(serverId, 'connect_failed', `${known.message}${this.lastWords()}`);
+    if (known.code === 'mcp_budget_exceeded' || known.code === 'mcp_policy_denied') return known;
+    return new McpConnectionError(serverId, 'connect_failed', `${known.message}${this.lastWords()}${this.#note}`);
   }
 }

@@ -16,6 +16,9 @@ export interface PoolLogEntry {
     | 'watchdog_lost';
   readonly serverId: string | null;
   readonly message: string;
+  /** For `tools_listed`: how long the server took, and what it calls the tools that can be used. */
+  readonly durationMs?: number;
+  readonly tools?: readonly string[];
 }
 
 export type PoolLog = (entry: PoolLogEntry) => void;

@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os';
+import { type EgressOptions, EgressRules } from './egress.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -120,6 +121,13 @@ export interface PoolOptions {
    * @default "/usr/local/bin:/usr/bin:/bin"
    */
   readonly path?: string;
+  /** Where HTTP servers may be. */
+  readonly egress?: EgressOptions;
+  /**
+   * The bubblewrap that sandboxed servers are run with: a path, or a name that is looked for on `path`.
+   * @default "bwrap"
+   */
+  readonly sandboxCommand?: string;
   /**
    * How the pool presents itself to servers.
    * @default { name: "spear", version: "0.1.0" }
@@ -133,6 +141,8 @@ export interface CompiledPoolOptions extends PoolLimits {
   readonly stateDir: string;
   readonly tmpDir: string;
   readonly path: string;
+  readonly egress: EgressRules;
+  readonly sandboxCommand: string;
   readonly client: { readonly name: string; readonly version: string };
 }
 
@@ -144,6 +154,8 @@ export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
     stateDir: options.stateDir,
     tmpDir: options.tmpDir ?? tmpdir(),
     path: options.path ?? '/usr/local/bin:/usr/bin:/bin',
+    egress: new EgressRules(options.egress),
+    sandboxCommand: options.sandboxCommand ?? 'bwrap',
     client: Object.freeze({ ...(options.client ?? { name: 'spear', version: '0.1.0' }) }),
   });
 }

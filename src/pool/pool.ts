@@ -13,7 +13,7 @@ import { ProcessSupervisor } from './process/supervisor.ts';
 import type { SecretSource } from './secret-source.ts';
 import { ServerEntry, type ServerHealth, type ToolCall, type ToolOutcome } from './server-entry.ts';
 import type { McpSession } from './session.ts';
-import type { ToolList } from './tool-list.ts';
+import type { ToolDescriptor, ToolList } from './tool-list.ts';
 import { convertError } from './tool-result.ts';
 import { SchemaCompiler } from './validate.ts';
 
@@ -78,6 +78,18 @@ export class McpPool {
   /** @throws McpError */
   async listTools(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<ToolList> {
     return this.#entry(record).listTools(options.signal ?? null);
+  }
+
+  /**
+   * What a server says of one tool now, if it takes these arguments: for whoever has to decide about a call before it
+   * takes a place in any line.
+   * @throws McpError
+   */
+  async describeTool(
+    record: McpServerRecord,
+    call: Pick<ToolCall, 'tool' | 'args' | 'signal'>,
+  ): Promise<ToolDescriptor> {
+    return this.#entry(record).describeTool(call);
   }
 
   /** Calls a tool at most once. A failure is an outcome, not an exception. */
@@ -196,7 +208,7 @@ export class McpPool {
   }
 
   #httpClient(): Promise<HttpClient> {
-    this.#http ??= createHttpClient();
+    this.#http ??= createHttpClient(this.#options.egress);
     return this.#http;
   }
 

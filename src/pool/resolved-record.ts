@@ -1,15 +1,9 @@
+import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../config/redactor.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 import { headerValueProblem, urlProblem } from '../protocol/record-values.ts';
-import {
-  hasReference,
-  parseAuthRef,
-  type ReferenceLookup,
-  referenceTo,
-  resolveReferences,
-} from '../protocol/references.ts';
+import { parseAuthRef, type ReferenceLookup, referenceTo, resolveReferences } from '../protocol/references.ts';
 import { McpConnectionError } from './errors.ts';
-import { createRedactor, MIN_CONTENT_SECRET_CHARS, type Redact } from './redaction.ts';
 import type { SecretSource } from './secret-source.ts';
 import type { HttpTarget } from './transport/http-target.ts';
 
@@ -23,23 +17,36 @@ export interface ResolvedRecord {
 }
 
 const authScheme = /^[A-Za-z][A-Za-z0-9-]* +\S/;
+/** Variables that hold no secret on any system. Taking a home directory out of every path would make results useless. */
+const plainSettings =
+  /^(?:HOME|PATH|PWD|USER|LOGNAME|USERNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|HOSTNAME|XDG_[A-Z_]+)$/;
 
 /** @throws McpConnectionError with `env_missing` or `env_refused`, naming the field and the variable, never a value */
 export async function resolveRecord(record: McpServerRecord, source: SecretSource): Promise<ResolvedRecord> {
   const resolver = new Resolver(record.server_id, source);
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(record.stdio?.env ?? {})) {
-    env[name] = resolver.resolve(`stdio.env.${name}`, value);
-    if (hasReference(value) || looksLikeCredential(name, value)) resolver.secrets.push(env[name]);
+    const { secrets, defaults } = resolver;
+    const [known, taken] = [secrets.length, defaults.count];
+    const resolved = resolver.resolve(`stdio.env.${name}`, value);
+    env[name] = resolved;
+    if (secrets.length > known || looksLikeCredential(name, value)) secrets.push(resolved);
+    else if (defaults.count > taken) resolver.ordinary.push(resolved);
   }
   const http = record.http === null ? null : await resolver.target(record.http);
-  const { secrets } = resolver;
-  const redactContent = createRedactor(secrets, MIN_CONTENT_SECRET_CHARS);
-  return { env, http, redact: createRedactor(secrets), redactContent };
+  const { secrets, ordinary } = resolver;
+  for (const secret of secrets) knownSecrets.add(secret);
+  const all = [...secrets, ...ordinary];
+  return { env, http, redact: knownSecrets.scoped(all), redactContent: knownSecrets.scoped(all, MIN_SECRET_CHARS) };
 }
 
 class Resolver {
+  /** What the whole host must not say. */
   readonly secrets: string[] = [];
+  /** What this server's messages and answers are kept free of: a header that is set, a default that was taken. */
+  readonly ordinary: string[] = [];
+  /** How many references were to variables that are not set. */
+  readonly defaults = { count: 0 };
   readonly #serverId: string;
   readonly #source: SecretSource;
   readonly #lookup: ReferenceLookup;
@@ -51,7 +58,8 @@ class Resolver {
       allows: (name) => source.variables.allows(name),
       get: (name) => {
         const value = source.variables.get(name);
-        if (value !== undefined) this.secrets.push(value);
+        if (value === undefined) this.defaults.count += 1;
+        else if (!plainSettings.test(name)) this.secrets.push(value);
         return value;
       },
     };
@@ -69,17 +77,40 @@ class Resolver {
     const problem = urlProblem(text);
     if (problem !== null || !URL.canParse(text)) throw this.#invalid(`http.url ${problem ?? 'is not a valid url'}`);
     const url = new URL(text);
-    this.secrets.push(url.password, url.search.slice(1));
-    const headers: Record<string, string> = {};
+    this.#learnQuery(url);
+    const headers: Record<string, string> = { ...this.#takeCredentials(url) };
     for (const [name, value] of Object.entries(http.headers)) {
-      headers[name] = this.#header(`http.headers.${name}`, this.resolve(`http.headers.${name}`, value));
+      if (name.toLowerCase() === 'authorization') delete headers.authorization;
+      const known = this.secrets.length;
+      const resolved = this.#header(`http.headers.${name}`, this.resolve(`http.headers.${name}`, value));
+      const secret = this.secrets.length > known || looksLikeCredential(name, value);
+      (secret ? this.secrets : this.ordinary).push(resolved, withoutScheme(resolved));
+      headers[name] = resolved;
     }
     if (http.auth_ref === null) return { url, headers };
     for (const name of Object.keys(headers)) if (name.toLowerCase() === 'authorization') delete headers[name];
     const secret = (await this.#authSecret(http.auth_ref)).trim();
     const authorization = authScheme.test(secret) ? secret : `Bearer ${secret}`;
-    this.secrets.push(secret);
+    this.secrets.push(secret, withoutScheme(authorization));
     return { url, headers: { ...headers, authorization: this.#header('http.auth_ref', authorization) } };
+  }
+
+  #learnQuery(url: URL): void {
+    if (url.search === '') return;
+    const given = [...url.searchParams].filter(([name, value]) => looksLikeCredential(name, value));
+    this.secrets.push(...given.map(([, value]) => value));
+    (given.length > 0 ? this.secrets : this.ordinary).push(url.search.slice(1));
+  }
+
+  /** A user and password in a url become the header that they stand for: fetch refuses such a url, and quotes it. */
+  #takeCredentials(url: URL): Record<string, string> {
+    if (url.username === '' && url.password === '') return {};
+    const [user, password] = [url.username, url.password].map(decoded) as [string, string];
+    const credentials = Buffer.from(`${user}:${password}`).toString('base64');
+    this.secrets.push(password === '' ? user : password, url.password, credentials);
+    url.username = '';
+    url.password = '';
+    return { authorization: `Basic ${credentials}` };
   }
 
   async #authSecret(text: string): Promise<string> {
@@ -90,14 +121,13 @@ class Resolver {
     if (file === 'missing') throw this.#missing(`http.auth_ref names ${ref.path}, which cannot be read`);
     if (file === 'refused')
       throw this.#refused(`http.auth_ref names ${ref.path}, which records may not use on this node`);
+    if ('unsafe' in file) throw this.#refused(`http.auth_ref: ${file.unsafe}`);
     return file.text;
   }
 
   #header(field: string, value: string): string {
     const problem = headerValueProblem(value);
     if (problem !== null) throw this.#invalid(`${field} ${problem}`);
-    // The scheme in front of a credential is no secret, but the credential is one without it too.
-    this.secrets.push(value, value.replace(/^\S+ +/, ''));
     return value;
   }
 
@@ -111,5 +141,18 @@ class Resolver {
 
   #invalid(what: string): McpConnectionError {
     return new McpConnectionError(this.#serverId, 'record_invalid', `server "${this.#serverId}": ${what}`);
+  }
+}
+
+/** The scheme in front of a credential is no secret, but the credential is one without it too. */
+function withoutScheme(value: string): string {
+  return value.replace(/^\S+ +/, '');
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }

@@ -1,9 +1,11 @@
-import { readFile, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
+import { readSecretFile, SecretFileError } from '../config/secret-file.ts';
 import type { ReferencePolicy } from '../protocol/reference-policy.ts';
 import { mayReferToFile, mayReferToVariable } from '../protocol/reference-policy.ts';
 import type { ReferenceLookup } from '../protocol/references.ts';
 
-export type SecretFile = { readonly text: string } | 'missing' | 'refused';
+/** `unsafe` says why a file that is there is not used, and what to do about it. */
+export type SecretFile = { readonly text: string } | { readonly unsafe: string } | 'missing' | 'refused';
 
 /** What records may refer to on this node: variables, and files for `auth_ref`. */
 export interface SecretSource {
@@ -26,9 +28,9 @@ export function createSecretSource(
       try {
         // A link must not lead out of what the policy allows.
         const real = await realpath(path);
-        return mayReferToFile(real, policy) ? { text: await readFile(real, 'utf8') } : 'refused';
-      } catch {
-        return 'missing';
+        return mayReferToFile(real, policy) ? { text: readSecretFile(real) } : 'refused';
+      } catch (error) {
+        return error instanceof SecretFileError ? { unsafe: error.message } : 'missing';
       }
     },
   };

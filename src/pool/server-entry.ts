@@ -17,7 +17,13 @@ import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { McpSession } from './session.ts';
 import { TimeBudget } from './time-budget.ts';
-import { type CompiledToolList, compileToolList, type ToolList, type ToolValidators } from './tool-list.ts';
+import {
+  type CompiledToolList,
+  compileToolList,
+  type ToolDescriptor,
+  type ToolList,
+  type ToolValidators,
+} from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 import { ToolsCache } from './tools-cache.ts';
 import type { SchemaCompiler } from './validate.ts';
@@ -34,7 +40,7 @@ export interface ToolCall {
   /** Can only lower what the record allows. */
   readonly maxOutputBytes?: number;
   /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
-  readonly beforeDispatch?: () => void;
+  readonly beforeDispatch?: (tool: ToolDescriptor) => void;
 }
 
 export interface ToolOutcome extends ToolOutput {
@@ -117,6 +123,14 @@ export class ServerEntry {
     return (await this.#tools.get(signal)).list;
   }
 
+  /** The tool as it is listed now, if it would take these arguments. */
+  async describeTool({ tool, args, signal }: Pick<ToolCall, 'tool' | 'args' | 'signal'>): Promise<ToolDescriptor> {
+    this.lastUsedMs = this.#deps.now();
+    const validators = this.#find(tool, await this.#tools.get(signal ?? null));
+    this.#check(tool, args, validators);
+    return validators.tool;
+  }
+
   async callTool(call: ToolCall): Promise<ToolOutcome> {
     const { budgets, server_id: serverId } = this.#record;
     const startedAt = performance.now();
@@ -175,12 +189,11 @@ export class ServerEntry {
       const { session, release } = await this.connection.lease(run.signal);
       try {
         const validators = this.#find(toolName, await this.#tools.get(run.signal));
-        const problem = validators.input(args);
-        if (problem !== null) throw new McpArgumentsError(serverId, toolName, `tool "${toolName}": ${problem}`);
+        this.#check(toolName, args, validators);
         const leave = await run.line.spend((signal) => this.#deps.places.acquire(call.owner, signal));
         try {
           if (!session.usable) continue;
-          call.beforeDispatch?.();
+          call.beforeDispatch?.(validators.tool);
           run.progress.dispatched = true;
           const subject = { what: `tool "${toolName}"`, toolName };
           const params = { name: toolName, arguments: args };
@@ -222,6 +235,12 @@ export class ServerEntry {
     throw new McpArgumentsError(list.serverId, toolName, `server "${list.serverId}" has no tool "${toolName}"`);
   }
 
+  #check(toolName: string, args: JsonObject, { input }: ToolValidators): void {
+    const problem = input(args);
+    if (problem === null) return;
+    throw new McpArgumentsError(this.#record.server_id, toolName, `tool "${toolName}": ${problem}`);
+  }
+
   async #withSession<T>(work: (session: McpSession) => Promise<T>): Promise<T> {
     const { session, release } = await this.connection.lease(null);
     try {
@@ -232,7 +251,10 @@ export class ServerEntry {
   }
 
   async #compile(listing: RawListing, before: CompiledToolList | null): Promise<CompiledToolList> {
-    if (before?.source === listing.source) return before;
+    if (before?.source === listing.source) {
+      this.#listed(before.list, listing.durationMs);
+      return before;
+    }
     const { log, nextVersion } = this.#deps;
     const serverId = this.#record.server_id;
     const compiler = await this.#deps.compiler();
@@ -241,8 +263,14 @@ export class ServerEntry {
       const message = `tool "${name}" is left out (${reason}): ${detail}`;
       log({ level: 'warn', event: 'tool_dropped', serverId, message });
     }
-    log({ level: 'debug', event: 'tools_listed', serverId, message: `${compiled.list.tools.length} tools` });
+    this.#listed(compiled.list, listing.durationMs);
     return compiled;
+  }
+
+  #listed({ serverId, tools }: ToolList, durationMs: number): void {
+    const message = `${tools.length} tools`;
+    const names = tools.map(({ name }) => name);
+    this.#deps.log({ level: 'debug', event: 'tools_listed', serverId, message, durationMs, tools: names });
   }
 }
 

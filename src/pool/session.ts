@@ -1,8 +1,8 @@
 import type { Client, StandardSchemaV1 } from '@modelcontextprotocol/client';
+import type { Redact } from '../config/redactor.ts';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
-import type { Redact } from './redaction.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 
 /** Our own deadlines decide; the library's timer must never come first. */

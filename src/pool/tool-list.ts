@@ -26,6 +26,7 @@ export interface ToolList {
 }
 
 export interface ToolValidators {
+  readonly tool: ToolDescriptor;
   readonly input: Validator;
   readonly output: Validator | null;
 }
@@ -100,6 +101,7 @@ function describeTool(name: string, entry: JsonObject): ToolDescriptor {
 
 function compileSchemas(tool: ToolDescriptor, compiler: SchemaCompiler): ToolValidators {
   return {
+    tool,
     input: named('inputSchema', () => compiler.compile(tool.inputSchema, 'arguments')),
     output:
       tool.outputSchema === null

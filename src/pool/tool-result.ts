@@ -1,7 +1,7 @@
+import { type Redact, redactStrings } from '../config/redactor.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { unitsThatFit } from './cut-text.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
-import { type Redact, redactStrings } from './redaction.ts';
 import type { Validator } from './validate.ts';
 
 /*
@@ -80,19 +80,20 @@ function failureOf(result: JsonObject, content: readonly Block[], context: Resul
   const { serverId, toolName, redact } = context;
   let failure: McpError | null = null;
   if (result.isError === true) {
-    const said = redact(firstText(content));
+    const said = firstText(content, redact);
     failure = new McpToolError(serverId, toolName, said === '' ? `tool "${toolName}" reported an error` : said);
   } else if (context.validateOutput !== null && result.structuredContent !== undefined) {
     const problem = context.validateOutput(result.structuredContent);
-    if (problem !== null) failure = new McpSchemaError(serverId, toolName, problem);
+    if (problem !== null) failure = new McpSchemaError(serverId, toolName, redact(problem));
   }
   return failure === null ? null : toToolError(failure);
 }
 
-function firstText(content: readonly Block[]): string {
+// Redacted before it is cut: half a secret is not found any more.
+function firstText(content: readonly Block[], redact: Redact): string {
   for (const block of content) {
     if (block.type === 'text' && typeof block.text === 'string') {
-      const { text } = block;
+      const text = redact(block.text);
       return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS).toWellFormed()}…` : text;
     }
   }

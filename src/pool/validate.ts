@@ -82,17 +82,25 @@ export class SchemaCompiler {
   // Names would stay in the engine and be found by other servers' schemas, so a schema with names gets its own.
   #compileIn(dialect: Dialect, schema: object, named: boolean): ValidateFunction {
     const Engine = dialect === '2020-12' ? this.#library.Ajv2020 : this.#library.Ajv;
-    const engine = (named ? undefined : this.#engines[dialect]) ?? new Engine(options);
-    if (!named) this.#engines[dialect] = engine;
+    let engine = named ? undefined : this.#engines[dialect];
+    delete this.#engines[dialect];
+    const compile = () => {
+      const used = engine ?? new Engine(options);
+      engine = undefined; // being stopped skips the line below: one that is half-way through is not used again
+      try {
+        return used.compile(schema);
+      } finally {
+        engine = used;
+      }
+    };
     try {
-      return runBounded(() => engine.compile(schema), this.#limits.validationTimeoutMs);
+      return runBounded(compile, this.#limits.validationTimeoutMs);
     } catch (error) {
       if (!wasStopped(error)) throw error;
-      delete this.#engines[dialect];
       throw new Error(`compiling the schema took longer than ${this.#limits.validationTimeoutMs} ms`);
     } finally {
-      // Otherwise every schema ever seen stays in the engine.
-      engine.removeSchema(schema);
+      engine?.removeSchema(schema); // otherwise every schema ever seen stays in the engine
+      if (engine && !named) this.#engines[dialect] = engine;
     }
   }
 

@@ -1,32 +1,17 @@
-import { isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
 import { pathText } from '../protocol/record-schema.ts';
+import { MASK, maskArguments, maskUrl, maskValue } from './mask-value.ts';
 
-/** Stands for literal text of an env or header value. */
-export const MASK = '********';
-
-const reference = /(\$\{ENV:[^}]*\})/;
-const authScheme = /^(?:bearer|basic|token|digest) +$/i;
-
-/** References stay readable, literal text does not: it may be a credential. */
-export function maskValue(value: string): string {
-  const parts = value.split(reference);
-  return parts
-    .map((part, index) => {
-      const isReference = index % 2 === 1;
-      const isScheme = authScheme.test(part) && index + 1 < parts.length;
-      return part === '' || isReference || isScheme ? part : MASK;
-    })
-    .join('');
-}
+export { MASK, maskValue } from './mask-value.ts';
 
 /** The record as people may see it. */
 export function maskRecord(record: McpServerRecord): McpServerRecord {
   const { stdio, http } = record;
   return {
     ...record,
-    stdio: stdio === null ? null : { ...stdio, env: maskValues(stdio.env) },
-    http: http === null ? null : { ...http, headers: maskValues(http.headers) },
+    stdio: stdio === null ? null : { ...stdio, args: maskArguments(stdio.args), env: maskValues(stdio.env) },
+    http: http === null ? null : { ...http, url: maskUrl(http.url), headers: maskValues(http.headers) },
   };
 }
 
@@ -39,42 +24,55 @@ export function unmask(
   stored: McpServerRecord | null,
 ): { readonly input: JsonObject; readonly issues: readonly RecordIssue[] } {
   const issues: RecordIssue[] = [];
+  /** The stored text whose masked form this is. */
+  const restore = (path: readonly PropertyKey[], value: JsonValue, original?: string, shown?: string): JsonValue => {
+    if (typeof value !== 'string' || !value.includes(MASK)) return value;
+    if (original !== undefined && shown === value) return original;
+    issues.push({
+      path: pathText(path),
+      message: `holds ${MASK}, which stands for a stored value, and none is stored that it could stand for`,
+    });
+    return value;
+  };
+  const restoreAll = (path: readonly string[], values: JsonObject, storedValue: (name: string) => string | undefined) =>
+    Object.fromEntries(
+      Object.entries(values).map(([name, value]) => {
+        const original = storedValue(name);
+        const shown = original === undefined ? undefined : maskValue(original);
+        return [name, restore([...path, name], value, original, shown)];
+      }),
+    );
+
   const result = { ...input };
   const { stdio, http } = input;
-  if (isJsonObject(stdio) && isJsonObject(stdio.env)) {
-    const env = stored?.stdio?.env ?? {};
-    result.stdio = { ...stdio, env: unmaskValues(stdio.env, ['stdio', 'env'], (name) => env[name], issues) };
+  if (isJsonObject(stdio)) {
+    const { env = {}, args = [] } = stored?.stdio ?? {};
+    const shown = maskArguments(args);
+    result.stdio = {
+      ...stdio,
+      ...(isJsonObject(stdio.env) ? { env: restoreAll(['stdio', 'env'], stdio.env, (name) => env[name]) } : {}),
+      ...(Array.isArray(stdio.args)
+        ? { args: stdio.args.map((value, at) => restore(['stdio', 'args', at], value, args[at], shown[at])) }
+        : {}),
+    };
   }
-  if (isJsonObject(http) && isJsonObject(http.headers)) {
+  if (isJsonObject(http)) {
     const headers = new Map(
       Object.entries(stored?.http?.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]),
     );
     const lookup = (name: string) => headers.get(name.toLowerCase());
-    result.http = { ...http, headers: unmaskValues(http.headers, ['http', 'headers'], lookup, issues) };
+    const url = stored?.http?.url;
+    result.http = {
+      ...http,
+      ...(isJsonObject(http.headers) ? { headers: restoreAll(['http', 'headers'], http.headers, lookup) } : {}),
+      ...(typeof http.url === 'string'
+        ? { url: restore(['http', 'url'], http.url, url, url === undefined ? undefined : maskUrl(url)) }
+        : {}),
+    };
   }
   return { input: result, issues };
 }
 
 function maskValues(values: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, maskValue(value)]));
-}
-
-function unmaskValues(
-  values: JsonObject,
-  path: readonly string[],
-  storedValue: (name: string) => string | undefined,
-  issues: RecordIssue[],
-): JsonObject {
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => {
-      if (typeof value !== 'string' || !value.includes(MASK)) return [name, value];
-      const stored = storedValue(name);
-      if (stored !== undefined && maskValue(stored) === value) return [name, stored];
-      issues.push({
-        path: pathText([...path, name]),
-        message: `holds ${MASK}, which stands for a stored value, and none is stored that it could stand for`,
-      });
-      return [name, value];
-    }),
-  );
 }

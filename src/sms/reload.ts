@@ -31,7 +31,7 @@ export class DirectoryReloader {
     const { store, directory, strict, metrics, log } = this.#deps;
     try {
       const result = await loadDirectory(store, directory, { strict, dryRun });
-      metrics.reloads.add({ outcome: result.outcome });
+      metrics.reloads.add(1, { outcome: result.outcome });
       for (const problem of result.problems) {
         log(problem.severity === 'error' ? 'error' : 'warn', 'directory', {
           problem: describeProblem(directory, problem),
@@ -41,7 +41,7 @@ export class DirectoryReloader {
       log('info', 'directory', { outcome: result.outcome, changes, unchanged: result.plan.unchanged.length });
       return result;
     } catch (error) {
-      metrics.reloads.add({ outcome: 'failed' });
+      metrics.reloads.add(1, { outcome: 'failed' });
       throw error;
     }
   }

@@ -1,4 +1,5 @@
 import { compilePatterns } from '../policy/pattern.ts';
+import type { EgressOptions } from '../pool/egress.ts';
 import { McpError } from '../pool/errors.ts';
 import { McpPool } from '../pool/pool.ts';
 import type { SecretSource } from '../pool/secret-source.ts';
@@ -21,6 +22,8 @@ export interface ServerTestOptions {
   /** PATH of a stdio server whose record sets none. */
   readonly path?: string;
   readonly secrets: SecretSource;
+  /** Where an HTTP server may be. */
+  readonly egress: EgressOptions;
   readonly signal: AbortSignal;
   /** Gets what the server says on stderr, line by line. */
   readonly onStderr?: (line: string) => void;
@@ -30,7 +33,11 @@ export interface ServerTestOptions {
 export async function testServer(record: McpServerRecord, options: ServerTestOptions): Promise<ServerTestResult> {
   const startedAt = performance.now();
   const pool = new McpPool(
-    { stateDir: options.stateDir, ...(options.path === undefined ? {} : { path: options.path }) },
+    {
+      stateDir: options.stateDir,
+      egress: options.egress,
+      ...(options.path === undefined ? {} : { path: options.path }),
+    },
     {
       secrets: options.secrets,
       log: ({ event, message }) => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { SmsConfig } from '../config/sms-config.ts';
-import type { SecretSource } from '../pool/secret-source.ts';
+import { egressOf } from '../pool/egress.ts';
 import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
@@ -26,6 +26,7 @@ import { testRoute } from './http/test-route.ts';
 import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { DirectoryReloader } from './reload.ts';
+import type { ServerTestOptions } from './server-test.ts';
 import { ServingState } from './serving-state.ts';
 import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
 import { ensureTokens } from './token-files.ts';
@@ -33,7 +34,7 @@ import { ensureTokens } from './token-files.ts';
 export interface SmsDeps {
   readonly log: ServiceLog;
   /** Only used where the config allows testing servers here. */
-  readonly serverTest: { readonly stateDir: string; readonly path: string; readonly secrets: SecretSource };
+  readonly serverTest: Pick<ServerTestOptions, 'stateDir' | 'path' | 'secrets'>;
 }
 
 export interface RunningSms {
@@ -87,6 +88,7 @@ async function serve(
   tls: TlsMaterial | null,
 ): Promise<RunningSms> {
   const { limits, strict } = config;
+  const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
   const serving = new ServingState();
   const shutdown = new AbortController();
@@ -147,7 +149,8 @@ async function serve(
         testRoute(
           store,
           config.allowServerTest
-            ? async (record, signal) => (await import('./server-test.ts')).testServer(record, { ...serverTest, signal })
+            ? async (record, signal) =>
+                (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, signal })
             : null,
         ),
         ...operationRoutes({

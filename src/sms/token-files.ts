@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { knownSecrets } from '../config/redactor.ts';
 import type { Role, Tokens } from './access.ts';
 
 const TOKEN_BYTES = 32;
@@ -51,7 +52,10 @@ function readToken(path: string): string {
       throw new Error(`the token file ${path} is open to other users; run: chmod 600 ${path}`);
     }
     const token = readFileSync(file, 'utf8').trim();
-    if (token.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(token)) return token;
+    if (token.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(token)) {
+      knownSecrets.add(token);
+      return token;
+    }
     throw new Error(`the token file ${path} holds no token of at least ${MIN_TOKEN_CHARS} printable characters`);
   } finally {
     closeSync(file);

@@ -21,7 +21,7 @@ afterEach(() => {
 function write(name: string, text: string): string {
   const path = join(folder, name);
   mkdirSync(join(path, '..'), { recursive: true });
-  writeFileSync(path, text);
+  writeFileSync(path, text, { mode: 0o600 });
   return path;
 }
 
@@ -151,7 +151,7 @@ describe('a mistake in the file', () => {
   it.each([
     [
       'backend = 1',
-      'FILE: unknown key "backend", did you mean "backends"? (valid here: default_backend, backends, mcp)',
+      'FILE: unknown key "backend", did you mean "backends"? (valid here: default_backend, backends, mcp, egress',
     ],
     ['backends = 1', 'FILE: backends: expected a table, found a number'],
     ['[backends]\nmain = "x"', 'FILE: backends.main: expected a table, found a string'],

@@ -186,7 +186,8 @@ describe('where clients find a registry', () => {
     writeFileSync(join(directory, 'admin.token'), 'local-admin\n');
     writeFileSync(join(directory, 'node.token'), 'local-node\n');
     writeFileSync(join(directory, 'endpoint.json'), '{"grpc":"http://127.0.0.1:5","http":"http://127.0.0.1:6"}');
-    writeFileSync(join(state, 'given'), 'from-file\n');
+    writeFileSync(join(state, 'given'), 'from-file\n', { mode: 0o600 });
+    writeFileSync(join(state, 'open'), 'from-file\n', { mode: 0o644 });
     const env = { XDG_STATE_HOME: state };
     const read = ({ url, token }: ReturnType<typeof findSmsAdmin>) => [url, token?.reveal()];
     expect(read(findSmsAdmin({}, env))).toEqual(['http://127.0.0.1:6', 'local-admin']);
@@ -196,6 +197,7 @@ describe('where clients find a registry', () => {
     const flags = { sms: 'https://far.example', tokenFile: join(state, 'given') };
     expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
     expect(read(findSmsAdmin({ token: 't' }, {}))).toEqual(['http://127.0.0.1:8080', 't']);
+    expect(() => findSmsAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
     expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('--token-file: /no/such cannot be read');
   });
 

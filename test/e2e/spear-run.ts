@@ -94,6 +94,11 @@ export class Cli {
     });
   }
 
+  /** What it has said so far. Precondition: {@link listen}. */
+  get text(): Readonly<Record<'stdout' | 'stderr', string>> {
+    return this.#text;
+  }
+
   async finished(): Promise<Finished> {
     const { code, signal } = await this.#exited;
     return { code, signal, ...this.#text };

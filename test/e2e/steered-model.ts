@@ -14,6 +14,8 @@ export interface ModelRequest {
   say(text: string): void;
   /** Answers with one tool call. */
   call(name: string, args: unknown): void;
+  /** Answers with several at once. */
+  callAll(calls: readonly (readonly [name: string, args: unknown])[]): void;
 }
 
 /** A fake model over real HTTP: each request waits until the test has decided what the model says. */
@@ -49,14 +51,18 @@ export class SteeredModel {
       res.setHeader('content-type', 'application/json');
       res.end(JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', ...message } }] }));
     };
+    const callAll: ModelRequest['callAll'] = (calls) => {
+      const made = calls.map(([name, args]) => {
+        const id = `call_${++this.#calls}`;
+        return { id, type: 'function', function: { name, arguments: JSON.stringify(args) } };
+      });
+      answer({ content: null, tool_calls: made });
+    };
     const request: ModelRequest = {
       ...body,
       say: (content) => answer({ content }),
-      call: (name, args) => {
-        const id = `call_${++this.#calls}`;
-        const call = { id, type: 'function', function: { name, arguments: JSON.stringify(args) } };
-        answer({ content: null, tool_calls: [call] });
-      },
+      call: (name, args) => callAll([[name, args]]),
+      callAll,
     };
     const waiting = this.#waiting.shift();
     if (waiting) waiting(request);

@@ -126,7 +126,7 @@ describe('headers and secrets', () => {
       );
       const headers = JSON.parse(await textOf(call(pool, record, 'headers')));
       // It was right, or the server would have refused us; what it got is not shown to whoever asks it.
-      expect(headers).toMatchObject({ authorization: '[redacted]', 'x-team': 'blue' });
+      expect(headers).toMatchObject({ authorization: 'Bearer [redacted]', 'x-team': 'blue' });
       expect(Object.keys(headers).filter((name) => name.startsWith('x-spear'))).toEqual([]);
     },
   );

@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, vi } from 'vitest';
+import type { EgressOptions } from '../../src/pool/egress.ts';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
@@ -28,6 +29,8 @@ export interface PoolSample {
   readonly secrets?: SecretSource;
   readonly now?: () => number;
   readonly stateDir?: string;
+  readonly sandboxCommand?: string;
+  readonly egress?: EgressOptions;
 }
 
 /** A pool that is closed at the end of the test. Grace periods are short; nothing that a test waits for depends on them. */
@@ -36,7 +39,12 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
   const stateDir = sample.stateDir ?? tempDir();
   const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
   const pool = new McpPool(
-    { stateDir, limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits } },
+    {
+      stateDir,
+      limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits },
+      ...(sample.sandboxCommand === undefined ? {} : { sandboxCommand: sample.sandboxCommand }),
+      ...(sample.egress === undefined ? {} : { egress: sample.egress }),
+    },
     {
       secrets: sample.secrets ?? createSecretSource(policy, sample.variables ?? {}),
       log: (entry) => log.push(entry),

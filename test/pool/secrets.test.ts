@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { McpConnectionError } from '../../src/pool/errors.ts';
@@ -59,13 +59,65 @@ describe('references of a record', () => {
     const allowed = `${join(dir, 'allowed')}/`;
     mkdirSync(allowed);
     writeFileSync(join(dir, 'outside'), 'stolen');
-    writeFileSync(join(allowed, 'token'), 'Basic dXNlcjpwYXNz\n');
+    writeFileSync(join(allowed, 'token'), 'Basic dXNlcjpwYXNz\n', { mode: 0o600 });
     symlinkSync(join(dir, 'outside'), join(allowed, 'link'));
     const source = createSecretSource({ ...listed, paths: [allowed] }, {});
     const { http } = await resolveRecord(web({ auth_ref: `file:${allowed}token` }), source);
     expect(http?.headers.authorization).toBe('Basic dXNlcjpwYXNz');
     expect((await refusal(resolveRecord(web({ auth_ref: `file:${allowed}link` }), source))).reason).toBe('env_refused');
     expect((await refusal(resolveRecord(web({ auth_ref: `file:${allowed}none` }), source))).reason).toBe('env_missing');
+  });
+});
+
+describe('a file that others may read', () => {
+  it('is refused, and what to do is said [secrets.file]', async () => {
+    const path = join(tempDir(), 'token');
+    writeFileSync(path, 'token-in-an-open-file');
+    chmodSync(path, 0o644);
+    const source = createSecretSource({ ...listed, mode: 'user_owned' }, {});
+    const error = await refusal(resolveRecord(web({ auth_ref: `file:${path}` }), source));
+    expect(error).toMatchObject({ reason: 'env_refused', retryable: false });
+    expect(error.message).toContain(`${path} is open to other users (mode 644); run: chmod 600 ${path}`);
+    expect(error.message).not.toContain('token-in');
+  });
+});
+
+describe('what is known as a secret', () => {
+  const resolved = async (env: Record<string, string>, variables: Record<string, string>) =>
+    resolveRecord(
+      stdioRecord('known', 'tiny.mjs', { env }),
+      createSecretSource({ ...listed, mode: 'user_owned' }, variables),
+    );
+
+  it.each([
+    ['a value by reference', { A: referenceTo('MCP_A') }, 'value-of-mcp-a'],
+    ['a value around a reference', { A: `pre-${referenceTo('MCP_A')}` }, 'value-of-mcp-a'],
+    ['a literal that looks like one', { API_TOKEN: 'literal-of-a-token' }, 'literal-of-a-token'],
+    ['a default that was taken', { A: `\${ENV:MCP_NONE:-default-that-was-taken}` }, 'default-that-was-taken'],
+  ])('is %s [secrets.redactor] [pool.secrets.redacted]', async (_, env, secret) => {
+    const { redact, redactContent } = await resolved(env, { MCP_A: 'value-of-mcp-a' });
+    expect(redact(`x ${secret} y`)).toBe('x [redacted] y');
+    expect(redactContent(`x ${secret} y`)).toBe('x [redacted] y');
+  });
+
+  it('is not a setting of the system, or an ordinary literal [secrets.redactor]', async () => {
+    const env = { ROOT: `${referenceTo('HOME')}/notes`, LEVEL: 'informative' };
+    const { redact, redactContent } = await resolved(env, { HOME: '/home/somebody' });
+    for (const clean of [redact, redactContent]) {
+      expect(clean('/home/somebody/notes informative')).toBe('/home/somebody/notes informative');
+    }
+  });
+
+  it('is a user and password in a url, which become a header [secrets.redactor]', async () => {
+    const record = web({}, 'https://bob:p%40ssw0rd-1@example.test/mcp?api_key=query-key-1&region=eu-central');
+    const { http, redact } = await resolveRecord(record, createSecretSource(listed, {}));
+    const credentials = Buffer.from('bob:p@ssw0rd-1').toString('base64');
+    expect(http?.headers).toEqual({ authorization: `Basic ${credentials}` });
+    expect(http?.url.href).toBe('https://example.test/mcp?api_key=query-key-1&region=eu-central');
+    for (const secret of ['p%40ssw0rd-1', 'p@ssw0rd-1', 'query-key-1', credentials]) {
+      expect(redact(`x ${secret} y`)).toBe('x [redacted] y');
+    }
+    expect(redact('eu-central')).toBe('eu-central');
   });
 });
 

@@ -245,16 +245,4 @@ describe('the surroundings of a server', () => {
     const environment = JSON.parse(await textOf(call(pool, record, 'environment')));
     expect(environment).toEqual({ PATH: '/bin', HOME: '/', TMPDIR: '/tmp' });
   });
-
-  it('do not include a sandbox: a record that requires one is refused [pool.sandbox-refused]', async () => {
-    const { pool, log } = openPool();
-    const required = stdioRecord('tiny', 'tiny.mjs', { sandbox: { mode: 'required' } });
-    const outcome = await call(pool, required, 'pid');
-    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
-    expect(outcome.error?.message).toContain('sandbox.mode');
-    expect(pool.stats().subprocesses).toBe(0);
-    const preferred = stdioRecord('other', 'tiny.mjs', { sandbox: { mode: 'preferred' } });
-    expect((await call(pool, preferred, 'pid')).ok).toBe(true);
-    expect(log.map(({ event }) => event)).toContain('sandbox_missing');
-  });
 });

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { MASK, maskRecord, maskValue, unmask } from '../../src/sms/mask.ts';
+import { maskArguments, maskUrl } from '../../src/sms/mask-value.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 
 it.each([
@@ -14,6 +15,7 @@ it.each([
   ['Bearer abc', MASK],
   ['Bearer ', MASK],
   [`Bearer abc \${ENV:A}`, `${MASK}\${ENV:A}`],
+  [`\${ENV:A:-sk-abcdefgh12345678}`, `\${ENV:A:-${MASK}}`],
 ])('shows %j as %j [sms.http.mask]', (value, shown) => {
   expect(maskValue(value)).toBe(shown);
 });
@@ -46,4 +48,41 @@ it('leaves alone what is not a table of texts: others complain about that [sms.h
 it('does not change the record that it shows [sms.http.mask]', () => {
   expect(maskRecord(stored).http?.headers['X-Key']).toBe(MASK);
   expect(stored.http?.headers['X-Key']).toBe('secret');
+});
+
+it.each([
+  ['https://a.example/mcp', 'https://a.example/mcp'],
+  ['https://bob:hunter22@a.example/mcp', `https://bob:${MASK}@a.example/mcp`],
+  ['https://token-alone@a.example/', `https://${MASK}@a.example/`],
+  [`https://bob:\${ENV:MCP_P}@a.example/`, `https://bob:\${ENV:MCP_P}@a.example/`],
+  [`https://\${ENV:MCP_H:-a:b@c/d}/x`, `https://\${ENV:MCP_H:-a:b@c/d}/x`],
+  ['https://a.example/?region=eu&api_key=hunter22#part', `https://a.example/?region=eu&api_key=${MASK}#part`],
+  [`https://a.example/?token=\${ENV:MCP_T}&q=1`, `https://a.example/?token=\${ENV:MCP_T}&q=1`],
+  ['https://a.example/?x=ghp_abcdefghijklmnop1234', `https://a.example/?x=${MASK}`],
+  ['https://a.example/?token', 'https://a.example/?token'],
+])('shows the url %j as %j [secrets.masked]', (url, shown) => {
+  expect(maskUrl(url)).toBe(shown);
+});
+
+it('shows arguments without those that look like credentials [secrets.masked]', () => {
+  const args = ['serve', '--token', 'hunter22', '--api-key=hunter22', '--port', '8080', 'https://b:hunter22@x/'];
+  expect(maskArguments(args)).toEqual(['serve', '--token', MASK, `--api-key=${MASK}`, '--port', '8080', MASK]);
+});
+
+it('puts a stored url and stored arguments back where their masks stand [secrets.masked]', () => {
+  const url = 'https://bob:hunter22@a.example/?api_key=k-1234&q=1';
+  const web = sampleRecord('web', { transport: 'streamable_http', stdio: undefined, http: { url } });
+  const shown = maskRecord(web).http?.url ?? '';
+  expect(shown).not.toMatch(/hunter22|k-1234/);
+  expect(unmask({ http: { url: shown } }, web)).toEqual({ input: { http: { url } }, issues: [] });
+  const changed = unmask({ http: { url: shown.replace('a.example', 'b.example') } }, web);
+  expect(changed.issues.map(({ path }) => path)).toEqual(['http.url']);
+
+  const tool = sampleRecord('tool', { stdio: { command: 'x', args: ['--token', 'hunter22', 'y'] } });
+  expect(unmask({ stdio: { args: ['--token', MASK, 'z'] } }, tool)).toEqual({
+    input: { stdio: { args: ['--token', 'hunter22', 'z'] } },
+    issues: [],
+  });
+  const moved = unmask({ stdio: { args: ['y', '--token', MASK] } }, tool);
+  expect(moved.issues.map(({ path }) => path)).toEqual(['stdio.args[2]']);
 });

@@ -19,6 +19,8 @@ const KILL_WAIT_MS = 1_000;
 export class SupervisedProcess {
   readonly child: PipedChild;
   readonly pid: number;
+  /** What helps to understand its death, for the end of a message; may be empty. */
+  readonly note: string;
   /** How the first process ended, in words. */
   readonly exited: Promise<string>;
   /** Resolves when nothing is left of it. Never rejects. */
@@ -31,10 +33,17 @@ export class SupervisedProcess {
 
   constructor(
     child: PipedChild,
-    details: { pid: number; tmpDir: string; graces: EndGraces; cleanUp: (leftovers: number) => Promise<void> },
+    details: {
+      pid: number;
+      tmpDir: string;
+      note: string;
+      graces: EndGraces;
+      cleanUp: (leftovers: number) => Promise<void>;
+    },
   ) {
     this.child = child;
     this.pid = details.pid;
+    this.note = details.note;
     this.#graces = details.graces;
     this.#tmpDir = details.tmpDir;
     this.exited = new Promise((resolve) => {

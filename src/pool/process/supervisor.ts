@@ -1,8 +1,11 @@
+import type { Writable } from 'node:stream';
+import type { McpSandbox } from '../../protocol/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import type { CompiledPoolOptions } from '../pool-options.ts';
 import { removeTree, ServerDirectories } from './directories.ts';
 import { HostWatchdog } from './host-watchdog.ts';
+import { type Launch, Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
 import type { Spawn } from './spawn.ts';
 import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
 
@@ -14,6 +17,8 @@ export interface ProcessSpec {
   readonly cwd: string | null;
   /** Resolved. PATH, HOME and TMPDIR are added where it does not name them; nothing else is. */
   readonly env: Readonly<Record<string, string>>;
+  /** Null: none is asked for. */
+  readonly sandbox: McpSandbox | null;
 }
 
 /** Owns every process the pool starts: their number, their directories, their end. POSIX only. */
@@ -23,6 +28,7 @@ export class ProcessSupervisor {
   readonly #log: PoolLog;
   readonly #giveWay: () => Promise<void> | null;
   readonly #directories: ServerDirectories;
+  readonly #sandbox: Sandbox;
   readonly #running = new Set<SupervisedProcess>();
   readonly #starting = new Set<Promise<SupervisedProcess>>();
   #places = 0;
@@ -36,6 +42,7 @@ export class ProcessSupervisor {
     this.#log = deps.log;
     this.#giveWay = deps.giveWay;
     this.#directories = new ServerDirectories(options.stateDir, options.tmpDir);
+    this.#sandbox = new Sandbox({ ...deps, command: options.sandboxCommand, path: options.path });
   }
 
   /** Processes that are starting, running or ending. */
@@ -84,20 +91,20 @@ export class ProcessSupervisor {
     this.#watchdog ??= new HostWatchdog({ spawn: this.#spawn, log: this.#log, tmpRoot, path: this.#options.path });
     const watchdog = this.#watchdog;
     try {
-      const child = this.#spawn(spec.command, spec.args, {
-        env: { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env },
-        stdio: ['pipe', 'pipe', 'pipe'],
-        detached: true,
-        ...(spec.cwd === null ? {} : { cwd: spec.cwd }),
-      }) as PipedChild;
+      const env = { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env };
+      const bare: Launch = { command: spec.command, args: spec.args, env, cwd: spec.cwd };
+      const sandboxed = await this.#sandboxed(bare, spec, { home, tmpDir });
+      const child = this.#launch(sandboxed ?? bare, sandboxed?.settings ?? null);
       const pid = await spawned(child);
       watchdog.add(pid);
       const running: SupervisedProcess = new SupervisedProcess(child, {
         pid,
         tmpDir,
+        note: sandboxed?.note ?? '',
         graces: this.#options,
         cleanUp: async (leftovers) => {
-          if (leftovers > 0) this.#reportLeftovers(spec.serverId, leftovers);
+          // What is inside a sandbox is in no group of ours, and dies with it.
+          if (leftovers > 0 && sandboxed === null) this.#reportLeftovers(spec.serverId, leftovers);
           await removeTree(tmpDir);
           watchdog.remove(pid);
           this.#running.delete(running);
@@ -108,8 +115,33 @@ export class ProcessSupervisor {
       return running;
     } catch (error) {
       await removeTree(tmpDir);
-      throw spawnFailure(spec, error);
+      throw error instanceof McpConnectionError ? error : spawnFailure(spec, error);
     }
+  }
+
+  async #sandboxed(
+    launch: Launch,
+    { serverId, sandbox }: ProcessSpec,
+    directories: { readonly home: string; readonly tmpDir: string },
+  ): Promise<SandboxedLaunch | null> {
+    if (sandbox === null || sandbox.mode === 'none') return null;
+    return this.#sandbox.wrap(launch, { serverId, sandbox, ...directories });
+  }
+
+  #launch({ command, args, env, cwd }: Launch, settings: string | null): PipedChild {
+    const child = this.#spawn(command, args, {
+      env: { ...env },
+      stdio: settings === null ? ['pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe', 'pipe'],
+      detached: true,
+      ...(cwd === null ? {} : { cwd }),
+    }) as PipedChild;
+    if (settings !== null) {
+      const pipe = child.stdio[SETTINGS_FD] as Writable;
+      // One that could not be started shows that in its own event, one that died in its exit.
+      pipe.on('error', () => {});
+      pipe.end(settings);
+    }
+    return child;
   }
 
   async #makeDirectories(serverId: string): Promise<[home: string, tmpRoot: string, tmpDir: string]> {

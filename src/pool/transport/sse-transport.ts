@@ -29,12 +29,21 @@ export class SseTransport implements Transport {
   readonly #deps: SseDeps;
   readonly #inner: InstanceType<McpLibrary['SSEClientTransport']>;
   readonly #notifications = new NotificationsOnTheWay();
+  #fetchFailure: unknown = null;
   #started = false;
   #closed = false;
 
   constructor(deps: SseDeps) {
     this.#deps = deps;
-    const fetch = boundFetch(deps.fetch, {
+    const remembering: FetchLike = async (url, init) => {
+      try {
+        return await deps.fetch(url, init);
+      } catch (error) {
+        this.#fetchFailure = error;
+        throw error;
+      }
+    };
+    const fetch = boundFetch(remembering, {
       maxMessageBytes: deps.maxMessageBytes,
       tooLarge: (_request, answer) => {
         const id = answeredRequest(answer);
@@ -63,7 +72,8 @@ export class SseTransport implements Transport {
     } catch (error) {
       // Its event source would go on trying in the background.
       await this.#inner.close().catch(() => {});
-      throw error;
+      // It also keeps only the words of what failed; the reason behind them is ours to tell.
+      throw this.#fetchFailure ?? error;
     }
   }
 

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
+import { knownSecrets } from '../../config/redactor.ts';
 import { wirePath } from '../../protocol/record-wire.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
@@ -16,12 +17,12 @@ const storeCodes: Readonly<Record<StoreErrorCode, Code>> = {
 /** The status of a failed call. What is not one of ours says nothing of itself; `unexpected` gets to see it. */
 export function toStatus(error: unknown, unexpected: (error: unknown) => void): ConnectError {
   if (error instanceof ConnectError) return error;
-  if (error instanceof StoreError) return new ConnectError(error.message, storeCodes[error.code]);
+  if (error instanceof StoreError) return new ConnectError(knownSecrets.redact(error.message), storeCodes[error.code]);
   if (error instanceof InvalidRecord) {
     const issues = error.issues.map(
       ({ path, message }) => `record${path === '' ? '' : `.${wirePath(path)}`}: ${message}`,
     );
-    return new ConnectError(issues.join('; '), Code.InvalidArgument);
+    return new ConnectError(knownSecrets.redact(issues.join('; ')), Code.InvalidArgument);
   }
   unexpected(error);
   return new ConnectError('the registry failed; its log says why', Code.Internal);

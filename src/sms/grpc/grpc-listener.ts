@@ -42,7 +42,7 @@ export function grpcListener(
       if (needs === 'anybody') return;
       const decision = options.access.decide(requestHeader.get('authorization') ?? undefined, needs);
       if (decision === 'granted') return;
-      options.metrics.denied.add({ protocol: 'grpc' });
+      options.metrics.denied.add(1, { protocol: 'grpc' });
       const code = decision === 'not_admin' ? Code.PermissionDenied : Code.Unauthenticated;
       throw new ConnectError(accessAdvice[decision], code);
     },
@@ -89,7 +89,7 @@ async function serve(
     }
   } finally {
     clearTimeout(timer);
-    metrics.requests.add({ protocol: 'grpc', method: handler.method.name, code: status });
+    metrics.requests.add(1, { protocol: 'grpc', method: handler.method.name, code: status });
   }
 }
 

@@ -47,12 +47,12 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
         heartbeatMs: deps.heartbeatMs,
         signal,
         sink,
-        onSent: (what) => (what === 'event' ? metrics.watchEvents : metrics.heartbeats).add(),
+        onSent: (what) => (what === 'event' ? metrics.watchEvents : metrics.heartbeats).add(1),
       });
       // A server that ends says so; a client that left will not read it.
       if (signal.aborted) throw signal.reason;
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'lagging') metrics.laggingWatchers.add();
+      if (error instanceof StoreError && error.code === 'lagging') metrics.laggingWatchers.add(1);
       if (signal.aborted) throw signal.reason;
       fail(error);
     } finally {
@@ -80,7 +80,7 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
             input: (stored) => upsertToInput(record, stored),
             strict: deps.strict,
           });
-          metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+          metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
           if (written.changed)
             log('info', 'upsert', { server: record.serverId, revision: written.revision, via: 'grpc' });
           return { revision: BigInt(written.revision) };
@@ -93,7 +93,7 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
         if (!isServerId(serverId)) throw new ConnectError('there is no such server', Code.NotFound);
         const startedAt = performance.now();
         const revision = await store.remove(serverId).catch(fail);
-        metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+        metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
         log('info', 'delete', { server: serverId, revision, via: 'grpc' });
         return { revision: BigInt(revision) };
       },

@@ -48,7 +48,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
     reply = (problemOf(error) ?? unexpected(error, label, options.log)).toReply();
   }
   const code = reply === 'streamed' ? res.statusCode : reply.status;
-  options.metrics.requests.add({ protocol: 'http', method: label, code: String(code) });
+  options.metrics.requests.add(1, { protocol: 'http', method: label, code: String(code) });
   if (reply !== 'streamed') send(req, res, reply);
 }
 
@@ -98,7 +98,7 @@ function checkAccess(req: IncomingMessage, route: Route, { access, metrics }: Ht
   if (route.needs === 'anybody') return;
   const decision = access.decide(req.headers.authorization, route.needs);
   if (decision === 'granted') return;
-  metrics.denied.add({ protocol: 'http' });
+  metrics.denied.add(1, { protocol: 'http' });
   if (decision === 'not_admin') throw new HttpProblem(403, 'not-admin', accessAdvice.not_admin);
   const headers = { 'www-authenticate': 'Bearer realm="spear-sms"' };
   throw new HttpProblem(401, 'unauthorized', accessAdvice[decision], { headers });

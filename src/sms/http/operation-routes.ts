@@ -38,7 +38,7 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
       run: async () => ({
         status: 200,
         headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
-        body: deps.metrics.text(await deps.gauges()),
+        body: await deps.metrics.text(await deps.gauges()),
       }),
     },
     {

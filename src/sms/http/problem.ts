@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { knownSecrets } from '../../config/redactor.ts';
 import type { RecordIssue } from '../../protocol/record.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
@@ -41,7 +42,7 @@ export class HttpProblem extends Error {
     return {
       status: this.status,
       headers: { 'content-type': 'application/problem+json', ...this.headers },
-      body: `${JSON.stringify(body)}\n`,
+      body: `${knownSecrets.json(body)}\n`,
     };
   }
 }

@@ -95,7 +95,7 @@ async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall
   return preconditions(condition, async () => {
     const startedAt = performance.now();
     const revision = await store.remove(call.id, options);
-    metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+    metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
     log('info', 'delete', { server: call.id, revision, via: 'http' });
     return jsonReply(200, { revision });
   });
@@ -124,7 +124,7 @@ function fromInput(input: JsonObject): RecordWrite['input'] {
 async function write(deps: ServersRoutesDeps, request: RecordWrite): Promise<HttpReply> {
   const startedAt = performance.now();
   const written: WrittenRecord = await writeRecord(deps.store, request);
-  deps.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000);
+  deps.metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
   const { record, revision, created, changed } = written;
   const id = record.server_id;
   if (changed) deps.log('info', 'upsert', { server: id, revision, via: 'http' });

@@ -1,3 +1,4 @@
+import { knownSecrets, redactStrings } from '../../config/redactor.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { ServerTestResult } from '../server-test.ts';
 import type { RegistryStore } from '../store/store.ts';
@@ -31,7 +32,7 @@ export function testRoute(store: RegistryStore, test: TestServer | null): Route 
       }
       running += 1;
       try {
-        return jsonReply(200, await test(record, signal));
+        return jsonReply(200, redactStrings(await test(record, signal), knownSecrets.redact));
       } finally {
         running -= 1;
       }

@@ -1,4 +1,4 @@
-import { Metrics } from './prometheus.ts';
+import { openPrometheusMeters } from '../../telemetry/metrics-prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface SmsGauges {
@@ -8,43 +8,54 @@ export interface SmsGauges {
   readonly nodes: number;
 }
 
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const WRITE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
+const gaugeTexts = {
+  revision: 'Revision of the registry.',
+  servers: 'Records in the registry.',
+  watchers: 'Open gRPC watches.',
+  nodes: 'Nodes that reported lately.',
+} as const satisfies Record<keyof SmsGauges, string>;
+
+/** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
 export class SmsMetrics {
-  readonly #metrics = new Metrics();
+  readonly #meters;
+  readonly requests;
+  readonly denied;
+  readonly watchEvents;
+  readonly heartbeats;
+  readonly laggingWatchers;
+  readonly reloads;
+  readonly writeSeconds;
   #gauges: SmsGauges = { revision: 0, servers: 0, watchers: 0, nodes: 0 };
 
-  readonly requests = this.#metrics.counter(
-    'spear_sms_requests_total',
-    'Finished requests by protocol, method and status code.',
-  );
-  readonly denied = this.#metrics.counter('spear_sms_denied_total', 'Requests without a token that allows them.');
-  readonly watchEvents = this.#metrics.counter('spear_sms_watch_events_total', 'Events sent to watchers.');
-  readonly heartbeats = this.#metrics.counter('spear_sms_watch_heartbeats_total', 'Heartbeats sent to watchers.');
-  readonly laggingWatchers = this.#metrics.counter(
-    'spear_sms_watchers_lagging_total',
-    'Watchers that were cut off because they read too slowly.',
-  );
-  readonly reloads = this.#metrics.counter('spear_sms_directory_reloads_total', 'Loads of the directory by outcome.');
-  readonly writeSeconds = this.#metrics.histogram(
-    'spear_sms_write_seconds',
-    'Time from a valid upsert or delete to its being durable.',
-    SECONDS,
-  );
-
   constructor(startedAtMs: number) {
-    const gauge = (name: keyof SmsGauges, help: string) =>
-      this.#metrics.gauge(`spear_sms_${name}`, help, () => this.#gauges[name]);
-    gauge('revision', 'Revision of the registry.');
-    gauge('servers', 'Records in the registry.');
-    gauge('watchers', 'Open gRPC watches.');
-    gauge('nodes', 'Nodes that reported lately.');
-    this.#metrics.gauge('process_resident_memory_bytes', 'Resident memory.', () => process.memoryUsage.rss());
-    this.#metrics.gauge('process_start_time_seconds', 'Start time since the epoch.', () => startedAtMs / 1000);
+    this.#meters = openPrometheusMeters(startedAtMs);
+    const meter = this.#meters.provider.getMeter('spear-sms');
+    const counter = (name: string, description: string) => meter.createCounter(name, { description });
+    this.requests = counter('spear_sms_requests_total', 'Finished requests by protocol, method and status code.');
+    this.denied = counter('spear_sms_denied_total', 'Requests without a token that allows them.');
+    this.watchEvents = counter('spear_sms_watch_events_total', 'Events sent to watchers.');
+    this.heartbeats = counter('spear_sms_watch_heartbeats_total', 'Heartbeats sent to watchers.');
+    this.laggingWatchers = counter(
+      'spear_sms_watchers_lagging_total',
+      'Watchers that were cut off because they read too slowly.',
+    );
+    this.reloads = counter('spear_sms_directory_reloads_total', 'Loads of the directory by outcome.');
+    this.writeSeconds = meter.createHistogram('spear_sms_write_seconds', {
+      description: 'Time from a valid upsert or delete to its being durable.',
+      advice: { explicitBucketBoundaries: WRITE_SECONDS },
+    });
+    // A counter without labels is there from the start: a first event is seen as a step, not as a new series.
+    for (const plain of [this.watchEvents, this.heartbeats, this.laggingWatchers]) plain.add(0);
+    for (const [name, description] of Object.entries(gaugeTexts)) {
+      const gauge = meter.createObservableGauge(`spear_sms_${name}`, { description });
+      gauge.addCallback((result) => result.observe(this.#gauges[name as keyof SmsGauges]));
+    }
   }
 
-  text(gauges: SmsGauges): string {
+  text(gauges: SmsGauges): Promise<string> {
     this.#gauges = gauges;
-    return this.#metrics.text();
+    return this.#meters.text();
   }
 }

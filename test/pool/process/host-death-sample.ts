@@ -1,14 +1,15 @@
 // A host that is going to be killed: connects to the servers named on its command line and prints what it started.
+import { dirname } from 'node:path';
 import { McpPool } from '../../../src/pool/pool.ts';
 import { createSecretSource } from '../../../src/pool/secret-source.ts';
-import { stdioRecord } from '../pool-records.ts';
+import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
 const [stateDir = '', tmpDir = '', marker = ''] = process.argv.slice(2);
 const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
 const pool = new McpPool({ stateDir, tmpDir }, { secrets: createSecretSource(policy, {}) });
 
-async function text(id: string, script: string, tool: string): Promise<string> {
-  const record = stdioRecord(id, script, { env: { MARKER: marker } });
+async function text(id: string, script: string, tool: string, more: StdioSample = {}): Promise<string> {
+  const record = stdioRecord(id, script, { env: { MARKER: marker }, ...more });
   const { json } = await pool.callTool(record, { tool, args: {}, owner: 'host' });
   return JSON.parse(json).content[0].text;
 }
@@ -19,5 +20,8 @@ const pids = [
   Number(await text('parent', 'grandchild.mjs', 'start_held')),
   Number(await text('parent', 'grandchild.mjs', 'start_away')),
 ];
+// Its processes have other numbers inside; they are found by what is in their environment.
+const sandbox = { network: 'deny', read_only_paths: [dirname(fixture('stubborn.mjs'))] };
+await text('boxed', 'stubborn.mjs', 'pids', { sandbox });
 process.stdout.write(`${JSON.stringify(pids)}\n`);
 setInterval(() => {}, 60_000);

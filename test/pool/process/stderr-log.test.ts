@@ -1,13 +1,18 @@
 import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { describe, expect, it } from 'vitest';
+import { Redactor } from '../../../src/config/redactor.ts';
 import { StderrLog } from '../../../src/pool/process/stderr-log.ts';
-import { createRedactor } from '../../../src/pool/redaction.ts';
 
 async function logged(chunks: readonly (string | Buffer | (() => void))[], now = () => 0) {
   const lines: string[] = [];
   const limits = { stderrLineChars: 100, stderrWindowBytes: 1_000, stderrWindowMs: 10_000 };
-  const log = new StderrLog({ limits, redact: createRedactor(['s3cret']), emit: (line) => lines.push(line), now });
+  const log = new StderrLog({
+    limits,
+    redact: new Redactor().scoped(['s3cret']),
+    emit: (line) => lines.push(line),
+    now,
+  });
   const stream = new PassThrough();
   log.attach(stream);
   for (const chunk of chunks) {

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import { addressWords } from './host-egress.ts';
+import { strictTable } from './host-strict.ts';
+import { parseBlock } from './ip-block.ts';
+
+const HOST_PATTERN = /^[A-Za-z0-9*?._:-]+$/;
+
+/** `[egress]` of a node and of a registry that tests servers. */
+export const egressTable = strictTable({
+  allow_hosts: z
+    .array(
+      z.string().regex(HOST_PATTERN, 'must be the name or pattern of a host, such as "*.example.com", without a port'),
+    )
+    .optional(),
+  allow_addresses: z
+    .array(
+      z
+        .string()
+        .refine(
+          (text) => Object.hasOwn(addressWords, text) || parseBlock(text) !== null,
+          `must be an address, a block such as "10.1.0.0/16", or one of ${Object.keys(addressWords).join(', ')}`,
+        ),
+    )
+    .optional(),
+});

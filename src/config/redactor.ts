@@ -1,0 +1,130 @@
+/** Takes secrets out of a text. */
+export type Redact = (text: string) => string;
+
+export const REDACTED = '[redacted]';
+/** A shorter value ("text", "8080") is more likely a word of an answer than a secret, and is only known where it belongs. */
+export const MIN_SECRET_CHARS = 8;
+/** In the messages of the one server that has it, a shorter one counts too; "1" and "none" never do. */
+const MIN_SCOPED_CHARS = 5;
+/** From this length on an encoded form is long enough not to be met by chance. */
+const MIN_ENCODED_CHARS = 6;
+/** The oldest is forgotten for a new one. Real hosts know a handful; each costs every text a scan. */
+const MAX_SECRETS = 1_000;
+
+interface Entry {
+  readonly length: number;
+  readonly pattern: RegExp;
+}
+
+/**
+ * The secrets of a process, known from the moment they are resolved. Everything that leaves the process as text (logs,
+ * the trail, errors, results of tools, `--json`, a crash) goes through it once, at the border.
+ */
+export class Redactor {
+  readonly #values = new Map<string, Entry>();
+  /** Longest first, so that a secret that contains another one leaves nothing of itself behind. */
+  #ordered: Entry[] = [];
+
+  /** A value of several lines is known line by line as well: a log is cut into lines. */
+  add(secret: string): void {
+    for (const part of partsOf(secret, MIN_SECRET_CHARS)) {
+      if (this.#values.has(part)) continue;
+      const entry = { length: part.length, pattern: patternOf([part]) };
+      this.#values.set(part, entry);
+      if (this.#values.size > MAX_SECRETS) this.#forgetOldest();
+      this.#ordered = [...this.#values.values()].sort((a, b) => b.length - a.length);
+    }
+  }
+
+  readonly redact: Redact = (text) => {
+    let clean = text;
+    for (const { pattern } of this.#ordered) clean = clean.replace(pattern, REDACTED);
+    return clean;
+  };
+
+  /** Also takes out what is too short, or too ordinary, to be known everywhere. */
+  scoped(secrets: Iterable<string>, minChars = MIN_SCOPED_CHARS): Redact {
+    const parts = [...secrets].flatMap((secret) => partsOf(secret, minChars));
+    const own = parts.filter((part) => !this.#values.has(part));
+    if (own.length === 0) return this.redact;
+    const pattern = patternOf(own);
+    return (text) => this.redact(text).replace(pattern, REDACTED);
+  }
+
+  /** JSON text of the value without any secret. Only a value that holds one is walked. */
+  json(value: unknown): string {
+    const text = JSON.stringify(value) ?? 'null';
+    return this.redact(text) === text ? text : JSON.stringify(redactStrings<unknown>(JSON.parse(text), this.redact));
+  }
+
+  /** The value itself, unless it holds a secret. */
+  clean<Value>(value: Value): Value {
+    const text = JSON.stringify(value) ?? '';
+    return this.redact(text) === text ? value : redactStrings(value, this.redact);
+  }
+
+  #forgetOldest(): void {
+    for (const oldest of this.#values.keys()) {
+      this.#values.delete(oldest);
+      return;
+    }
+  }
+}
+
+/** The one of this process. */
+export const knownSecrets = new Redactor();
+
+/** Every string inside a value made of JSON, keys included, whatever its depth. */
+export function redactStrings<Value>(value: Value, redact: Redact): Value {
+  const clean = (item: unknown): unknown => {
+    if (typeof item === 'string') return redact(item);
+    if (Array.isArray(item)) return item.map(clean);
+    if (typeof item !== 'object' || item === null) return item;
+    return Object.fromEntries(Object.entries(item).map(([key, inner]) => [redact(key), clean(inner)]));
+  };
+  return clean(value) as Value;
+}
+
+function partsOf(secret: string, minChars: number): string[] {
+  const parts = new Set([secret, secret.trim(), ...secret.split(/\r?\n/).map((line) => line.trim())]);
+  return [...parts].filter((part) => part.length >= minChars);
+}
+
+function patternOf(parts: readonly string[]): RegExp {
+  const forms = parts.flatMap(formsOf).sort((a, b) => b.length - a.length);
+  return new RegExp(forms.map((form) => form.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
+}
+
+/** How a value may look in a URL, in JSON, and inside something that was encoded as base64. */
+function formsOf(value: string): string[] {
+  const json = JSON.stringify(value).slice(1, -1);
+  const forms = new Set([value, json, asciiJson(json)]);
+  // A lone surrogate cannot be encoded; such a value has no form in a URL.
+  if (value.isWellFormed()) {
+    for (const encoded of [encodeURIComponent(value), encodeURI(value)]) {
+      forms.add(encoded);
+      forms.add(encoded.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()));
+    }
+    forms.add(new URLSearchParams([['', value]]).toString().slice(1));
+  }
+  if (value.length >= MIN_ENCODED_CHARS) {
+    for (const text of [Buffer.from(value).toString('base64'), ...base64Forms(value)]) {
+      forms.add(text);
+      forms.add(text.replaceAll('+', '-').replaceAll('/', '_'));
+    }
+  }
+  return [...forms];
+}
+
+/** Three of them, by where the value begins in a longer text; characters that its neighbours decide are left out. */
+function base64Forms(value: string): string[] {
+  const bytes = Buffer.from(value);
+  return [0, 1, 2].map((offset) => {
+    const text = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64');
+    return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length) * 8) / 6));
+  });
+}
+
+function asciiJson(json: string): string {
+  return json.replaceAll(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

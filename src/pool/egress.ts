@@ -1,0 +1,91 @@
+import { addressWords, type CompiledEgress } from '../config/host-egress.ts';
+import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../config/ip-block.ts';
+import { compilePatterns, type NameMatcher } from '../policy/pattern.ts';
+import type { ReferencePolicy } from '../protocol/reference-policy.ts';
+import { specialKind } from './egress-address.ts';
+
+export interface EgressOptions {
+  /**
+   * Patterns of the hosts that HTTP servers may be at.
+   * @default every host
+   */
+  readonly allowHosts?: readonly string[];
+  /**
+   * Addresses that are not public and may be connected to all the same: addresses, blocks, `loopback`, `private`.
+   * @default ["loopback"]
+   */
+  readonly allowAddresses?: readonly string[];
+}
+
+/** For records that others write: nothing inside this machine or its network. */
+export const REGISTRY_ADDRESSES: readonly string[] = Object.freeze([]);
+/** For the user's own records: servers under development run beside them. */
+export const OWN_ADDRESSES: readonly string[] = Object.freeze(['loopback']);
+
+/** What the config says; where it is silent, what fits the records: a registry's are trusted with less. */
+export function egressOf(config: CompiledEgress, records: ReferencePolicy['mode']): EgressOptions {
+  const { allowHosts, allowAddresses } = config;
+  return {
+    ...(allowHosts === null ? {} : { allowHosts }),
+    allowAddresses: allowAddresses ?? (records === 'user_owned' ? OWN_ADDRESSES : REGISTRY_ADDRESSES),
+  };
+}
+
+/** A connection that the node's rules do not allow. Travels through the HTTP client as the cause of its error. */
+export class EgressDenied extends Error {
+  readonly code = 'EGRESS_DENIED';
+
+  constructor(message: string) {
+    super(message);
+    this.name = 'EgressDenied';
+  }
+}
+
+/** Which hosts and addresses HTTP servers may be reached at. */
+export class EgressRules {
+  readonly #allowsHost: NameMatcher;
+  readonly #listed: readonly IpBlock[];
+
+  /** @throws RangeError naming an address that is none */
+  constructor({ allowHosts = ['*'], allowAddresses = OWN_ADDRESSES }: EgressOptions = {}) {
+    this.#allowsHost = compilePatterns(allowHosts.map((pattern) => pattern.toLowerCase()));
+    this.#listed = allowAddresses.flatMap((text) => addressWords[text] ?? [text]).map(toBlock);
+  }
+
+  /** Null: allowed. `host` as a URL has it. */
+  hostDenial(host: string): EgressDenied | null {
+    const name = plainHost(host);
+    if (this.#allowsHost(name)) return null;
+    return new EgressDenied(
+      `host ${JSON.stringify(name)} is not among those that this node may connect to (egress.allow_hosts in its config)`,
+    );
+  }
+
+  /** Null: allowed. `address` is where the connection really goes. */
+  addressDenial(host: string, address: string): EgressDenied | null {
+    const name = plainHost(host);
+    const bytes = parseAddress(address);
+    if (bytes === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
+    const kind = specialKind(bytes);
+    if (kind === null || this.#listed.some((block) => isInBlock(bytes, block))) return null;
+    const where = name === address ? `address ${address}` : `host ${JSON.stringify(name)} is at ${address}, which`;
+    const article = kind === 'unspecified' ? 'an' : 'a';
+    return new EgressDenied(
+      `${where} is ${article} ${kind} address that this node may not connect to; egress.allow_addresses in its config lists such addresses`,
+    );
+  }
+}
+
+function toBlock(text: string): IpBlock {
+  const block = parseBlock(text);
+  if (block === null) throw new RangeError(`egress.allowAddresses: ${JSON.stringify(text)} is no address and no block`);
+  return block;
+}
+
+/** Without the brackets of IPv6 and the dot that ends a full name. */
+function plainHost(host: string): string {
+  return host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
+}

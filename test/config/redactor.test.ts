@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { knownSecrets, Redactor, redactStrings } from '../../src/config/redactor.ts';
+import { Secret } from '../../src/config/secret.ts';
+
+const base64 = (text: string, encoding: 'base64' | 'base64url' = 'base64') => Buffer.from(text).toString(encoding);
+const SECRET = 'canary/9+Q value';
+
+function redactor(...secrets: string[]): Redactor {
+  const made = new Redactor();
+  for (const secret of secrets) made.add(secret);
+  return made;
+}
+
+describe('a known secret', () => {
+  it.each([
+    ['plain', SECRET],
+    ['twice', `${SECRET} ${SECRET}`],
+    ['in a url', `https://x/?k=${encodeURIComponent(SECRET)}`],
+    [
+      'in a url, in small letters',
+      `https://x/?k=${encodeURIComponent(SECRET).replaceAll('%2F', '%2f').replace('%2B', '%2b')}`,
+    ],
+    ['in a path', `https://x/${encodeURI(SECRET)}`],
+    ['in a form', new URLSearchParams({ k: SECRET }).toString()],
+    ['in base64', base64(SECRET)],
+    ['in base64 for urls', base64(SECRET, 'base64url')],
+    ['behind one byte in base64', base64(`u${SECRET}`)],
+    ['behind two bytes in base64', base64(`u:${SECRET}`)],
+    ['in the middle of base64', base64(`user:${SECRET}@host and more`)],
+  ])('is taken out: %s [secrets.redactor]', (_, text) => {
+    const { redact } = redactor(SECRET);
+    const clean = redact(`before ${text} after`);
+    expect(clean).toMatch(/^before .*\[redacted\].* after$/);
+    // What is left of an encoded form is what its neighbours decide: a character or two.
+    for (const form of [SECRET, encodeURIComponent(SECRET), base64(SECRET).slice(4, 12)])
+      expect(clean).not.toContain(form);
+  });
+
+  it.each([
+    ['quotes and tabs', 'say "hi"\tnow', '{"k":"say \\"hi\\"\\tnow"}', '{"k":"[redacted]"}'],
+    ['letters beyond ASCII', 'schlüssel', '"schl\\u00fcssel"', '"[redacted]"'],
+    ['several lines', '-----BEGIN-----\nabcdefgh\n-----END-----', 'got abcdefgh', 'got [redacted]'],
+    ['the end of a line of a file', 'canary-99\n', 'token canary-99 here', 'token [redacted] here'],
+    ['characters of patterns', 'a.b*c[d](e)|f', 'got a.b*c[d](e)|f, not axb*c', 'got [redacted], not axb*c'],
+    ['half a character', 'abcdefg\ud800h', 'got abcdefg\ud800h', 'got [redacted]'],
+  ])('with %s is taken out [secrets.redactor]', (_, secret, text, clean) => {
+    expect(redactor(secret).redact(text)).toBe(clean);
+  });
+
+  it('that contains another one leaves nothing of itself behind [secrets.redactor]', () => {
+    const { redact } = redactor('token-of', 'token-of-bob');
+    expect(redact('token-of-bob, token-of-eve')).toBe('[redacted], [redacted]-eve');
+  });
+
+  it('of fewer than eight characters is only known where it belongs [secrets.redactor]', () => {
+    const all = redactor('s3cret', 'none', '');
+    expect(all.redact('s3cret none')).toBe('s3cret none');
+    expect(all.scoped(['s3cret', 'none'])('s3cret none')).toBe('[redacted] none');
+    expect(all.scoped(['s3cret', 'eight-or-more'], 8)('s3cret eight-or-more')).toBe('s3cret [redacted]');
+  });
+
+  it('is forgotten when there are far too many, the oldest first [secrets.redactor]', () => {
+    const made = new Redactor();
+    for (let i = 0; i <= 1_000; i++) made.add(`secret-number-${i}`);
+    expect(made.redact('secret-number-0')).toBe('secret-number-0');
+    expect(made.redact('secret-number-1000')).toBe('[redacted]');
+  });
+
+  it('is every one that was made into a Secret [secrets.redactor]', () => {
+    new Secret('known-from-now-on');
+    new Secret('http://proxy:hidden-part', ['hidden-part']);
+    expect(knownSecrets.redact('known-from-now-on')).toBe('[redacted]');
+    expect(knownSecrets.redact('http://proxy:hidden-part')).toBe('http://proxy:[redacted]');
+  });
+});
+
+describe('JSON', () => {
+  it('stays JSON, whatever the secret looks like [secrets.redactor]', () => {
+    const made = redactor('","bb":"', 'canary-99');
+    expect(JSON.parse(made.json({ a: '","bb":"', c: ['canary-99', 7, null], 'canary-99': true }))).toEqual({
+      a: '[redacted]',
+      c: ['[redacted]', 7, null],
+      '[redacted]': true,
+    });
+    expect(made.json({ a: 'x', b: 'y' })).toBe('{"a":"x","b":"y"}');
+    expect(made.json(undefined)).toBe('null');
+  });
+
+  it('is cleaned at any depth [secrets.redactor]', () => {
+    const value = { a: [{ b: 'canary-99' }], n: 1 };
+    expect(redactStrings(value, redactor('canary-99').redact)).toEqual({ a: [{ b: '[redacted]' }], n: 1 });
+  });
+});

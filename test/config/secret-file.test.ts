@@ -1,0 +1,79 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { loadHostConfig } from '../../src/config/host-config.ts';
+import { MAX_SECRET_FILE_BYTES, readSecretFile } from '../../src/config/secret-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'spear-secret-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let made = 0;
+function secretFile(mode: number, content = 'canary-of-a-file\n'): string {
+  const path = join(folder, `secret-${++made}`);
+  writeFileSync(path, content);
+  chmodSync(path, mode);
+  return path;
+}
+
+it.each([0o600, 0o400, 0o700])('is read where only its owner may: %o [secrets.file]', (mode) => {
+  expect(readSecretFile(secretFile(mode))).toBe('canary-of-a-file\n');
+});
+
+it.each([
+  [0o644, '644'],
+  [0o640, '640'],
+  [0o604, '604'],
+  [0o620, '620'],
+  [0o602, '602'],
+])('of mode %o is refused, and the way out is named [secrets.file]', (mode, shown) => {
+  const path = secretFile(mode);
+  expect(() => readSecretFile(path)).toThrow(`${path} is open to other users (mode ${shown}); run: chmod 600 ${path}`);
+});
+
+it('behind a link is judged by what it is, not by the link [secrets.file]', () => {
+  const link = join(folder, 'link');
+  symlinkSync(secretFile(0o644), link);
+  expect(() => readSecretFile(link)).toThrow('open to other users');
+});
+
+it('of somebody else is refused; root may own it [secrets.file]', () => {
+  const path = secretFile(0o600);
+  const owner = process.getuid?.() ?? 0;
+  const other = owner + 1;
+  if (owner === 0) {
+    expect(readSecretFile(path, { uid: other })).toContain('canary');
+    chownSync(path, 12_345, 0);
+    expect(() => readSecretFile(path)).toThrow(`belongs to another user (uid 12345)`);
+  } else {
+    expect(() => readSecretFile(path, { uid: other })).toThrow(`belongs to another user (uid ${owner})`);
+  }
+});
+
+it('is a regular file of a secret’s size [secrets.file]', () => {
+  expect(() => readSecretFile(folder)).toThrow(/is not a regular file|EISDIR/);
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  expect(() => readSecretFile(pipe)).toThrow('is not a regular file');
+  const large = secretFile(0o600, 'x'.repeat(MAX_SECRET_FILE_BYTES + 1));
+  expect(() => readSecretFile(large)).toThrow(`a secret has at most ${MAX_SECRET_FILE_BYTES}`);
+});
+
+it('named by a backend is checked when that backend is used, and not before [secrets.file] [secrets.late]', async () => {
+  const open = secretFile(0o644);
+  const config = join(folder, 'config.toml');
+  writeFileSync(
+    config,
+    `default_backend = "a"\n[backends.a]\nkind = "stub"\n` +
+      `[backends.b]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\napi_key = "file:${open}"\n`,
+  );
+  const host = await loadHostConfig({ file: config, env: {} });
+  const backend = host.backends.get('b');
+  chmodSync(open, 0o600);
+  expect(backend).toMatchObject({ problem: undefined });
+  const again = (await loadHostConfig({ file: config, env: {} })).backends.get('b');
+  chmodSync(open, 0o644);
+  expect(again).toMatchObject({ apiKey: undefined, problem: expect.stringContaining(`run: chmod 600 ${open}`) });
+  expect(JSON.stringify(again)).not.toContain('canary');
+});
