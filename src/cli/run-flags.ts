@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { LimitName } from '../config/limits.ts';
 import { parseLimit } from '../config/task-config.ts';
+import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 import { flagError } from './flag-error.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -15,10 +16,13 @@ const options = {
   'sms-token': { type: 'string' },
   'sms-ca': { type: 'string' },
   'require-registry': { type: 'boolean' },
-  audit: { type: 'string' },
+  approve: { type: 'string' },
+  ...auditOptions,
+  metrics: { type: 'string' },
   limit: { type: 'string', multiple: true },
   env: { type: 'string', multiple: true },
   'allow-unknown-imports': { type: 'boolean' },
+  'no-cache': { type: 'boolean' },
   json: { type: 'boolean' },
   verbose: { type: 'boolean', short: 'v' },
   'dry-run': { type: 'boolean' },
@@ -26,7 +30,7 @@ const options = {
   version: { type: 'boolean', short: 'V' },
 } as const;
 
-export interface RunFlags {
+export interface RunFlags extends AuditFlags {
   readonly wasm: string;
   readonly guestArgs: readonly string[];
   readonly taskConfig: string | undefined;
@@ -39,10 +43,13 @@ export interface RunFlags {
   readonly smsToken: string | undefined;
   readonly smsCa: string | undefined;
   readonly requireRegistry: boolean;
-  readonly audit: string | undefined;
+  /** Undefined: a prompt if there is a terminal. */
+  readonly approve: 'prompt' | 'deny' | undefined;
+  readonly metrics: string | undefined;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly env: Readonly<Record<string, string>>;
   readonly allowUnknownImports: boolean;
+  readonly noCache: boolean;
   readonly json: boolean;
   readonly verbose: boolean;
   readonly dryRun: boolean;
@@ -76,10 +83,13 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
     smsToken: values['sms-token'],
     smsCa: values['sms-ca'],
     requireRegistry: values['require-registry'] ?? false,
-    audit: values.audit,
+    approve: parseApprove(values.approve),
+    ...parseAuditFlags(values),
+    metrics: values.metrics,
     limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
     env: Object.fromEntries((values.env ?? []).map(parseEnv)),
     allowUnknownImports: values['allow-unknown-imports'] ?? false,
+    noCache: values['no-cache'] ?? false,
     json: values.json ?? false,
     verbose: values.verbose ?? false,
     dryRun: values['dry-run'] ?? false,
@@ -94,8 +104,14 @@ function parse(argv: readonly string[]) {
   }
 }
 
+function parseApprove(text: string | undefined): RunFlags['approve'] {
+  if (text === undefined || text === 'prompt' || text === 'deny') return text;
+  throw new UsageError(`--approve ${text}: expected prompt or deny`);
+}
+
 function parseEnv(text: string): [string, string] {
   const at = text.indexOf('=');
-  if (at <= 0) throw new UsageError(`--env ${text}: expected NAME=VALUE`);
+  // What stands there may be a secret whose name was forgotten: it is not repeated.
+  if (at <= 0) throw new UsageError('--env: expected NAME=VALUE');
   return [text.slice(0, at), text.slice(at + 1)];
 }

@@ -19,6 +19,8 @@ The task:
   --limit NAME=VALUE       overrides one limit of the task; may be repeated
   --env NAME=VALUE         a variable for the guest (it sees none of the host's); may be repeated
   --allow-unknown-imports  link imports that this host does not have; calling one gives ENOSYS
+                           (core modules; what a component imports must be there)
+  --no-cache               compile a component anew, and do not keep the result
 
 The model:
   --config FILE            TOML with named backends
@@ -34,7 +36,22 @@ MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_i
   --sms-token TOKEN        the node's token (default: $SPEAR_SMS_TOKEN, else the file of this user's SMS)
   --sms-ca FILE            certificates to trust, as PEM
   --require-registry       do not run without a registry (default: go on without MCP, and say so)
-  --audit FILE             append what happened to FILE: one JSON object a line
+  --approve prompt|deny    who decides about tools that need an approval ("approval_policy" of their
+                           record): you, asked on the terminal, or nobody, so that they are denied
+                           (default: prompt if there is a terminal, else deny)
+
+Metrics:
+  --metrics ADDR           serve them for Prometheus at http://ADDR/metrics while the guest runs;
+                           HOST:PORT, or :PORT for this machine only (:0: any free port)
+
+The audit trail (spear audit verify checks it, spear audit tail shows it):
+  --audit FILE             append what happened to FILE: one JSON object a line, chained by hashes;
+                           - is standard output, and the guest's own goes to stderr then
+  --audit-args FORM        what it keeps of a call's arguments: redacted (the default: neither values
+                           of sensitive names nor what looks like a credential), sha256, shape, none
+  --audit-max-bytes N      a larger FILE is moved aside to FILE.1, FILE.2, … (default: 67108864; 0: never)
+  --audit-keep N           how many of those are kept (default: 10)
+  [audit] in the config file sets the same for every run: file, args, max_bytes, keep
 
 Output:
   --json                   one result object on stdout at the end; all guest output goes to stderr

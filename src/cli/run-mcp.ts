@@ -1,36 +1,43 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { hostname, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { hostname } from 'node:os';
+import type { Readable } from 'node:stream';
 import { GuestMcp } from '../bridge/guest-mcp.ts';
 import type { ToolEvents } from '../bridge/tool-events.ts';
+import { watchMcp } from '../bridge/watch-mcp.ts';
 import type { CompiledHostConfig } from '../config/host-config.ts';
-import { processEnvironment } from '../config/process-environment.ts';
-import { stateDirectory } from '../config/state-directory.ts';
+import type { Limits } from '../config/limits.ts';
 import { TaskConfigError } from '../config/task-config.ts';
 import { type EffectiveSet, effectiveSet } from '../policy/effective-set.ts';
-import { initialSession, type TaskPolicy } from '../policy/layers.ts';
-import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { McpPool } from '../pool/pool.ts';
+import { initialSession } from '../policy/layers.ts';
+import { type ParsedTaskPolicy, parseTaskPolicy } from '../policy/task-policy.ts';
+import type { McpPool } from '../pool/pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
-import { createSecretSource } from '../pool/secret-source.ts';
 import { NodeReporter } from '../registry/node-report.ts';
 import type { AuditTrail } from '../telemetry/audit-event.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { auditRegistry } from './audit-registry.ts';
+import { openApprovals } from './run-approvals.ts';
 import type { RunFlags } from './run-flags.ts';
+import { openRunPool } from './run-pool.ts';
 import { openRunRegistry, type RunRegistry } from './run-registry.ts';
 import { sayNoEffect } from './say-no-effect.ts';
 
 export interface RunMcpOptions {
   readonly flags: RunFlags;
+  readonly taskName: string | null;
   readonly config: Readonly<Record<string, string>>;
+  readonly limits: Limits;
   readonly host: CompiledHostConfig;
   readonly run: string;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
+  readonly metrics: Metrics | null;
   readonly say: (text: string) => void;
 }
 
 export interface RunMcp {
   readonly guest: GuestMcp;
+  /** The guest's input where prompts need the same terminal, else null. */
+  readonly stdin: () => Readable | null;
   /** What a session gets that asks for nothing else, as the registry stands at the start. */
   readonly effective: EffectiveSet;
   /** Ends every server that was started. */
@@ -49,51 +56,51 @@ const healthEvents: ReadonlySet<PoolLogEntry['event']> = new Set([
 
 /** MCP for one run, or null if the task does not have it on. */
 export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null> {
-  const task = taskPolicy(options);
-  const { flags, host, say } = options;
+  const { policy: task, approvalRules } = readTask(options);
+  const { flags, host, metrics, say } = options;
   if (!task.enabled) {
     sayNoEffect(flags, say);
     return null;
   }
+  const approvals = openApprovals(options, approvalRules);
   const registry = await openRunRegistry(flags, host.mcp, say);
   const effective = effectiveSet(registry.cache.view(), task, initialSession(task));
   if (registry.cache.view() !== null) warnIfEmpty(effective, say);
-  const state = await openState();
   let reporter: NodeReporter | null = null;
-  const pool = new McpPool(
-    { stateDir: state.directory, ...(processEnvironment.PATH ? { path: processEnvironment.PATH } : {}) },
-    {
-      secrets: createSecretSource({ ...registry.references, backendKeyNames: host.keyVariables }, processEnvironment),
-      log: ({ level, event, serverId, message }) => {
-        if (healthEvents.has(event)) reporter?.changed();
-        if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
-      },
-    },
-  );
+  const { pool, close: closePool } = await openRunPool(registry.references, host, (entry) => {
+    const { level, event, serverId, message } = entry;
+    metrics?.mcp.poolEvent(entry);
+    if (healthEvents.has(event)) reporter?.changed();
+    if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
+  });
+  auditRegistry(registry.cache, options.audit, options.run);
   registry.cache.onChange((change) => pool.applyChange(change));
   reporter = openReporter(registry, pool, options);
   const { audit, events, run } = options;
-  const guest = new GuestMcp({ pool, registry: registry.cache, audit, events }, run, task);
+  const guest = new GuestMcp({ pool, registry: registry.cache, audit, events }, run, task, approvals.options);
+  for (const id of task.allowedServerIds) metrics?.mcp.labels.knowServer(id);
+  const forget = metrics && watchMcp(metrics.mcp, pool, registry.cache);
   return {
     guest,
+    stdin: approvals.stdin,
     effective,
     close: async () => {
+      forget?.();
       guest.close();
       await reporter?.close();
-      await pool.close();
+      await closePool();
       await registry.close();
-      await state.release();
     },
   };
 }
 
-function taskPolicy({ config, flags, say }: RunMcpOptions): TaskPolicy {
+function readTask({ config, flags, say }: RunMcpOptions): Extract<ParsedTaskPolicy, { ok: true }> {
   const parsed = parseTaskPolicy(config);
   const describe = ({ key, message }: { key: string; message: string }) =>
     `${flags.taskConfig}: config.${key}: ${message}`;
   if (!parsed.ok) throw new TaskConfigError(parsed.issues.map(describe).join('\n'));
   for (const warning of parsed.warnings) say(describe(warning));
-  return parsed.policy;
+  return parsed;
 }
 
 /** A task without a default set was warned of that already. */
@@ -143,11 +150,3 @@ const nodeId = (run: string) =>
   `${hostname()
     .replaceAll(/[^A-Za-z0-9._-]/g, '-')
     .slice(0, 64)}:${run}`;
-
-/** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
-async function openState(): Promise<{ directory: string; release(): Promise<void> }> {
-  const own = stateDirectory(processEnvironment);
-  if (own !== null) return { directory: own, release: async () => {} };
-  const directory = await mkdtemp(join(tmpdir(), 'spear-'));
-  return { directory, release: () => rm(directory, { recursive: true, force: true }) };
-}

@@ -1,9 +1,11 @@
 import type { CompiledNodeMcp } from '../config/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
+import type { RecordIssue } from '../protocol/record.ts';
 import type { ReferencePolicy } from '../protocol/reference-policy.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
 import { describeProblem, loadDirectory } from '../sms/directory.ts';
+import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
 import { createMemoryStore } from '../sms/store/memory-store.ts';
 import type { RunFlags } from './run-flags.ts';
@@ -12,7 +14,7 @@ import { UsageError } from './usage-error.ts';
 /** How long a run waits for its first snapshot before it goes on without. */
 const FIRST_SNAPSHOT_MS = 5_000;
 
-type RegistryFlags = Pick<RunFlags, 'mcpDir' | 'strict' | 'sms' | 'smsToken' | 'smsCa' | 'requireRegistry'>;
+export type RegistryFlags = Pick<RunFlags, 'mcpDir' | 'strict' | 'sms' | 'smsToken' | 'smsCa' | 'requireRegistry'>;
 
 /** Where the records of a run come from. */
 export interface RunRegistry {
@@ -24,15 +26,27 @@ export interface RunRegistry {
   close(): Promise<void>;
 }
 
+/** Takes what is wrong with single records. */
+export interface RecordProblems {
+  readonly file: (directory: string, problem: DirectoryProblem) => void;
+  readonly record: (serverId: string, issue: RecordIssue) => void;
+}
+
+/** Records that are wrong are said one by one, unless somebody wants them sorted. */
 export async function openRunRegistry(
   flags: RegistryFlags,
   node: CompiledNodeMcp,
   say: (text: string) => void,
+  problems: RecordProblems = {
+    file: (directory, problem) => say(describeProblem(directory, problem)),
+    record: (serverId, { path, message }) => say(`mcp ${serverId}: its record cannot be used: ${path} ${message}`),
+  },
 ): Promise<RunRegistry> {
   if (flags.sms !== undefined && flags.mcpDir !== undefined) {
     throw new UsageError('--sms and --mcp-dir: records come from one of them; leave the other out');
   }
-  const registry = flags.sms === undefined ? await openDirectory(flags, say) : await openSms(flags, node, say);
+  const registry =
+    flags.sms === undefined ? await openDirectory(flags, say, problems) : await openSms(flags, node, say, problems);
   const { cache } = registry;
   cache.start();
   if (await cache.ready(FIRST_SNAPSHOT_MS)) return registry;
@@ -45,7 +59,11 @@ export async function openRunRegistry(
   return registry;
 }
 
-async function openDirectory(flags: RegistryFlags, say: (text: string) => void): Promise<RunRegistry> {
+async function openDirectory(
+  flags: RegistryFlags,
+  say: (text: string) => void,
+  told: RecordProblems,
+): Promise<RunRegistry> {
   const store = createMemoryStore();
   const directory = flags.mcpDir;
   if (directory === undefined) say('the task has MCP on, but there is no registry: --mcp-dir or --sms names one');
@@ -55,7 +73,7 @@ async function openDirectory(flags: RegistryFlags, say: (text: string) => void):
         throw new UsageError(`--mcp-dir ${directory}: ${(error as Error).message}`);
       },
     );
-    for (const problem of problems) say(describeProblem(directory, problem));
+    for (const problem of problems) told.file(directory, problem);
     if (outcome === 'refused') throw new UsageError(`--mcp-dir ${directory}: --strict refuses the files above`);
   }
   const cache = new RegistryCache({ source: inProcessSource(store) });
@@ -70,7 +88,12 @@ async function openDirectory(flags: RegistryFlags, say: (text: string) => void):
   };
 }
 
-async function openSms(flags: RegistryFlags, node: CompiledNodeMcp, say: (text: string) => void): Promise<RunRegistry> {
+async function openSms(
+  flags: RegistryFlags,
+  node: CompiledNodeMcp,
+  say: (text: string) => void,
+  told: RecordProblems,
+): Promise<RunRegistry> {
   // gRPC is worth its loading time only to a run that uses it.
   const [{ findSmsNode }, { createRemoteSource }] = await Promise.all([
     import('../config/sms-config-client.ts'),
@@ -81,7 +104,7 @@ async function openSms(flags: RegistryFlags, node: CompiledNodeMcp, say: (text: 
     address: endpoint.url,
     token: endpoint.token?.reveal() ?? null,
     ca: endpoint.ca,
-    onInvalidRecord: (serverId, problem) => say(`mcp ${serverId}: its record cannot be used: ${problem}`),
+    onInvalidRecord: told.record,
   });
   const cache = new RegistryCache({ source, maxStalenessMs: node.maxStalenessMs });
   cache.onStatus(({ state, lastError }) => {

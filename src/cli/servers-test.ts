@@ -1,5 +1,7 @@
 import { join } from 'node:path';
+import { HostConfigError, loadHostConfig } from '../config/host-config.ts';
 import { stateDirectory } from '../config/state-directory.ts';
+import { egressOf } from '../pool/egress.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 import { oneArgument, type SpearCommand } from './spear-command.ts';
@@ -19,16 +21,25 @@ export const testRegisteredServer: SpearCommand = async ({ flags, client, env, p
   }
   const state = stateDirectory(env);
   if (state === null) throw new UsageError('where may the server keep its files? set HOME or XDG_STATE_HOME');
+  const { mcp, egress, keyVariables } = await loadHostConfig({ env }).catch((error: unknown) => {
+    throw error instanceof HostConfigError ? new UsageError(error.message) : error;
+  });
   const interrupt = new AbortController();
   const onSignal = () => interrupt.abort();
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
   const { testServer } = await import('../sms/server-test.ts');
-  const policy = { mode: 'listed', names: flags.allowEnv, paths: [], backendKeyNames: [] } as const;
+  const policy = {
+    mode: 'listed',
+    names: [...mcp.allowEnv, ...flags.allowEnv],
+    paths: mcp.allowFiles,
+    backendKeyNames: keyVariables,
+  } as const;
   const result = await testServer(parsed.record, {
     stateDir: join(state, 'mcp'),
     path: env.PATH ?? '',
     secrets: createSecretSource(policy, env),
+    egress: egressOf(egress, policy.mode),
     signal: interrupt.signal,
     ...(flags.json ? {} : { onStderr: (line: string) => say(`${id}: ${line}`) }),
   });

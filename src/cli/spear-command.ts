@@ -15,6 +15,9 @@ export interface SpearContext {
 /** One command; resolves with the exit code. */
 export type SpearCommand = (context: SpearContext) => Promise<number>;
 
+/** A command with flags of its own: what follows its name on the command line, to the exit code. May throw a UsageError. */
+export type OwnCommand = (argv: readonly string[]) => Promise<number>;
+
 export const SERVERS_PATH = '/admin/api/mcp/servers';
 
 export function serverPath(id: string): string {

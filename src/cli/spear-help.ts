@@ -9,6 +9,11 @@ Usage:
   spear servers import FILE [--yes]    show what a file with many servers would change; with --yes, change it
   spear servers export [DIR]           all servers as JSON on stdout, or one .toml file each in DIR
   spear nodes ls                       the nodes that reported lately
+  spear doctor task.wasm               why a task has no tools, and what to do; spear doctor --help
+  spear explain SERVER TOOL            why a task can or cannot call a tool; spear explain --help
+  spear audit verify FILE              whether an audit trail is whole; exit code 1 and the first bad line if not
+  spear audit tail FILE [-f]           its last lines, with filters; spear audit --help has them
+  spear componentize MODULE -o FILE    make a component of a core module that imports the functions of spear.wit
 
 Examples:
   spear servers apply mcp.d/

@@ -1,5 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { basename } from 'node:path';
 import { ToolEvents } from '../bridge/tool-events.ts';
 import { BackendError } from '../chat/backend.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
@@ -12,12 +11,15 @@ import { ModuleError } from '../guest/module-error.ts';
 import { prepare } from '../guest/prepare.ts';
 import { type RunResult, runGuest } from '../guest/run.ts';
 import { newRunId } from '../guest/run-id.ts';
-import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { exitCodes } from './exit-codes.ts';
 import { print, say, sayBlock } from './host-output.ts';
+import { auditsToStdout, openRunAudit } from './run-audit.ts';
+import { chooseBackend } from './run-backend.ts';
 import { parseRunFlags, type RunFlags } from './run-flags.ts';
 import { runHelp } from './run-help.ts';
 import type { RunMcp, RunMcpOptions } from './run-mcp.ts';
+import { componentCache, describePrepared, readModule } from './run-module.ts';
 import { sayNoEffect } from './say-no-effect.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
@@ -61,7 +63,11 @@ async function run(flags: RunFlags): Promise<number> {
   wasm.catch(() => {});
   const task = await loadTaskConfig(flags.taskConfig);
   const limits = compileLimits({ ...task.limits, ...flags.limits });
-  const host = withFlags(await loadHostConfig({ file: flags.config, env: processEnvironment }), flags, task.backend);
+  const host = chooseBackend(
+    await loadHostConfig({ file: flags.config, env: processEnvironment }),
+    flags,
+    task.backend,
+  );
   const backends = new BackendSet(host, {
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
@@ -71,28 +77,32 @@ async function run(flags: RunFlags): Promise<number> {
   try {
     // A script named on the command line is checked now, not when the guest first sends.
     if (flags.script !== undefined || flags.dryRun) await backends.get();
-    const audit = flags.audit === undefined || flags.dryRun ? noAudit : await openAudit(flags.audit, closers);
-    const mcp = await openMcp(flags, task, { host, run: id, audit, events });
+    const audit = await openRunAudit(flags, host.audit, task.name, closers, say);
+    const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
+    const counted = metrics?.mcp.trail(audit, task.name) ?? audit;
+    const mcp = await openMcp(flags, task, { host, run: id, audit: counted, events, metrics, limits });
     if (mcp) closers.unshift(() => mcp.close());
     if (flags.dryRun) return await dryRun(flags, wasm, limits, host, mcp);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
-    audit.write(id, { event: 'guest.started', module: basename(flags.wasm), task: task.name });
+    audit.write(id, { event: 'guest.started', module: basename(flags.wasm) });
     const result = await runGuest({
       wasm,
       args: [basename(flags.wasm), ...task.args, ...flags.guestArgs],
       env: { ...task.env, ...flags.env },
       limits,
       backend: (name) => backends.get(name),
-      output: flags.json ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
-      stdin: () => process.stdin,
+      output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
+      stdin: () => mcp?.stdin() ?? process.stdin,
       verbose: flags.verbose,
       allowUnknownImports: flags.allowUnknownImports,
+      componentCache: componentCache(flags),
       signal: interrupt.signal,
       run: id,
       mcp: mcp?.guest ?? null,
       audit,
       events,
+      metrics,
       onNotice: say,
     });
     release();
@@ -110,55 +120,21 @@ const speaksOfMcp = (task: TaskConfig) => Object.keys(task.config).some((key) =>
 async function openMcp(
   flags: RunFlags,
   task: TaskConfig,
-  shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events'>,
+  shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events' | 'metrics' | 'limits'>,
 ): Promise<RunMcp | null> {
   if (!speaksOfMcp(task)) {
     sayNoEffect(flags, say);
     return null;
   }
   const { openRunMcp } = await import('./run-mcp.ts');
-  return openRunMcp({ ...shared, flags, config: task.config, say });
+  return openRunMcp({ ...shared, flags, taskName: task.name, config: task.config, say });
 }
 
-async function openAudit(file: string, closers: (() => unknown)[]): Promise<AuditTrail> {
-  const { openAuditFile } = await import('../telemetry/audit-file.ts');
-  try {
-    const audit = openAuditFile(file, ({ code }) => say(`--audit ${file}: lines are lost, writing failed (${code})`));
-    closers.push(() => audit.close());
-    return audit;
-  } catch (error) {
-    throw new UsageError(`--audit ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
-  }
-}
-
-/** Synchronous inside: loading node:fs/promises takes longer than reading most modules. */
-async function readModule(file: string): Promise<Uint8Array> {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
-    throw new ModuleError(
-      isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,
-    );
-  }
-}
-
-/** The command line has the last word on which backend answers. */
-function withFlags(host: CompiledHostConfig, flags: RunFlags, taskBackend: string | null): CompiledHostConfig {
-  if (flags.script !== undefined) {
-    const name = 'script';
-    const script = { kind: 'scripted', name, script: resolve(flags.script) } as const;
-    return { ...host, backends: new Map([[name, script]]), defaultBackend: name };
-  }
-  const chosen = flags.backend ?? taskBackend ?? undefined;
-  if (chosen !== undefined && !host.backends.has(chosen)) {
-    const from = flags.backend === undefined ? `${flags.taskConfig}: backend` : '--backend';
-    throw new UsageError(
-      `${from}: there is no backend "${chosen}" (configured: ${[...host.backends.keys()].join(', ')})`,
-    );
-  }
-  return { ...host, defaultBackend: chosen ?? host.defaultBackend };
+async function openMetrics(address: string, closers: (() => unknown)[]): Promise<Metrics> {
+  const { serveMetrics } = await import('./run-metrics.ts');
+  const served = await serveMetrics(address, say);
+  closers.push(() => served.close());
+  return served.metrics;
 }
 
 async function dryRun(
@@ -169,11 +145,11 @@ async function dryRun(
   mcp: RunMcp | null,
 ): Promise<number> {
   const bytes = await wasm.catch((error) => blame(flags.wasm, error));
-  const { unknownImports } = await prepare(bytes, { limits, allowUnknownImports: flags.allowUnknownImports }).catch(
-    (error) => blame(flags.wasm, error),
-  );
+  const { allowUnknownImports } = flags;
+  const options = { limits, allowUnknownImports, componentCache: componentCache(flags), onNotice: say };
+  const prepared = await prepare(bytes, options).catch((error) => blame(flags.wasm, error));
   const about = [
-    `module   ${flags.wasm}: ${bytes.byteLength} bytes, core module${unknownImports.length ? `, ${unknownImports.length} unknown imports` : ''}`,
+    `module   ${flags.wasm}: ${bytes.byteLength} bytes, ${describePrepared(prepared)}`,
     `backend  ${host.defaultBackend}${host.file ? ` of ${host.file}` : ''}`,
     `limits   ${Object.entries(limits)
       .map(([name, value]) => `${name}=${value}`)

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { processEnvironment } from '../config/process-environment.ts';
+import { knownSecrets } from '../config/redactor.ts';
 import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms-config.ts';
 import { stateDirectory } from '../config/state-directory.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
@@ -16,7 +17,7 @@ import { version } from './version.ts';
 
 const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
 
-const say = (text: string) => process.stderr.write(`spear-sms: ${text}\n`);
+const say = (text: string) => process.stderr.write(`spear-sms: ${knownSecrets.redact(text)}\n`);
 
 /** `spear-sms`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {

@@ -1,8 +1,9 @@
 import { processEnvironment } from '../config/process-environment.ts';
+import { knownSecrets } from '../config/redactor.ts';
 import { findSmsAdmin } from '../config/sms-config-client.ts';
 import { SmsConfigError } from '../config/sms-config-error.ts';
 import { SmsClient, SmsRequestError } from './spear-client.ts';
-import type { SpearCommand } from './spear-command.ts';
+import type { OwnCommand, SpearCommand } from './spear-command.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';
 import { parseSpearFlags } from './spear-flags.ts';
 import { spearHelp } from './spear-help.ts';
@@ -21,16 +22,28 @@ const commands: ReadonlyMap<string, () => Promise<SpearCommand>> = new Map([
   ['nodes ls', async () => (await import('./nodes-ls.ts')).listNodes],
 ]);
 
+/** Commands that speak to no registry, or have flags of their own: they get what follows their name. */
+const ownCommands: ReadonlyMap<string, () => Promise<OwnCommand>> = new Map([
+  ['audit', async () => (await import('./audit-command.ts')).auditCommand],
+  ['doctor', async () => (await import('./doctor.ts')).doctorCommand],
+  ['explain', async () => (await import('./explain.ts')).explainCommand],
+  ['componentize', async () => (await import('./componentize-command.ts')).componentizeCommand],
+]);
+
 /** `spear`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  const say = (text: string) => process.stderr.write(`spear: ${text}\n`);
+  const say = (text: string) => process.stderr.write(`spear: ${knownSecrets.redact(text)}\n`);
   try {
+    const own = ownCommands.get(argv[0] ?? '');
+    if (own) return await (await own())(argv.slice(1));
     const flags = parseSpearFlags(argv);
     if (flags === 'help') return print(spearHelp);
     if (flags === 'version') return print(`spear ${version}\n`);
     const load = commands.get(`${flags.noun} ${flags.verb}`);
     if (load === undefined) {
-      throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; there are ${[...commands.keys()].join(', ')}`);
+      throw new UsageError(
+        `there is no "${flags.noun} ${flags.verb}"; there are ${[...commands.keys(), ...ownCommands.keys()].join(', ')}`,
+      );
     }
     const endpoint = findSmsAdmin(flags, processEnvironment);
     const command = await load();
@@ -38,7 +51,7 @@ export async function main(argv: readonly string[]): Promise<number> {
       flags,
       client: new SmsClient(endpoint, flags.timeoutMs),
       env: processEnvironment,
-      print: (text) => process.stdout.write(text),
+      print: (text) => process.stdout.write(knownSecrets.redact(text)),
       say,
     });
   } catch (error) {

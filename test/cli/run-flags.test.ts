@@ -14,6 +14,9 @@ it('gives every flag a value, given or not [cli.flags]', () => {
     mcpDir: undefined,
     strict: false,
     audit: undefined,
+    auditArgs: undefined,
+    auditMaxBytes: undefined,
+    auditKeep: undefined,
     limits: {},
     env: {},
     allowUnknownImports: false,
@@ -100,8 +103,16 @@ it('the help tells of every flag, and of no other [cli.help]', () => {
   const told = new Set([...runHelp.matchAll(/^ {2}(?:-\w, )?--([\w-]+)/gm)].map(([, flag]) => flag));
   for (const flag of told) {
     const argv = ['a.wasm', `--${flag}`];
-    const [value] = { limit: ['max_fds=1'], env: ['A=1'] }[flag ?? ''] ?? ['value'];
-    const attempts = [argv, [...argv, value ?? '']];
+    const values: Record<string, string> = {
+      limit: 'max_fds=1',
+      env: 'A=1',
+      approve: 'deny',
+      'audit-args': 'none',
+      'audit-max-bytes': '0',
+      'audit-keep': '1',
+    };
+    const value = values[flag ?? ''] ?? 'value';
+    const attempts = [argv, [...argv, value]];
     const accepted = attempts.some((attempt) => {
       try {
         return parseRunFlags(attempt) !== undefined;
