@@ -1,18 +1,39 @@
 import { ALWAYS } from './readiness.ts';
-import { FdEntry, type FdTable } from './table.ts';
+import { FdEntry } from './table.ts';
 
-export interface ReadyFd {
+/** Bytes of one record: i32 fd, i32 events. */
+export const RECORD_BYTES = 8;
+
+interface Interest {
   readonly fd: number;
-  readonly events: number;
+  readonly entry: FdEntry;
+  events: number;
 }
 
-/** A set of descriptors and the events that matter to the guest. Level-triggered: it holds no state of its own. */
+const NOTHING = new Uint8Array();
+/** Shared by all sets in which nothing was ready yet: it is replaced before it is written to. */
+const NO_RECORDS = new DataView(new ArrayBuffer(0));
+const FIRST_RECORDS = 8;
+
+/**
+ * A set of descriptors and the events that matter to the guest. Level-triggered: what is ready is asked for anew every
+ * time. An entry that is closed leaves the set ({@link forget}), so the set may keep the entries themselves.
+ */
 export class Epoll extends FdEntry {
   readonly kind = 'Epoll';
-  readonly #interest = new Map<number, number>();
+  readonly #interest = new Map<number, Interest>();
+  /** By ascending descriptor; made anew when the set has changed. */
+  #sorted: readonly Interest[] | undefined;
+  #records = NO_RECORDS;
+  #view = NOTHING;
 
-  set(fd: number, events: number): void {
-    this.#interest.set(fd, events);
+  set(fd: number, entry: FdEntry, events: number): void {
+    const known = this.#interest.get(fd);
+    if (known) known.events = events;
+    else {
+      this.#interest.set(fd, { fd, entry, events });
+      this.#sorted = undefined;
+    }
   }
 
   has(fd: number): boolean {
@@ -20,17 +41,20 @@ export class Epoll extends FdEntry {
   }
 
   delete(fd: number): void {
-    this.#interest.delete(fd);
+    if (this.#interest.delete(fd)) this.#sorted = undefined;
   }
 
-  /** By ascending descriptor. */
-  ready(fds: FdTable): ReadyFd[] {
-    const ready: ReadyFd[] = [];
-    for (const [fd, events] of this.#interest) {
-      const now = (fds.get(fd)?.readiness() ?? 0) & (events | ALWAYS);
-      if (now) ready.push({ fd, events: now });
+  /** Records of what is ready, at most `most`, by ascending descriptor. Good until the next call. */
+  ready(most: number): Uint8Array {
+    this.#sorted ??= [...this.#interest.values()].sort((a, b) => a.fd - b.fd);
+    let count = 0;
+    const sorted = this.#sorted;
+    for (let at = 0; at < sorted.length && count < most; at++) {
+      const { fd, entry, events } = sorted[at] as Interest;
+      const now = entry.readiness() & (events | ALWAYS);
+      if (now) this.#write(count++, fd, now);
     }
-    return ready.sort((a, b) => a.fd - b.fd);
+    return count === 0 ? NOTHING : this.#first(count);
   }
 
   readiness(): number {
@@ -38,10 +62,30 @@ export class Epoll extends FdEntry {
   }
 
   override forget(fd: number): void {
-    this.#interest.delete(fd);
+    this.delete(fd);
   }
 
   release(): void {
     this.#interest.clear();
+    this.#sorted = undefined;
+  }
+
+  /** Who asks again and again gets the same answer mostly: the view of it is kept. */
+  #first(count: number): Uint8Array {
+    if (this.#view.byteLength !== count * RECORD_BYTES) {
+      this.#view = new Uint8Array(this.#records.buffer, 0, count * RECORD_BYTES);
+    }
+    return this.#view;
+  }
+
+  #write(index: number, fd: number, events: number): void {
+    if ((index + 1) * RECORD_BYTES > this.#records.byteLength) {
+      const larger = new Uint8Array(Math.max(FIRST_RECORDS * RECORD_BYTES, this.#records.byteLength * 2));
+      larger.set(new Uint8Array(this.#records.buffer));
+      this.#records = new DataView(larger.buffer);
+      this.#view = NOTHING;
+    }
+    this.#records.setInt32(index * RECORD_BYTES, fd, true);
+    this.#records.setInt32(index * RECORD_BYTES + 4, events, true);
   }
 }

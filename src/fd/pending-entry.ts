@@ -4,9 +4,9 @@ import { FdEntry } from './table.ts';
 
 /** A descriptor of something that the host is working on: it becomes done once, or canceled. */
 export abstract class PendingEntry extends FdEntry {
-  #body: Uint8Array | undefined;
+  /** What a read gives now: EAGAIN until it is done or canceled. */
+  #body: Uint8Array | Failure = fail.EAGAIN;
   #metrics = '{}';
-  #canceled = false;
   readonly #onCancel: () => void;
 
   /** `onCancel` tells the host to stop; it is called at most once, and never after the result came. */
@@ -16,7 +16,7 @@ export abstract class PendingEntry extends FdEntry {
   }
 
   get pending(): boolean {
-    return this.#body === undefined && !this.#canceled;
+    return this.#body === fail.EAGAIN;
   }
 
   complete(body: Uint8Array, metrics: string): void {
@@ -27,13 +27,13 @@ export abstract class PendingEntry extends FdEntry {
 
   override cancel(): void {
     if (!this.pending) return;
-    this.#canceled = true;
+    this.#body = fail.ECANCELED;
     this.#onCancel();
   }
 
   /** The same bytes on every call. */
   body(): Uint8Array | Failure {
-    return this.#body ?? (this.#canceled ? fail.ECANCELED : fail.EAGAIN);
+    return this.#body;
   }
 
   metrics(): string | Failure {
@@ -41,7 +41,8 @@ export abstract class PendingEntry extends FdEntry {
   }
 
   readiness(): number {
-    return this.#canceled ? ERR | HUP : this.#body ? IN : 0;
+    if (this.#body === fail.EAGAIN) return 0;
+    return this.#body === fail.ECANCELED ? ERR | HUP : IN;
   }
 
   release(): void {

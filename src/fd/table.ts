@@ -26,12 +26,17 @@ export abstract class FdEntry {
 
 const FIRST_FD = 1000;
 
+/** Descriptors that are found without asking the map: a power of two, so that neighbours never share a place. */
+const RECENT = 64;
+
 /**
  * One table per instance for all kinds. Numbers rise and are never reused: a stale descriptor is always EBADF, never
  * somebody else's.
  */
 export class FdTable {
   readonly #entries = new Map<number, FdEntry>();
+  readonly #recentFds = new Int32Array(RECENT);
+  readonly #recent: (FdEntry | undefined)[] = Array.from({ length: RECENT }, () => undefined);
   readonly #sets = new Set<FdEntry>();
   readonly #counts = new Map<FdKind, number>();
   readonly #limit: number;
@@ -59,7 +64,14 @@ export class FdTable {
   }
 
   get(fd: number): FdEntry | undefined {
-    return this.#entries.get(fd);
+    const place = fd & (RECENT - 1);
+    if (this.#recentFds[place] === fd) return this.#recent[place];
+    const entry = this.#entries.get(fd);
+    if (entry) {
+      this.#recentFds[place] = fd;
+      this.#recent[place] = entry;
+    }
+    return entry;
   }
 
   /** Guests rely on closing twice being fine, so only a number that was never handed out is an error. */
@@ -67,11 +79,19 @@ export class FdTable {
     const entry = this.#entries.get(fd);
     if (!entry) return fd >= FIRST_FD && fd < this.#next ? 0 : fail.EBADF;
     this.#entries.delete(fd);
+    this.#forgetRecent(fd);
     this.#counts.set(entry.kind, this.count(entry.kind) - 1);
     this.#sets.delete(entry);
     entry.release();
     for (const set of this.#sets) set.forget(fd);
     return 0;
+  }
+
+  #forgetRecent(fd: number): void {
+    const place = fd & (RECENT - 1);
+    if (this.#recentFds[place] !== fd) return;
+    this.#recentFds[place] = 0;
+    this.#recent[place] = undefined;
   }
 
   closeAll(): void {

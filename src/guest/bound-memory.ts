@@ -10,7 +10,7 @@ import {
   writeSections,
 } from './wasm-binary.ts';
 
-const PAGE_BYTES = 65_536;
+export const PAGE_BYTES = 65_536;
 const MAX_TABLES = 16;
 
 const HAS_MAX = 0x01;
@@ -20,49 +20,66 @@ const SIXTY_FOUR = 0x04;
 const TABLE_WITH_INIT = 0x40;
 const END = 0x0b;
 
+/** What a memory or a table that starts with `min` may grow to. Throws if it may not even start. */
+export interface Bounds {
+  readonly maxPages: (min: number) => number;
+  readonly maxElements: (min: number) => number;
+}
+
 /**
  * Writes the task's maximum into the memory and the tables of a module. A worker's `resourceLimits` do not bound
  * WebAssembly memory, and nothing else does: without this a guest could take four gigabytes.
  */
 export function boundMemory(bytes: Uint8Array, limits: Limits): Uint8Array {
+  return writeBounds(bytes, {
+    maxPages(min) {
+      const maxPages = Math.floor(limits.memory_bytes / PAGE_BYTES);
+      if (min > maxPages) {
+        throw new ModuleError(
+          `the module starts with ${min * PAGE_BYTES} bytes of memory, limits.memory_bytes is ${limits.memory_bytes}`,
+        );
+      }
+      return maxPages;
+    },
+    maxElements(min) {
+      if (min > limits.table_elements) {
+        throw new ModuleError(
+          `the module has a table of ${min} entries, limits.table_elements is ${limits.table_elements}`,
+        );
+      }
+      return limits.table_elements;
+    },
+  });
+}
+
+export function writeBounds(bytes: Uint8Array, bounds: Bounds): Uint8Array {
   return writeSections(
     readSections(bytes).map((part) => {
-      if (part.id === section.memory) return boundMemories(part, limits);
-      if (part.id === section.table) return boundTables(part, limits);
+      if (part.id === section.memory) return boundMemories(part, bounds);
+      if (part.id === section.table) return boundTables(part, bounds);
       return part;
     }),
   );
 }
 
-function boundMemories(part: Section, limits: Limits): Section {
+function boundMemories(part: Section, { maxPages }: Bounds): Section {
   const reader = new WasmReader(part.body);
-  const maxPages = Math.floor(limits.memory_bytes / PAGE_BYTES);
   const memories = reader.vector(() => {
     const { min, max } = readLimits(reader, 'memory');
-    if (min > maxPages) {
-      throw new ModuleError(
-        `the module starts with ${min * PAGE_BYTES} bytes of memory, limits.memory_bytes is ${limits.memory_bytes}`,
-      );
-    }
-    return [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, maxPages))];
+    return [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, maxPages(min)))];
   });
   if (memories.length > 1) throw new ModuleError('the module has several memories; a guest has one');
   return { id: part.id, body: Uint8Array.from([...unsignedLeb(memories.length), ...memories.flat()]) };
 }
 
-function boundTables(part: Section, limits: Limits): Section {
+function boundTables(part: Section, { maxElements }: Bounds): Section {
   const reader = new WasmReader(part.body);
   const tables = reader.vector(() => {
     const first = reader.byte();
     const prefix = first === TABLE_WITH_INIT ? [first, reader.byte()] : [];
     const element = readRefType(reader, first === TABLE_WITH_INIT ? reader.byte() : first);
     const { min, max } = readLimits(reader, 'table');
-    if (min > limits.table_elements) {
-      throw new ModuleError(
-        `the module has a table of ${min} entries, limits.table_elements is ${limits.table_elements}`,
-      );
-    }
-    const bounded = [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, limits.table_elements))];
+    const bounded = [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, maxElements(min)))];
     return [...prefix, ...element, ...bounded, ...(prefix.length ? readConstant(reader) : [])];
   });
   if (tables.length > MAX_TABLES)

@@ -9,7 +9,6 @@ type Reply = (call: number, reply: HostReply, transfer: ArrayBuffer[]) => void;
 type Answer = JsonObject | { readonly json: string; readonly metrics: JsonObject } | ErrnoName;
 
 const encoder = new TextEncoder();
-const NOTHING = new ArrayBuffer(0);
 
 /** The `mcp_*` hostcalls of one guest, on the host thread. Without MCP every question is refused. */
 export class McpService {
@@ -25,8 +24,13 @@ export class McpService {
   receive(message: GuestMessage): void {
     const call = message[1];
     if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
+    const known = this.#mcp ? answerAtOnce(this.#mcp, message) : 'EACCES';
+    if (known !== null) {
+      this.#send(call, known);
+      return;
+    }
     const controller = new AbortController();
-    const work = this.#mcp ? answer(this.#mcp, message, controller.signal) : Promise.resolve<Answer>('EACCES');
+    const work = answer(this.#mcp as GuestMcp, message, controller.signal);
     const done = work.then((found) => {
       this.#running.delete(call);
       this.#send(call, found);
@@ -47,7 +51,7 @@ export class McpService {
 
   #send(call: number, found: Answer): void {
     if (typeof found === 'string') {
-      this.#reply(call, ['done', found, NOTHING, '{}'], []);
+      this.#reply(call, ['done', found, null, '{}'], []);
       return;
     }
     const result = 'json' in found ? (found as { json: string; metrics: JsonObject }) : null;
@@ -56,12 +60,15 @@ export class McpService {
   }
 }
 
+/** What the node knows without asking a server; null for everything else. */
+function answerAtOnce(mcp: GuestMcp, message: GuestMessage): Answer | null {
+  if (message[3] === 'mcp_open') return mcp.open(message[4]) ?? {};
+  if (message[3] !== 'mcp_registry') return null;
+  return message[4] === null ? mcp.registryList() : mcp.registryGet(message[4]);
+}
+
 async function answer(mcp: GuestMcp, message: GuestMessage, signal: AbortSignal): Promise<Answer> {
   switch (message[3]) {
-    case 'mcp_open':
-      return mcp.open(message[4]) ?? {};
-    case 'mcp_registry':
-      return message[4] === null ? mcp.registryList() : mcp.registryGet(message[4]);
     case 'mcp_list':
       return mcp.listTools(message[4], signal);
     case 'mcp_call': {

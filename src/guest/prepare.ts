@@ -3,6 +3,7 @@ import type { Limits } from '../config/limits.ts';
 import { nearestKey } from '../config/nearest-key.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
+import type { PreparedComponent } from './component/prepared.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { ModuleError } from './module-error.ts';
 import { binaryKind } from './wasm-binary.ts';
@@ -11,33 +12,54 @@ export const WASI_MODULE = 'wasi_snapshot_preview1';
 export const ENTRIES = ['_start', 'run'] as const;
 
 export interface PreparedModule {
+  readonly kind: 'core';
   readonly module: WebAssembly.Module;
   /** Imports that nobody here knows; they were allowed by the caller. */
   readonly unknownImports: readonly UnknownImport[];
 }
 
+export type Prepared = PreparedModule | PreparedComponent;
+
 export interface PrepareOptions {
   readonly limits: Limits;
+  /** For core modules; what a component imports must be there. */
   readonly allowUnknownImports: boolean;
+  /** Where compiled components are kept; null: nowhere. @default null */
+  readonly componentCache?: string | null;
+  /** @default nobody is told */
+  readonly onNotice?: (text: string) => void;
+  /** Ends the compilation of a component. @default never */
+  readonly signal?: AbortSignal;
 }
 
-/** From the bytes of a file to a module that may run: kind, admission, bounds, compilation, imports, entry. */
-export async function prepare(
-  bytes: Uint8Array,
-  { limits, allowUnknownImports }: PrepareOptions,
-): Promise<PreparedModule> {
+/** From the bytes of a file to what may run: kind, admission, bounds, compilation, imports, entry. */
+export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
   const kind = binaryKind(bytes);
+  const { limits } = options;
   if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
-  if (kind === 'component') throw new ModuleError('it is a component; this version runs core modules only');
   if (bytes.byteLength > limits.module_bytes) {
     throw new ModuleError(`it has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
   }
+  if (kind === 'core') return prepareModule(bytes, options);
+  // Loaded only for components: a core module starts sooner without it.
+  const { prepareComponent } = await import('./component/prepare-component.ts');
+  return prepareComponent(bytes, limits, {
+    cacheDirectory: options.componentCache ?? null,
+    onNotice: options.onNotice ?? (() => {}),
+    signal: options.signal ?? new AbortController().signal,
+  });
+}
+
+async function prepareModule(
+  bytes: Uint8Array,
+  { limits, allowUnknownImports }: PrepareOptions,
+): Promise<PreparedModule> {
   const bounded = boundMemory(bytes, limits);
   const module = await compile(bounded);
   const unknownImports = checkImports(module, importTypes(bytes));
   if (unknownImports.length > 0 && !allowUnknownImports) throw new ModuleError(describeUnknown(unknownImports));
   checkExports(module);
-  return { module, unknownImports };
+  return { kind: 'core', module, unknownImports };
 }
 
 async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {

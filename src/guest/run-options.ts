@@ -1,9 +1,11 @@
 import type { Readable } from 'node:stream';
+import type { ApprovalDecider } from '../bridge/approval-decider.ts';
 import type { GuestMcp } from '../bridge/guest-mcp.ts';
 import { ToolEvents } from '../bridge/tool-events.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import { compileLimits, type LimitName, type Limits } from '../config/limits.ts';
 import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { newRunId } from './run-id.ts';
 
 export interface RunOptions {
@@ -25,16 +27,22 @@ export interface RunOptions {
   readonly verbose?: boolean;
   /** Whether imports that this host does not have link, to ENOSYS. @default false */
   readonly allowUnknownImports?: boolean;
+  /** The directory where compiled components are kept, this user's alone; null: they are compiled on every run. @default null */
+  readonly componentCache?: string | null;
   /** Ends the guest. @default never */
   readonly signal?: AbortSignal;
   /** The name of this run in events and in the audit trail. @default a random one */
   readonly run?: string;
   /** MCP as the task has it. @default none */
   readonly mcp?: GuestMcp | null;
+  /** Decides about calls of tools that need an approval. @default whoever `mcp` was opened with, else all are denied */
+  readonly approve?: ApprovalDecider | null;
   /** @default none */
   readonly audit?: AuditTrail;
   /** Told of every tool invocation. @default nobody */
   readonly events?: ToolEvents;
+  /** Instruments that count what the guest does. @default none */
+  readonly metrics?: Metrics | null;
   /** Something the person who runs the guest should know, once per text. @default nobody is told */
   readonly onNotice?: (text: string) => void;
 }
@@ -52,11 +60,14 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     stdin: options.stdin ?? (() => null),
     verbose: options.verbose ?? false,
     allowUnknownImports: options.allowUnknownImports ?? false,
+    componentCache: options.componentCache ?? null,
     signal: options.signal ?? new AbortController().signal,
     run: options.run ?? newRunId(),
     mcp: options.mcp ?? null,
+    approve: options.approve ?? null,
     audit: options.audit ?? noAudit,
     events: options.events ?? new ToolEvents(),
+    metrics: options.metrics ?? null,
     onNotice: options.onNotice ?? (() => {}),
   });
 }

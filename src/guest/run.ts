@@ -6,9 +6,11 @@ import { disabledTask } from '../policy/layers.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
 import { ChatService } from './chat-service.ts';
+import { describeComponent } from './component/describe-component.ts';
 import { McpService } from './mcp-service.ts';
 import { ModuleError } from './module-error.ts';
-import { prepare } from './prepare.ts';
+import { type Prepared, prepare } from './prepare.ts';
+import { RunMetrics } from './run-metrics.ts';
 import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
 import type { GuestSpec } from './spec.ts';
 import { StdinReader } from './stdin-reader.ts';
@@ -44,7 +46,10 @@ const workerUrl = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './g
 
 /** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
 export async function runGuest(given: RunOptions): Promise<RunResult> {
-  const options = compileRunOptions(given);
+  const compiled = compileRunOptions(given);
+  const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => reply(0, ['count']));
+  const options = metrics?.options ?? compiled;
+  if (options.approve !== null) options.mcp?.decideWith(options.approve, options.limits.approval_timeout_ms);
   const started = performance.now();
   const spec: GuestSpec = {
     args: options.args,
@@ -65,6 +70,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const stdin = new StdinReader(options.stdin);
   let report: GuestReport | undefined;
   let enteredAt: number | undefined;
+  const loading = new AbortController();
 
   const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
     worker.postMessage([GUEST, call, ...message], transfer);
@@ -137,6 +143,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'mcp_registry':
           mcp.receive(message);
           return;
+        case 'counted':
+          metrics?.counted(message[4]);
+          return;
         case 'notice':
           options.onNotice(message[4]);
           return;
@@ -146,10 +155,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       }
     }
 
-    load(options).then(
-      ({ module, unknownImports }) => {
+    load(options, loading.signal).then(
+      (prepared) => {
         enteredAt = performance.now();
-        reply(0, ['start', module, unknownImports]);
+        if (prepared.kind === 'component' && options.verbose) options.onNotice(describeComponent(prepared));
+        reply(0, startMessage(prepared));
       },
       (error: unknown) =>
         resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
@@ -157,11 +167,13 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   });
 
   const endedAt = performance.now();
+  loading.abort();
   await worker.terminate();
   await exited;
   stdin.close();
   await mcp.close();
   await chat.close();
+  metrics?.ended(ending.reason, report?.hostcalls ?? {});
   return {
     ...ending,
     durations: {
@@ -175,8 +187,14 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   };
 }
 
-async function load(options: CompiledRunOptions) {
-  return prepare(await options.wasm, options);
+function startMessage(prepared: Prepared): HostReply {
+  if (prepared.kind === 'core') return ['start', prepared.module, prepared.unknownImports];
+  const { glue, coreModules, imports, entry, lane } = prepared;
+  return ['start_component', { glue, coreModules, imports, entry, fastLane: lane.kind === 'fast' }];
+}
+
+async function load(options: CompiledRunOptions, signal: AbortSignal) {
+  return prepare(await options.wasm, { ...options, signal });
 }
 
 function ended(reason: RunReason, message: string): Ending {

@@ -15,3 +15,15 @@ export function throwUncatchable(): never {
   trap();
   throw new Error('unreachable was reached');
 }
+
+/** The same for what the guest did wrong, in words for its author and without the frame of our own. */
+export function trapGuest(message: string): never {
+  try {
+    throwUncatchable();
+  } catch (error) {
+    const trapped = error as Error;
+    trapped.message = message;
+    trapped.stack = trapped.stack?.replace(/\n.*wasm:\/\/.*/, '') ?? message;
+    throw trapped;
+  }
+}

@@ -34,6 +34,15 @@ export class WasmReader {
     return this.offset >= this.#bytes.byteLength;
   }
 
+  get left(): number {
+    return this.#bytes.byteLength - this.offset;
+  }
+
+  /** The next byte, which stays the next; -1 at the end. */
+  peek(): number {
+    return this.#bytes[this.offset] ?? -1;
+  }
+
   byte(): number {
     const byte = this.#bytes[this.offset++];
     if (byte === undefined) throw new ModuleError('the module is cut off');

@@ -1,10 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import type { McpCall } from '../fd/mcp-entries.ts';
 import { WaitPoint } from '../fd/readiness.ts';
 import { FdTable } from '../fd/table.ts';
 import { GuestLog } from '../hostcalls/guest-log.ts';
 import { HostLink } from '../hostcalls/host-link.ts';
 import { FdOutput } from '../hostcalls/output.ts';
-import { runCore } from './core/instance.ts';
+import type { ComponentStart } from '../protocol/port.ts';
+import type { ComponentGuest } from './component/instance.ts';
+import { type GuestRun, runCore } from './core/instance.ts';
 import { mcpParamCheck } from './mcp-params.ts';
 import type { GuestSpec } from './spec.ts';
 
@@ -32,24 +35,25 @@ const log = new GuestLog(output, {
     ),
 });
 
-const readStdin = (maxBytes: number) =>
-  new Promise<Uint8Array>((resolve) => {
-    const call = link.call(['stdin', maxBytes], (reply) => {
-      link.forget(call);
-      resolve(reply[0] === 'stdin' && reply[1] ? reply[1] : new Uint8Array());
-    });
+const requestStdin = (maxBytes: number, receive: (chunk: Uint8Array) => void) => {
+  const call = link.call(['stdin', maxBytes], (reply) => {
+    link.forget(call);
+    receive(reply[0] === 'stdin' && reply[1] ? reply[1] : new Uint8Array());
   });
+};
+
+let readCounts = (): Readonly<Record<string, number>> => ({});
 
 link.listen(async (reply) => {
-  if (reply[0] !== 'start') return;
-  const [, module, unknownImports] = reply;
-  const { ending, hostcalls } = await runCore({
-    module,
-    unknownImports,
+  if (reply[0] === 'count') link.tell(0, ['counted', readCounts()]);
+  if (reply[0] !== 'start' && reply[0] !== 'start_component') return;
+  const shared = {
     args: spec.args,
     env: spec.env,
     output,
-    readStdin,
+    counting: (read: typeof readCounts) => {
+      readCounts = read;
+    },
     state: {
       fds: new FdTable(spec.limits.max_fds),
       wait,
@@ -58,12 +62,27 @@ link.listen(async (reply) => {
       log,
       waitingTools: [],
       chatBytes: 0,
-      pendingMcp: new Set(),
+      pendingMcp: new Set<McpCall>(),
       checkMcpParam: mcpParamCheck(spec.mcpTask),
       depth: 0,
       notice,
     },
-  });
+  };
+  const { ending, hostcalls } =
+    reply[0] === 'start'
+      ? await runCore({ ...shared, module: reply[1], unknownImports: reply[2], readStdin })
+      : await startComponent(shared, reply[1]);
   link.tell(0, ['ended', { ending, hostcalls, droppedLogLines: log.dropped }]);
   link.close();
 });
+
+const readStdin = (maxBytes: number) => new Promise<Uint8Array>((resolve) => requestStdin(maxBytes, resolve));
+
+/** Loaded only for a component: a core module starts sooner without it. */
+async function startComponent(
+  shared: Omit<ComponentGuest, 'component' | 'stdin'>,
+  component: ComponentStart,
+): Promise<GuestRun> {
+  const { runComponent } = await import('./component/instance.ts');
+  return runComponent({ ...shared, component, stdin: { request: requestStdin, drain: () => link.drain() } });
+}

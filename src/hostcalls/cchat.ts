@@ -15,6 +15,8 @@ const SET_PARAM = 1;
 /** metrics, AUTO_TOOL_CALL, HAND_BACK. */
 const KNOWN_FLAGS = 0b111;
 
+const SHORT_TEXT = 256;
+
 /** What a write costs beside its text, so that empty ones are not free. */
 const WRITE_OVERHEAD_BYTES = 32;
 
@@ -23,10 +25,12 @@ function session(guest: GuestState, fd: number): ChatSession | undefined {
   return entry instanceof ChatSession ? entry : undefined;
 }
 
+/** A short text counts by its characters: nearly the same, and asking for its bytes would cost more than the write. */
+const nameBytes = (text: string) => (text.length <= SHORT_TEXT ? text.length : Buffer.byteLength(text));
+
 /** Counts what a write adds, or says which limit is in its way. */
-function hasRoom(guest: GuestState, chat: ChatSession, ...texts: string[]): boolean {
-  let bytes = WRITE_OVERHEAD_BYTES;
-  for (const text of texts) bytes += Buffer.byteLength(text);
+function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boolean {
+  const bytes = WRITE_OVERHEAD_BYTES + textBytes;
   const { max_session_bytes: one, max_chat_bytes: all } = guest.limits;
   if (guest.chatBytes + bytes > all) {
     guest.notice(`the chat sessions hold limits.max_chat_bytes = ${all} together: ENOMEM`);
@@ -59,7 +63,7 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
   }
   const checked = guest.checkMcpParam(key, value) ?? checkParam(key, value);
   if (typeof checked === 'string') return fail[checked];
-  if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
+  if (!hasRoom(guest, chat, nameBytes(json))) return fail.ENOMEM;
   chat.writeParam(checked.key, checked.value);
   return 0;
 }
@@ -119,7 +123,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (role === undefined) return roleTooLong(guest);
     if (content === undefined) return tooLarge(guest);
-    if (!hasRoom(guest, chat, role, content)) return fail.ENOMEM;
+    if (!hasRoom(guest, chat, nameBytes(role) + Buffer.byteLength(content))) return fail.ENOMEM;
     chat.writeMessage(role, content);
     return 0;
   },
@@ -129,7 +133,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (json === undefined) return tooLarge(guest);
     if (toolName(parseJson(json)) === undefined) return fail.EINVAL;
-    if (!hasRoom(guest, chat, json)) return fail.ENOMEM;
+    if (!hasRoom(guest, chat, Buffer.byteLength(json))) return fail.ENOMEM;
     chat.writeTool(fnOffset, json);
     return 0;
   },
@@ -139,7 +143,7 @@ export const cchatCalls: Family<
     if (!chat) return fail.EBADF;
     if (id === undefined || !chat.handedBack.has(id)) return fail.ENOENT;
     if (content === undefined) return tooLarge(guest);
-    if (!hasRoom(guest, chat, content)) return fail.ENOMEM;
+    if (!hasRoom(guest, chat, Buffer.byteLength(content))) return fail.ENOMEM;
     chat.writeToolResult(id, content);
     return 0;
   },
@@ -176,7 +180,9 @@ export const cchatCalls: Family<
   cchat_recv(guest, fd) {
     const response = guest.fds.get(fd);
     if (!(response instanceof ChatResponse)) return fail.EBADF;
-    if (response.pending) guest.link.drain();
+    const body = response.body();
+    if (body !== fail.EAGAIN) return body;
+    guest.link.drain();
     return response.body();
   },
 

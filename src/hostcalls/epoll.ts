@@ -1,26 +1,17 @@
 import { type Failure, fail } from '../abi/errno.ts';
-import { Epoll } from '../fd/epoll.ts';
+import { Epoll, RECORD_BYTES } from '../fd/epoll.ts';
 import { closeFd, openFd } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 import { runWaitingTool } from './tool-callbacks.ts';
 
+export { RECORD_BYTES } from '../fd/epoll.ts';
+
 const ADD = 1;
 const MOD = 2;
 const DEL = 3;
 
-export const RECORD_BYTES = 8;
-
-function records(guest: GuestState, epoll: Epoll, capacity: number): Uint8Array {
-  const ready = epoll.ready(guest.fds);
-  const count = Math.min(ready.length, Math.floor(capacity / RECORD_BYTES));
-  const bytes = Buffer.allocUnsafe(count * RECORD_BYTES);
-  for (const [index, { fd, events }] of ready.slice(0, count).entries()) {
-    bytes.writeInt32LE(fd, index * RECORD_BYTES);
-    bytes.writeInt32LE(events, index * RECORD_BYTES + 4);
-  }
-  return bytes;
-}
+const records = (epoll: Epoll, capacity: number): Uint8Array => epoll.ready(Math.floor(capacity / RECORD_BYTES));
 
 /** Goes on until something is ready or the time is up; callbacks that wait for the guest run here, one at a time. */
 async function wait(
@@ -34,7 +25,7 @@ async function wait(
   for (;;) {
     while (await runWaitingTool(guest)) guest.link.drain();
     if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: it would wait for ever
-    const found = records(guest, epoll, capacity);
+    const found = records(epoll, capacity);
     const left = end - performance.now();
     if (found.byteLength > 0 || left <= 0) return found;
     await guest.wait.changed(Number.isFinite(left) ? Math.ceil(left) : -1);
@@ -54,7 +45,7 @@ export const epollCalls: Family<'spear_epoll_create' | 'spear_epoll_ctl' | 'spea
     if (target instanceof Epoll) return fail.EINVAL;
     if (op !== ADD && !epoll.has(fd)) return fail.ENOENT;
     if (op === DEL) epoll.delete(fd);
-    else epoll.set(fd, events);
+    else epoll.set(fd, target, events);
     return 0;
   },
 
@@ -64,7 +55,7 @@ export const epollCalls: Family<'spear_epoll_create' | 'spear_epoll_ctl' | 'spea
     if (capacity < RECORD_BYTES) return fail.ENOSPC;
     guest.link.drain();
     if (guest.waitingTools.length === 0) {
-      const found = records(guest, epoll, capacity);
+      const found = records(epoll, capacity);
       if (found.byteLength > 0 || timeoutMs === 0) return found;
     }
     return wait(guest, epfd, epoll, capacity, timeoutMs);

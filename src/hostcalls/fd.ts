@@ -1,8 +1,8 @@
 import { type Failure, fail } from '../abi/errno.ts';
 import { PendingEntry } from '../fd/pending-entry.ts';
 import { pollNames } from '../fd/readiness.ts';
-import type { FdEntry } from '../fd/table.ts';
-import { canonicalJson, isJsonObject } from '../protocol/json.ts';
+import type { FdEntry, FdKind } from '../fd/table.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseJson } from './parse-json.ts';
 import type { Family } from './table.ts';
@@ -15,7 +15,25 @@ const CLOSE = 6;
 
 const NONBLOCK = 'O_NONBLOCK';
 
-const flagNames = (entry: FdEntry) => (entry.nonblocking ? [NONBLOCK] : []);
+const flagNames = (nonblocking: boolean) => (nonblocking ? [NONBLOCK] : []);
+
+const encoded = (value: JsonObject): Uint8Array => Buffer.from(canonicalJson(value));
+
+const flagsJson = [false, true].map((nonblocking) => encoded({ flags: flagNames(nonblocking) }));
+
+/** There are few states and many questions, so each answer is made once. By kind, then by mask and flags. */
+const statusJson = new Map<FdKind, Uint8Array[]>();
+
+function status({ kind, nonblocking }: FdEntry, mask: number): Uint8Array {
+  const known = statusJson.get(kind) ?? [];
+  const index = mask * 2 + Number(nonblocking);
+  const json = known[index];
+  if (json !== undefined) return json;
+  const made = encoded({ closed: false, flags: flagNames(nonblocking), kind, poll_mask: pollNames(mask) });
+  known[index] = made;
+  statusJson.set(kind, known);
+  return made;
+}
 
 /** `{"set":[…],"clear":[…]}`; clear wins, as the later of the two. */
 function setFlags(entry: FdEntry, json: string): number | Failure {
@@ -62,17 +80,12 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
       case SET_FLAGS:
         return typeof arg === 'string' ? setFlags(entry, arg) : paramTooLarge(guest);
       case GET_FLAGS:
-        return canonicalJson({ flags: flagNames(entry) });
+        return flagsJson[Number(entry.nonblocking)] as Uint8Array;
       case GET_KIND:
         return canonicalJson({ kind: entry.kind });
       case GET_STATUS:
         guest.link.drain();
-        return canonicalJson({
-          closed: false,
-          flags: flagNames(entry),
-          kind: entry.kind,
-          poll_mask: pollNames(entry.readiness()),
-        });
+        return status(entry, entry.readiness());
       default:
         return entry instanceof PendingEntry ? settledMetrics(guest, entry) : fail.EBADF;
     }

@@ -2,6 +2,9 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { WaitPoint } from '../fd/readiness.ts';
 import type { GuestRequest, HostMessage, HostReply } from '../protocol/port.ts';
 
+/** A power of two. */
+const LOOKS_PER_DRAIN = 64;
+
 /** Takes what the host says about one call. */
 export type Receiver = (reply: HostReply) => void;
 
@@ -11,6 +14,8 @@ export class HostLink {
   readonly #wait: WaitPoint;
   readonly #guest: number;
   readonly #receivers = new Map<number, Receiver>();
+  #listener: Receiver | undefined;
+  #idleLooks = 0;
   #nextCall = 1;
   /** The call on top of which new ones are made: 0 outside any callback. */
   parent = 0;
@@ -32,7 +37,7 @@ export class HostLink {
 
   /** Takes what the host says to the guest as a whole (call 0). */
   listen(receiver: Receiver): void {
-    this.#receivers.set(0, receiver);
+    this.#listener = receiver;
   }
 
   /** Tells the host something about a call, or about the guest (0). */
@@ -49,6 +54,8 @@ export class HostLink {
    * to say "not yet" looks here first.
    */
   drain(): void {
+    // Unasked the host seldom speaks, so while nothing is awaited it is enough to look now and then.
+    if (this.#receivers.size === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
     for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
       this.#deliver(next.message);
     }
@@ -56,11 +63,13 @@ export class HostLink {
 
   close(): void {
     this.#receivers.clear();
+    this.#listener = undefined;
     this.#port.close();
   }
 
   #deliver([, call, ...reply]: HostMessage): void {
-    this.#receivers.get(call)?.(reply);
+    const receiver = call === 0 ? this.#listener : this.#receivers.get(call);
+    receiver?.(reply);
     this.#wait.notify();
   }
 }

@@ -5,13 +5,15 @@ import { closeFd, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 
+const bytesOf = (body: ArrayBuffer | null) => (body === null ? new Uint8Array() : new Uint8Array(body));
+
 /** One question to the host whose answer is an errno or bytes. The guest is suspended meanwhile. */
 function ask(guest: GuestState, request: GuestRequest): Promise<Uint8Array | Failure> {
   return new Promise((resolve) => {
     const call = guest.link.call(request, (reply) => {
       if (reply[0] !== 'done') return;
       guest.link.forget(call);
-      resolve(reply[1] === null ? new Uint8Array(reply[2]) : fail[reply[1]]);
+      resolve(reply[1] === null ? bytesOf(reply[2]) : fail[reply[1]]);
     });
   });
 }
@@ -35,7 +37,7 @@ function start(guest: GuestState, fd: number, server: string, tool: string, args
   guest.pendingMcp.add(entry);
   entry.call = guest.link.call(['mcp_call', fd, server, tool, args], (reply) => {
     if (reply[0] !== 'done') return;
-    entry.complete(new Uint8Array(reply[2]), reply[3]);
+    entry.complete(bytesOf(reply[2]), reply[3]);
     settled();
   });
   return entry;

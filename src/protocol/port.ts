@@ -39,6 +39,7 @@ export type GuestRequest =
   | readonly ['mcp_call', session: number, serverId: string, tool: string, args: string]
   | readonly ['mcp_registry', serverId: string | null]
   | readonly ['notice', text: string]
+  | readonly ['counted', hostcalls: Readonly<Record<string, number>>]
   | readonly ['ended', report: GuestReport];
 
 export type GuestMessage = readonly [guest: number, call: number, parent: number, ...GuestRequest];
@@ -50,12 +51,28 @@ export interface UnknownImport {
   readonly result: string;
 }
 
+/** A component that may run, as its thread starts it. */
+export interface ComponentStart {
+  /** The code that jco generated for it. */
+  readonly glue: string;
+  /** By the names under which the glue asks for them. */
+  readonly coreModules: ReadonlyMap<string, WebAssembly.Module>;
+  readonly imports: readonly string[];
+  readonly entry: string;
+  /** Whether its core modules may be given our functions directly. */
+  readonly fastLane: boolean;
+}
+
 export type HostReply =
   | readonly ['response', body: ArrayBuffer, metrics: string, pending: readonly string[]]
   | readonly ['tool', callback: number, fnOffset: number, args: string, maxOutputBytes: number]
-  | readonly ['done', errno: ErrnoName | null, body: ArrayBuffer, metrics: string]
+  /** Without a body exactly where there is an errno. */
+  | readonly ['done', errno: ErrnoName | null, body: ArrayBuffer | null, metrics: string]
   | readonly ['stdin', chunk: Uint8Array | null]
-  | readonly ['start', module: WebAssembly.Module, unknownImports: readonly UnknownImport[]];
+  /** Asks for the hostcalls made so far. */
+  | readonly ['count']
+  | readonly ['start', module: WebAssembly.Module, unknownImports: readonly UnknownImport[]]
+  | readonly ['start_component', component: ComponentStart];
 
 export type HostMessage = readonly [guest: number, call: number, ...HostReply];
 
@@ -106,6 +123,7 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   mcp_call: ([session, serverId, tool, args]) => isI32(session) && isText(serverId) && isText(tool) && isText(args),
   mcp_registry: ([serverId]) => serverId === null || isText(serverId),
   notice: ([text]) => isText(text),
+  counted: ([hostcalls]) => isCounts(hostcalls),
   ended: ([report]) =>
     isJsonObject(report) && isEnding(report.ending) && isCounts(report.hostcalls) && isCount(report.droppedLogLines),
 };

@@ -1,28 +1,13 @@
 import { getEventListeners } from 'node:events';
-import { readdirSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
 import { compiledBackend, completionBody, ProviderServer, sendJson } from '../chat/backends/provider-server.ts';
+import { inventory } from '../support/inventory.ts';
 import { type FixtureOptions, runFixture } from '../support/run-fixture.ts';
 import { until } from '../support/until.ts';
 
 const RUNS = 100;
 const noProxy = { http: undefined, https: undefined, noProxy: '' };
-
-/** What of this process could be left behind by a run. */
-function inventory(): Record<string, unknown> {
-  const resources: Record<string, number> = {};
-  for (const resource of process.getActiveResourcesInfo()) resources[resource] = (resources[resource] ?? 0) + 1;
-  return {
-    resources,
-    threads: readdirSync('/proc/self/task').length,
-    files: readdirSync('/proc/self/fd').length,
-    listeners: process
-      .eventNames()
-      .map((name) => `${String(name)} ${process.listenerCount(name)}`)
-      .sort(),
-  };
-}
 
 it(`${RUNS} runs in a row leave no thread, timer, socket, file or listener behind [run.leaks]`, {
   timeout: 180_000,

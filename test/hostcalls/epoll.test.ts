@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { epollWait, newEpoll, newSession, recv, send, setNonblocking, untilReady } from '../support/chat-calls.ts';
+import { hasPointers } from '../support/guest-binding.ts';
 import type { TestGuest } from '../support/test-guest.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { pending } from './errno-cases/situations.ts';
@@ -41,15 +42,16 @@ describe('spear_epoll_wait', () => {
     expect((await epollWait(guest, epfd, 0)).map(({ fd }) => fd)).toEqual(fds);
   });
 
-  it('reports as many as there is room for, the lowest first [epoll.capacity]', async () => {
-    const guest = await openGuest();
-    const fds: number[] = [];
-    for (let count = 0; count < 5; count++) fds.push(await newSession(guest));
-    const epfd = await newEpoll(guest, ...fds.map((fd): [number, number] => [fd, OUT]));
-    expect((await epollWait(guest, epfd, 0, 24)).map(({ fd }) => fd)).toEqual(fds.slice(0, 3));
-    expect((await epollWait(guest, epfd, 0, 31)).map(({ fd }) => fd)).toEqual(fds.slice(0, 3));
-    expect((await epollWait(guest, epfd, 0, 40)).map(({ fd }) => fd)).toEqual(fds);
-  });
+  if (hasPointers())
+    it('reports as many as there is room for, the lowest first [epoll.capacity]', async () => {
+      const guest = await openGuest();
+      const fds: number[] = [];
+      for (let count = 0; count < 5; count++) fds.push(await newSession(guest));
+      const epfd = await newEpoll(guest, ...fds.map((fd): [number, number] => [fd, OUT]));
+      expect((await epollWait(guest, epfd, 0, 24)).map(({ fd }) => fd)).toEqual(fds.slice(0, 3));
+      expect((await epollWait(guest, epfd, 0, 31)).map(({ fd }) => fd)).toEqual(fds.slice(0, 3));
+      expect((await epollWait(guest, epfd, 0, 40)).map(({ fd }) => fd)).toEqual(fds);
+    });
 
   it('reports at once what was added after it completed [epoll.add-late]', async () => {
     const guest = await openGuest();

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import type { ApprovalDecider } from '../../src/bridge/approval-decider.ts';
 import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
 import type { ToolEvents } from '../../src/bridge/tool-events.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
@@ -23,8 +24,11 @@ export interface FixtureOptions {
   readonly signal?: AbortSignal;
   readonly verbose?: boolean;
   readonly allowUnknownImports?: boolean;
+  /** Where compiled components are kept. */
+  readonly componentCache?: string;
   readonly run?: string;
   readonly mcp?: GuestMcp;
+  readonly approve?: ApprovalDecider;
   readonly audit?: AuditTrail;
   readonly events?: ToolEvents;
 }

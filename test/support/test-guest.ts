@@ -1,11 +1,12 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { type ErrnoName, errnoName } from '../../src/abi/errno.ts';
+import { type ErrnoName, errno, errnoName } from '../../src/abi/errno.ts';
 import { GuestMemory } from '../../src/abi/memory.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { compileLimits, type LimitName } from '../../src/config/limits.ts';
 import { WaitPoint } from '../../src/fd/readiness.ts';
 import { FdTable } from '../../src/fd/table.ts';
+import { newCounts } from '../../src/guest/binding/hostcall-counts.ts';
 import type { ChatService } from '../../src/guest/chat-service.ts';
 import { bindCoreImports } from '../../src/guest/core/bind.ts';
 import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
@@ -13,13 +14,17 @@ import { mcpParamCheck } from '../../src/guest/mcp-params.ts';
 import type { McpService } from '../../src/guest/mcp-service.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
-import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import type { GuestState, ToolRunner } from '../../src/hostcalls/guest-state.ts';
 import { HostLink } from '../../src/hostcalls/host-link.ts';
 import type { Stream } from '../../src/hostcalls/output.ts';
 import { disabledTask } from '../../src/policy/layers.ts';
 import { type McpSide, type ObservedBackend, scripted, serveGuest } from './chat-host.ts';
+import { ComponentInstance } from './component-instance.ts';
 import { forwarderModule, slot } from './forwarder.ts';
+import type { ForwarderComponent } from './forwarder-component.ts';
+import { type GuestBinding, guestBinding } from './guest-binding.ts';
 import { GuestHeap } from './guest-heap.ts';
+import { HandBackLoop } from './hand-back-loop.ts';
 
 export interface TestGuestOptions {
   /** @default one turn that answers "hello" to everything */
@@ -52,6 +57,9 @@ const modules = new Map<number, WebAssembly.Module>();
 
 export const HELLO: readonly ScriptTurn[] = [{ reply: { content: 'hello' }, repeat: true }];
 
+/** Makes a call from inside the guest. */
+type Enter = (name: CallName, ...args: number[]) => Promise<number | bigint | undefined>;
+
 /** A guest in this thread: real wasm, real imports, a real port, and the real chat service at its other end. */
 export class TestGuest {
   readonly state: GuestState;
@@ -64,20 +72,26 @@ export class TestGuest {
   calledWithAnotherType = false;
   /** Every errno that a call gave, as `call errno`. */
   readonly produced = new Set<string>();
-  readonly #exports: WebAssembly.Instance['exports'];
+  readonly #memory = new GuestMemory();
+  readonly #enter: Enter;
   readonly #ports: readonly MessagePort[];
   readonly #mcp: McpService;
   readonly #handlers: ToolHandler[] = [];
   readonly #handlerErrors: unknown[] = [];
 
   static async open(options: TestGuestOptions = {}): Promise<TestGuest> {
-    return new TestGuest(await scripted(options.turns ?? HELLO), (await options.mcp?.()) ?? null, options);
+    const binding = guestBinding();
+    const component = binding === 'core' ? undefined : await loadForwarder();
+    const backend = await scripted(options.turns ?? HELLO);
+    return new TestGuest(backend, (await options.mcp?.()) ?? null, options, binding, component);
   }
 
   private constructor(
     backend: ObservedBackend,
     side: McpSide | null,
     { limits: given = {}, pages = 16, verbose = false }: TestGuestOptions,
+    binding: GuestBinding,
+    component: ForwarderComponent | undefined,
   ) {
     const limits = compileLimits(given);
     const { port1, port2 } = new MessageChannel();
@@ -88,7 +102,7 @@ export class TestGuest {
     this.service = chat;
     this.#mcp = mcp;
 
-    const memory = new GuestMemory();
+    let runTool: ToolRunner = async () => ({ rc: -errno.EIO, content: '' });
     const wait = new WaitPoint();
     const output = {
       write: (stream: Stream, bytes: Uint8Array) => this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
@@ -104,7 +118,7 @@ export class TestGuest {
         now: () => performance.now(),
         onFirstDrop: () => notice('log lines are dropped'),
       }),
-      runTool: (...request) => tools.run(...request),
+      runTool: (...request) => runTool(...request),
       waitingTools: [],
       chatBytes: 0,
       pendingMcp: new Set(),
@@ -112,8 +126,28 @@ export class TestGuest {
       depth: 0,
       notice,
     };
-    const instance = new WebAssembly.Instance(forwarder(pages), {
-      spear: bindCoreImports(hostcalls, { guest: this.state, memory, counts: new Float64Array(calls.length) }),
+    if (component && binding !== 'core') {
+      const instance = new ComponentInstance(component, binding, this.state, pages);
+      this.heap = new GuestHeap(instance.memory);
+      this.#enter = new HandBackLoop(
+        (name, ...args) => instance.enter(name, ...args),
+        this.heap,
+        (index) => this.#handlers[index - slot.firstCallback],
+      ).enter;
+    } else {
+      const exports = this.#coreInstance(pages);
+      this.heap = new GuestHeap(exports.memory as WebAssembly.Memory);
+      const memory = this.#memory;
+      memory.attach(this.heap.memory);
+      const tools = new CoreToolRunner(memory, functionTable(exports), () => false, notice);
+      runTool = (...request) => tools.run(...request);
+      this.#enter = (name, ...args) => WebAssembly.promising(exports[name] as WebAssembly.GuestFunction)(...args);
+    }
+  }
+
+  #coreInstance(pages: number): WebAssembly.Instance['exports'] {
+    const { exports } = new WebAssembly.Instance(forwarder(pages), {
+      spear: bindCoreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: newCounts() }),
       test: {
         callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) =>
           this.#callback(...args),
@@ -123,10 +157,7 @@ export class TestGuest {
         },
       },
     });
-    this.#exports = instance.exports;
-    this.heap = new GuestHeap(instance.exports.memory as WebAssembly.Memory);
-    memory.attach(this.heap.memory);
-    const tools = new CoreToolRunner(memory, functionTable(instance.exports), () => false, notice);
+    return exports;
   }
 
   /** Makes a hostcall from inside the guest. An errno that the row of the call does not have is a failure of the test. */
@@ -138,7 +169,7 @@ export class TestGuest {
 
   /** The same for calls whose result is not an i32. */
   async enter(name: CallName, ...args: number[]): Promise<number | bigint | undefined> {
-    const result = await WebAssembly.promising(this.#exports[name] as WebAssembly.GuestFunction)(...args);
+    const result = await this.#enter(name, ...args);
     if (typeof result === 'number' && result < 0) this.produced.add(`${name} ${checkDocumented(name, result)}`);
     return result;
   }
@@ -199,6 +230,12 @@ export function checkDocumented(call: CallName, result: number): ErrnoName {
   const name = errnoName(-result);
   if (name && rows.get(call)?.errnos[name] !== undefined) return name;
   throw new Error(`${call} gave ${result} (${name}), which its row does not have`);
+}
+
+/** Loaded only where components are tested: jco is large. */
+async function loadForwarder(): Promise<ForwarderComponent> {
+  const { forwarderComponent } = await import('./forwarder-component.ts');
+  return forwarderComponent();
 }
 
 function forwarder(pages: number): WebAssembly.Module {

@@ -1,9 +1,9 @@
-import { calls } from '../../abi/calls.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState } from '../../hostcalls/guest-state.ts';
 import type { Output } from '../../hostcalls/output.ts';
 import type { GuestEnding, UnknownImport } from '../../protocol/port.ts';
+import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
 import { ENTRIES, WASI_MODULE } from '../prepare.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 import { wasi } from '../wasi/errno.ts';
@@ -22,9 +22,11 @@ export interface CoreGuest {
   readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
   /** Everything of the guest's state but what needs the instance. */
   readonly state: Omit<GuestState, 'runTool'>;
+  /** Gets the way to read the hostcalls made so far, before the first is made. */
+  readonly counting?: (read: () => GuestRun['hostcalls']) => void;
 }
 
-export interface CoreRun {
+export interface GuestRun {
   readonly ending: GuestEnding;
   readonly hostcalls: Readonly<Record<string, number>>;
 }
@@ -32,9 +34,10 @@ export interface CoreRun {
 const ENOSYS = -38;
 
 /** Links, starts and runs a core module to its end. */
-export async function runCore(guest: CoreGuest): Promise<CoreRun> {
+export async function runCore(guest: CoreGuest): Promise<GuestRun> {
   const memory = new GuestMemory();
-  const counts = new Float64Array(calls.length);
+  const counts = newCounts();
+  guest.counting?.(() => namedCounts(counts));
   let exitCode: number | undefined;
   let tools: CoreToolRunner | undefined;
 
@@ -56,7 +59,7 @@ export async function runCore(guest: CoreGuest): Promise<CoreRun> {
 
   const ending = await enter();
   state.fds.closeAll();
-  return { ending, hostcalls: named(counts) };
+  return { ending, hostcalls: namedCounts(counts) };
 
   async function enter(): Promise<GuestEnding> {
     try {
@@ -95,8 +98,4 @@ function missing(guest: CoreGuest, module: string, name: string): () => number |
   if (module === WASI_MODULE) return () => wasi.NOSYS;
   const result = guest.unknownImports.find((found) => found.module === module && found.name === name)?.result;
   return () => (result === 'i64' ? BigInt(ENOSYS) : ENOSYS);
-}
-
-function named(counts: Float64Array): Record<string, number> {
-  return Object.fromEntries(calls.map(({ name }, index) => [name, counts[index] ?? 0]).filter(([, count]) => count));
 }

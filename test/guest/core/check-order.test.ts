@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { type Call, type CallName, calls, coreParams } from '../../../src/abi/calls.ts';
 import { fdCommand, newSession, SET_PARAM } from '../../support/chat-calls.ts';
+import { hasPointers } from '../../support/guest-binding.ts';
 import { useGuests } from '../../support/use-guest.ts';
 
 const [EBADF, EFAULT, EINVAL, EMSGSIZE] = [-9, -14, -22, -90];
@@ -22,7 +23,7 @@ const withDescriptorAndPointer = (calls as readonly Call[]).filter(
     params.some(({ kind }) => kind === 'text' || kind === 'out' || kind === 'arg'),
 );
 
-it.each(withDescriptorAndPointer)(
+it.each(hasPointers() ? withDescriptorAndPointer : [])(
   'looks at the pointers of $name before its descriptor [abi.check-order]',
   async (row) => {
     const guest = await openGuest();

@@ -11,6 +11,7 @@ import {
   writeTool,
 } from '../../support/chat-calls.ts';
 import { slot } from '../../support/forwarder.ts';
+import { hasCallbacks } from '../../support/guest-binding.ts';
 import { HELLO, type TestGuest } from '../../support/test-guest.ts';
 import { badClose, badDescriptors, casesOf, type ErrnoCase, noSys } from './errno-case.ts';
 import { callsTool, handedBack, pending } from './situations.ts';
@@ -46,7 +47,31 @@ async function sendFromTheDeepestCallback(guest: TestGuest): Promise<number> {
   return refused;
 }
 
+/** Only a core module can be entered again while it waits. */
+const busyInCallbacks: readonly ErrnoCase[] = casesOf(
+  'cchat_send',
+  [
+    'EBUSY',
+    'the callback runs on top of a send of this session',
+    async (guest) => {
+      let refused = 0;
+      const fd = await newSession(guest);
+      await setArena(guest, fd, 1024);
+      const index = guest.tool(async (call) => {
+        refused = await guest.call('cchat_send', fd, 0);
+        return call.answer('done');
+      });
+      await writeTool(guest, fd, 'sum', index);
+      await send(guest, fd, AUTO_TOOL_CALL);
+      return refused;
+    },
+    { turns: callsTool('sum') },
+  ],
+  ['EBUSY', 'callbacks are nested 8 deep', sendFromTheDeepestCallback, { turns: callsTool('deeper') }],
+);
+
 export const cchatErrnos: readonly ErrnoCase[] = [
+  ...(hasCallbacks() ? busyInCallbacks : []),
   ...casesOf(
     'cchat_create',
     [
@@ -275,24 +300,6 @@ export const cchatErrnos: readonly ErrnoCase[] = [
         return guest.call('cchat_send', fd, 0);
       },
     ],
-    [
-      'EBUSY',
-      'the callback runs on top of a send of this session',
-      async (guest) => {
-        let refused = 0;
-        const fd = await newSession(guest);
-        await setArena(guest, fd, 1024);
-        const index = guest.tool(async (call) => {
-          refused = await guest.call('cchat_send', fd, 0);
-          return call.answer('done');
-        });
-        await writeTool(guest, fd, 'sum', index);
-        await send(guest, fd, AUTO_TOOL_CALL);
-        return refused;
-      },
-      { turns: callsTool('sum') },
-    ],
-    ['EBUSY', 'callbacks are nested 8 deep', sendFromTheDeepestCallback, { turns: callsTool('deeper') }],
     [
       'EINVAL',
       'a handed-back call is unanswered',

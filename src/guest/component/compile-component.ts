@@ -1,0 +1,35 @@
+import { asyncImports } from './async-imports.ts';
+import type { CompiledComponent } from './compiled-component.ts';
+import { readComponent } from './component-binary.ts';
+import { withoutCustomSections } from './custom-sections.ts';
+import { entryOf } from './entry.ts';
+import { chooseLane } from './fast-lane-proof.ts';
+import { checkImports } from './import-check.ts';
+import { linkComponent } from './link-component.ts';
+import { transpile } from './transpile.ts';
+
+/** Admits a component, checks what it wants, and has it compiled. Nothing but the gate sees unadmitted bytes. */
+export async function compileComponent(
+  bytes: Uint8Array,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<CompiledComponent> {
+  const linked = linkComponent(readComponent(bytes));
+  checkImports(linked.imports);
+  const entry = entryOf(linked.exports);
+  const imports = [...linked.imports.keys()];
+  const request = {
+    bytes: withoutCustomSections(bytes),
+    asyncImports: asyncImports(imports),
+    asyncExports: [entry === 'run' ? entry : `${entry}#run`],
+  };
+  const modules = linked.coreInstances.map(({ module }) => module);
+  return {
+    ...(await transpile(request, timeoutMs, signal)),
+    imports,
+    entry,
+    lane: chooseLane(linked),
+    memories: modules.flatMap(({ memories }) => memories.map(({ min }) => min)),
+    tables: modules.flatMap(({ tables }) => tables.map(({ min }) => min)),
+  };
+}

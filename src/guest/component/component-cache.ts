@@ -1,0 +1,125 @@
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { decodeEntry, encodeEntry } from './cache-entry.ts';
+import { evict } from './cache-eviction.ts';
+import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
+import type { CompiledComponent } from './compiled-component.ts';
+
+/** What all entries together may take; beyond it those that were not used for longest go. */
+export const CACHE_BYTES = 512 * 1024 * 1024;
+
+const DIRECTORY_MODE = 0o700;
+const ENTRY_MODE = 0o600;
+const WRITABLE_BY_OTHERS = 0o022;
+const OPEN_TO_OTHERS = 0o077;
+
+/** The name under which something is kept: the same for the same parts, and for no others. */
+export function cacheKey(bytes: Uint8Array, ...parts: readonly string[]): string {
+  const hash = createHash('sha256').update(createHash('sha256').update(bytes).digest());
+  for (const part of parts) hash.update(`${Buffer.byteLength(part)}:${part}`);
+  return hash.digest('hex');
+}
+
+/**
+ * Compiled components on disk. An entry is code that will run in this process, so only this user may have written it;
+ * one file each, written aside and renamed, so that processes need not know of each other.
+ */
+export class ComponentCache {
+  readonly #directory: string;
+  readonly #maxBytes: number;
+
+  private constructor(directory: string, maxBytes: number) {
+    this.#directory = directory;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The cache, or why it cannot be used. */
+  static open(directory: string, maxBytes = CACHE_BYTES): ComponentCache | string {
+    try {
+      mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE });
+      const found = lstatSync(directory);
+      if (!found.isDirectory()) return 'it is no directory';
+      if (!isOwn(found.uid)) return 'it belongs to another user';
+      if (hasModes && found.mode & OPEN_TO_OTHERS) return `others may enter it (chmod 700 ${directory})`;
+      return new ComponentCache(directory, maxBytes);
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code ?? String(error);
+    }
+  }
+
+  /** What was stored under the key; an entry that is not exactly that is thrown away. */
+  load(key: string): CompiledComponent | undefined {
+    const file = this.#file(key);
+    let bytes: Buffer | undefined;
+    try {
+      bytes = readOwn(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    }
+    const entry = bytes && decodeEntry(bytes, key);
+    if (!entry) {
+      rmSync(file, { force: true, recursive: true });
+      return undefined;
+    }
+    const now = new Date();
+    ignoreErrors(() => utimesSync(file, now, now));
+    return entry;
+  }
+
+  /** Why it could not be stored; undefined if it was. */
+  store(key: string, compiled: CompiledComponent): string | undefined {
+    const unfinished = join(this.#directory, `${randomBytes(16).toString('hex')}${UNFINISHED_SUFFIX}`);
+    try {
+      const entry = encodeEntry(compiled, key);
+      if (entry.byteLength > this.#maxBytes) return `it takes ${entry.byteLength} bytes`;
+      writeFileSync(unfinished, entry, { flag: 'wx', mode: ENTRY_MODE });
+      renameSync(unfinished, this.#file(key));
+      evict(this.#directory, this.#maxBytes, Date.now());
+      return undefined;
+    } catch (error) {
+      ignoreErrors(() => rmSync(unfinished, { force: true }));
+      return (error as NodeJS.ErrnoException).code ?? String(error);
+    }
+  }
+
+  #file(key: string): string {
+    return join(this.#directory, key + ENTRY_SUFFIX);
+  }
+}
+
+/** The content of a file that nobody else can have written; undefined for any other. */
+function readOwn(file: string): Buffer | undefined {
+  const fd = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    const { uid, mode, size } = fstatSync(fd);
+    const trusted =
+      isOwn(uid) && !(hasModes && mode & WRITABLE_BY_OTHERS) && (mode & constants.S_IFMT) === constants.S_IFREG;
+    return trusted && size <= CACHE_BYTES ? readFileSync(fd) : undefined;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Windows has neither users nor modes of files in this sense; the directory is in the user's profile there. */
+const hasModes = process.getuid !== undefined;
+const isOwn = (uid: number) => process.getuid === undefined || uid === process.getuid();
+
+/** What another process did meanwhile is its business. */
+function ignoreErrors(action: () => void): void {
+  try {
+    action();
+  } catch {}
+}

@@ -1,0 +1,179 @@
+import { witPackage } from '../../abi/wit.ts';
+import type { CoreExport, CoreImport, CoreModuleShape } from './core-module-shape.ts';
+import type { CoreKind } from './core-type-binary.ts';
+import type { CoreExports, CoreInstance, CoreItem, LinkedComponent } from './link-component.ts';
+import type { Lane } from './prepared.ts';
+import { fixupSlots, SHIM_TABLE, shimSlots } from './shim-module.ts';
+
+const HOST = `${witPackage.namespace}:${witPackage.name}/`;
+/** The form of names in which the canonical ABI's own names are spelled differently too. */
+const NEW_NAMES = 'cm32p2|';
+
+/**
+ * Whether the host may answer the core modules of a component by the names that they import. A component may wrap our
+ * functions on purpose, to log, to limit or to forbid, and what stands in a core module as `spear:host/mcp@1.0.0` is
+ * then its own. So every such import is followed to where it comes from, and all of them must be the host's.
+ */
+export function chooseLane(component: LinkedComponent): Lane {
+  const users = component.coreInstances.filter(({ args }) => [...args.keys()].some(isOurs));
+  if (users.length === 0) return { kind: 'glue', reason: 'no core module of it imports spear:host by name' };
+  const proof = new Proof(component);
+  for (const user of users) {
+    const reason = proof.doubt(user);
+    if (reason !== undefined) return { kind: 'glue', reason };
+  }
+  return { kind: 'fast' };
+}
+
+const isOurs = (name: string) => name.startsWith(HOST) || name.startsWith(NEW_NAMES + HOST);
+
+class Proof {
+  // Everything is looked up once: a component may have many instances of many imports.
+  readonly #exports = new Map<CoreModuleShape, ReadonlyMap<string, CoreExport>>();
+  readonly #imports = new Map<CoreModuleShape, ReadonlyMap<CoreKind, readonly CoreImport[]>>();
+  readonly #behind = new Map<CoreInstance, ReadonlyMap<string, CoreItem | undefined> | undefined>();
+  readonly #holders: ReadonlyMap<CoreInstance, ReadonlySet<CoreInstance>>;
+
+  constructor(component: LinkedComponent) {
+    this.#holders = holdersOfTables(component.coreInstances);
+  }
+
+  /** Why the imports of a core module might not be the host's own; undefined: they are. */
+  doubt(user: CoreInstance): string | undefined {
+    if ([...user.args.keys()].some((name) => name.startsWith(NEW_NAMES))) {
+      return `a core module uses names of the form ${NEW_NAMES}`;
+    }
+    const memory = this.#surrounding(user, 'memory');
+    const realloc = this.#surrounding(user, 'cabi_realloc');
+    if (!memory || !realloc) return 'a core module has no memory or no cabi_realloc that could be found by name';
+    for (const [name, given] of user.args) {
+      if (!isOurs(name)) continue;
+      if (given.kind === 'core-instance') return `a core module of the component stands in for ${name}`;
+      for (const [func, item] of given.items) {
+        const reason = this.#doubtFunction(name, func, this.#behindShim(item), memory, realloc);
+        if (reason !== undefined) return reason;
+      }
+    }
+    return undefined;
+  }
+
+  #doubtFunction(
+    from: string,
+    name: string,
+    item: CoreItem | undefined,
+    memory: CoreItem,
+    realloc: CoreItem,
+  ): string | undefined {
+    if (item?.kind !== 'lowered') return `the component has its own ${from}#${name}`;
+    const { func, options } = item;
+    if (func.kind !== 'host') return `the component wraps ${from}#${name}`;
+    if (unversioned(func.from) !== unversioned(from) || func.name !== name) {
+      return `the component imports ${func.from}#${func.name} as ${from}#${name}`;
+    }
+    if (options.encoding !== 'utf8') return `${from}#${name} passes strings as ${options.encoding}`;
+    if (options.async) return `${from}#${name} is called asynchronously`;
+    if (options.memory && !this.#same(options.memory, memory)) return `${from}#${name} uses another memory`;
+    if (options.realloc && !this.#same(options.realloc, realloc)) return `${from}#${name} uses another allocator`;
+    return undefined;
+  }
+
+  /** What the guest thread finds under a name: in the module's `env`, else among its own exports. */
+  #surrounding(user: CoreInstance, name: string): CoreItem | undefined {
+    const env = user.args.get('env');
+    const wanted = this.#imported(user.module, name === 'memory' ? 'memory' : 'core-func');
+    const imported = env && wanted.some((one) => one.module === 'env' && one.name === name);
+    return this.#provided(imported ? env : user, name);
+  }
+
+  #provided(from: CoreInstance | CoreExports, name: string): CoreItem | undefined {
+    if (from.kind === 'core-exports') return from.items.get(name);
+    const own = this.#exported(from.module, name);
+    return own && { kind: 'of-instance', instance: from, sort: own.kind, name };
+  }
+
+  #exported(module: CoreModuleShape, name: string): CoreExport | undefined {
+    const known = this.#exports.get(module) ?? new Map(module.exports.map((own) => [own.name, own]));
+    this.#exports.set(module, known);
+    return known.get(name);
+  }
+
+  #imported(module: CoreModuleShape, kind: CoreKind): readonly CoreImport[] {
+    const known = this.#imports.get(module) ?? Map.groupBy(module.imports, (wanted) => wanted.kind);
+    this.#imports.set(module, known);
+    return known.get(kind) ?? [];
+  }
+
+  #same(one: CoreItem, other: CoreItem): boolean {
+    const [left, right] = [this.#origin(one), this.#origin(other)];
+    if (left?.kind !== 'of-instance' || right?.kind !== 'of-instance') return false;
+    return left.instance === right.instance && left.name === right.name;
+  }
+
+  /** Where an item was defined, if modules only pass it on. */
+  #origin(item: CoreItem): CoreItem | undefined {
+    if (item.kind !== 'of-instance') return item;
+    const own = this.#exported(item.instance.module, item.name);
+    const passed = own && this.#imported(item.instance.module, own.kind)[own.index];
+    if (!passed) return item;
+    const from = item.instance.args.get(passed.module);
+    const given = from && this.#provided(from, passed.name);
+    return given && this.#origin(given);
+  }
+
+  /** What a function of a shim jumps to, when shim and fixup are proved to be nothing else; any other item as it is. */
+  #behindShim(item: CoreItem): CoreItem | undefined {
+    if (item.kind !== 'of-instance') return item;
+    const shim = item.instance;
+    if (!this.#behind.has(shim)) this.#behind.set(shim, this.#targets(shim));
+    const targets = this.#behind.get(shim);
+    return targets ? targets.get(item.name) : item;
+  }
+
+  /** By the names of a shim's functions; undefined if it is no shim. */
+  #targets(shim: CoreInstance): ReadonlyMap<string, CoreItem | undefined> | undefined {
+    const slots = shimSlots(shim.module);
+    if (!slots) return undefined;
+    const filled = this.#filled(shim);
+    return new Map([...slots].map(([name, slot]) => [name, filled[slot]]));
+  }
+
+  /** What stands in the table of a shim, if one fixup module fills it and nobody else can reach it. */
+  #filled(shim: CoreInstance): readonly (CoreItem | undefined)[] {
+    const [fixup, ...others] = this.#holders.get(shim) ?? [];
+    if (!fixup || others.length > 0 || fixup.module.exports.length > 0) return [];
+    const table = this.#imported(fixup.module, 'table').findIndex(({ module, name }) => {
+      const from = fixup.args.get(module);
+      const item = from && this.#provided(from, name);
+      return item?.kind === 'of-instance' && item.instance === shim && item.name === SHIM_TABLE;
+    });
+    const functions = this.#imported(fixup.module, 'core-func');
+    return (fixupSlots(fixup.module, table) ?? []).map((index) => {
+      const wanted = functions[index];
+      const from = wanted && fixup.args.get(wanted.module);
+      return from && this.#provided(from, wanted.name);
+    });
+  }
+}
+
+/** For each core instance, those that may reach a table which it exports as a shim does. */
+function holdersOfTables(users: readonly CoreInstance[]): ReadonlyMap<CoreInstance, ReadonlySet<CoreInstance>> {
+  const passedOn = new Map<CoreExports, readonly CoreInstance[]>();
+  const reachable = (given: CoreInstance | CoreExports): readonly CoreInstance[] => {
+    if (given.kind === 'core-instance') return [given];
+    const known = passedOn.get(given) ?? [...new Set([...given.items.values()].flatMap(ownerOfShimTable))];
+    passedOn.set(given, known);
+    return known;
+  };
+  const holders = new Map<CoreInstance, Set<CoreInstance>>();
+  for (const user of users) {
+    for (const owner of [...user.args.values()].flatMap(reachable)) {
+      holders.set(owner, (holders.get(owner) ?? new Set()).add(user));
+    }
+  }
+  return holders;
+}
+
+const ownerOfShimTable = (item: CoreItem): readonly CoreInstance[] =>
+  item.kind === 'of-instance' && item.name === SHIM_TABLE ? [item.instance] : [];
+
+const unversioned = (name: string) => name.replace(/@.*$/, '');

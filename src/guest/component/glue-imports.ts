@@ -1,0 +1,102 @@
+import type { Call } from '../../abi/calls.ts';
+import { Failure, fail } from '../../abi/errno.ts';
+import { HANDED_BACK, type WitFunction } from '../../abi/wit.ts';
+import { RECORD_BYTES } from '../../hostcalls/epoll.ts';
+import type { GuestState } from '../../hostcalls/guest-state.ts';
+import type { Body, HostcallTable } from '../../hostcalls/table.ts';
+import { type AnyHandler, count, handlerOf, type Later, textLimit, type Value } from '../binding/marshal.ts';
+import { type ComponentCall, commandArgument, componentCalls } from './calls.ts';
+
+type GlueFunction = (...given: unknown[]) => unknown;
+
+/** What jco takes for a `result`: it would take a thrown error as well, at a higher price. */
+type GlueResult = { readonly tag: 'ok'; readonly val: unknown } | { readonly tag: 'err'; readonly val: string };
+
+/**
+ * An interface of `spear:host` for jco: values in, values out. It serves where the fast lane must not, so it is the
+ * same hostcalls, and nothing but their parameters and results is different.
+ */
+export function glueInterface(
+  table: HostcallTable,
+  guest: GuestState,
+  counts: Float64Array,
+  interfaceName: string,
+): Record<string, GlueFunction> {
+  const own = componentCalls.filter(({ wit }) => wit.interface === interfaceName);
+  return Object.fromEntries(
+    own.map((call) => [camelCase(call.wit.name), bindCall(handlerOf(table, call.row), guest, counts, call)]),
+  );
+}
+
+const camelCase = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+function bindCall(
+  handler: AnyHandler,
+  guest: GuestState,
+  counts: Float64Array,
+  { row, index, wit }: ComponentCall,
+): GlueFunction {
+  const limits = row.params.map((_, at) => textLimit(guest.limits, row, at));
+  const answer = (...given: unknown[]): Later => {
+    if (row.support === 'absent') return handler(guest);
+    count(counts, index);
+    const args = argumentsOf(row, limits, given);
+    return args instanceof Failure ? args : handler(guest, ...args);
+  };
+  return (...given) => {
+    const value = answer(...given);
+    return value instanceof Promise ? value.then((settled) => toGlue(wit, settled)) : toGlue(wit, value);
+  };
+}
+
+function argumentsOf(
+  row: Call,
+  limits: readonly number[],
+  given: readonly unknown[],
+): (number | string | undefined)[] | Failure {
+  const left = [...given];
+  const args: (number | string | undefined)[] = [];
+  for (const [index, { kind, name }] of row.params.entries()) {
+    const limit = limits[index] as number;
+    if (kind === 'out') args.push(Number.POSITIVE_INFINITY);
+    else if (name === 'fn_offset') args.push(HANDED_BACK);
+    else if (kind === 'arg') {
+      const command = row.commands[args.at(-1) as number];
+      if (!command) return fail.EINVAL;
+      args.push(commandArgument(command, within(limit, left.shift())));
+    } else if (kind === 'text') args.push(within(limit, left.shift()));
+    else args.push(left.shift() as number);
+  }
+  return args;
+}
+
+/** A text beyond its limit is none, as in every binding. */
+function within(limit: number, given: unknown): string | undefined {
+  const text = typeof given === 'string' ? given : Buffer.from(given as Uint8Array).toString();
+  return Buffer.byteLength(text) > limit ? undefined : text;
+}
+
+function toGlue({ value, fallible }: WitFunction, given: Value): unknown {
+  if (!fallible) return value === 'bool' ? given === 1 : given;
+  if (given instanceof Failure) return { tag: 'err', val: given.name.toLowerCase() } satisfies GlueResult;
+  return { tag: 'ok', val: payload(value, given) } satisfies GlueResult;
+}
+
+function payload(value: WitFunction['value'], given: Value): unknown {
+  if (value === 'none') return undefined;
+  if (value === 'string') return typeof given === 'number' ? '' : asText(given as Body);
+  if (value === 'list<u8>') return typeof given === 'string' ? Buffer.from(given) : given;
+  if (value === 'list<ready>') return asRecords(given as Uint8Array);
+  return given;
+}
+
+const asText = (body: Body): string =>
+  typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+
+function asRecords(bytes: Uint8Array): { readonly fd: number; readonly events: number }[] {
+  const words = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Array.from({ length: bytes.byteLength / RECORD_BYTES }, (_, index) => ({
+    fd: words.getInt32(index * RECORD_BYTES, true),
+    events: words.getInt32(index * RECORD_BYTES + 4, true),
+  }));
+}

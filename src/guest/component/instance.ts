@@ -1,0 +1,115 @@
+import { errno } from '../../abi/errno.ts';
+import { hostcalls } from '../../hostcalls/all.ts';
+import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
+import type { ComponentStart, GuestEnding } from '../../protocol/port.ts';
+import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
+import type { CoreGuest, GuestRun } from '../core/instance.ts';
+import { describeTrap } from '../core/trap.ts';
+import { ModuleError } from '../module-error.ts';
+import { throwUncatchable } from '../uncatchable.ts';
+import { hostInterface, withoutVersion } from './calls.ts';
+import { type ComponentExports, evaluateGlue } from './evaluate-glue.ts';
+import { instantiateInFastLane } from './fast-lane.ts';
+import { glueInterface } from './glue-imports.ts';
+import { preview2 } from './wasi/preview2.ts';
+import type { StdinSource } from './wasi/streams.ts';
+
+export interface ComponentGuest extends Pick<CoreGuest, 'args' | 'env' | 'output' | 'state' | 'counting'> {
+  readonly component: ComponentStart;
+  readonly stdin: StdinSource;
+}
+
+type Entry = () => Promise<unknown>;
+
+const SUSPENDED_AT_START =
+  'a hostcall that waits was made while the component was instantiated, where nothing can be suspended; ' +
+  'move it into its entry (AssemblyScript: build with --exportStart _initialize)';
+
+/** Links, starts and runs a component to its end. */
+export async function runComponent(guest: ComponentGuest): Promise<GuestRun> {
+  const { component } = guest;
+  const counts = newCounts();
+  guest.counting?.(() => namedCounts(counts));
+  let exitCode: number | undefined;
+  const exit = (code: number): never => {
+    exitCode = code;
+    return throwUncatchable();
+  };
+  const state: GuestState = Object.assign(guest.state, { runTool: handsBack(guest.state.notice) });
+
+  const ending = await enter();
+  state.fds.closeAll();
+  return { ending, hostcalls: namedCounts(counts) };
+
+  async function enter(): Promise<GuestEnding> {
+    let run: Entry;
+    try {
+      run = entryOf(await instantiate(), component.entry);
+    } catch (error) {
+      return exitCode === undefined ? describeFailedStart(error) : { kind: 'exit', code: exitCode };
+    }
+    try {
+      await run();
+      return { kind: 'exit', code: 0 };
+    } catch (error) {
+      if (exitCode !== undefined) return { kind: 'exit', code: exitCode };
+      return error === undefined ? { kind: 'exit', code: 1 } : describeTrap(error); // jco throws what `err` holds
+    }
+  }
+
+  async function instantiate(): Promise<ComponentExports> {
+    const lane = { table: hostcalls, guest: state, counts };
+    return evaluateGlue(component.glue)(coreModule, linkImports(), (module, imports) =>
+      component.fastLane ? instantiateInFastLane(lane, module, imports) : new WebAssembly.Instance(module, imports),
+    );
+  }
+
+  function coreModule(name: string): WebAssembly.Module {
+    const module = component.coreModules.get(name);
+    if (!module) throw new ModuleError(`the component has no core module ${name}`);
+    return module;
+  }
+
+  /** What is passed to jco serves whatever the fast lane does not, so it is the real thing. */
+  function linkImports(): Record<string, unknown> {
+    const { args, env, output, stdin } = guest;
+    const wasi = preview2({ args, env, output, stdin, exit, maxListBytes: state.limits.memory_bytes });
+    const served: Record<string, unknown> = Object.create(null);
+    for (const name of component.imports) {
+      const ours = hostInterface(name);
+      const bare = withoutVersion(name);
+      const found = ours === undefined ? own(wasi, bare) : glueInterface(hostcalls, state, counts, ours);
+      served[name] = found;
+      served[bare] = found;
+    }
+    return served;
+  }
+}
+
+/** The names are the guest's: they never reach a prototype. */
+const own = (from: Readonly<Record<string, object>>, key: string): object | undefined =>
+  Object.hasOwn(from, key) ? from[key] : undefined;
+
+function entryOf(exports: ComponentExports, name: string): Entry {
+  const entry = exports[name];
+  if (typeof entry === 'function') return entry as Entry;
+  const inside = (entry as { run?: unknown } | undefined)?.run;
+  if (typeof inside === 'function') return inside as Entry;
+  throw new ModuleError(`the component exports no ${name}: there is nothing to call`);
+}
+
+function describeFailedStart(error: unknown): GuestEnding {
+  if (error instanceof ModuleError) return { kind: 'load_failed', message: error.message };
+  const suspended = error instanceof Error && error.message.startsWith('cannot block a synchronous task');
+  return suspended ? { kind: 'load_failed', message: SUSPENDED_AT_START } : describeTrap(error);
+}
+
+/** A component cannot be entered while it waits, so nobody but itself can run its tools. */
+function handsBack(notice: (text: string) => void): ToolRunner {
+  return async () => {
+    notice(
+      'a component’s tools are handed back to it: send with HAND_BACK (4); without it the model is told they failed',
+    );
+    return { rc: -errno.EIO, content: '' };
+  };
+}

@@ -1,0 +1,26 @@
+/**
+ * Whether the core modules of a component call our functions directly. `glue`: they go through the code that jco
+ * generated, because the binary does not prove that what looks like our import is ours.
+ */
+export type Lane = { readonly kind: 'fast' } | { readonly kind: 'glue'; readonly reason: string };
+
+/** Where the glue comes from, and how long that took. */
+export interface Origin {
+  readonly cached: boolean;
+  readonly ms: number;
+}
+
+/** A component that may run: admitted, transpiled, bounded and compiled. Plain data and modules, so it can be posted. */
+export interface PreparedComponent {
+  readonly kind: 'component';
+  /** The JavaScript that jco generated (`instantiate(getCoreModule, imports, instantiateCore)`), verified. */
+  readonly glue: string;
+  /** By the names under which the glue asks for them. */
+  readonly coreModules: ReadonlyMap<string, WebAssembly.Module>;
+  /** What the component imports, with versions: `spear:host/cchat@1.0.0`, `wasi:cli/stdout@0.2.3`, … */
+  readonly imports: readonly string[];
+  /** The export to enter: `run`, or the full name of `wasi:cli/run`. */
+  readonly entry: string;
+  readonly lane: Lane;
+  readonly origin: Origin;
+}

@@ -1,0 +1,32 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import type { TranspileAnswer, TranspileRequest } from './transpile.ts';
+
+// A thread that lives for one component: jco is large, and what it is given comes from a stranger.
+const { bytes, asyncImports, asyncExports } = workerData as TranspileRequest;
+
+async function transpile(): Promise<TranspileAnswer> {
+  const { $init, generate } = await import('@bytecodealliance/jco-transpile/component');
+  await $init;
+  try {
+    const { files } = generate(bytes, {
+      name: 'component',
+      noTypescript: true,
+      instantiation: { tag: 'async' },
+      asyncMode: { tag: 'jspi', val: { imports: [...asyncImports], exports: [...asyncExports] } },
+      noNodejsCompat: true,
+      noComponentErrorWrapping: true,
+      base64Cutoff: 0,
+    });
+    return { ok: true, files };
+  } catch (error) {
+    return { ok: false, message: describe(error) };
+  }
+}
+
+/** What jco throws is a JavaScript error, or the text of one of its own. */
+function describe(error: unknown): string {
+  if (error instanceof Error && 'payload' in error) return String(error.payload);
+  return error instanceof Error ? error.message : String(error);
+}
+
+transpile().then((answer) => parentPort?.postMessage(answer));

@@ -1,0 +1,7 @@
+import packageJson from '../../../package.json' with { type: 'json' };
+
+/** Of @bytecodealliance/jco-transpile: what is known about its output was seen in this version. */
+export const JCO_VERSION: string = packageJson.dependencies['@bytecodealliance/jco-transpile'];
+
+/** Of this program: another one may judge or treat the same component differently. */
+export const OWN_VERSION: string = packageJson.version;

@@ -1,0 +1,66 @@
+import { trapGuest } from '../../uncatchable.ts';
+
+const MAX_TIMER_MS = 2_147_483_647;
+const NS_PER_MS = 1_000_000n;
+
+/** Something that becomes ready. `watch` calls back once it may be, until the function that it gives is called. */
+export interface Readiness {
+  readonly isReady: () => boolean;
+  readonly watch: (wake: () => void) => () => void;
+}
+
+/** `wasi:io/poll`. Waiting suspends the guest, never the thread. */
+export class Pollable {
+  readonly #readiness: Readiness;
+
+  constructor(readiness: Readiness) {
+    this.#readiness = readiness;
+  }
+
+  ready(): boolean {
+    return this.#readiness.isReady();
+  }
+
+  async block(): Promise<void> {
+    await untilAny([this.#readiness]);
+  }
+
+  static async poll(pollables: readonly Pollable[]): Promise<Uint32Array> {
+    if (pollables.length === 0) trapGuest('wasi:io/poll was asked to wait for nothing');
+    return untilAny(pollables.map((pollable) => pollable.#readiness));
+  }
+}
+
+export const alwaysReady: Readiness = { isReady: () => true, watch: () => () => {} };
+
+/** `deadline` in nanoseconds of the monotonic clock. */
+export function readyAt(deadline: bigint, now: () => bigint): Readiness {
+  return {
+    isReady: () => now() >= deadline,
+    watch(wake) {
+      const ms = Number((deadline - now() + NS_PER_MS - 1n) / NS_PER_MS);
+      const timer = setTimeout(wake, Math.min(Math.max(ms, 0), MAX_TIMER_MS));
+      return () => clearTimeout(timer);
+    },
+  };
+}
+
+/**
+ * The places of those that are ready, in their order. The event loop gets a turn even if some are ready at once: a guest
+ * that polls would starve it, and never see the rest become ready.
+ */
+async function untilAny(all: readonly Readiness[]): Promise<Uint32Array> {
+  await new Promise((resolve) => setImmediate(resolve));
+  for (;;) {
+    const ready = all.flatMap(({ isReady }, index) => (isReady() ? [index] : []));
+    if (ready.length > 0) return Uint32Array.from(ready);
+    await anyChange(all);
+  }
+}
+
+async function anyChange(all: readonly Readiness[]): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stops = all.map(({ watch }) => watch(resolve));
+  await promise;
+  for (const stop of stops) stop();
+}
