@@ -1,55 +1,50 @@
-// What a hostcall costs. Ratios travel between machines, nanoseconds do not.
+// What Spear costs, against the physical limit and against what one would use instead. Ratios travel between machines,
+// nanoseconds do not.
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import { exceeded } from './ceilings.ts';
-import { BARE } from './loop-module.ts';
-import { measureHostcalls } from './measure-hostcalls.ts';
-import { measureSends } from './measure-sends.ts';
-import { measureStartUp } from './measure-start-up.ts';
-import { printReport, type Report } from './report.ts';
+import { FlagError, parseFlags, usage } from './flags.ts';
+import type { Row } from './measure/row.ts';
+import { environment } from './report/environment.ts';
+import { htmlReport } from './report/html.ts';
+import { environmentLines, summary, topicTable } from './report/table.ts';
+import { runTopic, TopicFailed } from './run-topic.ts';
+import { topics } from './topics/all.ts';
 
-const usage = `Usage: npm run bench -- [options]
-
-  --json FILE   also writes the numbers to FILE
-  --check       exits with 1 if a ratio is above its ceiling (bench/ceilings.ts)
-  --quick       a short run: shows that everything works, its numbers mean little
-  --help        this text`;
-
-const efforts = {
-  thorough: { callsPerSample: 10_000, timeMs: 400, sends: 5_000, rounds: 21 },
-  quick: { callsPerSample: 100, timeMs: 5, sends: 50, rounds: 1 },
-} as const;
+/** A topic that takes longer hangs. */
+const TOPIC_TIMEOUT_MS = { quick: 60_000, full: 300_000 };
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      json: { type: 'string' },
-      check: { type: 'boolean' },
-      quick: { type: 'boolean' },
-      help: { type: 'boolean', short: 'h' },
-    },
-  });
-  if (values.help) {
+  const flags = parseFlags(process.argv.slice(2));
+  if (flags.help) {
     console.log(usage);
     return 0;
   }
-  const effort = values.quick ? efforts.quick : efforts.thorough;
-  const hostcalls = await measureHostcalls(effort);
-  const bareNs = hostcalls.find(({ name }) => name === BARE)?.nsPerCall ?? Number.NaN;
-  const sendUs = await measureSends(effort.sends);
-  const sendRatio = (sendUs * 1000) / bareNs;
-  const report: Report = { hostcalls, sendUs, sendRatio, startUp: measureStartUp(effort.rounds) };
-  printReport(report);
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
-  if (!values.check) return 0;
-  const complaints = exceeded(report);
-  for (const complaint of complaints) console.error(complaint);
-  return complaints.length > 0 ? 1 : 0;
+  const machine = environment(flags.quick ? 'quick' : 'full');
+  console.log(environmentLines(machine));
+  const started = performance.now();
+  const rows: Row[] = [];
+  let failed = 0;
+  for (const { name, title } of topics) {
+    if (!flags.topics.includes(name)) continue;
+    try {
+      const found = await runTopic(name, flags.quick, TOPIC_TIMEOUT_MS[flags.quick ? 'quick' : 'full']);
+      rows.push(...found);
+      console.log(topicTable(name, title, found));
+    } catch (error) {
+      if (!(error instanceof TopicFailed)) throw error;
+      failed++;
+      console.error(`\n${error.message}`);
+    }
+  }
+  console.log(summary(rows, (performance.now() - started) / 1000));
+  if (flags.json !== null) writeFileSync(flags.json, `${JSON.stringify(rows, null, 2)}\n`);
+  if (flags.html !== null) writeFileSync(flags.html, htmlReport(machine, topics, rows));
+  return failed > 0 ? 1 : 0;
 }
 
 try {
   process.exitCode = await main();
 } catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
+  if (!(error instanceof FlagError)) throw error;
+  console.error(`bench: ${error.message}`);
+  process.exitCode = 2;
 }

@@ -1,3 +1,12 @@
+export type {
+  ApprovalAnswer,
+  ApprovalCause,
+  ApprovalDecider,
+  ApprovalDecision,
+  ApprovalRequest,
+  DefinitionChange,
+  ToolDefinition,
+} from './bridge/approval-decider.ts';
 export type { FromSchema } from './bridge/schema-types.ts';
 export { ToolEvents, type ToolInvocation, type ToolListener } from './bridge/tool-events.ts';
 export {
@@ -8,10 +17,12 @@ export {
   type ToolboxTool,
 } from './bridge/toolbox.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
+export { componentCacheDirectory } from './config/cache-directory.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
 export { ModuleError } from './guest/module-error.ts';
 export { type RunReason, type RunResult, runGuest } from './guest/run.ts';
 export type { RunOptions } from './guest/run-options.ts';
+export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,
   McpError,
@@ -20,4 +31,6 @@ export {
   McpToolError,
   type ToolError,
 } from './pool/errors.ts';
-export { type AuditEvent, type AuditTrail, noAudit } from './telemetry/audit-event.ts';
+export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './telemetry/audit-event.ts';
+export { type AuditLog, type AuditLogOptions, openAuditLog } from './telemetry/audit-log.ts';
+export { createMetrics, type Metrics } from './telemetry/metrics.ts';

@@ -12,7 +12,8 @@ export class ShortTexts {
 
   /** Precondition: the range is inside, and at most {@link SHORT_TEXT_BYTES} long. */
   read(bytes: Uint8Array, ptr: number, length: number, decode: (ptr: number, length: number) => string): string {
-    const slot = length === 0 ? 0 : ((bytes[ptr] as number) * 31 + (bytes[ptr + length - 1] as number) * 7 + length) % SLOTS;
+    const slot =
+      length === 0 ? 0 : ((bytes[ptr] as number) * 31 + (bytes[ptr + length - 1] as number) * 7 + length) % SLOTS;
     const known = this.#texts[slot] as string;
     if (known.length === length && isSame(known, bytes, ptr, length)) return known;
     const text = decode(ptr, length);

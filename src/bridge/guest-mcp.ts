@@ -14,7 +14,8 @@ import { redactArguments } from '../telemetry/redact-arguments.ts';
 import type { ApprovalDecider } from './approval-decider.ts';
 import { ApprovalGate, type ApprovalOptions } from './approval-gate.ts';
 import { type InjectedTools, type ModelToolCall, notInjected } from './injected-tools.ts';
-import { Injection, type NamedTool } from './injection.ts';
+import type { NamedTool } from './injection.ts';
+import { InjectionMemory } from './injection-memory.ts';
 import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
 import { type CallPorts, callTool, type InFlight, parseArguments, type ToolCall } from './tool-call.ts';
 import type { ToolEvents } from './tool-events.ts';
@@ -44,6 +45,7 @@ export class GuestMcp {
   readonly task: TaskPolicy;
   readonly #sessions = new Set<string>();
   readonly #inFlight: InFlight = new Set();
+  readonly #injections = new InjectionMemory();
   readonly #unsubscribe: () => void;
   readonly #approvals: ApprovalGate;
   readonly #ports: CallPorts;
@@ -89,13 +91,12 @@ export class GuestMcp {
     const view = this.#deps.registry.view();
     const effective = effectiveSet(view, this.task, policy);
     this.#auditSession(request.session, effective.serverIds, effective.exclusions);
-    const injection = new Injection(policy);
     const listings = await Promise.all(
       effective.serverIds.map((id) => this.#list(view?.servers.get(id) as McpServerRecord, policy, signal)),
     );
-    for (const listing of listings) {
-      const collisions = injection.add(listing, request.guestTools);
-      this.#auditInjection(request.session, listing, collisions);
+    const { injection, collisions } = this.#injections.find(policy, listings, request.guestTools);
+    for (const [at, listing] of listings.entries()) {
+      this.#auditInjection(request.session, listing, collisions[at] ?? []);
     }
     return injection.tools({
       run: (call, tool, runSignal) => this.#runInjected(call, tool, request, policy, runSignal),

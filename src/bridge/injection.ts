@@ -28,6 +28,8 @@ export class Injection {
   /** Everything that may be taken for a tool of these servers and is not the name of one, and why if policy says so. */
   readonly #refused = new Map<string, Exclusion | null>();
   readonly #policy: SessionPolicy;
+  /** Made when first asked for: after the last server was added. */
+  #made: Pick<InjectedTools, 'definitions' | 'systemMessage'> | null = null;
 
   constructor(policy: SessionPolicy) {
     this.#policy = policy;
@@ -53,12 +55,9 @@ export class Injection {
 
   tools(ports: InjectionPorts): InjectedTools {
     const table = this.#table;
+    this.#made ??= { definitions: Object.freeze(this.#injected.map(definition)), systemMessage: this.#inventory() };
     return {
-      definitions: this.#injected.map(({ name, description, parameters }) => ({
-        type: 'function',
-        function: { name, description, parameters },
-      })),
-      systemMessage: this.#inventory(),
+      ...this.#made,
       owns: (name) => table.get(name) !== undefined || this.#refused.has(name) || looksLikeMcp(name),
       toolChoice: (choice) => this.#choose(choice),
       run: async (call, signal) => {
@@ -97,3 +96,8 @@ export class Injection {
     return { ...forced, function: { ...forced.function, name: tool.name } };
   }
 }
+
+const definition = ({ name, description, parameters }: NamedTool): JsonObject => ({
+  type: 'function',
+  function: { name, description, parameters },
+});

@@ -16,7 +16,22 @@ export const MAX_GUEST_TOOL_OUTPUT_BYTES = MIB;
 
 export type NumberParam = keyof typeof numberParams;
 
-const aliases = new Map<string, NumberParam>([['max_tool_calls', 'max_total_tool_calls']]);
+type OwnParam = NumberParam | 'model' | 'backend' | 'tool_choice' | 'messages' | 'tools';
+
+const ownParams: readonly OwnParam[] = [
+  ...(Object.keys(numberParams) as NumberParam[]),
+  'model',
+  'backend',
+  'tool_choice',
+  'messages',
+  'tools',
+];
+
+/** Compares instead of looking up: a key out of a guest's JSON has no hash yet, and computing it costs more. */
+function ownParam(key: string): OwnParam | undefined {
+  for (const name of ownParams) if (name.length === key.length && name === key) return name;
+  return key === 'max_tool_calls' ? 'max_total_tool_calls' : undefined;
+}
 
 export interface CheckedParam {
   readonly key: string;
@@ -27,17 +42,22 @@ export interface CheckedParam {
  * Checks one SET_PARAM outside the `mcp.` keys. What is not ours is the provider's business and passes as it is.
  */
 export function checkParam(key: string, value: JsonValue): CheckedParam | ErrnoName {
-  const name = aliases.get(key) ?? key;
-  if (Object.hasOwn(numberParams, name)) {
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) return 'EINVAL';
-    return { key: name, value: Math.min(value, numberParams[name as NumberParam].max) };
+  const name = ownParam(key);
+  switch (name) {
+    case undefined:
+      return { key, value };
+    case 'model':
+    case 'backend':
+      return typeof value === 'string' && value !== '' ? { key: name, value } : 'EINVAL';
+    case 'tool_choice':
+      return isToolChoice(value) ? { key: name, value } : 'EINVAL';
+    case 'messages':
+    case 'tools':
+      return 'EACCES';
+    default:
+      if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) return 'EINVAL';
+      return { key: name, value: Math.min(value, numberParams[name].max) };
   }
-  if (name === 'model' || name === 'backend') {
-    return typeof value === 'string' && value !== '' ? { key: name, value } : 'EINVAL';
-  }
-  if (name === 'tool_choice') return isToolChoice(value) ? { key: name, value } : 'EINVAL';
-  if (name === 'messages' || name === 'tools') return 'EACCES';
-  return { key: name, value };
 }
 
 function isToolChoice(value: JsonValue): boolean {

@@ -1,4 +1,4 @@
-import type { JsonValue } from '../protocol/json.ts';
+import type { CheckedParam } from '../chat/session-params.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { PendingEntry } from './pending-entry.ts';
 import { OUT } from './readiness.ts';
@@ -39,11 +39,13 @@ export interface Arena {
   length: number;
 }
 
+/** As it is cheapest to write; {@link ChatSession.begin} makes of it what the port takes. */
 interface Writing {
-  messages: [string, string][];
-  tools: [number, string][];
-  toolResults: [string, string][];
-  params: [string, JsonValue][];
+  /** Role and content in turn: a pair for each would be two more objects for the garbage collector to move. */
+  readonly messages: string[];
+  readonly tools: [number, string][];
+  readonly toolResults: [string, string][];
+  readonly params: CheckedParam[];
 }
 
 /** The guest's end of a conversation: what was written since the last send. The history is the host's. */
@@ -83,7 +85,7 @@ export class ChatSession extends FdEntry {
   }
 
   writeMessage(role: string, content: string): void {
-    this.#writing.messages.push([role, content]);
+    this.#writing.messages.push(role, content);
   }
 
   writeTool(fnOffset: number, definition: string): void {
@@ -95,16 +97,16 @@ export class ChatSession extends FdEntry {
     this.#writing.toolResults.push([id, content]);
   }
 
-  writeParam(key: string, value: JsonValue): void {
-    this.#writing.params.push([key, value]);
+  writeParam(param: CheckedParam): void {
+    this.#writing.params.push(param);
   }
 
   begin(response: ChatResponse): SessionDelta {
     this.#running = response;
     this.sent = true;
-    const delta = this.#writing;
+    const { messages, tools, toolResults, params } = this.#writing;
     this.#writing = emptyWriting();
-    return delta;
+    return { messages: inPairs(messages), tools, toolResults, params: params.map(({ key, value }) => [key, value]) };
   }
 
   settled(response: ChatResponse): void {
@@ -119,6 +121,12 @@ export class ChatSession extends FdEntry {
     this.#running?.cancel();
     this.#onRelease();
   }
+}
+
+function inPairs(texts: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let at = 0; at < texts.length; at += 2) pairs.push([texts[at] as string, texts[at + 1] as string]);
+  return pairs;
 }
 
 function emptyWriting(): Writing {

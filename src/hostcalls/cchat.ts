@@ -64,7 +64,7 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
   const checked = guest.checkMcpParam(key, value) ?? checkParam(key, value);
   if (typeof checked === 'string') return fail[checked];
   if (!hasRoom(guest, chat, nameBytes(json))) return fail.ENOMEM;
-  chat.writeParam(checked.key, checked.value);
+  chat.writeParam(checked);
   return 0;
 }
 

@@ -21,6 +21,16 @@ const encoded = (value: JsonObject): Uint8Array => Buffer.from(canonicalJson(val
 
 const flagsJson = [false, true].map((nonblocking) => encoded({ flags: flagNames(nonblocking) }));
 
+const kindsJson = new Map<FdKind, Uint8Array>();
+
+function kindJson(kind: FdKind): Uint8Array {
+  const known = kindsJson.get(kind);
+  if (known) return known;
+  const made = encoded({ kind });
+  kindsJson.set(kind, made);
+  return made;
+}
+
 /** There are few states and many questions, so each answer is made once. By kind, then by mask and flags. */
 const statusJson = new Map<FdKind, Uint8Array[]>();
 
@@ -82,7 +92,7 @@ export const fdCalls: Family<'spear_fd_ctl' | 'spear_fd_cancel'> = {
       case GET_FLAGS:
         return flagsJson[Number(entry.nonblocking)] as Uint8Array;
       case GET_KIND:
-        return canonicalJson({ kind: entry.kind });
+        return kindJson(entry.kind);
       case GET_STATUS:
         guest.link.drain();
         return status(entry, entry.readiness());

@@ -11,6 +11,8 @@ import { type AuditBatch, type AuditThreadData, PROGRESS_BYTES, progressAt } fro
 
 /** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
 export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
+/** Events of this long go to the thread together: waking it for each would cost a tool call more than all its checks. */
+const GATHER_MS = 5;
 /** How long the end of the process waits for the disk. */
 const DRAIN_MS = 5_000;
 
@@ -62,7 +64,7 @@ class ThreadedLog implements AuditLog {
   readonly #atExit = () => this.flushNow();
   #events: string[] = [];
   #dropped = 0;
-  #flush: NodeJS.Immediate | null = null;
+  #flush: NodeJS.Timeout | null = null;
   /** Sizes of the batches that the thread has, oldest first. */
   readonly #posted: number[] = [];
   #settled = 0;
@@ -137,11 +139,11 @@ class ThreadedLog implements AuditLog {
     }
     this.#queuedChars += text.length;
     this.#events.push(text);
-    this.#flush ??= setImmediate(() => this.#post(false));
+    this.#flush ??= setTimeout(() => this.#post(false), GATHER_MS);
   }
 
   #post(isLast: boolean): void {
-    if (this.#flush !== null) clearImmediate(this.#flush);
+    if (this.#flush !== null) clearTimeout(this.#flush);
     this.#flush = null;
     this.#hasEnded ||= isLast;
     const batch: AuditBatch = { events: this.#events, dropped: this.#dropped, isLast };

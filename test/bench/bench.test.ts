@@ -5,72 +5,122 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ceilings, exceeded, SEND_CEILING, START_UP_CEILING } from '../../bench/ceilings.ts';
-import type { Report } from '../../bench/report.ts';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Row } from '../../bench/measure/row.ts';
 import { calls } from '../../src/abi/calls.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
-const RUN_MS = 120_000;
-
-let report: Report;
-let printed: string;
-
-beforeAll(async () => {
-  const file = join(folder, 'report.json');
-  const child = spawn(process.execPath, ['bench/main.ts', '--quick', '--json', file], { cwd: root, timeout: RUN_MS });
-  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  expect(code, stderr).toBe(0);
-  printed = stdout;
-  report = JSON.parse(readFileSync(file, 'utf8'));
-}, RUN_MS);
+const folder = mkdtempSync(join(tmpdir(), 'spear-bench-test-'));
+const RUN_MS = 240_000;
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-it('measures every hostcall that works without MCP, beside a bare import [bench.hostcalls]', () => {
-  const measured = report.hostcalls.map(({ name }) => name).join('\n');
-  const expected = calls.filter(({ name, support }) => support === 'full' && !name.startsWith('mcp_'));
-  const elsewhere = ['cchat_send', 'user_stream_close']; // through the port; the same function as cchat_close
-  for (const { name } of expected) if (!elsewhere.includes(name)) expect(measured).toContain(name);
-  for (const { name, ratio, nsPerCall } of report.hostcalls) {
-    expect(nsPerCall, name).toBeGreaterThan(0);
-    expect(ratio, name).toBeGreaterThan(0);
+async function bench(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, ['bench/main.ts', ...args], { cwd: root, timeout: RUN_MS });
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code, stdout, stderr };
+}
+
+async function rowsOf(...topics: string[]): Promise<Row[]> {
+  const file = join(folder, `${topics.join('-')}.json`);
+  const { code, stderr } = await bench('--quick', '--json', file, ...topics);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
+const everyFigureIsANumber = (rows: readonly Row[]) => {
+  for (const { name, median, p99, yardstick, ratio, ratioLow, ratioHigh } of rows) {
+    for (const value of [median, p99, yardstick, ratio, ratioLow, ratioHigh]) expect(value, name).toBeTypeOf('number');
+    expect(ratioLow, name).toBeLessThanOrEqual(ratio as number);
+    expect(ratioHigh, name).toBeGreaterThanOrEqual(ratio as number);
   }
+};
+
+describe('npm run bench', { timeout: RUN_MS }, () => {
+  it('writes the figures of a topic as a table, as JSON and as a page [bench.report bench.json bench.html]', async () => {
+    const [json, html] = [join(folder, 'waiting.json'), join(folder, 'waiting.html')];
+    const { code, stdout, stderr } = await bench('--quick', 'waiting', '--json', json, '--html', html);
+    expect(code, stderr).toBe(0);
+    const rows: Row[] = JSON.parse(readFileSync(json, 'utf8'));
+    expect(rows).toHaveLength(4);
+    const page = readFileSync(html, 'utf8');
+    for (const row of rows) {
+      const keys = ['topic', 'name', 'unit', 'median', 'p99', 'yardstick', 'ratio', 'goal', 'ok'];
+      expect(Object.keys(row)).toEqual(expect.arrayContaining(keys));
+      expect(stdout).toContain(row.name);
+      expect(page).toContain(row.name);
+    }
+    everyFigureIsANumber(rows);
+    expect(stdout).toContain(`Node ${process.version}`);
+    expect(stdout).toMatch(/4 figures in \d+ s: /);
+  });
+
+  it('measures every hostcall that never waits, beside what it cannot do without [bench.hostcalls]', async () => {
+    const rows = await rowsOf('hostcalls');
+    everyFigureIsANumber(rows);
+    const measured = rows.map(({ name }) => name).join('\n');
+    const local = calls.filter(
+      ({ mode, support, name }) => mode === 'local' && support === 'full' && name !== 'mcp_submit',
+    );
+    const closes = ['mcp_close', 'user_stream_close']; // the same function as cchat_close
+    for (const { name } of local) if (!closes.includes(name)) expect(measured).toContain(name);
+    const wanted = rows.filter(({ goal }) => goal === 'ratio ≤ 1.5').map(({ yardstickName }) => yardstickName);
+    expect(new Set(wanted)).toEqual(
+      new Set([
+        'decode role and text',
+        'decode + JSON.parse',
+        'encode the metrics',
+        'copy the body',
+        'encode the status',
+      ]),
+    );
+  });
+
+  it('measures a component beside a core module and beside jco [bench.component]', async () => {
+    const rows = await rowsOf('component');
+    everyFigureIsANumber(rows);
+    expect(new Set(rows.map(({ yardstickName }) => yardstickName))).toEqual(
+      new Set(['the same from a core module', "jco's unmodified glue"]),
+    );
+    for (const { name, ratio, yardstickName } of rows) {
+      if (yardstickName.startsWith('jco')) expect(ratio, name).toBeLessThan(0.5);
+    }
+  });
+
+  it('measures a hop to the host thread [bench.async]', async () => {
+    const rows = await rowsOf('async');
+    everyFigureIsANumber(rows);
+    expect(rows[0]?.median).toBeGreaterThan(1);
+  });
+
+  it('names the topics where it is asked for another one [bench.topics]', async () => {
+    const { code, stderr } = await bench('--quick', 'nothing');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^bench: there is no topic "nothing"; topics are: hostcalls, waiting, /);
+  });
+
+  it('explains itself [bench.topics]', async () => {
+    const { code, stdout } = await bench('--help');
+    expect(code).toBe(0);
+    for (const word of ['--quick', '--json', '--html', 'tool-loop']) expect(stdout).toContain(word);
+  });
 });
 
-it('prints a table and writes the same numbers as JSON [bench.report]', () => {
-  for (const { name } of report.hostcalls) expect(printed).toContain(name);
-  expect(printed).toContain(`${report.sendUs.toFixed(1)} µs`);
-  expect(report.startUp.ratio).toBeGreaterThan(1);
-});
+describe('topics of the whole way', { timeout: RUN_MS }, () => {
+  it.each(['mcp', 'tool-loop', 'injection'])('%s gives figures for governed calls [bench.governed]', async (topic) => {
+    everyFigureIsANumber(await rowsOf(topic));
+  });
 
-it('has a ceiling for everything it measures, and for nothing else [bench.check]', () => {
-  expect(report.hostcalls.map(({ name }) => name).sort()).toEqual(Object.keys(ceilings).sort());
-});
+  it.each(['start', 'density', 'peers', 'growth'])(
+    '%s gives figures for what a run holds [bench.runs]',
+    async (topic) => {
+      everyFigureIsANumber(await rowsOf(topic));
+    },
+  );
 
-it('finds what is above its ceiling [bench.check]', () => {
-  const startUp = { helloMs: 1, nodeMs: 1, ratio: START_UP_CEILING + 1, fastestRatio: START_UP_CEILING };
-  const fine: Report = {
-    hostcalls: [{ name: 'cchat_recv', nsPerCall: 1, ratio: 60, against: 'bare' }],
-    sendUs: 1,
-    sendRatio: SEND_CEILING,
-    startUp,
-  };
-  expect(exceeded(fine)).toEqual([]);
-  const slow: Report = {
-    hostcalls: [
-      { name: 'cchat_recv', nsPerCall: 1, ratio: 60.1, against: 'bare' },
-      { name: 'new_call', nsPerCall: 1, ratio: 1, against: 'bare' },
-    ],
-    sendUs: 1,
-    sendRatio: SEND_CEILING + 1,
-    startUp: { ...startUp, fastestRatio: START_UP_CEILING + 0.5 },
-  };
-  expect(exceeded(slow)).toEqual([
-    'cchat_recv: 60.1 times bare, its ceiling is 60',
-    'new_call has no ceiling in bench/ceilings.ts',
-    'a send costs 100001 bare imports, its ceiling is 100000',
-    'hello costs 3.50 times an empty Node, its ceiling is 3',
-  ]);
+  it('registry gives the way of a change to the nodes, and misses none [sms.latency.bench]', async () => {
+    const rows = await rowsOf('registry');
+    everyFigureIsANumber(rows);
+    expect(rows.map(({ goal }) => goal)).toEqual(['p99 ≤ 100 ms', 'p99 ≤ 100 ms']);
+  });
 });

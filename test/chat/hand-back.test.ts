@@ -15,6 +15,7 @@ import {
   setParam,
   writeTool,
 } from '../support/chat-calls.ts';
+import { hasCallbacks } from '../support/guest-binding.ts';
 import type { TestGuest } from '../support/test-guest.ts';
 import { until } from '../support/until.ts';
 import { useGuests } from '../support/use-guest.ts';
@@ -129,37 +130,38 @@ describe('handing back', () => {
     );
   });
 
-  it('with AUTO_TOOL_CALL hands back only what has no function [handback.mixed]', async () => {
-    const guest = await openGuest({
-      turns: [
-        {
-          when: { role: 'user' },
-          reply: {
-            tool_calls: [
-              { id: 'a', name: 'inside', arguments: {} },
-              { id: 'b', name: 'sum', arguments: {} },
-            ],
+  if (hasCallbacks())
+    it('with AUTO_TOOL_CALL hands back only what has no function [handback.mixed]', async () => {
+      const guest = await openGuest({
+        turns: [
+          {
+            when: { role: 'user' },
+            reply: {
+              tool_calls: [
+                { id: 'a', name: 'inside', arguments: {} },
+                { id: 'b', name: 'sum', arguments: {} },
+              ],
+            },
           },
-        },
-        { reply: { content: 'done' } },
-      ],
+          { reply: { content: 'done' } },
+        ],
+      });
+      const fd = await sessionWithSum(guest, -1);
+      await setArena(guest, fd, 1024);
+      await writeTool(
+        guest,
+        fd,
+        'inside',
+        guest.tool((call) => call.answer('ran')),
+      );
+      const body = await recvJson(guest, await send(guest, fd, HAND_BACK | AUTO_TOOL_CALL));
+      expect((body._spear as { pending_tool_calls: { id: string }[] }).pending_tool_calls.map(({ id }) => id)).toEqual([
+        'b',
+      ]);
+      await result(guest, fd, 'b', '3');
+      await send(guest, fd, HAND_BACK | AUTO_TOOL_CALL);
+      expect(guest.backend.requests[1]?.messages.slice(2).map(({ content }) => content)).toEqual(['ran', '3']);
     });
-    const fd = await sessionWithSum(guest, -1);
-    await setArena(guest, fd, 1024);
-    await writeTool(
-      guest,
-      fd,
-      'inside',
-      guest.tool((call) => call.answer('ran')),
-    );
-    const body = await recvJson(guest, await send(guest, fd, HAND_BACK | AUTO_TOOL_CALL));
-    expect((body._spear as { pending_tool_calls: { id: string }[] }).pending_tool_calls.map(({ id }) => id)).toEqual([
-      'b',
-    ]);
-    await result(guest, fd, 'b', '3');
-    await send(guest, fd, HAND_BACK | AUTO_TOOL_CALL);
-    expect(guest.backend.requests[1]?.messages.slice(2).map(({ content }) => content)).toEqual(['ran', '3']);
-  });
 
   it('without AUTO_TOOL_CALL hands back tools with a function too [handback.mixed]', async () => {
     const guest = await openGuest({ turns: callsForever });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { fail } from '../../src/abi/errno.ts';
-import { Epoll } from '../../src/fd/epoll.ts';
+import { Epoll, RECORD_BYTES } from '../../src/fd/epoll.ts';
 import { PendingEntry } from '../../src/fd/pending-entry.ts';
 import { ERR, HUP, IN, OUT, pollNames, WaitPoint } from '../../src/fd/readiness.ts';
 import { FdEntry, FdTable } from '../../src/fd/table.ts';
@@ -66,19 +66,30 @@ describe('a set of descriptors', () => {
     const entries = [new FakeEntry(), new FakeEntry(), new FakeEntry()];
     const fds = entries.map((entry) => table.open(entry) as number);
     const set = new Epoll();
-    for (const fd of [...fds].reverse()) set.set(fd, IN);
-    expect(set.ready(table)).toEqual([]);
+    table.open(set);
+    const ready = (most = 10) => {
+      const bytes = Buffer.from(set.ready(most));
+      return Array.from({ length: bytes.byteLength / RECORD_BYTES }, (_, at) => [
+        bytes.readInt32LE(at * RECORD_BYTES),
+        bytes.readInt32LE(at * RECORD_BYTES + 4),
+      ]);
+    };
+    for (const at of [2, 1, 0]) set.set(fds[at] as number, entries[at] as FakeEntry, IN);
+    expect(ready()).toEqual([]);
     for (const entry of entries) entry.ready = IN | OUT;
-    expect(set.ready(table)).toEqual(fds.map((fd) => ({ fd, events: IN })));
+    expect(ready()).toEqual(fds.map((fd) => [fd, IN]));
+    expect(ready(2)).toEqual(fds.slice(0, 2).map((fd) => [fd, IN]));
     (entries[1] as FakeEntry).ready = ERR;
     (entries[2] as FakeEntry).ready = 0;
-    expect(set.ready(table)).toEqual([
-      { fd: fds[0], events: IN },
-      { fd: fds[1], events: ERR },
+    expect(ready()).toEqual([
+      [fds[0], IN],
+      [fds[1], ERR],
     ]);
+    set.set(fds[0] as number, entries[0] as FakeEntry, OUT);
+    expect(ready(1)).toEqual([[fds[0], OUT]]);
     set.delete(fds[0] as number);
     table.close(fds[1] as number);
-    expect(set.ready(table)).toEqual([]);
+    expect(ready()).toEqual([]);
   });
 });
 

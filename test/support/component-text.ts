@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { componentEmbed, componentNew, parse, print } from '@bytecodealliance/jco-transpile/wasm-tools';
-import { guestModule } from './components.ts';
+import { guestModule } from './guest-text.ts';
 
 /** `wit/spear.wit`, to which tests may add worlds of their own. */
 export const spearWit = readFileSync(new URL('../../wit/spear.wit', import.meta.url), 'utf8');

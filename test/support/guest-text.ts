@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools';
+import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import type { CallName } from '../../src/abi/calls.ts';
 import { interfaceName, type WitFunction, witFunctions } from '../../src/abi/wit.ts';
-import { buildComponent, spearWit } from './component-text.ts';
 
+const spearWit = readFileSync(new URL('../../wit/spear.wit', import.meta.url), 'utf8');
 const ADAPTER = '../../node_modules/@bytecodealliance/jco/lib/wasi_snapshot_preview1.command.wasm';
 
 /** Core parameters of a function: a string or list is an address and a length. */
@@ -60,12 +60,13 @@ export function running(
   guest: Omit<GuestText, 'body'> & { readonly body?: string } = {},
 ): Promise<Uint8Array> {
   const body = `${guest.body ?? ''} (func (export "run") (result i32) ${instructions} (i32.const 0))`;
-  return buildComponent(guestModule({ ...guest, body }));
+  return componentOf(guestModule({ ...guest, body }), 'include imports; export run: func() -> result;');
 }
 
 /** A component of a world of its own. */
-export function componentOf(core: string, world: string): Promise<Uint8Array> {
-  return buildComponent(core, { wit: `${spearWit}\nworld tested { ${world} }`, world: 'tested' });
+export async function componentOf(core: string, world: string): Promise<Uint8Array> {
+  const witSource = `${spearWit}\nworld tested { ${world} }`;
+  return componentNew(await componentEmbed({ binary: await parse(core), witSource, world: 'tested' }));
 }
 
 /** A program of WASI preview 1 as a component of WASI 0.2, by the adapter that its toolchains use. */

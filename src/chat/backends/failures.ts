@@ -1,6 +1,6 @@
+import { knownSecrets, type Redact } from '../../config/redactor.ts';
 import { isJsonObject, type JsonValue } from '../../protocol/json.ts';
 import { BackendError } from '../backend.ts';
-import type { Redact } from './redact.ts';
 
 /** How much of a provider's own message reaches the guest, in bytes of UTF-8. */
 export const MAX_PROVIDER_MESSAGE_BYTES = 2048;
@@ -22,7 +22,7 @@ export class BackendFailures {
   readonly #name: string;
   readonly #redact: Redact;
 
-  constructor(name: string, redact: Redact = (text) => text) {
+  constructor(name: string, redact: Redact = knownSecrets.redact) {
     this.#name = name;
     this.#redact = redact;
   }

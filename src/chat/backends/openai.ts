@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host-config.ts';
+import { knownSecrets } from '../../config/redactor.ts';
 import { isJsonObject, type JsonObject } from '../../protocol/json.ts';
 import type { BackendError, ChatBackend, ChatRequest } from '../backend.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { BackendFailures, providerMessage } from './failures.ts';
 import { readAnswer, readErrorText } from './read-answer.ts';
-import { redactor } from './redact.ts';
 import {
   isRetriedStatus,
   isTransientConnectionError,
@@ -50,7 +50,8 @@ export class OpenAiBackend implements ChatBackend {
     this.#dispatcher = openDispatcher(this.#url, deps.proxy, config.connectTimeoutMs);
     this.#timing = deps.timing ?? realTiming;
     const secrets = [...config.headers.values(), ...(config.apiKey === undefined ? [] : [config.apiKey])];
-    this.#failures = new BackendFailures(config.name, redactor(secrets));
+    const redact = knownSecrets.scoped(secrets.map((secret) => secret.reveal()));
+    this.#failures = new BackendFailures(config.name, redact);
   }
 
   async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
@@ -116,7 +117,8 @@ export class OpenAiBackend implements ChatBackend {
     const { statusCode, headers } = response;
     if (statusCode >= 200 && statusCode <= 299) {
       const answer = { body: response.body, contentType: String(headers['content-type'] ?? '').toLowerCase() };
-      return { answer: await readAnswer(answer, this.#config.maxResponseBytes, this.#failures) };
+      // A gateway that repeats what it was sent must not give the guest its key.
+      return { answer: knownSecrets.clean(await readAnswer(answer, this.#config.maxResponseBytes, this.#failures)) };
     }
     const said = await readErrorText(response.body, this.#failures);
     return {

@@ -94,8 +94,10 @@ function storeBytes(
   const body = typeof given === 'number' ? '' : (given as Body);
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   const ptr = length === 0 ? element.align : allocate(heap, element.align, length);
-  if (typeof body !== 'string') memory.bytes.set(body, ptr);
-  else if (length > 0) memory.writeText(body, ptr, length);
+  if (length > 0) {
+    if (typeof body === 'string') memory.writeText(body, ptr, length);
+    else memory.bytes.set(body, ptr);
+  }
   const area = returnArea(memory, at, listResult); // looked at last: the guest's realloc may have grown the memory
   const { words } = memory;
   words.setUint8(area, OK);

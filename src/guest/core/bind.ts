@@ -80,8 +80,8 @@ const coreShapes: Readonly<Record<string, Shape>> = {
       const capacity = room(out, outLen);
       if (capacity < 0) return EFAULT;
       const found = handler(guest, fd, capacity, a);
-      if (ArrayBuffer.isView(found) || !(found instanceof Promise))
-        return writeRecords(found, memory, out, outLen, capacity);
+      if (ArrayBuffer.isView(found)) return recordsIn(memory.writeOut(found as Uint8Array, u32(out), u32(outLen)));
+      if (!(found instanceof Promise)) return writeRecords(found, memory, out, outLen, capacity);
       return found.then((records) => writeRecords(records, memory, out, outLen, capacity));
     },
 
@@ -128,6 +128,9 @@ function writeOut(
   return written;
 }
 
+/** There are never more of them than the guest has room for. */
+const recordsIn = (bytes: number): number => (bytes / RECORD_BYTES) | 0;
+
 function writeRecords(
   found: Value,
   memory: GuestMemory,
@@ -135,9 +138,7 @@ function writeRecords(
   outLen: number | undefined,
   capacity: number,
 ): number {
-  if (ArrayBuffer.isView(found)) {
-    return writeBytes(found as Uint8Array, memory, out, outLen, capacity) / RECORD_BYTES; // as many as there is room for
-  }
+  if (ArrayBuffer.isView(found)) return recordsIn(memory.writeOut(found as Uint8Array, u32(out), u32(outLen)));
   if (found === fail.ENOSPC) memory.words.setUint32(u32(outLen), RECORD_BYTES, true);
   return writeOut(found, memory, out, outLen, capacity);
 }

@@ -11,7 +11,7 @@ import { transpile } from '../../../src/guest/component/transpile.ts';
 import { ModuleError } from '../../../src/guest/module-error.ts';
 import { unsignedLeb } from '../../../src/guest/wasm-binary.ts';
 import { buildComponent, dummyComponent, fromText, logging } from '../../support/component-text.ts';
-import { adapted } from '../../support/components.ts';
+import { adapted } from '../../support/guest-text.ts';
 import { component, otherPlacesOfNames, placesOfNames } from './admission-samples.ts';
 
 const GENEROUS_MS = 120_000;

@@ -16,7 +16,7 @@ import {
   nestedText,
   spearWit,
 } from '../../support/component-text.ts';
-import { adapted, guestModule } from '../../support/components.ts';
+import { adapted, guestModule } from '../../support/guest-text.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 
 const GENEROUS_MS = 120_000;

@@ -1,8 +1,8 @@
-// A process with nodes of a registry, for bench/sms.ts: some with a whole cache, the others only follow the watch.
+// A process with nodes of a registry, for bench/topics/registry.ts: some with a whole cache, the others only follow the watch.
 // Real nodes do not share a process; a hundred caches of ten thousand records in one would measure its garbage collector.
-import { RegistryCache } from '../src/registry/cache.ts';
-import { createRemoteSource } from '../src/registry/remote-source.ts';
-import { isHeartbeat } from '../src/registry/source.ts';
+import { RegistryCache } from '../../src/registry/cache.ts';
+import { createRemoteSource } from '../../src/registry/remote-source.ts';
+import { isHeartbeat } from '../../src/registry/source.ts';
 
 const [address = '', token = '', since = '0', caches = '0', watchers = '0'] = process.argv.slice(2);
 const LIST_TIMEOUT_MS = 300_000;
@@ -20,7 +20,7 @@ for (let index = 0; index < Number(caches); index++) {
   await cache.ready(LIST_TIMEOUT_MS);
 }
 inCaches.length = 0;
-for (let index = 0; index < Number(watchers); index++) await follow();
+await Promise.all(Array.from({ length: Number(watchers) }, follow));
 process.send?.('ready');
 
 process.on('message', () => {

@@ -1,0 +1,174 @@
+// Guards the costs of hostcalls: compares their ratios with bench/baseline.json and fails on a regression.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { type Compared, compare, isProblem, type Ratios, ratiosOf, TOLERANCE } from './guard/compare.ts';
+import type { Figures } from './guard/figures-process.ts';
+import { environment } from './report/environment.ts';
+
+const usage = `Usage: npm run bench:check -- [options]
+
+Compares the ratios of the hostcalls with bench/baseline.json. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline is measured
+again, in more processes; it fails the check if it stays there.
+
+  --accept             writes what is measured now as the new baseline
+  --slow CALL[=PERCENT]  makes one hostcall slower (by 30 %), to see that it is noticed
+  --repeat N           checks N times and reports what happened
+  --baseline FILE      another file than bench/baseline.json
+  --help               this text`;
+
+const program = fileURLToPath(new URL('./guard/figures-process.ts', import.meta.url));
+const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
+
+/** Processes of one measurement, and of each repetition of one that looks like a regression. */
+const PROCESSES = 2;
+const REPETITIONS = 3;
+const ACCEPTED_PROCESSES = 7;
+const PROCESS_TIMEOUT_MS = 60_000;
+
+interface Baseline {
+  readonly environment: object;
+  readonly ratios: Ratios;
+}
+
+async function measureOnce(slow: string | undefined): Promise<Figures> {
+  const child = fork(program, slow === undefined ? [] : [slow]);
+  let found: Figures | undefined;
+  child.once('message', (message) => {
+    found = message as Figures;
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), PROCESS_TIMEOUT_MS);
+  const [code] = await once(child, 'exit');
+  clearTimeout(timer);
+  if (!found) throw new Error(`the measuring process ended with ${code}`);
+  return found;
+}
+
+async function measure(processes: number, slow: string | undefined): Promise<Figures[]> {
+  const runs: Figures[] = [];
+  while (runs.length < processes) runs.push(await measureOnce(slow));
+  return runs;
+}
+
+/** Measures until nothing looks like a regression, or until it has looked like one often enough. */
+async function check(
+  baseline: Ratios,
+  slow: string | undefined,
+): Promise<{ compared: Compared[]; shown: Compared[][] }> {
+  const runs = await measure(PROCESSES, slow);
+  const shown = [compare(baseline, ratiosOf(runs))];
+  for (let again = 0; again < REPETITIONS && shown.at(-1)?.some(({ verdict }) => verdict === 'slower'); again++) {
+    runs.push(...(await measure(PROCESSES, slow)));
+    shown.push(compare(baseline, ratiosOf(runs)));
+  }
+  return { compared: shown.at(-1) as Compared[], shown };
+}
+
+const number = (value: number | null) => (value === null ? '–' : value.toFixed(2));
+
+function report(shown: readonly Compared[][]): void {
+  const [first = [], ...repeated] = shown;
+  const last = repeated.at(-1);
+  const heads = ['baseline', 'measured', ...(last ? ['again'] : [])];
+  const width = Math.max(...first.map(({ name }) => name.length)) + 2;
+  const print = (name: string, cells: readonly string[], word: string) =>
+    console.log(`${name.padEnd(width)}${cells.map((cell) => cell.padStart(10)).join('')}  ${word}`.trimEnd());
+  print('', heads, '');
+  for (const [index, { name, baseline, measured, verdict }] of first.entries()) {
+    const again = last?.[index];
+    const cells = [number(baseline), number(measured), ...(again ? [number(again.measured)] : [])];
+    const word = again?.verdict ?? verdict;
+    print(name, cells, word === 'ok' ? '' : word);
+  }
+}
+
+function readBaseline(file: string): Baseline {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Baseline;
+  } catch (error) {
+    throw new Error(`${file}: ${(error as Error).message}; npm run bench:check -- --accept makes one`);
+  }
+}
+
+async function accept(file: string): Promise<number> {
+  const runs = await measure(ACCEPTED_PROCESSES, undefined);
+  const ratios = Object.fromEntries(
+    Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]),
+  );
+  writeFileSync(file, `${JSON.stringify({ environment: environment('full'), ratios }, null, 2)}\n`);
+  console.log(`${file} holds ${Object.keys(ratios).length} ratios, each the best of ${runs.length} processes`);
+  return 0;
+}
+
+async function checkAndReport(file: string, slow: string | undefined): Promise<number> {
+  const started = performance.now();
+  const { compared, shown } = await check(readBaseline(file).ratios, slow);
+  report(shown);
+  const problems = compared.filter(isProblem);
+  const faster = compared.filter(({ verdict }) => verdict === 'faster').map(({ name }) => name);
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  if (faster.length > 0) console.log(`faster than the baseline, which may be renewed: ${faster.join(', ')}`);
+  if (problems.length === 0) {
+    console.log(`no regression among ${compared.length} ratios (${seconds} s)`);
+    return 0;
+  }
+  for (const { name, verdict, baseline, measured } of problems) {
+    console.error(`${name}: ${verdict}, ratio ${number(measured)}, its baseline is ${number(baseline)}`);
+  }
+  console.error(`${problems.length} of ${compared.length} ratios are not as they were (${seconds} s).`);
+  console.error('If that is meant: npm run bench:check -- --accept, and commit bench/baseline.json');
+  return 1;
+}
+
+async function repeat(times: number, file: string, slow: string | undefined): Promise<number> {
+  const { ratios } = readBaseline(file);
+  const outcomes: Compared[][] = [];
+  for (let round = 1; round <= times; round++) {
+    const started = performance.now();
+    const { compared, shown } = await check(ratios, slow);
+    outcomes.push(compared);
+    const failed = compared.filter(isProblem).map(({ name }) => name);
+    const seconds = ((performance.now() - started) / 1000).toFixed(0);
+    const result = failed.length === 0 ? 'passed' : `failed: ${failed.join(', ')}`;
+    console.log(`${round}/${times} ${result} (measured ${shown.length} times, ${seconds} s)`);
+  }
+  const failures = outcomes.filter((compared) => compared.some(isProblem)).length;
+  const worst = Object.keys(ratios).map((name) => {
+    const found = outcomes.flatMap((compared) => compared.find((one) => one.name === name)?.measured ?? []);
+    return { name, most: Math.max(...found) / (ratios[name] as number) };
+  });
+  const [largest] = worst.toSorted((a, b) => b.most - a.most);
+  console.log(
+    `${times - failures} of ${times} passed; furthest above its baseline: ${largest?.name}, × ${number(largest?.most ?? null)}`,
+  );
+  return failures > 0 ? 1 : 0;
+}
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      accept: { type: 'boolean' },
+      slow: { type: 'string' },
+      repeat: { type: 'string' },
+      baseline: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  });
+  if (values.help) {
+    console.log(usage);
+    return 0;
+  }
+  const file = values.baseline ?? committed;
+  if (values.accept) return accept(file);
+  if (values.repeat !== undefined) return repeat(Number(values.repeat), file, values.slow);
+  return checkAndReport(file, values.slow);
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}

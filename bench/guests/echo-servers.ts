@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+const script = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
+
+export const SERVER_ID = 'echo';
+export const TOOL = 'echo';
+export const MESSAGE = 'A message of sixty-four bytes, which is what people often send.!';
+export const ARGUMENTS = JSON.stringify({ message: MESSAGE });
+/** What a guest gets. */
+export const RESULT = `{"content":[{"text":${JSON.stringify(MESSAGE)},"type":"text"}]}`;
+
+/** The server over one transport: as a record of a registry, and to a bare client of the library. */
+export interface EchoServer {
+  readonly record: object;
+  readonly connect: () => Promise<Client>;
+  close(): Promise<void>;
+}
+
+const stdio = { command: process.execPath, args: [script('tiny.mjs')] };
+
+export const stdioServer: EchoServer = {
+  record: { server_id: SERVER_ID, transport: 'stdio', stdio, allowed_tools: ['*'] },
+  connect: () => connected(new StdioClientTransport(stdio)),
+  close: async () => {},
+};
+
+export async function openHttpServer(): Promise<EchoServer> {
+  const child: ChildProcess = spawn(process.execPath, [script('http.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [port] = (await once(createInterface(child.stdout as Readable), 'line')) as [string];
+  const url = `http://127.0.0.1:${port}/mcp`;
+  return {
+    record: { server_id: SERVER_ID, transport: 'streamable_http', http: { url }, allowed_tools: ['*'] },
+    connect: () => connected(new StreamableHTTPClientTransport(new URL(url))),
+    close: async () => {
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+async function connected(transport: StdioClientTransport | StreamableHTTPClientTransport): Promise<Client> {
+  const client = new Client({ name: 'bench', version: '1.0.0' });
+  await client.connect(transport);
+  return client;
+}
+
+/** One call by the bare client; fails where it did not do what the guest's call does. */
+export async function callBare(client: Client): Promise<void> {
+  const { content } = await client.callTool({ name: TOOL, arguments: { message: MESSAGE } });
+  const [block] = content as { text?: string }[];
+  if (block?.text !== MESSAGE) throw new Error(`the bare client got ${JSON.stringify(content)}`);
+}

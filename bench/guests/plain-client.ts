@@ -1,0 +1,48 @@
+// The yardstick of the tool loop, in a process of its own as spear-run is: the same requests by plain undici, and the
+// same MCP calls by the bare client between them. Told what to send, then asked for numbers of turns.
+import type { Client } from '@modelcontextprotocol/client';
+import { Agent, request } from 'undici';
+import { stepper } from '../measure/stepped.ts';
+import { callBare, stdioServer } from './echo-servers.ts';
+
+export interface PlainTurn {
+  readonly url: string;
+  readonly bodies: readonly string[];
+  /** Between the first request and the second. */
+  readonly mcpCalls: number;
+}
+
+const dispatcher = new Agent();
+const headers = { 'content-type': 'application/json', accept: 'application/json' };
+let turn: PlainTurn | undefined;
+let client: Client | undefined;
+
+async function post(url: string, body: string): Promise<void> {
+  const { statusCode, body: answer } = await request(url, { method: 'POST', headers, body, dispatcher });
+  const parsed = (await answer.json()) as { choices?: unknown };
+  if (statusCode !== 200 || parsed.choices === undefined) throw new Error(`the endpoint answered ${statusCode}`);
+}
+
+const steps = stepper(async () => {
+  const { url, bodies, mcpCalls } = turn as PlainTurn;
+  const [first = '', ...rest] = bodies;
+  await post(url, first);
+  const bare = client;
+  if (bare) await Promise.all(Array.from({ length: mcpCalls }, () => callBare(bare)));
+  for (const body of rest) await post(url, body);
+});
+
+process.on('message', async (message: PlainTurn | number) => {
+  if (typeof message === 'number') {
+    process.send?.(await steps(message));
+    return;
+  }
+  turn = message;
+  if (turn.mcpCalls > 0) client = await stdioServer.connect();
+  process.send?.('ready');
+});
+
+process.on('disconnect', async () => {
+  await client?.close();
+  process.exit();
+});

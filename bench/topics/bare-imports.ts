@@ -1,0 +1,61 @@
+import type { BareImport } from '../guests/bench-guest.ts';
+
+/** What the hostcalls hand out, learned from them before anything is measured. */
+export interface HandedOut {
+  status: string;
+  metrics: string;
+  body: Uint8Array;
+}
+
+const encode =
+  (from: HandedOut, which: 'status' | 'metrics'): BareImport['make'] =>
+  ({ bytes, words }) =>
+  (_fd: number, _cmd: number, out: number, slot: number) => {
+    const text = from[which];
+    const most = text.length * 3; // where the longest encoding fits, its length need not be computed first
+    if (most > words.getUint32(slot, true)) return -1;
+    const length = bytes.utf8Write(text, out, most);
+    words.setUint32(slot, length, true);
+    return length;
+  };
+
+/** The yardsticks: the same decode, encode or JSON.parse by the fastest means that Node has, and nothing else. */
+export const bareImports = (handedOut: HandedOut) =>
+  ({
+    'decode role and text': {
+      arity: 5,
+      make:
+        ({ bytes }) =>
+        (_fd: number, p1: number, n1: number, p2: number, n2: number) =>
+          bytes.utf8Slice(p1, p1 + n1).length + bytes.utf8Slice(p2, p2 + n2).length > 0 ? 0 : -1,
+    },
+    'decode + JSON.parse': {
+      arity: 4,
+      make:
+        ({ bytes, words }) =>
+        (_fd: number, _cmd: number, ptr: number, slot: number) =>
+          JSON.parse(bytes.utf8Slice(ptr, ptr + words.getUint32(slot, true))) === null ? -1 : 0,
+    },
+    'encode the metrics': { arity: 4, make: encode(handedOut, 'metrics') },
+    'encode the status': { arity: 4, make: encode(handedOut, 'status') },
+    'copy the body': {
+      arity: 3,
+      make:
+        ({ bytes, words }) =>
+        (_fd: number, out: number, slot: number) => {
+          const { body } = handedOut;
+          if (body.byteLength > words.getUint32(slot, true)) return -1;
+          bytes.set(body, out);
+          words.setUint32(slot, body.byteLength, true);
+          return body.byteLength;
+        },
+    },
+    'import that returns at once': { arity: 2, make: () => (a: number, b: number) => a + b },
+    'Suspending import that returns at once': {
+      arity: 2,
+      suspending: true,
+      make: () => (a: number, b: number) => a + b,
+    },
+  }) satisfies Record<string, BareImport>;
+
+export type BareName = keyof ReturnType<typeof bareImports>;

@@ -1,0 +1,160 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { RegistryCache } from '../../src/registry/cache.ts';
+import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
+import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import { sampleRecord } from '../../test/protocol/record-samples.ts';
+import { largeRegistryId } from '../../test/sms/large-registry.ts';
+import { openSms, type SmsProcess } from '../guests/sms-process.ts';
+import { goal, type Row, rowWithRatios } from '../measure/row.ts';
+import { median } from '../measure/statistics.ts';
+import type { Effort, Topic } from './topic.ts';
+
+const nodesProgram = fileURLToPath(new URL('../guests/registry-nodes.ts', import.meta.url));
+const P99_MS = 100;
+/** What is measured is the way of a change, not a queue. */
+const PAUSE_MS = 20;
+/** For the last change to arrive before the nodes are asked what did. */
+const SETTLE_MS = 1_000;
+const READY_MS = 60_000;
+const UPSERTS_PER_ROUND = 10;
+
+const now = () => performance.timeOrigin + performance.now();
+/** A record that says what it said before would be no change. */
+let changes = 0;
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+interface Watching {
+  readonly processes: number;
+  readonly caches: number;
+  readonly watchers: number;
+}
+
+/** From the start of an upsert to the moment at which a node's cache has it. */
+export const topic: Topic = async (effort) => {
+  const records = effort.of(1_000, 10_000);
+  const sms = await openSms(records);
+  const local = await openLocal(records);
+  try {
+    const one = { processes: 1, caches: 1, watchers: 0 };
+    const many = effort.quick ? { processes: 1, caches: 2, watchers: 18 } : { processes: 4, caches: 2, watchers: 23 };
+    return [await measure(sms, local, records, one, effort), await measure(sms, local, records, many, effort)];
+  } finally {
+    await local.close();
+    await sms.close();
+  }
+};
+
+async function measure(
+  sms: SmsProcess,
+  local: Local,
+  records: number,
+  watching: Watching,
+  effort: Effort,
+): Promise<Row> {
+  const { processes, caches, watchers } = watching;
+  const revision = await sms.upsert(sampleRecord(largeRegistryId(0), { display_name: 'before the nodes' }));
+  const given = [sms.grpc, sms.nodeToken, String(revision), String(caches), String(watchers)];
+  const nodes = Array.from({ length: processes }, () => fork(nodesProgram, given));
+  try {
+    await Promise.all(nodes.map((node) => once(node, 'message')));
+    const started = new Map<number, { atMs: number; round: number }>();
+    const yardstick: number[] = [];
+    const rounds: number[][] = [];
+    for (let round = 0; round < effort.of(5, 25); round++) {
+      const before = yardstick.length;
+      for (let index = 0; index < UPSERTS_PER_ROUND; index++) {
+        const id = largeRegistryId(((round * UPSERTS_PER_ROUND + index) * 37) % records);
+        const record = sampleRecord(id, { display_name: `changed ${++changes}` });
+        yardstick.push(await local.upsert(record));
+        const atMs = now();
+        started.set(await sms.upsert(record), { atMs, round });
+        await pause(PAUSE_MS);
+      }
+      rounds.push(yardstick.slice(before));
+    }
+    await pause(SETTLE_MS);
+    const seen = (await Promise.all(nodes.map(collect))).flat();
+    return rowOf(records, watching, { started, seen, yardstick, rounds });
+  } finally {
+    for (const node of nodes) node.kill('SIGKILL');
+  }
+}
+
+function rowOf(
+  records: number,
+  { processes, caches, watchers }: Watching,
+  measured: {
+    started: ReadonlyMap<number, { atMs: number; round: number }>;
+    seen: Seen;
+    yardstick: readonly number[];
+    rounds: readonly (readonly number[])[];
+  },
+): Row {
+  const { started, seen, yardstick, rounds } = measured;
+  const delays = seen.flatMap(([revision, atMs]) => {
+    const upsert = started.get(revision);
+    return upsert === undefined ? [] : [{ ms: atMs - upsert.atMs, round: upsert.round }];
+  });
+  const missing = processes * caches * started.size - delays.length;
+  if (missing !== 0) throw new Error(`${missing} changes did not arrive one by one`);
+  const clients = processes * (caches + watchers);
+  const ratios = rounds.map((local, at) => {
+    const own = delays.filter(({ round }) => round === at).map(({ ms }) => ms);
+    return median(own) / median(local);
+  });
+  const text = {
+    topic: 'registry',
+    name: `upsert to visible, ${clients} watching, ${records} records`,
+    unit: 'ms',
+    yardstickName: 'in-process event',
+    goal: goal.p99AtMost(P99_MS, 'ms'),
+  } as const;
+  return rowWithRatios(text, { ours: delays.map(({ ms }) => ms), yardstick, ratios });
+}
+
+type Seen = readonly (readonly [revision: number, atMs: number])[];
+
+/** What the caches of a process saw, and when. */
+async function collect(node: ChildProcess): Promise<Seen> {
+  const answer = once(node, 'message') as Promise<[{ inCaches: Seen }]>;
+  node.send('report');
+  return (await answer)[0].inCaches;
+}
+
+interface Local {
+  /** Milliseconds until the cache of this process has the record. */
+  upsert(record: ReturnType<typeof sampleRecord>): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** The same store interface and the same cache, with nothing between them. */
+async function openLocal(records: number): Promise<Local> {
+  const store = createMemoryStore();
+  for (let index = 0; index < records; index++) await store.upsert(sampleRecord(largeRegistryId(index)));
+  const cache = new RegistryCache({ source: inProcessSource(store) });
+  let arrived: (revision: number) => void = () => {};
+  cache.onChange(({ snapshot }) => arrived(snapshot.revision));
+  cache.start();
+  if (!(await cache.ready(READY_MS))) throw new Error('the local cache did not become ready');
+  return {
+    async upsert(record) {
+      const seen = new Map<number, number>();
+      const atMs = now();
+      const visible = Promise.withResolvers<void>();
+      let wanted = Number.POSITIVE_INFINITY;
+      arrived = (revision) => {
+        seen.set(revision, now());
+        if (revision >= wanted) visible.resolve();
+      };
+      wanted = (await store.upsert(record)).revision;
+      if (!seen.has(wanted)) await visible.promise;
+      return (seen.get(wanted) as number) - atMs;
+    },
+    async close() {
+      await cache.close();
+      await store.close();
+    },
+  };
+}

@@ -1,0 +1,25 @@
+import { isJsonObject } from '../protocol/json.ts';
+import type { GuestMetrics } from '../telemetry/metrics-guest.ts';
+import { BackendError, type ChatBackend } from './backend.ts';
+
+/** The same backend; every answer it gives is counted. */
+export function meteredBackend(backend: ChatBackend, metrics: GuestMetrics): ChatBackend {
+  return {
+    name: backend.name,
+    model: backend.model,
+    complete: async (request, signal) => {
+      const startedAt = performance.now();
+      const took = () => performance.now() - startedAt;
+      try {
+        const body = await backend.complete(request, signal);
+        metrics.modelAnswered(backend.name, 'ok', took(), isJsonObject(body.usage) ? body.usage : null);
+        return body;
+      } catch (error) {
+        const why = error instanceof BackendError ? error.code : 'failed';
+        metrics.modelAnswered(backend.name, signal.aborted ? 'cancelled' : why, took(), null);
+        throw error;
+      }
+    },
+    close: () => backend.close(),
+  };
+}

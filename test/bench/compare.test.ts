@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { compare, isProblem, ratiosOf, TOLERANCE } from '../../bench/guard/compare.ts';
+import { parseSlowDown, withExtraWork } from '../../bench/guard/slow-down.ts';
+
+describe('the guard', () => {
+  it('takes the best of each side, so that a disturbed yardstick flatters nobody [bench.check]', () => {
+    const runs = [
+      { call: { ours: 120, yardstick: 100 } },
+      { call: { ours: 130, yardstick: 200 } }, // its own ratio would be the best
+      { call: { ours: 500, yardstick: 104 } },
+    ];
+    expect(ratiosOf(runs)).toEqual({ call: 1.2 });
+  });
+
+  it('finds what is slower than noise can explain, and what has no counterpart [bench.check]', () => {
+    const baseline = { same: 2, slower: 2, faster: 2, gone: 2 };
+    const measured = { same: 2 * TOLERANCE, slower: 2 * TOLERANCE + 0.01, faster: 2 / TOLERANCE - 0.01, new: 2 };
+    const compared = compare(baseline, measured);
+    expect(Object.fromEntries(compared.map(({ name, verdict }) => [name, verdict]))).toEqual({
+      same: 'ok',
+      slower: 'slower',
+      faster: 'faster',
+      gone: 'gone',
+      new: 'new',
+    });
+    expect(compared.filter(isProblem).map(({ name }) => name)).toEqual(['slower', 'gone', 'new']);
+  });
+
+  it('leaves less than the thirty percent that it must notice [bench.check]', () => {
+    expect(TOLERANCE).toBeLessThan(1.3);
+  });
+
+  it('can be given a slower hostcall, which does the same [bench.check]', () => {
+    expect(parseSlowDown('cchat_recv')).toEqual({ call: 'cchat_recv', percent: 30 });
+    expect(parseSlowDown('cchat_recv=50')).toEqual({ call: 'cchat_recv', percent: 50 });
+    const imports = { sum: (a: number, b: number) => a + b, other: () => 7 };
+    const slower = withExtraWork(imports, 'sum', 1_000);
+    expect((slower.sum as (a: number, b: number) => number)(2, 3)).toBe(5);
+    expect(slower.other).toBe(imports.other);
+    expect(() => withExtraWork(imports, 'absent', 1)).toThrow('absent is no hostcall');
+  });
+});

@@ -1,0 +1,64 @@
+/**
+ * Tests that a guest of every kind has to pass, by their files. Each is run with a core module, where it stands, and
+ * with a component in each of its lanes.
+ */
+export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
+  'chat/hand-back': () => import('./chat/hand-back.test.ts'),
+  'chat/send-metrics': () => import('./chat/send-metrics.test.ts'),
+  'chat/session-params': () => import('./chat/session-params.test.ts'),
+  'chat/tool-choice': () => import('./chat/tool-choice.test.ts'),
+  'chat/tool-loop': () => import('./chat/tool-loop.test.ts'),
+  'hostcalls/calls': () => import('./hostcalls/calls.test.ts'),
+  'hostcalls/descriptors': () => import('./hostcalls/descriptors.test.ts'),
+  'hostcalls/epoll': () => import('./hostcalls/epoll.test.ts'),
+  'hostcalls/errnos': () => import('./hostcalls/errnos.test.ts'),
+  'hostcalls/limits': () => import('./hostcalls/limits.test.ts'),
+  'hostcalls/log': () => import('./hostcalls/log.test.ts'),
+  'hostcalls/nonblocking': () => import('./hostcalls/nonblocking.test.ts'),
+  'hostcalls/parse-json': () => import('./hostcalls/parse-json.test.ts'),
+  'mcp/chat': () => import('./mcp/chat.test.ts'),
+  'mcp/hostcalls': () => import('./mcp/hostcalls.test.ts'),
+  'mcp/once': () => import('./mcp/once.test.ts'),
+  'mcp/submit': () => import('./mcp/submit.test.ts'),
+  'mcp/tool-choice': () => import('./mcp/tool-choice.test.ts'),
+  'mcp/turns': () => import('./mcp/turns.test.ts'),
+  'mcp/two-hundred': () => import('./mcp/two-hundred.test.ts'),
+  'guest/core/check-order': () => import('./guest/core/check-order.test.ts'),
+};
+
+/** Folders and files whose tests drive core modules: what they verify a component verifies too, or is listed below. */
+export const coreTests: readonly RegExp[] = [
+  /^hostcalls\/.*\.test\.ts$/,
+  /^guest\/core\/.*\.test\.ts$/,
+  /^guest\/wasi\/.*\.test\.ts$/,
+  /^guest\/run-(deadline|growth|guest|leaks|limits)\.test\.ts$/,
+  /^guest\/memory-growth\.test\.ts$/,
+];
+
+/** Requirements that speak of what only a core module has, and why a component cannot verify them. */
+export const notApplicable: Readonly<Record<string, string>> = {
+  'abi.out-buffer': 'a component has no out-buffers: results are memory of its own allocator',
+  'abi.pointers': 'a bad pointer ends a component by a trap, as the canonical ABI says: component.pointers',
+  'arena.capacity': 'no callbacks, so no memory for them',
+  'arena.layout': 'no callbacks, so no memory for them',
+  'arena.retry': 'no callbacks, so no memory for them',
+  'callback.background': 'no callbacks: the host cannot enter a component that waits; its tools are handed back',
+  'callback.close': 'no callbacks: the host cannot enter a component that waits; its tools are handed back',
+  'callback.depth': 'no callbacks: the host cannot enter a component that waits; its tools are handed back',
+  'callback.nested': 'no callbacks: the host cannot enter a component that waits; its tools are handed back',
+  'entry.choice': 'the entry of a component is run or wasi:cli/run: component.exit and the tests of its preparation',
+  'epoll.capacity': 'a component has no buffer for records: it is given all that are ready',
+  'imports.hostile': 'names of a component are admitted before anything else: the tests of the admission gate',
+  'imports.unknown': 'a component that imports what is not there is refused: the tests of the import check',
+  'output.closed': 'about the writer that all guests share',
+  'output.full': 'about the writer that all guests share',
+  'output.refused': 'about the writer that all guests share',
+  'output.sync': 'about the writer that all guests share',
+  'run.callback': 'no callbacks: the host cannot enter a component that waits; its tools are handed back',
+  'run.internal': 'about the host before a guest is there',
+  'tool.failure': 'no callbacks, so none that fail: what a tool answers is the component’s own text',
+  'tool.output': 'no callbacks: what a tool answers is the component’s own text',
+  'tool.table': 'a component has no function table that the host could reach',
+  'wasi.fd': 'descriptors of WASI preview 1; a component has streams',
+  'wasi.subset': 'about WASI preview 1: component.wasi.served',
+};
