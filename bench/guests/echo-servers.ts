@@ -12,23 +12,37 @@ export const SERVER_ID = 'echo';
 export const TOOL = 'echo';
 export const MESSAGE = 'A message of sixty-four bytes, which is what people often send.!';
 export const ARGUMENTS = JSON.stringify({ message: MESSAGE });
-/** What a guest gets. */
-export const RESULT = `{"content":[{"text":${JSON.stringify(MESSAGE)},"type":"text"}]}`;
 
 /** The server over one transport: as a record of a registry, and to a bare client of the library. */
 export interface EchoServer {
   readonly record: object;
+  /** What its tool answers. */
+  readonly answer: string;
   readonly connect: () => Promise<Client>;
   close(): Promise<void>;
 }
 
-const stdio = { command: process.execPath, args: [script('tiny.mjs')] };
+/** What a guest gets for an answer. */
+export const resultOf = ({ answer }: EchoServer): string =>
+  `{"content":[{"text":${JSON.stringify(answer)},"type":"text"}]}`;
 
-export const stdioServer: EchoServer = {
-  record: { server_id: SERVER_ID, transport: 'stdio', stdio, allowed_tools: ['*'] },
-  connect: () => connected(new StdioClientTransport(stdio)),
-  close: async () => {},
-};
+function overStdio(answer: string, ...args: string[]): EchoServer {
+  const stdio = { command: process.execPath, args };
+  return {
+    record: { server_id: SERVER_ID, transport: 'stdio', stdio, allowed_tools: ['*'] },
+    answer,
+    connect: () => connected(new StdioClientTransport({ ...stdio, stderr: 'ignore' })),
+    close: async () => {},
+  };
+}
+
+const everything = new URL('../../node_modules/@modelcontextprotocol/server-everything/dist/index.js', import.meta.url);
+
+/** The reference server, built on the SDK as most are. */
+export const stdioServer = overStdio(`Echo: ${MESSAGE}`, fileURLToPath(everything), 'stdio');
+
+/** A server without a library, which takes next to no time: what is left is the client's side. */
+export const bareServer = overStdio(MESSAGE, script('tiny.mjs'));
 
 export async function openHttpServer(): Promise<EchoServer> {
   const child: ChildProcess = spawn(process.execPath, [script('http.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -36,6 +50,7 @@ export async function openHttpServer(): Promise<EchoServer> {
   const url = `http://127.0.0.1:${port}/mcp`;
   return {
     record: { server_id: SERVER_ID, transport: 'streamable_http', http: { url }, allowed_tools: ['*'] },
+    answer: MESSAGE,
     connect: () => connected(new StreamableHTTPClientTransport(new URL(url))),
     close: async () => {
       const ended = once(child, 'exit');
@@ -52,8 +67,8 @@ async function connected(transport: StdioClientTransport | StreamableHTTPClientT
 }
 
 /** One call by the bare client; fails where it did not do what the guest's call does. */
-export async function callBare(client: Client): Promise<void> {
+export async function callBare(client: Client, { answer }: EchoServer): Promise<void> {
   const { content } = await client.callTool({ name: TOOL, arguments: { message: MESSAGE } });
   const [block] = content as { text?: string }[];
-  if (block?.text !== MESSAGE) throw new Error(`the bare client got ${JSON.stringify(content)}`);
+  if (block?.text !== answer) throw new Error(`the bare client got ${JSON.stringify(content)}`);
 }

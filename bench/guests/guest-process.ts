@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { MAX_STEPS } from './stepping-guest.ts';
+import { requireBuild } from './built.ts';
+import { KIND_SHIFT, MAX_STEPS } from './stepping-guest.ts';
 
-const command = fileURLToPath(new URL('../../src/cli/spear-run-entry.ts', import.meta.url));
+const command = fileURLToPath(new URL('../../bin/spear-run.cjs', import.meta.url));
 const STAMP_BYTES = 8;
 const STEP_TIMEOUT_MS = 60_000;
 
@@ -34,6 +35,7 @@ export class GuestProcess {
   #wake: () => void = () => {};
 
   constructor({ wasm, flags = () => [] }: GuestProcessOptions) {
+    requireBuild();
     this.#folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
     const folder: GuestFolder = {
       path: this.#folder,
@@ -62,11 +64,11 @@ export class GuestProcess {
     });
   }
 
-  /** Lets the guest take steps; nanoseconds of each. */
-  async steps(count: number): Promise<number[]> {
+  /** Lets the guest take steps of a kind; nanoseconds of each. */
+  async steps(count: number, kind: 0 | 1 = 0): Promise<number[]> {
     if (count > MAX_STEPS) throw new Error(`a guest takes at most ${MAX_STEPS} steps at once`);
     const wanted = (count + 1) * STAMP_BYTES;
-    this.#child.stdin.write(Buffer.from(Uint32Array.of(count).buffer));
+    this.#child.stdin.write(Buffer.from(Uint32Array.of(count | (kind << KIND_SHIFT)).buffer));
     const deadline = performance.now() + STEP_TIMEOUT_MS;
     let size = 0;
     for (;;) {

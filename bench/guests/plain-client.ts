@@ -28,7 +28,7 @@ const steps = stepper(async () => {
   const [first = '', ...rest] = bodies;
   await post(url, first);
   const bare = client;
-  if (bare) await Promise.all(Array.from({ length: mcpCalls }, () => callBare(bare)));
+  if (bare) await Promise.all(Array.from({ length: mcpCalls }, () => callBare(bare, stdioServer)));
   for (const body of rest) await post(url, body);
 });
 

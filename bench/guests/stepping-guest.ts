@@ -5,9 +5,12 @@ import {
   branchIf,
   countDown,
   DROP,
+  ELSE,
   END,
   I32_ADD,
+  I32_AND,
   I32_EQZ,
+  I32_SHR_U,
   I32_SUB,
   IF,
   i64Const,
@@ -36,10 +39,14 @@ const STAMP_BYTES = 8;
 /** More steps of one command would run into the out-buffer. */
 export const MAX_STEPS = (OUT - STAMPS) / STAMP_BYTES - 1;
 
-/** Locals of the guest: what its setup made (three of them), then the count of steps and the place of the next stamp. */
+/** Which step a command means stands above the count of them. */
+export const KIND_SHIFT = 24;
+
+/** Locals of the guest: what its setup made (three of them), the count of steps, the place of the next stamp, which step. */
 const SETUP_LOCALS = 3;
 const STEPS = SETUP_LOCALS;
 const STAMP = SETUP_LOCALS + 1;
+const KIND = SETUP_LOCALS + 2;
 
 /** Writes the instructions of a stepping guest. */
 export class Steps {
@@ -97,6 +104,8 @@ export interface SteppingGuest {
   readonly setup?: (steps: Steps) => number[];
   /** One step, leaving nothing on the stack. */
   readonly step: (steps: Steps) => number[];
+  /** Another step, which commands can ask for instead. */
+  readonly otherStep?: (steps: Steps) => number[];
   /** A guest tool that answers this text, at place 0 of the function table. */
   readonly tool?: string;
 }
@@ -105,7 +114,7 @@ export interface SteppingGuest {
  * A guest that waits on stdin for a number, takes that many steps, and writes to stdout when each ended (nanoseconds,
  * the first stamp before the first step). So its calls are timed where the guest sees them, whatever runs it.
  */
-export function steppingGuest({ setup = () => [], step, tool }: SteppingGuest): Uint8Array {
+export function steppingGuest({ setup = () => [], step, otherStep = () => [], tool }: SteppingGuest): Uint8Array {
   const module = new WasmModule();
   const i32s = (count: number): ValueType[] => Array.from({ length: count }, () => 'i32');
   const rows: readonly Call[] = calls;
@@ -134,17 +143,20 @@ export function steppingGuest({ setup = () => [], step, tool }: SteppingGuest): 
     ...storeAt(READ_VECTOR + 4, i32Const(4)),
     ...[...i32Const(0), ...i32Const(READ_VECTOR), ...i32Const(1), ...i32Const(READ_COUNT), ...call(read), ...DROP],
     ...[...loadFrom(READ_COUNT), ...I32_EQZ, ...IF, ...RETURN, ...END],
-    ...[...loadFrom(COMMAND), ...localSet(STEPS), ...i32Const(STAMPS), ...localSet(STAMP)],
+    ...[...loadFrom(COMMAND), ...i32Const(KIND_SHIFT), ...I32_SHR_U, ...localSet(KIND)],
+    ...[...loadFrom(COMMAND), ...i32Const((1 << KIND_SHIFT) - 1), ...I32_AND, ...localSet(STEPS)],
+    ...[...i32Const(STAMPS), ...localSet(STAMP)],
     ...stamp,
-    ...[...LOOP, ...step(steps), ...stamp, ...countDown(STEPS), ...branchIf(0), ...END],
+    ...[...LOOP, ...localGet(KIND), ...IF, ...otherStep(steps), ...ELSE, ...step(steps), ...END],
+    ...[...stamp, ...countDown(STEPS), ...branchIf(0), ...END],
     ...storeAt(WRITE_VECTOR, i32Const(STAMPS)),
     ...storeAt(WRITE_VECTOR + 4, [...localGet(STAMP), ...i32Const(STAMPS), ...I32_SUB]),
     ...[...i32Const(1), ...i32Const(WRITE_VECTOR), ...i32Const(1), ...i32Const(WRITE_COUNT), ...call(write), ...DROP],
     ...branch(0),
     ...END,
   ];
-  const run = module.function(i32s(STAMP + 1), [], body);
-  const zeros = i32s(STAMP + 1).flatMap(() => i32Const(0));
+  const run = module.function(i32s(KIND + 1), [], body);
+  const zeros = i32s(KIND + 1).flatMap(() => i32Const(0));
   module.export('_start', 'function', module.function([], [], [...zeros, ...call(run)]));
   if (tool !== undefined) addTool(module, steps, tool);
   module.export('memory', 'memory', module.memory({ min: PAGES }));

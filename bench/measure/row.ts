@@ -57,6 +57,8 @@ export interface RowText {
   readonly yardstickName: string;
   readonly goal: Goal | null;
   readonly note?: string;
+  /** Where the time goes, if the goal is missed. */
+  readonly cause?: string;
 }
 
 /** Samples of one round stand at the same place in both lists. */
@@ -67,7 +69,7 @@ export function rowFrom(text: RowText, ours: readonly number[], yardstick: reado
 
 /** For rounds of many samples each: the ratios are of the rounds, median and p99 of all samples. */
 export function rowWithRatios(
-  { goal: wanted, note = '', ...text }: RowText,
+  { goal: wanted, note = '', cause = '', ...text }: RowText,
   samples: {
     readonly ours: readonly number[];
     readonly yardstick: readonly number[];
@@ -79,7 +81,15 @@ export function rowWithRatios(
   if (Object.values(measured).some(Number.isNaN)) throw new Error(`${text.topic}: ${text.name} has no samples`);
   const [ratioLow, ratioHigh] = medianInterval(ratios);
   const met = wanted === null ? null : wanted.met(measured);
-  return { ...text, ...measured, ratioLow, ratioHigh, goal: wanted?.text ?? null, ok: met, note };
+  return {
+    ...text,
+    ...measured,
+    ratioLow,
+    ratioHigh,
+    goal: wanted?.text ?? null,
+    ok: met,
+    note: met === false ? cause : note,
+  };
 }
 
 export function notMeasured({ goal: wanted, ...text }: RowText, why: string): Row {

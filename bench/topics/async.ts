@@ -22,6 +22,7 @@ export const topic: Topic = async (effort) => {
       unit: 'µs',
       yardstickName: 'bare JSPI import + postMessage round trip',
       goal: goal.ratioAtMost(1.2),
+      cause: 'the message names its guest, its call and its parent, and is checked like network input',
     } as const;
     return [rowWithRatios(text, samples)];
   } finally {

@@ -13,10 +13,14 @@ export const topic: Topic = async (effort) => {
     const cases = [...local, ...others];
     const contests = cases.map((one) => sidesOf(guest, one, CALLS_PER_SAMPLE));
     const samples = await interleave(contests, { rounds: effort.of(101, 1_001), warmUp: WARM_UP_ROUNDS });
-    return cases.map(({ name, bare }, index) => {
+    return cases.map(({ name, bare, cause = '' }, index) => {
       const [yardstick = [], ours = []] = samples[index] ?? [];
       const wanted = index < local.length ? goal.ratioAtMost(1.5) : null;
-      return rowFrom({ topic: 'hostcalls', name, unit: 'ns', yardstickName: bare, goal: wanted }, ours, yardstick);
+      return rowFrom(
+        { topic: 'hostcalls', name, unit: 'ns', yardstickName: bare, goal: wanted, cause },
+        ours,
+        yardstick,
+      );
     });
   } finally {
     await guest.close();

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { requireBuild } from '../guests/built.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';
 import type { Topic } from './topic.ts';
 
@@ -22,12 +23,12 @@ const withWasi = [command, join(root, 'fixtures/c/hello.component.wasm')];
 
 /** The command line as it is installed, from the start of its process to its end. */
 export const topic: Topic = async (effort) => {
-  if (!existsSync(join(root, 'dist/spear-run.cjs'))) throw new Error('dist/ is missing: run npm run build first');
+  requireBuild();
   const home = mkdtempSync(join(tmpdir(), 'spear-bench-'));
   try {
     const commands = { empty: ['-e', '0'], core, component, withWasi, cold: [...component, '--no-cache'] };
-    const coldEvery = effort.of(5, 4);
-    const times = startAll(commands, home, effort.of(12, 41), coldEvery);
+    const coldEvery = 4;
+    const times = startAll(commands, home, effort.of(8, 41), coldEvery);
     const beside = (
       name: string,
       ours: number[],

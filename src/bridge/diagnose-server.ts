@@ -1,5 +1,5 @@
 import { quoted } from '../policy/decision.ts';
-import { McpConnectionError, McpTimeoutError, toToolError } from '../pool/errors.ts';
+import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { resolveRecord } from '../pool/resolved-record.ts';
@@ -55,7 +55,11 @@ export async function diagnoseReferences(record: McpServerRecord, secrets: Secre
         skipped('reference', `${name}: ${variables.allows(name) ? 'not set' : 'may not be used by records'}`),
       );
     const cause = error instanceof McpConnectionError ? error.reason : 'record_invalid';
-    return bad('references', toToolError(error).message, { cause, fix: referenceFix(cause, names), children });
+    const { message } = toToolError(error);
+    // A file with the wrong owner or mode: the message ends with the command that mends it.
+    const command = /; run: (.+)$/.exec(message)?.[1];
+    const fix = command === undefined ? referenceFix(cause, names) : `run: ${command}`;
+    return bad('references', message, { cause, fix, children });
   }
   return ok('references', names.length === 0 ? 'no references to the environment' : `references: ${names.join(', ')}`);
 }
@@ -117,6 +121,10 @@ function listAdvice(late: boolean): { cause: string; fix: string } {
 function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): { cause: string; fix: string } {
   const reason = error instanceof McpConnectionError ? error.reason : null;
   const command = quoted(record.stdio?.command ?? '');
+  if (error instanceof McpPolicyError) {
+    const fix = 'if this node may connect to it, list it in [egress] allow_hosts or allow_addresses of the host config';
+    return { cause: 'egress_denied', fix };
+  }
   if (late) {
     const slow = 'raise budgets.connect_timeout_ms if it downloads at its first start';
     const fix =

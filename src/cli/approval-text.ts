@@ -24,6 +24,8 @@ const MAX_CHANGE_CHARS = 200;
 /** Also where everything is asked for: nobody reads more, and a terminal is slow. */
 const MAX_FULL_LINES = 2_000;
 const SHOWN_CREDENTIAL_CHARS = 4;
+/** Of a shorter one nothing is shown: its beginning would be most of it. */
+const MIN_PARTLY_SHOWN_CHARS = 16;
 
 export interface TextOptions {
   readonly columns: number;
@@ -143,7 +145,8 @@ function maskCredentials(name: string, text: string): string {
 }
 
 function mask(secret: string): string {
-  return `${secret.slice(0, SHOWN_CREDENTIAL_CHARS)}…[looks like a credential, ${secret.length} characters]`;
+  const shown = secret.length < MIN_PARTLY_SHOWN_CHARS ? '' : secret.slice(0, SHOWN_CREDENTIAL_CHARS);
+  return `${shown}…[looks like a credential, ${secret.length} characters]`;
 }
 
 const LABEL_CHARS = 10;

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
-import { isPolicyParam } from '../policy/session-params.ts';
+import { nearestKey } from '../config/nearest-key.ts';
+import { isPolicyParam, sessionParamKeys } from '../policy/session-params.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import { flagError } from './flag-error.ts';
 import type { RegistryFlags } from './run-registry.ts';
@@ -117,6 +118,8 @@ function parseParam(text: string): [string, JsonValue] {
   const key = at < 0 ? text : text.slice(0, at);
   const example = `for example --param 'mcp.server_ids=["fs"]'`;
   if (at < 0 || !isPolicyParam(key)) {
+    const near = nearestKey(key, sessionParamKeys);
+    if (near !== undefined && near !== key) throw new UsageError(`--param ${key}: did you mean ${near}?`);
     throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
   }
   try {

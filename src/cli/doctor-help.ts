@@ -26,7 +26,7 @@ What it looks at, in this order:
   -h, --help               this text
 
 Exit code:
-  0 nothing is wrong; 1 something is; 2 bad usage.
+  0 nothing is wrong; 1 something is; 2 bad usage; 130 Ctrl-C, 143 SIGTERM: ended before it knew.
 `;
 
 export const explainHelp = `spear explain answers why a task can or cannot call a tool, layer by layer.

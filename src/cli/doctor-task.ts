@@ -27,7 +27,8 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     task = await loadTaskConfig(file);
   } catch (error) {
     if (!(error instanceof TaskConfigError)) throw error;
-    return { ...nothing, finding: bad('task', error.message, { cause: 'task_config', fix: 'correct the file' }) };
+    const fix = error.message.includes('cannot be read') ? 'check the path of --task-config' : 'correct the file';
+    return { ...nothing, finding: bad('task', error.message, { cause: 'task_config', fix }) };
   }
   const name = file === undefined ? 'no task config' : `task config ${file}`;
   const parsed = parseTaskPolicy(task.config);

@@ -11,6 +11,7 @@ import { diagnoseRegistry } from './doctor-registry.ts';
 import { reportJson, reportText, summaryOf } from './doctor-report.ts';
 import { diagnoseServers } from './doctor-servers.ts';
 import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from './doctor-task.ts';
+import { exitCodes } from './exit-codes.ts';
 import { chooseBackend } from './run-backend.ts';
 import { componentCache, describePrepared, readModule } from './run-module.ts';
 import type { OwnCommand } from './spear-command.ts';
@@ -27,17 +28,26 @@ export const doctorCommand: OwnCommand = async (argv) => {
     return spearExitCodes.ok;
   }
   const interrupt = new AbortController();
-  const onSignal = () => interrupt.abort(new Error('interrupted'));
+  let interruptedCode: number | null = null;
+  const onSignal = (signal: NodeJS.Signals) => {
+    interruptedCode = signal === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
+    interrupt.abort(new Error('interrupted'));
+  };
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
   try {
     const findings = await examine(flags, interrupt.signal);
+    if (interruptedCode !== null) {
+      // What was cut off looks like a fault of the server or the model that it was cut off at.
+      process.stderr.write('spear: interrupted; what was found until then says nothing and is not shown\n');
+      return interruptedCode;
+    }
     const wrong = findings.some(isBad);
     const style = { colours: process.stdout.isTTY === true && !processEnvironment.NO_COLOR };
     process.stdout.write(
       flags.json ? reportJson(findings, { ok: !wrong }) : reportText(findings, summaryOf(findings), style),
     );
-    return wrong || interrupt.signal.aborted ? spearExitCodes.failed : spearExitCodes.ok;
+    return wrong ? spearExitCodes.failed : spearExitCodes.ok;
   } finally {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);

@@ -4,12 +4,12 @@ import type { AuditFlags } from './audit-flags.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
 
-const STDOUT_NAMES: ReadonlySet<string | undefined> = new Set(['-', 'stdout']);
+const STDOUT = '-';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Whether the trail takes standard output for itself. */
 export function auditsToStdout({ audit, json }: Pick<AuditFlags, 'audit'> & { readonly json: boolean }): boolean {
-  const isStdout = STDOUT_NAMES.has(audit);
+  const isStdout = audit === STDOUT;
   if (isStdout && json) {
     throw new UsageError(`--audit ${audit} and --json both want standard output; give --audit a file`);
   }
@@ -26,6 +26,7 @@ export async function openRunAudit(
 ): Promise<AuditTrail> {
   const toStdout = auditsToStdout(flags);
   const path = flags.audit ?? config.file;
+  if (path === null) sayNoTrail(flags, say);
   if (path === null || flags.dryRun) return noAudit;
   const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
   const { openAuditLog } = await import('../telemetry/audit-log.ts');
@@ -46,6 +47,13 @@ export async function openRunAudit(
     return log.forTask(task);
   } catch (error) {
     throw new UsageError(`${name}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function sayNoTrail({ auditArgs, auditMaxBytes, auditKeep }: AuditFlags, say: (text: string) => void): void {
+  const given = { '--audit-args': auditArgs, '--audit-max-bytes': auditMaxBytes, '--audit-keep': auditKeep };
+  for (const [flag, value] of Object.entries(given)) {
+    if (value !== undefined) say(`${flag} has no effect without --audit FILE`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { nearestKey } from '../config/nearest-key.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { knownSecrets } from '../config/redactor.ts';
 import { findSmsAdmin } from '../config/sms-config-client.ts';
@@ -41,9 +42,11 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (flags === 'version') return print(`spear ${version}\n`);
     const load = commands.get(`${flags.noun} ${flags.verb}`);
     if (load === undefined) {
-      throw new UsageError(
-        `there is no "${flags.noun} ${flags.verb}"; there are ${[...commands.keys(), ...ownCommands.keys()].join(', ')}`,
-      );
+      const known = [...commands.keys(), ...ownCommands.keys()];
+      // One word more than was meant may follow: the file of `spear docter task.wasm`.
+      const near = nearestKey(flags.noun, [...ownCommands.keys()]) ?? nearestKey(`${flags.noun} ${flags.verb}`, known);
+      const hint = near === undefined ? `there are ${known.join(', ')}` : `did you mean "${near}"?`;
+      throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; ${hint}`);
     }
     const endpoint = findSmsAdmin(flags, processEnvironment);
     const command = await load();

@@ -1,4 +1,5 @@
 import { type Failure, fail } from '../abi/errno.ts';
+import { FdPages } from './fd-pages.ts';
 
 export type FdKind =
   | 'ChatSession'
@@ -26,17 +27,12 @@ export abstract class FdEntry {
 
 const FIRST_FD = 1000;
 
-/** Descriptors that are found without asking the map: a power of two, so that neighbours never share a place. */
-const RECENT = 64;
-
 /**
  * One table per instance for all kinds. Numbers rise and are never reused: a stale descriptor is always EBADF, never
  * somebody else's.
  */
 export class FdTable {
-  readonly #entries = new Map<number, FdEntry>();
-  readonly #recentFds = new Int32Array(RECENT);
-  readonly #recent: (FdEntry | undefined)[] = Array.from({ length: RECENT }, () => undefined);
+  readonly #entries = new FdPages<FdEntry>();
   readonly #sets = new Set<FdEntry>();
   readonly #counts = new Map<FdKind, number>();
   readonly #limit: number;
@@ -64,14 +60,7 @@ export class FdTable {
   }
 
   get(fd: number): FdEntry | undefined {
-    const place = fd & (RECENT - 1);
-    if (this.#recentFds[place] === fd) return this.#recent[place];
-    const entry = this.#entries.get(fd);
-    if (entry) {
-      this.#recentFds[place] = fd;
-      this.#recent[place] = entry;
-    }
-    return entry;
+    return this.#entries.get(fd);
   }
 
   /** Guests rely on closing twice being fine, so only a number that was never handed out is an error. */
@@ -79,23 +68,17 @@ export class FdTable {
     const entry = this.#entries.get(fd);
     if (!entry) return fd >= FIRST_FD && fd < this.#next ? 0 : fail.EBADF;
     this.#entries.delete(fd);
-    this.#forgetRecent(fd);
     this.#counts.set(entry.kind, this.count(entry.kind) - 1);
     this.#sets.delete(entry);
     entry.release();
+    if (entry.kind === 'Epoll') return 0; // no set can hold another
     for (const set of this.#sets) set.forget(fd);
     return 0;
   }
 
-  #forgetRecent(fd: number): void {
-    const place = fd & (RECENT - 1);
-    if (this.#recentFds[place] !== fd) return;
-    this.#recentFds[place] = 0;
-    this.#recent[place] = undefined;
-  }
-
   closeAll(): void {
-    for (const fd of [...this.#entries.keys()]) this.close(fd);
+    this.#sets.clear(); // they end as well: none has to be told of the others
+    for (const fd of this.#entries.numbers()) this.close(fd);
   }
 
   count(kind: FdKind): number {

@@ -45,10 +45,16 @@ export class CallQueue {
     this.#serve();
   }
 
+  /** A place that is free now, for whoever need not wait; null: there is none, or others were first. */
+  take(): Release | null {
+    return this.#running < this.#capacity && this.#queued === 0 ? this.#occupy() : null;
+  }
+
   /** Rejects with the signal's reason when that comes first, or with the error for a full line. */
   acquire(owner: string, signal: AbortSignal): Promise<Release> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    if (this.#running < this.#capacity && this.#queued === 0) return Promise.resolve(this.#occupy());
+    const free = this.take();
+    if (free !== null) return Promise.resolve(free);
     if (this.#queued >= this.#maxQueued && !this.#makeWay(owner)) return Promise.reject(this.#full());
     return new Promise((resolve, reject) => {
       const onAbort = () => {

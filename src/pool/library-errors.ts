@@ -14,6 +14,7 @@ export interface FailureContext {
 
 /** What a server says about itself is passed on, but not at any length. */
 const MAX_SERVER_TEXT_CHARS = 2_000;
+const REDIRECT_STATUS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const AUTHORIZATION_STATUS: ReadonlySet<number> = new Set([401, 403]);
 
 /** Turns what the library and Node throw into our own classes. What was cancelled is the caller's to tell. */
@@ -45,7 +46,10 @@ function fromStatus(status: number, { serverId, what }: FailureContext): McpConn
     const message = `${what}: server "${serverId}" refuses us (HTTP ${status}); check http.headers and http.auth_ref of its record`;
     return new McpConnectionError(serverId, 'unauthorized', message);
   }
-  return new McpConnectionError(serverId, 'lost', `${what}: server "${serverId}" answered HTTP ${status}`);
+  const hint = REDIRECT_STATUS.has(status)
+    ? ', a redirect that is not followed (only those within its origin are)'
+    : '';
+  return new McpConnectionError(serverId, 'lost', `${what}: server "${serverId}" answered HTTP ${status}${hint}`);
 }
 
 const MAX_CAUSES = 5;
@@ -66,7 +70,7 @@ function cause(error: unknown, context: FailureContext): string {
     deepest = deepest.cause;
   const code = (deepest as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return code;
-  return serverText(error instanceof Error ? error.message : String(error), context);
+  return serverText(deepest instanceof Error ? deepest.message : String(deepest), context);
 }
 
 function serverText(text: string, { redact }: FailureContext): string {

@@ -154,7 +154,8 @@ export class ServerEntry {
       const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
       const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
       const line = new TimeBudget(this.#deps.limits.queueTimeoutMs, abort.signal, () => this.#waitedTooLong());
-      const release = await line.spend((signal) => this.queue.acquire(call.owner, signal));
+      abort.signal.throwIfAborted();
+      const release = this.queue.take() ?? (await line.spend((signal) => this.queue.acquire(call.owner, signal)));
       try {
         return outcome(await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes, progress }));
       } finally {
@@ -190,7 +191,9 @@ export class ServerEntry {
       try {
         const validators = this.#find(toolName, await this.#tools.get(run.signal));
         this.#check(toolName, args, validators);
-        const leave = await run.line.spend((signal) => this.#deps.places.acquire(call.owner, signal));
+        run.signal.throwIfAborted();
+        const { places } = this.#deps;
+        const leave = places.take() ?? (await run.line.spend((signal) => places.acquire(call.owner, signal)));
         try {
           if (!session.usable) continue;
           call.beforeDispatch?.(validators.tool);

@@ -3,7 +3,7 @@ import { hasReference, literalParts } from './references.ts';
 // A guess, for a warning only. It errs towards warning where a name says "secret", and towards silence elsewhere.
 
 const secretName =
-  /(?:^|[_\-.])(?:token|secret|password|passwd|pwd|apikey|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|authorization|auth|cookie)$/i;
+  /(?:^|[_\-.])(?:(?:token|pwd|apikey|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|authorization|auth|cookie)$|(?:secret|password|passwd)(?:$|[_\-.]))/i;
 const secretFlag = /^--?[a-z-]*(?:token|secret|password|passwd|api-?key|access-?key|private-?key|credentials?)$/i;
 const knownPrefix =
   /(?:^|[^A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|gh[opsru]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{8,}|AKIA[A-Z0-9]{12,}|AIza[\w-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.)/;

@@ -28,6 +28,7 @@ interface PendingEvent {
 export class AuditWriter {
   readonly #chain: AuditChain;
   readonly #file: AuditFile;
+  readonly #writeChars: number;
   /** About the trail itself, still to be written. */
   #pending: readonly PendingEvent[];
   #lost = { lines: 0, reason: '' };
@@ -36,7 +37,8 @@ export class AuditWriter {
   constructor(options: AuditWriterOptions) {
     this.#chain = new AuditChain(options.chain);
     this.#file = new AuditFile(options);
-    const { pid, spear, startedAt } = options;
+    const { pid, spear, startedAt, maxBytes } = options;
+    this.#writeChars = maxBytes === 0 ? WRITE_CHARS : Math.min(WRITE_CHARS, maxBytes);
     this.#pending = [{ event: { event: 'chain.started', pid, spear }, at: startedAt }];
   }
 
@@ -44,7 +46,7 @@ export class AuditWriter {
   append(events: readonly string[], dropped = 0): NodeJS.ErrnoException | null {
     if (dropped > 0) this.#lose(dropped, 'queue_full');
     let failure: NodeJS.ErrnoException | null = null;
-    for (const part of inParts(events)) failure = this.#try(part) ?? failure;
+    for (const part of inParts(events, this.#writeChars)) failure = this.#try(part) ?? failure;
     return failure;
   }
 
@@ -110,12 +112,12 @@ export class AuditWriter {
 const sizeOf = (events: readonly string[]) => events.reduce((sum, { length }) => sum + length + CHAIN_CHARS, 0);
 
 /** At least one part, also of nothing: there may be something to tell of the trail itself. */
-function inParts(events: readonly string[]): string[][] {
+function inParts(events: readonly string[], writeChars: number): string[][] {
   const parts: string[][] = [[]];
   let size = 0;
   for (const event of events) {
     size += event.length + CHAIN_CHARS;
-    if (size > WRITE_CHARS && (parts.at(-1)?.length ?? 0) > 0) {
+    if (size > writeChars && (parts.at(-1)?.length ?? 0) > 0) {
       parts.push([]);
       size = event.length + CHAIN_CHARS;
     }

@@ -46,8 +46,20 @@ export function redactArguments(value: JsonValue | undefined): JsonObject | null
   return isJsonObject(value) ? new ArgumentCopy().object(value, 1) : null;
 }
 
+/** Names of arguments recur with every call of a tool. */
+const judgedNames = new Map<string, boolean>();
+const MAX_JUDGED_NAMES = 1_000;
+
 /** Whether the name of a value says that it is one to keep. */
 export function isSensitiveName(name: string): boolean {
+  const judged = judgedNames.get(name);
+  if (judged !== undefined) return judged;
+  const sensitive = judgeName(name);
+  if (judgedNames.size < MAX_JUDGED_NAMES && name.length <= ARGUMENT_BOUNDS.keyChars) judgedNames.set(name, sensitive);
+  return sensitive;
+}
+
+function judgeName(name: string): boolean {
   const words = name
     .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
     .toLowerCase()

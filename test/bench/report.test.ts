@@ -9,7 +9,7 @@ import { topics } from '../../bench/topics/all.ts';
 const text = { topic: 'async', unit: 'µs', yardstickName: 'a <bare> hop', goal: goal.ratioAtMost(1.2) } as const;
 const rows: Row[] = [
   rowFrom({ ...text, name: 'met' }, [11, 12, 13], [10, 11, 12]),
-  rowFrom({ ...text, name: 'missed', note: 'because "so"' }, [30, 31, 32], [10, 11, 12]),
+  rowFrom({ ...text, name: 'missed', cause: 'because "so"' }, [30, 31, 32], [10, 11, 12]),
   rowFrom({ ...text, name: 'published', goal: null }, [11, 12, 13], [10, 11, 12]),
   notMeasured({ ...text, name: 'unknown' }, 'there is no clock'),
 ];

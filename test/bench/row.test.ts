@@ -44,3 +44,9 @@ describe('a figure', () => {
     expect(() => rowWithRatios(text, { ours: [], yardstick: [1], ratios: [1] })).toThrow('topic: name has no samples');
   });
 });
+
+it('says where the time goes only where a goal is missed [bench.goals]', () => {
+  const cause = 'it is written twice';
+  expect(rowFrom({ ...text, cause }, [16], [10]).note).toBe(cause);
+  expect(rowFrom({ ...text, cause, note: 'as always' }, [14], [10]).note).toBe('as always');
+});

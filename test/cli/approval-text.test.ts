@@ -116,7 +116,9 @@ describe('the text of a request', () => {
   });
 
   it.each([
-    ['of a sensitive name', { password: 'hunter2hunter2' }, 'hunt…[looks like a credential, 14 characters]'],
+    ['of a sensitive name', { password: 'hunter2hunter2hunter' }, 'hunt…[looks like a credential, 20 characters]'],
+    ['so short that its beginning is most of it', { password: 'hunter2' }, '"…[looks like a credential, 7 characters]'],
+    ['of three letters', { token: 'abc' }, '"…[looks like a credential, 3 characters]'],
     ['by its looks', { note: 'sk-abcdefgh12345678' }, 'sk-a…[looks like a credential, 19 characters]'],
   ])('masks a credential %s, and says that there is one [approval.prompt.credentials]', (_, args, shown) => {
     expect(ofArguments(args)).toContain(shown);

@@ -40,11 +40,19 @@ describe('the flags', () => {
     const values = { audit: 'x', 'audit-args': 'shape', 'audit-max-bytes': '0', 'audit-keep': '3' };
     expect(parseAuditFlags(values)).toEqual({ audit: 'x', auditArgs: 'shape', auditMaxBytes: 0, auditKeep: 3 });
   });
+
+  it('have no effect without a trail, which is said [audit.usage]', async () => {
+    const { code, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit-keep', '3']);
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: 'spear-run: --audit-keep has no effect without --audit FILE\n',
+    });
+  });
 });
 
 describe('standard output', () => {
-  it.each(['-', 'stdout'])('has the trail with --audit %s, and the guest has stderr [audit.stdout]', async (name) => {
-    const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', name]);
+  it('has the trail with --audit -, and the guest has stderr [audit.stdout]', async () => {
+    const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', '-']);
     expect([code, stderr]).toEqual([0, 'hello from C\n']);
     expect(trailLines(stdout).map(({ event }) => event)).toEqual([
       'chain.started',

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -131,6 +131,26 @@ describe('spear doctor', () => {
     expect(existsSync(trail)).toBe(false);
   });
 
+  it('tells how to close a file that others can read, as it does of the config that lacks a name [doctor.references]', async () => {
+    const key = fileWith('key', 'canary-in-file');
+    chmodSync(key, 0o644);
+    const http = { url: 'http://127.0.0.1:1/mcp', auth_ref: `file:${key}` };
+    const record = { server_id: 'web', transport: 'streamable_http', http, allowed_tools: ['*'] };
+    const flags = [...taskWithMcp(['web']), '--mcp-dir', recordDir({ 'web.json': record }), '--no-model'];
+    const { findings, text } = await doctor([chats, ...flags]);
+    expect(one(findings, 'references')).toMatchObject({ status: 'bad', fix: `run: chmod 600 ${key}` });
+    expect(text).not.toContain('canary');
+  });
+
+  it('names the rules for egress where they keep a server out [doctor.servers]', async () => {
+    const http = { url: 'http://10.1.2.3/mcp' };
+    const record = { server_id: 'web', transport: 'streamable_http', http, allowed_tools: ['*'] };
+    const flags = [...taskWithMcp(['web']), '--mcp-dir', recordDir({ 'web.json': record }), '--no-model'];
+    const { findings } = await doctor([chats, ...flags]);
+    expect(one(findings, 'connect')).toMatchObject({ status: 'bad', cause: 'egress_denied' });
+    expect(one(findings, 'connect').fix).toContain('[egress] allow_hosts or allow_addresses');
+  });
+
   it.each([
     ['is not there', { command: 'no-such-command-here' }, 'spawn_failed', 'install "no-such-command-here"'],
     ['is no MCP server', { command: 'true' }, 'connect_failed', 'run "true" with its arguments by hand'],
@@ -151,6 +171,8 @@ describe('spear doctor', () => {
     expect(code).toBe(1);
     expect(one(findings, 'record').text).toContain('streamable_http, host 127.0.0.1:1');
     expect(one(findings, 'connect').status).toBe('bad');
+    // A port that is never called: what fetch says of it is further down than "fetch failed".
+    expect(one(findings, 'connect').text).toContain('failed: bad port');
     expect(text).not.toContain('canary');
   });
 
@@ -168,7 +190,7 @@ describe('spear doctor', () => {
     expect(processesWith(mark)).toEqual([]);
   });
 
-  it('ends its servers when it is interrupted [doctor.deadlines]', async () => {
+  it('ends its servers when it is interrupted, and blames nobody [doctor.deadlines]', async () => {
     const mark = `mark-${randomUUID()}`;
     const record = recordOf('mute', 'mute.mjs', { env: { MARK: mark } });
     const flags = [...taskWithMcp(['mute']), '--mcp-dir', recordDir({ 'mute.json': record }), '--no-model'];
@@ -177,8 +199,9 @@ describe('spear doctor', () => {
       interrupted = until(() => processesWith(mark).length > 0, 'the server').then(() => child.kill('SIGINT'));
     });
     await interrupted;
-    const { code } = await ended;
-    expect(code).toBe(1);
+    const { code, stdout, stderr } = await ended;
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
+    expect(stderr).toContain('spear: interrupted');
     expect(processesWith(mark)).toEqual([]);
   });
 
@@ -262,6 +285,7 @@ describe('spear doctor', () => {
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
     expect(one(missing.findings, 'module').text).toBe('nowhere.wasm: there is no such file');
     expect(one(missing.findings, 'task').text).toContain('nowhere.json');
+    expect(one(missing.findings, 'task').fix).toBe('check the path of --task-config');
     const imports = await doctor([fixture('assemblyscript/hello.wasm'), '--no-model']);
     expect(imports.code).toBe(0);
   });
@@ -296,6 +320,16 @@ describe('spear doctor', () => {
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' });
       expect(stderr).toMatch(/^spear: .+\n$/);
     }
+    const param = await spear(['doctor', 'a.wasm', '--param', 'mcp.server_id=["fs"]']);
+    expect(param.stderr).toBe('spear: --param mcp.server_id: did you mean mcp.server_ids?\n');
+    const typo = await spear(['docter', 'a.wasm']);
+    expect(typo).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'spear: there is no "docter a.wasm"; did you mean "doctor"?\n',
+    });
+    expect((await spear(['servers', 'lst'])).stderr).toContain('did you mean "servers ls"?');
+    expect((await spear(['nothing', 'alike'])).stderr).toContain('there are servers ls, ');
     expect((await spear(['doctor', '--help'])).stdout).toContain('spear doctor task.wasm --task-config FILE');
     expect((await spear(['--help'])).stdout).toMatch(/spear doctor task\.wasm[\s\S]*spear explain SERVER TOOL/);
   });

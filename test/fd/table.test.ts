@@ -58,6 +58,25 @@ describe('the table of descriptors', () => {
     expect(entries.map(({ released }) => released)).toEqual([1, 1, 1]);
     expect(table.size).toBe(0);
   });
+
+  it('tells no set of what it cannot hold, or at the end: many sets close as fast as few [fd.table]', () => {
+    let told = 0;
+    class CountingSet extends Epoll {
+      override forget(fd: number): void {
+        told++;
+        super.forget(fd);
+      }
+    }
+    const table = new FdTable(1000);
+    const fds = Array.from({ length: 100 }, () => table.open(new CountingSet()) as number);
+    table.close(fds[0] as number);
+    expect(told).toBe(0);
+    table.close(table.open(new FakeEntry()) as number);
+    expect(told).toBe(99);
+    table.open(new FakeEntry());
+    table.closeAll();
+    expect([told, table.size]).toEqual([99, 0]);
+  });
 });
 
 describe('a set of descriptors', () => {

@@ -27,6 +27,20 @@ describe('places', () => {
     expect([queue.running, queue.queued]).toEqual([2, 0]);
   });
 
+  it('can be taken without waiting, but never before those that wait [pool.queue.fair]', async () => {
+    const { queue, enter, order, done } = makeQueue(1);
+    const release = queue.take();
+    expect([release === null, queue.take()]).toEqual([false, null]);
+    const first = enter('a');
+    queue.setCapacity(1);
+    release?.();
+    expect(queue.take()).toBeNull();
+    await first;
+    expect(order).toEqual(['a']);
+    await done();
+    expect(queue.take()).not.toBeNull();
+  });
+
   it('go round between owners, in order within one [pool.queue.fair]', async () => {
     const { order, enter, done } = makeQueue(1);
     await enter('a', 'a0');

@@ -303,6 +303,7 @@ describe('an HTTP server of MCP', () => {
     for (const transport of ['streamable_http', 'http_sse_legacy'] as const) {
       const outcome = await call(pool, httpRecord(transport, transport, url), 'echo');
       expect(outcome.ok).toBe(false);
+      expect(outcome.error?.message).toContain('HTTP 307, a redirect that is not followed');
     }
     expect(reached).toEqual([]);
   });

@@ -253,6 +253,7 @@ describe('a doubtful record is accepted with a warning', () => {
   const cases: [string, unknown, string][] = [
     ['a secret variable in clear', inStdio({ env: { API_TOKEN: secret } }), 'stdio.env.API_TOKEN: looks like'],
     ['a password', inStdio({ env: { DB_PASSWORD: secret } }), 'stdio.env.DB_PASSWORD: looks like'],
+    ['a numbered secret', inStdio({ env: { SECRET_2: secret } }), 'stdio.env.SECRET_2: looks like'],
     ['a known form', inStdio({ env: { X: 'sk-abcdefgh12345678' } }), 'stdio.env.X: looks like a credential'],
     ['a secret default', inStdio({ env: { X: ref('T:-ghp_0123456789abcdefghij') } }), 'stdio.env.X: looks like'],
     ['a long opaque text', inStdio({ env: { X: 'a8F3kQ9zL1mN7pR2sT4vW6xY0bC5dE8g' } }), 'stdio.env.X: looks like'],

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -12,7 +13,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { decodeEntry, encodeEntry } from './cache-entry.ts';
 import { evict } from './cache-eviction.ts';
 import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
@@ -49,7 +50,7 @@ export class ComponentCache {
   /** The cache, or why it cannot be used. */
   static open(directory: string, maxBytes = CACHE_BYTES): ComponentCache | string {
     try {
-      mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE });
+      makeDirectory(directory);
       const found = lstatSync(directory);
       if (!found.isDirectory()) return 'it is no directory';
       if (!isOwn(found.uid)) return 'it belongs to another user';
@@ -71,7 +72,7 @@ export class ComponentCache {
     }
     const entry = bytes && decodeEntry(bytes, key);
     if (!entry) {
-      rmSync(file, { force: true, recursive: true });
+      ignoreErrors(() => rmSync(file, { force: true, recursive: true })); // where it cannot go, it is not used either
       return undefined;
     }
     const now = new Date();
@@ -97,6 +98,17 @@ export class ComponentCache {
 
   #file(key: string): string {
     return join(this.#directory, key + ENTRY_SUFFIX);
+  }
+}
+
+/** With its parents, one by one: Node's own way to do it never ends below `/proc`. */
+function makeDirectory(directory: string): void {
+  if (existsSync(directory)) return;
+  makeDirectory(dirname(directory));
+  try {
+    mkdirSync(directory, { mode: DIRECTORY_MODE });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // another process was faster
   }
 }
 

@@ -11,7 +11,8 @@ export type ComponentExports = Readonly<Record<string, unknown>>;
 
 const ENTRY = 'export function instantiate(';
 const REST = /\nexport const _util = \{\s*\}/;
-const OWN_ADDRESS = /import\.meta\.url/g;
+/** With the bracket, which no name of a guest can have: one of them may well be `import.meta.url`. */
+const OWN_ADDRESS = ', import.meta.url)';
 
 const silent = () => {};
 
@@ -35,12 +36,25 @@ const hidden: Readonly<Record<string, unknown>> = {
  */
 export function evaluateGlue(glue: string): Instantiate {
   const { compileFunction } = process.getBuiltinModule('node:vm');
-  const body = glue.replace(ENTRY, ENTRY.replace('export ', '')).replace(REST, '').replace(OWN_ADDRESS, "'component:'");
+  const body = glue
+    .replace(ENTRY, ENTRY.replace('export ', ''))
+    .replace(REST, '')
+    .replace(OWN_ADDRESS, ", 'component:')");
   if (!glue.includes(ENTRY) || /^export /m.test(body)) {
     throw new ModuleError('the code generated for the component has an unknown form: it was made by another jco');
   }
-  const make = compileFunction(`'use strict';\n${body}\nreturn instantiate;`, Object.keys(hidden), {
-    filename: 'component.js',
-  });
+  const make = compiled(() =>
+    compileFunction(`'use strict';\n${body}\nreturn instantiate;`, Object.keys(hidden), { filename: 'component.js' }),
+  );
   return make(...Object.values(hidden)) as Instantiate;
+}
+
+/** jco gives some names of a component to variables of its own; not every name can be that of one. */
+function compiled<T>(compile: () => T): T {
+  try {
+    return compile();
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new ModuleError(`the code that jco generated for the component is none (${reason}); rename its exports`);
+  }
 }

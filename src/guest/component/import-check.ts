@@ -10,6 +10,7 @@ import { nearestKey } from '../../config/nearest-key.ts';
 import { ModuleError } from '../module-error.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 import { servedWasi } from './wasi/served.ts';
+import { servesFunction } from './wasi/served-functions.ts';
 
 /** As many as a person reads. */
 const MOST_COMPLAINTS = 20;
@@ -52,7 +53,7 @@ function complaintsAbout(name: string, item: DeclaredItem): string[] {
   if (item.sort !== 'instance' || !wanted) return [`${name}, which is no interface of spear:host or wasi`];
   const [, from = '', interfaceName = '', version] = wanted;
   if (from === ourPackage) return spearComplaints(name, interfaceName, version, item.items);
-  if (from.startsWith('wasi:')) return wasiComplaints(name, `${from}/${interfaceName}`, version);
+  if (from.startsWith('wasi:')) return wasiComplaints(name, `${from}/${interfaceName}`, version, item.items);
   return [name];
 }
 
@@ -104,12 +105,20 @@ function isCompatible(version: string | undefined): boolean {
   return major === ourMajor && minor <= ourMinor;
 }
 
-function wasiComplaints(name: string, interfaceName: string, version: string | undefined): string[] {
+function wasiComplaints(
+  name: string,
+  interfaceName: string,
+  version: string | undefined,
+  items: DeclaredItems,
+): string[] {
   const [major, minor] = numbers(version);
   if (major !== wasiVersion.major || minor !== wasiVersion.minor) {
     return [`${name} (this host has WASI ${wasiVersion.major}.${wasiVersion.minor})`];
   }
-  return wasiInterfaces.has(interfaceName) ? [] : [name];
+  if (!wasiInterfaces.has(interfaceName)) return [name];
+  return [...items].flatMap(([item, { sort }]) =>
+    sort === 'func' && !servesFunction(interfaceName, item) ? [`${name}#${item}`] : [],
+  );
 }
 
 /** Major and minor of `1.2.3`; what is no release has none. */

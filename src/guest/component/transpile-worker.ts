@@ -4,6 +4,15 @@ import type { TranspileAnswer, TranspileRequest } from './transpile.ts';
 // A thread that lives for one component: jco is large, and what it is given comes from a stranger.
 const { bytes, asyncImports, asyncExports } = workerData as TranspileRequest;
 
+/** Where jco gives up it says why on stderr, and nowhere else. */
+let lastWords = '';
+const MAX_LAST_WORDS = 2000;
+const ABOUT_THE_PANIC = /^(?:thread|note:) /;
+process.stderr.write = (chunk: string | Uint8Array) => {
+  lastWords = (lastWords + Buffer.from(chunk as string).toString()).slice(0, MAX_LAST_WORDS);
+  return true;
+};
+
 async function transpile(): Promise<TranspileAnswer> {
   const { $init, generate } = await import('@bytecodealliance/jco-transpile/component');
   await $init;
@@ -25,6 +34,8 @@ async function transpile(): Promise<TranspileAnswer> {
 
 /** What jco throws is a JavaScript error, or the text of one of its own. */
 function describe(error: unknown): string {
+  const reason = lastWords.split('\n').filter((line) => line !== '' && !ABOUT_THE_PANIC.test(line));
+  if (reason.length > 0) return `jco gave up: ${reason.join(' ')}`;
   if (error instanceof Error && 'payload' in error) return String(error.payload);
   return error instanceof Error ? error.message : String(error);
 }

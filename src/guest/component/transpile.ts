@@ -48,6 +48,7 @@ export async function transpile(
   const worker = new Worker(workerUrl, {
     workerData: request,
     env: {},
+    stdout: true, // nobody reads it: standard output is the guest's
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: TRANSPILE_HEAP_MB },
   });

@@ -104,11 +104,20 @@ export function typeText(type: ScopedType): string {
   return new TypeWriter().definition(type);
 }
 
+/** What a type names itself; each part may name a type of many parts again. */
+function partsOf(definition: TypeDefinition): number {
+  if ('labels' in definition) return definition.labels.length;
+  if ('fields' in definition) return definition.fields.length;
+  if ('cases' in definition) return definition.cases.length;
+  if ('params' in definition) return definition.params.length;
+  return definition.form === 'tuple' ? definition.of.length : 0;
+}
+
 class TypeWriter {
   #left = MAX_TYPE_PARTS;
 
   definition({ definition, scope }: ScopedType): string {
-    this.#left -= 1 + ('labels' in definition ? definition.labels.length : 0);
+    this.#left -= 1 + partsOf(definition);
     if (this.#left < 0) throw new ModuleError(`it has a type of more than ${MAX_TYPE_PARTS} parts`);
     const value = (type: ValueType) => this.#value(type, scope);
     const optional = (type: ValueType | undefined) => (type === undefined ? '_' : value(type));

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -115,6 +116,21 @@ describe('an entry', () => {
     expect(cache.load(key)).toBeDefined();
   });
 
+  it('that is damaged where nothing can be removed is not used [component.cache-verified]', async () => {
+    open().store(key, sample());
+    writeFileSync(onlyFile(), 'damaged');
+    const somebody = process.getuid?.() === 0 ? 12_345 : undefined;
+    if (somebody) for (const path of [folder, directory, onlyFile()]) chownSync(path, somebody, somebody);
+    chmodSync(join(folder, 'deep'), 0o755);
+    chmodSync(directory, 0o500);
+    const script = fileURLToPath(new URL('cache-read-only.ts', import.meta.url));
+    const run = promisify(execFile);
+    const args = [script, directory, key, String(somebody ?? '')];
+    await expect(run(process.execPath, args, { timeout: 50_000 })).resolves.toMatchObject({ stdout: 'undefined' });
+    chmodSync(directory, 0o700);
+    expect(readdirSync(directory)).toHaveLength(1);
+  }, 60_000);
+
   function replaceByLink(file: string): void {
     const elsewhere = join(folder, 'elsewhere');
     writeFileSync(elsewhere, readFileSync(file));
@@ -140,12 +156,18 @@ describe('a directory that is not this user’s alone', () => {
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
     expect(ComponentCache.open(join(folder, 'link'))).toBe('it is no directory');
     writeFileSync(join(folder, 'file'), '');
-    expect(ComponentCache.open(join(folder, 'file'))).toBe('EEXIST');
+    expect(ComponentCache.open(join(folder, 'file'))).toBe('it is no directory');
     expect(ComponentCache.open(join(folder, 'file', 'inside'))).toBe('ENOTDIR');
   });
 
-  it.runIf(process.getuid?.() === 0)('one of another user is not used [component.cache-private]', async () => {
-    const { chownSync } = await import('node:fs');
+  it.runIf(process.platform === 'linux')(
+    'nor is one where none can be, and that ends [component.cache-private]',
+    () => {
+      expect(ComponentCache.open('/proc/spear/components')).toBe('ENOENT');
+    },
+  );
+
+  it.runIf(process.getuid?.() === 0)('one of another user is not used [component.cache-private]', () => {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     chownSync(directory, 12_345, 12_345);
     expect(ComponentCache.open(directory)).toBe('it belongs to another user');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { evaluateGlue } from '../../../src/guest/component/evaluate-glue.ts';
 import { scripted } from '../../support/chat-host.ts';
-import { buildComponent } from '../../support/component-text.ts';
+import { buildComponent, fromText } from '../../support/component-text.ts';
 import { guestModule } from '../../support/guest-text.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 
@@ -41,9 +41,27 @@ describe('the code that was generated for a component', () => {
 
   it('is strict code without a process, a file, a network or a console of the host [component.glue]', () => {
     expect(
-      evaluated('return [typeof process, typeof require, typeof fetch, typeof module, this, import.meta.url];'),
+      evaluated('return Array.of(typeof process, typeof require, typeof fetch, typeof module, this, import.meta.url);'),
     ).toEqual(['undefined', 'undefined', 'undefined', 'undefined', undefined, 'component:']);
     expect(evaluated('console.error("x"); console.debug("y"); return "silent";')).toBe('silent');
+  });
+
+  it('keeps the names of a component, whatever they look like [component.glue]', slow, async () => {
+    expect(evaluated("return 'import.meta.url';")).toBe('import.meta.url');
+    const bytes = await fromText(`(component (core module $m (func (export "import.meta.url") (result i32) i32.const 0))
+      (core instance $i (instantiate $m)) (alias core export $i "import.meta.url" (core func $f))
+      (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)))`);
+    expect(await runFixture(bytes)).toMatchObject({ reason: 'exit', exitCode: 0 });
+  });
+
+  it('is a fault of the component if jco could make none of its names [component.glue]', slow, async () => {
+    const bytes = await fromText(`(component (core module $m (func (export "f") (result i32) i32.const 0))
+      (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
+      (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)) (export "arguments" (func $run)))`);
+    expect(await runFixture(bytes)).toMatchObject({
+      reason: 'module',
+      message: expect.stringMatching(/rename its exports$/),
+    });
   });
 
   it('cannot load other code [component.glue]', async () => {

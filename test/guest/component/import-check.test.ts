@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { interfaceName, witPackage } from '../../../src/abi/wit.ts';
 import { readComponent } from '../../../src/guest/component/component-binary.ts';
@@ -93,6 +94,24 @@ describe('imports of spear:host', () => {
     await expect(judged(interfaceOf(clock, body))).resolves.toBe('it has a type of more than 200 parts');
   });
 
+  it.each([
+    ['fields', (name: string) => `(type $t (record ${repeated((at) => `(field "f${at}" u8)`)})) ${exportAs(name)}`],
+    ['cases', (name: string) => `(type $t (variant ${repeated((at) => `(case "c${at}")`)})) ${exportAs(name)}`],
+    ['members', (name: string) => `(type $t (tuple ${repeated(() => 'u8')})) ${exportAs(name)}`],
+  ])('nor is one of many %s [component.import-types]', async (_what, body) => {
+    await expect(judged(interfaceOf(clock, body('fd')))).resolves.toBe('it has a type of more than 200 parts');
+  });
+
+  it('nor is a function of many parameters [component.import-types]', async () => {
+    const params = repeated((at) => `(param "p${at}" u8)`);
+    await expect(judged(interfaceOf(clock, exported('time-now-ms', params)))).resolves.toBe(
+      'it has a type of more than 200 parts',
+    );
+  });
+
+  const repeated = (part: (at: number) => string) => Array.from({ length: 300 }, (_, at) => part(at)).join(' ');
+  const exportAs = (name: string) => `(export "${name}" (type (eq $t)))`;
+
   it.each(['2.0.0', '0.9.0', '1.1.0', '1.0.0-rc.1', '99999999999.0.0'])(
     'version %s is not ours, and ours is named [component.import-versions]',
     async (version) => {
@@ -124,6 +143,40 @@ describe('other imports', () => {
   ])('%s is refused by its name [component.import-wasi]', async (name, shown) => {
     expect(await judged(interfaceOf(name))).toBe(MISSING + shown);
   });
+
+  it.each([
+    ['wasi:cli/environment', 'get-nonsense'],
+    ['wasi:cli/environment', 'to-string'],
+    ['wasi:clocks/wall-clock', 'constructor'],
+  ])('%s#%s, a function that nobody has, is named [component.import-wasi]', async (from, name) => {
+    expect(await judged(interfaceOf(`${from}@0.2.3`, exported(name, '')))).toBe(`${MISSING}${from}@0.2.3#${name}`);
+  });
+
+  it('and so are methods that our resources do not have [component.import-wasi]', async () => {
+    const stream = '(export "output-stream" (type $o (sub resource)))';
+    const method = (name: string) =>
+      `(export "[method]output-stream.${name}" (func (param "self" (borrow $o)) (result u64)))`;
+    const from = 'wasi:io/streams@0.2.3';
+    expect(await judged(interfaceOf(from, stream, method('flush'), method('rewind')))).toBe(
+      `${MISSING}${from}#[method]output-stream.rewind`,
+    );
+  });
+
+  it('every function of the published WASI 0.2 is there, where its interface is [component.import-wasi]', async () => {
+    const packages = ['io', 'clocks', 'random', 'filesystem', 'sockets', 'cli'].map(publishedWit);
+    const imports = servedWasi.map((name) => `import ${name}@0.2.12;`).join(' ');
+    const component = await dummyComponent(`package test:all; ${packages.join('\n')} world all { ${imports} }`, 'all');
+    const { imports: wanted } = linkComponent(readComponent(component));
+    expect(wanted.size).toBe(servedWasi.length);
+    expect(complaint(() => checkImports(wanted))).toBe('accepted');
+  });
+
+  /** A package as jco brings it, to stand beside others in one text. */
+  function publishedWit(name: string): string {
+    const path = `../../../node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12/wasi-${name}/package.wit`;
+    const text = readFileSync(new URL(path, import.meta.url), 'utf8');
+    return `${text.replace(/^package ([^;]+);/m, 'package $1 {')}\n}`;
+  }
 
   it('a function beside all interfaces is refused by its name [component.import-wasi]', async () => {
     expect(await judged('(import "get-key" (func (result string)))')).toContain('get-key, which is no interface');

@@ -218,7 +218,7 @@ describe('a component that waits', () => {
 });
 
 it('components that end in every way leave no thread, timer, file or listener behind [run.leaks]', slow, async () => {
-  const RUNS = 12;
+  const ROUNDS = 4;
   const ways: readonly [guest: Uint8Array, reason: string, limits: { timeout_ms?: number }][] = [
     [await compiled(await running('')), 'exit', {}],
     [await compiled(await running('unreachable')), 'trap', {}],
@@ -228,14 +228,16 @@ it('components that end in every way leave no thread, timer, file or listener be
       { timeout_ms: 2_000 },
     ],
   ];
-  const runOne = async (index: number) => {
-    const [guest, reason, limits] = ways[index % ways.length] as (typeof ways)[number];
-    const run = await runFixture(guest, { componentCache: directory, limits });
-    expect(run.reason).toBe(reason);
-  };
-  for (let index = 0; index < ways.length; index++) await runOne(index);
+  const inEveryWay = () =>
+    Promise.all(
+      ways.map(async ([guest, reason, limits]) => {
+        const run = await runFixture(guest, { componentCache: directory, limits });
+        expect(run.reason).toBe(reason);
+      }),
+    );
+  await inEveryWay();
   const before = inventory();
-  for (let index = 0; index < RUNS; index++) await runOne(index);
+  for (let round = 0; round < ROUNDS; round++) await inEveryWay();
   await until(() => JSON.stringify(inventory()) === JSON.stringify(before), 'everything to be gone').catch(() => {});
   expect(inventory()).toEqual(before);
 });

@@ -87,7 +87,8 @@ describe('limits of a component', () => {
   });
 });
 
-describe('at its deadline', () => {
+// Side by side: each does nothing but wait for its own deadline.
+describe.concurrent('at its deadline', () => {
   /** Long enough for its thread to start and the component to get going beside busy neighbours. */
   const TIMEOUT_MS = 10_000;
   const { directory: componentCache, compiled } = useComponentCache();

@@ -61,6 +61,19 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
+    'says why it gives up, and nothing to the terminal [component.transpile]',
+    async () => {
+      const bytes = await fromText(`(component (core module $m (func (export "f") (result i32) i32.const 0))
+        (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
+        (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)) (export "THEN" (func $run)))`);
+      await expect(transpile(request(bytes), GENEROUS_MS, never)).rejects.toThrow(
+        /^it is no valid component: jco gave up: failed to find component export .*$/,
+      );
+    },
+    GENEROUS_MS,
+  );
+
+  it(
     'is ended at its deadline [component.transpile-bounds]',
     async () => {
       await expect(transpile(request(simple), 1, never)).rejects.toThrow(
