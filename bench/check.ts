@@ -4,14 +4,26 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { type Compared, compare, isProblem, type Ratios, ratiosOf, TOLERANCE } from './guard/compare.ts';
+import {
+  type Compared,
+  compare,
+  FOREIGN_TOLERANCE,
+  isProblem,
+  type Machine,
+  type Ratios,
+  ratiosOf,
+  TOLERANCE,
+  toleranceFor,
+  yardsticksNs,
+} from './guard/compare.ts';
 import type { Figures } from './guard/figures-process.ts';
-import { environment } from './report/environment.ts';
+import { type Environment, environment } from './report/environment.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
 
 Compares the ratios of the hostcalls with bench/baseline.json. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline is measured
-again, in more processes; it fails the check if it stays there.
+again, in more processes; it fails the check if it stays there. On another machine than the baseline's, which says so,
+only what is more than ${Math.round((FOREIGN_TOLERANCE - 1) * 100)} % above it counts.
 
   --accept             writes what is measured now as the new baseline
   --slow CALL[=PERCENT]  makes one hostcall slower (by 30 %), to see that it is noticed
@@ -29,9 +41,12 @@ const ACCEPTED_PROCESSES = 7;
 const PROCESS_TIMEOUT_MS = 60_000;
 
 interface Baseline {
-  readonly environment: object;
+  readonly environment: Environment;
+  readonly yardsticksNs: number;
   readonly ratios: Ratios;
 }
+
+const machine = ({ cpu, v8 }: Environment, yardsticks: number): Machine => ({ cpu, v8, yardsticksNs: yardsticks });
 
 async function measureOnce(slow: string | undefined): Promise<Figures> {
   const child = fork(program, slow === undefined ? [] : [slow]);
@@ -54,16 +69,23 @@ async function measure(processes: number, slow: string | undefined): Promise<Fig
 
 /** Measures until nothing looks like a regression, or until it has looked like one often enough. */
 async function check(
-  baseline: Ratios,
+  baseline: Baseline,
   slow: string | undefined,
-): Promise<{ compared: Compared[]; shown: Compared[][] }> {
+): Promise<{ compared: Compared[]; shown: Compared[][]; tolerance: number }> {
   const runs = await measure(PROCESSES, slow);
-  const shown = [compare(baseline, ratiosOf(runs))];
+  const then = machine(baseline.environment, baseline.yardsticksNs);
+  const judge = () => {
+    const tolerance = toleranceFor(then, machine(environment('full'), yardsticksNs(runs)));
+    return { tolerance, compared: compare(baseline.ratios, ratiosOf(runs), tolerance) };
+  };
+  let judged = judge();
+  const shown = [judged.compared];
   for (let again = 0; again < REPETITIONS && shown.at(-1)?.some(({ verdict }) => verdict === 'slower'); again++) {
     runs.push(...(await measure(PROCESSES, slow)));
-    shown.push(compare(baseline, ratiosOf(runs)));
+    judged = judge();
+    shown.push(judged.compared);
   }
-  return { compared: shown.at(-1) as Compared[], shown };
+  return { ...judged, shown };
 }
 
 const number = (value: number | null) => (value === null ? '–' : value.toFixed(2));
@@ -97,15 +119,25 @@ async function accept(file: string): Promise<number> {
   const ratios = Object.fromEntries(
     Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]),
   );
-  writeFileSync(file, `${JSON.stringify({ environment: environment('full'), ratios }, null, 2)}\n`);
+  const baseline: Baseline = {
+    environment: environment('full'),
+    yardsticksNs: Math.round(yardsticksNs(runs)),
+    ratios,
+  };
+  writeFileSync(file, `${JSON.stringify(baseline, null, 2)}\n`);
   console.log(`${file} holds ${Object.keys(ratios).length} ratios, each the best of ${runs.length} processes`);
   return 0;
 }
 
 async function checkAndReport(file: string, slow: string | undefined): Promise<number> {
   const started = performance.now();
-  const { compared, shown } = await check(readBaseline(file).ratios, slow);
+  const { compared, shown, tolerance } = await check(readBaseline(file), slow);
   report(shown);
+  if (tolerance !== TOLERANCE) {
+    console.log(
+      `the baseline is of another machine: only what is ${Math.round((tolerance - 1) * 100)} % above it counts here`,
+    );
+  }
   const problems = compared.filter(isProblem);
   const faster = compared.filter(({ verdict }) => verdict === 'faster').map(({ name }) => name);
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
@@ -123,11 +155,12 @@ async function checkAndReport(file: string, slow: string | undefined): Promise<n
 }
 
 async function repeat(times: number, file: string, slow: string | undefined): Promise<number> {
-  const { ratios } = readBaseline(file);
+  const baseline = readBaseline(file);
+  const { ratios } = baseline;
   const outcomes: Compared[][] = [];
   for (let round = 1; round <= times; round++) {
     const started = performance.now();
-    const { compared, shown } = await check(ratios, slow);
+    const { compared, shown } = await check(baseline, slow);
     outcomes.push(compared);
     const failed = compared.filter(isProblem).map(({ name }) => name);
     const seconds = ((performance.now() - started) / 1000).toFixed(0);

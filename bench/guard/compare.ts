@@ -18,22 +18,44 @@ export interface Compared {
  */
 export const TOLERANCE = 1.15;
 
+/**
+ * The same on another machine than the baseline's, where parts of the processor weigh differently: only what is far off
+ * can be told from that.
+ */
+export const FOREIGN_TOLERANCE = 1.6;
+
+/** How far the yardsticks of the same machine are apart at most, in time. */
+const SAME_MACHINE = 1.35;
+
+/** What tells whether a baseline is of this machine: names alone do not, one name stands for many processors. */
+export interface Machine {
+  readonly cpu: string;
+  readonly v8: string;
+  /** What all yardsticks took together. */
+  readonly yardsticksNs: number;
+}
+
+export function toleranceFor(then: Machine, now: Machine): number {
+  const apart = Math.max(then.yardsticksNs / now.yardsticksNs, now.yardsticksNs / then.yardsticksNs);
+  return then.cpu === now.cpu && then.v8 === now.v8 && apart <= SAME_MACHINE ? TOLERANCE : FOREIGN_TOLERANCE;
+}
+
 export const isProblem = ({ verdict }: Compared): boolean =>
   verdict === 'slower' || verdict === 'new' || verdict === 'gone';
 
-export function compare(baseline: Ratios, measured: Ratios): Compared[] {
+export function compare(baseline: Ratios, measured: Ratios, tolerance = TOLERANCE): Compared[] {
   const names = [...new Set([...Object.keys(baseline), ...Object.keys(measured)])];
   return names.map((name) => {
     const [before = null, now = null] = [baseline[name], measured[name]];
-    return { name, baseline: before, measured: now, verdict: verdictOf(before, now) };
+    return { name, baseline: before, measured: now, verdict: verdictOf(before, now, tolerance) };
   });
 }
 
-function verdictOf(before: number | null, now: number | null): Verdict {
+function verdictOf(before: number | null, now: number | null, tolerance: number): Verdict {
   if (before === null) return 'new';
   if (now === null) return 'gone';
-  if (now > before * TOLERANCE) return 'slower';
-  return now * TOLERANCE < before ? 'faster' : 'ok';
+  if (now > before * tolerance) return 'slower';
+  return now * tolerance < before ? 'faster' : 'ok';
 }
 
 /**
@@ -45,4 +67,11 @@ export function ratiosOf(runs: readonly Figures[]): Ratios {
   const least = (name: string, side: 'ours' | 'yardstick') =>
     Math.min(...runs.map((run) => run[name]?.[side] ?? Number.POSITIVE_INFINITY));
   return Object.fromEntries(names.map((name) => [name, least(name, 'ours') / least(name, 'yardstick')]));
+}
+
+/** The best of each yardstick over several processes, together. */
+export function yardsticksNs(runs: readonly Figures[]): number {
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run)))];
+  const least = (name: string) => Math.min(...runs.flatMap((run) => run[name]?.yardstick ?? []));
+  return names.reduce((sum, name) => sum + least(name), 0);
 }

@@ -1,3 +1,4 @@
+import { openBareWorker } from '../guests/bare-worker-host.ts';
 import {
   ARGUMENTS,
   bareServer,
@@ -19,6 +20,8 @@ import type { Effort, Topic } from './topic.ts';
 const SUBMITTED = 32;
 /** The step that submits. */
 const BATCH = 1;
+/** What a guest on a thread of its own cannot do without: what is above it is policy, checks and the trail. */
+const HOPPING = 'bare SDK client behind a bare thread hop';
 /** Where the guest keeps the descriptors of what it has submitted. */
 const CALL_FDS = 512;
 
@@ -31,11 +34,9 @@ const throughput: Goal = { text: 'throughput ≥ 0.9', met: ({ ratio }) => ratio
 export const topic: Topic = async (effort) => {
   const http = await openHttpServer();
   try {
-    return [
-      ...(await rowsOf('stdio', stdioServer, effort)),
-      ...(await rowsOf('HTTP', http, effort)),
-      ...(await rowsOf('stdio server that does nothing', bareServer, effort)).map(withoutGoal),
-    ];
+    const rows = [...(await rowsOf('stdio', stdioServer, effort)), ...(await rowsOf('HTTP', http, effort))];
+    if (effort.quick) return rows;
+    return [...rows, ...(await rowsOf('stdio server that does nothing', bareServer, effort)).map(withoutGoal)];
   } finally {
     await http.close();
   }
@@ -56,12 +57,19 @@ async function rowsOf(transport: string, server: EchoServer, effort: Effort): Pr
   const bare = (atOnce: number) =>
     stepper(() => Promise.all(Array.from({ length: atOnce }, () => callBare(client, server))));
   try {
-    const rounds = effort.of(9, 41);
+    const rounds = effort.of(7, 41);
     const one = await stepInTurns((count) => ours.steps(count), bare(1), {
       rounds,
       steps: effort.of(20, 100),
-      warmUp: effort.of(600, 2_000),
+      warmUp: effort.of(300, 2_000),
     });
+    const hopping = openBareWorker(() => callBare(client, server));
+    const hops = await stepInTurns((count) => ours.steps(count), hopping.steps, {
+      rounds,
+      steps: effort.of(20, 100),
+      warmUp: effort.of(100, 500),
+    });
+    await hopping.close();
     const many = await stepInTurns((count) => ours.steps(count, BATCH), bare(SUBMITTED), {
       rounds,
       steps: effort.of(2, 6),
@@ -69,6 +77,7 @@ async function rowsOf(transport: string, server: EchoServer, effort: Effort): Pr
     });
     return [
       rowWithRatios(textOf(`${transport}, one at a time`, goal.addedAtMost(100, 'µs')), inMicroseconds(one)),
+      rowWithRatios({ ...textOf(`${transport}, one at a time`, null), yardstickName: HOPPING }, inMicroseconds(hops)),
       rowWithRatios(textOf(`${transport}, ${SUBMITTED} submitted, a call`, throughput), perCall(inMicroseconds(many))),
     ];
   } finally {
@@ -83,7 +92,7 @@ const perCall = ({ ours, yardstick, ratios }: SteppedSamples): SteppedSamples =>
   ratios,
 });
 
-const textOf = (name: string, wanted: Goal) =>
+const textOf = (name: string, wanted: Goal | null) =>
   ({ topic: 'mcp', name, unit: 'µs', yardstickName: 'bare SDK client', goal: wanted, cause }) as const;
 
 /** MCP as a task has it by default, with its trail. */

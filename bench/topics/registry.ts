@@ -62,7 +62,7 @@ async function measure(
     const started = new Map<number, { atMs: number; round: number }>();
     const yardstick: number[] = [];
     const rounds: number[][] = [];
-    for (let round = 0; round < effort.of(4, 25); round++) {
+    for (let round = 0; round < effort.of(3, 25); round++) {
       const before = yardstick.length;
       for (let index = 0; index < UPSERTS_PER_ROUND; index++) {
         const id = largeRegistryId(((round * UPSERTS_PER_ROUND + index) * 37) % records);

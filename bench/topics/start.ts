@@ -27,8 +27,8 @@ export const topic: Topic = async (effort) => {
   const home = mkdtempSync(join(tmpdir(), 'spear-bench-'));
   try {
     const commands = { empty: ['-e', '0'], core, component, withWasi, cold: [...component, '--no-cache'] };
-    const coldEvery = 4;
-    const times = startAll(commands, home, effort.of(8, 41), coldEvery);
+    const coldEvery = 3;
+    const times = startAll(commands, home, effort.of(6, 41), coldEvery);
     const beside = (
       name: string,
       ours: number[],

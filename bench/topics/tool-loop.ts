@@ -66,7 +66,7 @@ async function measure({ name, calls, mcpCalls }: Variant, effort: Effort): Prom
       mcpCalls,
     });
     try {
-      const rounds = { rounds: effort.of(9, 41), steps: effort.of(12, 40), warmUp: effort.of(80, 400) };
+      const rounds = { rounds: effort.of(7, 41), steps: effort.of(12, 40), warmUp: effort.of(80, 400) };
       const samples = inMicroseconds(await stepInTurns((count) => ours.steps(count), bare.steps, rounds));
       const beside = mcpCalls > 0 ? 'plain undici + bare SDK client' : 'plain undici, the same requests';
       const text = {

@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { compare, isProblem, ratiosOf, TOLERANCE } from '../../bench/guard/compare.ts';
+import {
+  compare,
+  FOREIGN_TOLERANCE,
+  isProblem,
+  ratiosOf,
+  TOLERANCE,
+  toleranceFor,
+  yardsticksNs,
+} from '../../bench/guard/compare.ts';
 import { parseSlowDown, withExtraWork } from '../../bench/guard/slow-down.ts';
 
 describe('the guard', () => {
@@ -39,4 +47,24 @@ describe('the guard', () => {
     expect(slower.other).toBe(imports.other);
     expect(() => withExtraWork(imports, 'absent', 1)).toThrow('absent is no hostcall');
   });
+});
+
+it.each([
+  ['the same machine', {}, TOLERANCE],
+  ['the same machine, somewhat disturbed', { yardsticksNs: 1300 }, TOLERANCE],
+  ['another processor', { cpu: 'another' }, FOREIGN_TOLERANCE],
+  ['another V8', { v8: '99' }, FOREIGN_TOLERANCE],
+  ['a faster one of the same name', { yardsticksNs: 700 }, FOREIGN_TOLERANCE],
+  ['a slower one of the same name', { yardsticksNs: 1400 }, FOREIGN_TOLERANCE],
+])('%s has its tolerance [bench.check]', (_what, differs, tolerance) => {
+  const then = { cpu: 'a', v8: '14', yardsticksNs: 1000 };
+  expect(toleranceFor(then, { ...then, ...differs })).toBe(tolerance);
+});
+
+it('adds the best of each yardstick [bench.check]', () => {
+  const runs = [
+    { a: { ours: 5, yardstick: 3 }, b: { ours: 5, yardstick: 9 } },
+    { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 7 } },
+  ];
+  expect(yardsticksNs(runs)).toBe(10);
 });

@@ -21,12 +21,13 @@ it('a page without its marks is an error, not a page without tables [docs.genera
   expect(() => fill('a\n', 'x', 'new')).toThrow('<!-- x -->');
 });
 
-it('has the two commands, and .ci/run calls the second [docs.commands]', () => {
+it('has the two commands, and .ci/run calls the second and the guard of the bench [docs.commands]', () => {
   expect(readme).toContain('```\nnpm install && npm run demo\n```');
   expect(readme).toContain(`\`\`\`\n${TEST_COMMAND}\n\`\`\``);
   const script = join(root, '.ci/run');
   expect(statSync(script).mode & 0o111).toBe(0o111);
-  expect(readFileSync(script, 'utf8').trimEnd().split('\n').at(-1)).toBe(TEST_COMMAND);
+  const calls = readFileSync(script, 'utf8').trimEnd().split('\n').slice(-2);
+  expect(calls).toEqual([TEST_COMMAND, 'npm run bench:check']);
 });
 
 it('names only npm scripts that exist [docs.commands]', () => {
