@@ -17,6 +17,7 @@ import {
   yardsticksNs,
 } from './guard/compare.ts';
 import type { Figures } from './guard/figures-process.ts';
+import { parseSlowDown, type SlowDown } from './guard/slow-down.ts';
 import { type Environment, environment } from './report/environment.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
@@ -48,8 +49,22 @@ interface Baseline {
 
 const machine = ({ cpu, v8 }: Environment, yardsticks: number): Machine => ({ cpu, v8, yardsticksNs: yardsticks });
 
-async function measureOnce(slow: string | undefined): Promise<Figures> {
-  const child = fork(program, slow === undefined ? [] : [slow]);
+/** A hostcall, and how much slower it is to be. */
+interface Slower {
+  readonly call: string;
+  readonly ns: number;
+}
+
+/** The percentage of what the cheapest figure of that call costs. */
+async function slowerBy({ call, percent }: SlowDown): Promise<Slower> {
+  const figures = await measureOnce(null);
+  const costs = Object.entries(figures).flatMap(([name, { ours }]) => (name.split(' ')[0] === call ? [ours] : []));
+  if (costs.length === 0) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
+  return { call, ns: (Math.min(...costs) * percent) / 100 };
+}
+
+async function measureOnce(slow: Slower | null): Promise<Figures> {
+  const child = fork(program, slow === null ? [] : [slow.call, String(slow.ns)]);
   let found: Figures | undefined;
   child.once('message', (message) => {
     found = message as Figures;
@@ -61,7 +76,7 @@ async function measureOnce(slow: string | undefined): Promise<Figures> {
   return found;
 }
 
-async function measure(processes: number, slow: string | undefined): Promise<Figures[]> {
+async function measure(processes: number, slow: Slower | null): Promise<Figures[]> {
   const runs: Figures[] = [];
   while (runs.length < processes) runs.push(await measureOnce(slow));
   return runs;
@@ -70,7 +85,7 @@ async function measure(processes: number, slow: string | undefined): Promise<Fig
 /** Measures until nothing looks like a regression, or until it has looked like one often enough. */
 async function check(
   baseline: Baseline,
-  slow: string | undefined,
+  slow: Slower | null,
 ): Promise<{ compared: Compared[]; shown: Compared[][]; tolerance: number }> {
   const runs = await measure(PROCESSES, slow);
   const then = machine(baseline.environment, baseline.yardsticksNs);
@@ -115,7 +130,7 @@ function readBaseline(file: string): Baseline {
 }
 
 async function accept(file: string): Promise<number> {
-  const runs = await measure(ACCEPTED_PROCESSES, undefined);
+  const runs = await measure(ACCEPTED_PROCESSES, null);
   const ratios = Object.fromEntries(
     Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]),
   );
@@ -129,7 +144,7 @@ async function accept(file: string): Promise<number> {
   return 0;
 }
 
-async function checkAndReport(file: string, slow: string | undefined): Promise<number> {
+async function checkAndReport(file: string, slow: Slower | null): Promise<number> {
   const started = performance.now();
   const { compared, shown, tolerance } = await check(readBaseline(file), slow);
   report(shown);
@@ -154,7 +169,7 @@ async function checkAndReport(file: string, slow: string | undefined): Promise<n
   return 1;
 }
 
-async function repeat(times: number, file: string, slow: string | undefined): Promise<number> {
+async function repeat(times: number, file: string, slow: Slower | null): Promise<number> {
   const baseline = readBaseline(file);
   const { ratios } = baseline;
   const outcomes: Compared[][] = [];
@@ -195,8 +210,9 @@ async function main(): Promise<number> {
   }
   const file = values.baseline ?? committed;
   if (values.accept) return accept(file);
-  if (values.repeat !== undefined) return repeat(Number(values.repeat), file, values.slow);
-  return checkAndReport(file, values.slow);
+  const slow = values.slow === undefined ? null : await slowerBy(parseSlowDown(values.slow));
+  if (values.repeat !== undefined) return repeat(Number(values.repeat), file, slow);
+  return checkAndReport(file, slow);
 }
 
 try {

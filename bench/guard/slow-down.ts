@@ -23,6 +23,21 @@ function spin(turns: number): void {
   sink = value;
 }
 
+const TRIAL_TURNS = 100_000;
+const TRIALS = 50;
+const NS_PER_MS = 1e6;
+
+/** How many turns take so long on this machine; the fastest trial counts, for noise only adds time. */
+export function turnsFor(ns: number): number {
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let trial = 0; trial < TRIALS; trial++) {
+    const started = performance.now();
+    spin(TRIAL_TURNS);
+    fastest = Math.min(fastest, performance.now() - started);
+  }
+  return Math.round((ns * TRIAL_TURNS) / (fastest * NS_PER_MS));
+}
+
 /** Puts `turns` of extra work behind one import. */
 export function withExtraWork(imports: Record<string, unknown>, call: string, turns: number): Record<string, unknown> {
   const original = imports[call];

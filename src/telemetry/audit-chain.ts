@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { AUDIT_VERSION } from './audit-event.ts';
 
 /** What stands where the hash of the line before would be, in the first line of a chain. */
@@ -15,7 +15,7 @@ export interface ChainPosition {
 }
 
 export function sha256(text: string | Uint8Array): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text); // in one go: half the time of a Hash object, twice for every tool call
 }
 
 /** The lines of one process: numbered, each with the hash of the one before. */

@@ -72,6 +72,20 @@ const coreShapes: Readonly<Record<string, Shape>> = {
     };
   },
 
+  // cchat_recv, mcp_result: the shortest way from a body to the buffer, for what is called most
+  'fd out':
+    (handler, { guest, memory, counts }, { deliverInto }, index) =>
+    (fd, out, outLen) => {
+      count(counts, index);
+      const capacity = memory.outCapacity(u32(out), u32(outLen));
+      if (capacity < 0) return EFAULT;
+      const body = handler(guest, fd, capacity);
+      if (ArrayBuffer.isView(body) && body.byteLength <= capacity) {
+        return memory.writeOut(body as Uint8Array, u32(out), u32(outLen));
+      }
+      return deliverInto(body, out, outLen, capacity);
+    },
+
   // spear_epoll_wait: an out-buffer whose success counts records, and whose least capacity is one of them
   'fd out i32':
     (handler, { guest, memory, counts }, { room }, index) =>
