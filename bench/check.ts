@@ -36,8 +36,8 @@ const program = fileURLToPath(new URL('./guard/figures-process.ts', import.meta.
 const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
 
 /** Processes of one measurement, and of each repetition of one that looks like a regression. */
-const PROCESSES = 2;
-const REPETITIONS = 3;
+const PROCESSES = 3;
+const REPETITIONS = 4;
 const ACCEPTED_PROCESSES = 7;
 const PROCESS_TIMEOUT_MS = 60_000;
 
@@ -49,22 +49,24 @@ interface Baseline {
 
 const machine = ({ cpu, v8 }: Environment, yardsticks: number): Machine => ({ cpu, v8, yardsticksNs: yardsticks });
 
-/** A hostcall, and how much slower it is to be. */
+/** The figure whose hostcall is to be slower, and the ratio that it is to have. */
 interface Slower {
-  readonly call: string;
-  readonly ns: number;
+  readonly figure: string;
+  readonly ratio: number;
 }
 
-/** The percentage of what the cheapest figure of that call costs. */
+/** Of the cheapest figure of that call, measured as it is. */
 async function slowerBy({ call, percent }: SlowDown): Promise<Slower> {
-  const figures = await measureOnce(null);
-  const costs = Object.entries(figures).flatMap(([name, { ours }]) => (name.split(' ')[0] === call ? [ours] : []));
-  if (costs.length === 0) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
-  return { call, ns: (Math.min(...costs) * percent) / 100 };
+  const ratios = Object.entries(ratiosOf(await measure(PROCESSES, null)));
+  const own = ratios.filter(([name]) => name.split(' ')[0] === call);
+  const [cheapest] = own.toSorted(([, a], [, b]) => a - b);
+  if (!cheapest) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
+  const [figure, ratio] = cheapest;
+  return { figure, ratio: ratio * (1 + percent / 100) };
 }
 
 async function measureOnce(slow: Slower | null): Promise<Figures> {
-  const child = fork(program, slow === null ? [] : [slow.call, String(slow.ns)]);
+  const child = fork(program, slow === null ? [] : [slow.figure, String(slow.ratio)]);
   let found: Figures | undefined;
   child.once('message', (message) => {
     found = message as Figures;

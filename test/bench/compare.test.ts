@@ -8,7 +8,7 @@ import {
   toleranceFor,
   yardsticksNs,
 } from '../../bench/guard/compare.ts';
-import { parseSlowDown, withExtraWork } from '../../bench/guard/slow-down.ts';
+import { findWork, parseSlowDown, withExtraWork } from '../../bench/guard/slow-down.ts';
 
 describe('the guard', () => {
   it('takes the best of each side, so that a disturbed yardstick flatters nobody [bench.check]', () => {
@@ -42,10 +42,10 @@ describe('the guard', () => {
     expect(parseSlowDown('cchat_recv')).toEqual({ call: 'cchat_recv', percent: 30 });
     expect(parseSlowDown('cchat_recv=50')).toEqual({ call: 'cchat_recv', percent: 50 });
     const imports = { sum: (a: number, b: number) => a + b, other: () => 7 };
-    const slower = withExtraWork(imports, 'sum', 1_000);
+    const slower = withExtraWork(imports, 'sum', { turns: 1_000 });
     expect((slower.sum as (a: number, b: number) => number)(2, 3)).toBe(5);
     expect(slower.other).toBe(imports.other);
-    expect(() => withExtraWork(imports, 'absent', 1)).toThrow('absent is no hostcall');
+    expect(() => withExtraWork(imports, 'absent', { turns: 1 })).toThrow('absent is no hostcall');
   });
 });
 
@@ -67,4 +67,14 @@ it('adds the best of each yardstick [bench.check]', () => {
     { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 7 } },
   ];
   expect(yardsticksNs(runs)).toBe(10);
+});
+
+it('finds the work that gives a call the wanted ratio, whatever a turn costs [bench.check]', async () => {
+  const work = { turns: 0 };
+  const ratio = () => 1 + Math.max(0, work.turns - 10) * 0.007;
+  await findWork(work, 1.3, async () => ratio());
+  expect(ratio()).toBeGreaterThan(1.25);
+  expect(ratio()).toBeLessThan(1.35);
+  await findWork(work, 0.9, async () => 1);
+  expect(work.turns).toBe(0);
 });
