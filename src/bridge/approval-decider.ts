@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
 
 export const approvalDecisions = ['allow_once', 'allow_session', 'deny'] as const;
 export type ApprovalDecision = (typeof approvalDecisions)[number];

@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonValue } from '../base/json.ts';
 import type { DefinitionChange, ToolDefinition } from './approval-decider.ts';
 
 /** A server that rewrites everything is described well enough by the first of it. */

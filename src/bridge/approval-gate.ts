@@ -1,8 +1,8 @@
+import type { JsonObject } from '../base/json.ts';
 import { limitSpecs } from '../config/limits.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../policy/approval-rules.ts';
 import type { SessionPolicy, TaskPolicy } from '../policy/layers.ts';
 import { McpArgumentsError, McpCancelledError } from '../pool/errors.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import type { ApprovalMode, McpServerRecord } from '../protocol/record.ts';
 import type { AuditArguments, AuditEvent } from '../telemetry/audit-event.ts';
 import { approvalMode } from './approval.ts';

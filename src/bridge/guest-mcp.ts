@@ -1,4 +1,5 @@
 import type { ErrnoName } from '../abi/errno.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
 import { type Decision, deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { decideServer, effectiveSet } from '../policy/effective-set.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../policy/layers.ts';
@@ -6,7 +7,6 @@ import { applySessionParam } from '../policy/session-params.ts';
 import { decideTool } from '../policy/tool-filter.ts';
 import { McpTimeoutError, toToolError } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryCache } from '../registry/cache.ts';
 import type { AuditEvent, AuditExclusion, AuditTrail } from '../telemetry/audit-event.ts';

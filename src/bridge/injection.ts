@@ -1,6 +1,6 @@
+import type { JsonObject, JsonValue } from '../base/json.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import type { SessionPolicy } from '../policy/layers.ts';
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { forcedTool, type InjectedTools, looksLikeMcp, type ModelToolCall } from './injected-tools.ts';
 import { type InventoryTool, renderInventory } from './inventory.ts';

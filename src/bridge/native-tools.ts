@@ -1,4 +1,4 @@
-import type { JsonValue } from '../protocol/json.ts';
+import type { JsonValue } from '../base/json.ts';
 import type { AuditTrail } from '../telemetry/audit-event.ts';
 import { redactArguments } from '../telemetry/redact-arguments.ts';
 import type { ToolEvents } from './tool-events.ts';

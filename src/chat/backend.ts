@@ -1,4 +1,4 @@
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../base/json.ts';
 
 /** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
 export interface ChatRequest extends JsonObject {

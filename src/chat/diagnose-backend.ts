@@ -1,6 +1,6 @@
+import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { CompiledBackend } from '../config/host-config.ts';
 import { bad, type Finding, ok, skipped } from '../protocol/finding.ts';
-import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import { BackendError, type ChatBackend } from './backend.ts';
 
 const TOOL_NAME = 'spear_doctor_ping';

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../protocol/json.ts';
+import { isJsonObject } from '../base/json.ts';
 import type { GuestMetrics } from '../telemetry/metrics-guest.ts';
 import { BackendError, type ChatBackend } from './backend.ts';
 

@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../base/json.ts';
 import type { OpenTurn } from './session.ts';
 
 const MAX_USAGE_DEPTH = 4;

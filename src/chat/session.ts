@@ -1,4 +1,4 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { toolError } from './error-body.ts';
 import { checkParam, type NumberParam, numberParams } from './session-params.ts';

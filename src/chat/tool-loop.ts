@@ -1,6 +1,6 @@
 import { errno } from '../abi/errno.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { forcedTool, type InjectedTools, noInjectedTools } from '../bridge/injected-tools.ts';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import { SendMetrics } from './send-metrics.ts';

@@ -1,6 +1,6 @@
+import { isJsonObject, type JsonValue } from '../base/json.ts';
 import type { ApprovalRequest, DefinitionChange } from '../bridge/approval-decider.ts';
 import { type ToolHint, toolHints } from '../policy/approval-rules.ts';
-import { isJsonObject, type JsonValue } from '../protocol/json.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 
 /*

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
-import { nearestKey } from '../config/nearest-key.ts';
+import type { JsonValue } from '../base/json.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import { isPolicyParam, sessionParamKeys } from '../policy/session-params.ts';
-import type { JsonValue } from '../protocol/json.ts';
 import { flagError } from './flag-error.ts';
 import type { RegistryFlags } from './run-registry.ts';
 import { UsageError } from './usage-error.ts';

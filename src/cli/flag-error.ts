@@ -1,4 +1,4 @@
-import { nearestKey } from '../config/nearest-key.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import { UsageError } from './usage-error.ts';
 
 /** What `parseArgs` complains of, in words for the person who typed it. Never repeats a value: it may be a token. */

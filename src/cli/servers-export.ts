@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'smol-toml';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { MASK } from '../sms/mask.ts';
 import { SERVERS_PATH, type SpearCommand } from './spear-command.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';

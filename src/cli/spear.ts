@@ -1,4 +1,4 @@
-import { nearestKey } from '../config/nearest-key.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { knownSecrets } from '../config/redactor.ts';
 import { findSmsAdmin } from '../config/sms-config-client.ts';

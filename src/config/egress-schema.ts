@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { parseBlock } from '../base/ip-block.ts';
 import { addressWords } from './host-egress.ts';
 import { strictTable } from './host-strict.ts';
-import { parseBlock } from './ip-block.ts';
 
 const HOST_PATTERN = /^[A-Za-z0-9*?._:-]+$/;
 

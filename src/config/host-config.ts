@@ -1,3 +1,4 @@
+import { nearestKey } from '../base/nearest-key.ts';
 import { type CompiledAudit, compileAudit } from './host-audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './host-backends.ts';
 import { type CompiledEgress, compileEgress } from './host-egress.ts';
@@ -5,7 +6,6 @@ import { HostConfigError } from './host-error.ts';
 import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './host-file.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './host-proxy.ts';
 import type { HostDocument } from './host-schema.ts';
-import { nearestKey } from './nearest-key.ts';
 import { readSecretFile } from './secret-file.ts';
 
 export type {

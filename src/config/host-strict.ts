@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nearestKey } from './nearest-key.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 
 const MAX_ISSUES_SHOWN = 10;
 const MAX_VALUE_CHARS_SHOWN = 60;

@@ -1,6 +1,6 @@
+import { nearestKey } from '../base/nearest-key.ts';
 import { type ReadTextFile, readTextFile } from './host-file.ts';
 import { type LimitName, limitNames, limitSpecs } from './limits.ts';
-import { nearestKey } from './nearest-key.ts';
 
 /** The task cannot be used as it is given. The message names the file or flag, the field, and what to do. */
 export class TaskConfigError extends Error {

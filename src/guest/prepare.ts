@@ -1,6 +1,6 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import type { Limits } from '../config/limits.ts';
-import { nearestKey } from '../config/nearest-key.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/prepared.ts';

@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads';
+import type { JsonObject } from '../base/json.ts';
 import { noInjectedTools } from '../bridge/injected-tools.ts';
 import { NativeTools } from '../bridge/native-tools.ts';
 import type { Limits } from '../config/limits.ts';
 import { disabledTask } from '../policy/layers.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
 import { ChatService } from './chat-service.ts';
 import { describeComponent } from './component/describe-component.ts';

@@ -1,8 +1,8 @@
 import { NAME_BYTES } from '../abi/calls.ts';
 import { type Failure, fail } from '../abi/errno.ts';
+import { isJsonObject, type JsonValue } from '../base/json.ts';
 import { checkParam } from '../chat/session-params.ts';
 import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
-import { isJsonObject, type JsonValue } from '../protocol/json.ts';
 import type { HostReply } from '../protocol/port.ts';
 import { closeFd, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';

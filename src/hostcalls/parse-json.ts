@@ -1,4 +1,4 @@
-import type { JsonValue } from '../protocol/json.ts';
+import type { JsonValue } from '../base/json.ts';
 
 /** Nesting that nothing real has; beyond it the stack of whoever walks the value would be at risk. */
 export const MAX_JSON_DEPTH = 256;

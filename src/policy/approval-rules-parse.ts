@@ -1,5 +1,5 @@
-import { nearestKey } from '../config/nearest-key.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import { type ApprovalRule, type ToolHint, toolHints, type Verdict, verdicts } from './approval-rules.ts';
 import { type ArgumentMatcher, pointerProblem } from './argument-matcher.ts';
 import { patternListProblem } from './pattern-list.ts';

@@ -1,4 +1,4 @@
-import { nearestKey } from '../config/nearest-key.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type ExclusionReason, type PolicyLayer, quoted } from './decision.ts';
 import type { RegistryView, SessionPolicy, TaskPolicy } from './layers.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, type JsonValue } from '../base/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { connectionKey } from '../protocol/record-compare.ts';
 import type { SessionPolicy, TaskPolicy } from './layers.ts';

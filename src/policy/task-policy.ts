@@ -1,4 +1,4 @@
-import { nearestKey } from '../config/nearest-key.ts';
+import { nearestKey } from '../base/nearest-key.ts';
 import { isServerId, serverIdRule } from '../protocol/record.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';

@@ -1,6 +1,6 @@
+import { untilAborted } from '../base/abort.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameConnection } from '../protocol/record-compare.ts';
-import { untilAborted } from './abort.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';

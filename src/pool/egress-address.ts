@@ -1,4 +1,4 @@
-import { type AddressBytes, type IpBlock, isInBlock, parseBlock } from '../config/ip-block.ts';
+import { type AddressBytes, type IpBlock, isInBlock, parseBlock } from '../base/ip-block.ts';
 
 /** What an address is, where it is not one of the public internet. */
 export type AddressKind = 'loopback' | 'private' | 'link-local' | 'shared' | 'multicast' | 'unspecified' | 'reserved';

@@ -1,5 +1,5 @@
+import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../base/ip-block.ts';
 import { addressWords, type CompiledEgress } from '../config/host-egress.ts';
-import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../config/ip-block.ts';
 import { compilePatterns, type NameMatcher } from '../policy/pattern.ts';
 import type { ReferencePolicy } from '../protocol/reference-policy.ts';
 import { specialKind } from './egress-address.ts';

@@ -1,5 +1,5 @@
+import type { JsonValue } from '../base/json.ts';
 import { redactStrings } from '../config/redactor.ts';
-import type { JsonValue } from '../protocol/json.ts';
 import { McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { McpSession } from './session.ts';

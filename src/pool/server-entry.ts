@@ -1,4 +1,4 @@
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../base/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { CallQueue } from './call-queue.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';

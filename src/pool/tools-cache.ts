@@ -1,4 +1,4 @@
-import { untilAborted } from './abort.ts';
+import { untilAborted } from '../base/abort.ts';
 import { McpBudgetError, McpError, McpTimeoutError } from './errors.ts';
 import type { RawListing } from './list-tools.ts';
 import type { PoolLimits } from './pool-options.ts';

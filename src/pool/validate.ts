@@ -1,6 +1,6 @@
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
-import { isJsonObject, type JsonValue } from '../protocol/json.ts';
+import { isJsonObject, type JsonValue } from '../base/json.ts';
 import { runBounded, wasStopped } from './bounded-run.ts';
 import { schemaShape } from './schema-shape.ts';
 

@@ -1,6 +1,6 @@
 import type { ErrnoName } from '../abi/errno.ts';
-import type { JsonValue } from './json.ts';
-import { isJsonObject } from './json.ts';
+import type { JsonValue } from '../base/json.ts';
+import { isJsonObject } from '../base/json.ts';
 
 /**
  * What the host thread and the guest thread say to each other: plain data, so that a process could stand where the

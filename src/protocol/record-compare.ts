@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonValue } from './json.ts';
+import { canonicalJson, type JsonValue } from '../base/json.ts';
 import type { McpServerRecord } from './record.ts';
 
 /** Everything of a record except what the store itself writes. */

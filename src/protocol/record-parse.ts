@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonValue } from './json.ts';
+import { canonicalJson, type JsonValue } from '../base/json.ts';
 import { type McpServerRecord, type RecordIssue, usesStdio } from './record.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from './record-credentials.ts';
 import { budgetRanges, recordLimits } from './record-limits.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isJsonObject } from './json.ts';
+import { isJsonObject } from '../base/json.ts';
 import {
   approvalModes,
   isServerId,

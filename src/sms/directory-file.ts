@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
-import { isJsonObject } from '../protocol/json.ts';
+import { isJsonObject } from '../base/json.ts';
 import { isServerId, type McpServerRecord, type RecordIssue } from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';

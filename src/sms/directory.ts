@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonValue } from '../protocol/json.ts';
+import { canonicalJson, type JsonValue } from '../base/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameContent } from '../protocol/record-compare.ts';
 import type { DirectoryProblem } from './directory-file.ts';

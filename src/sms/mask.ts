@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
 import { pathText } from '../protocol/record-schema.ts';
 import { MASK, maskArguments, maskUrl, maskValue } from './mask-value.ts';

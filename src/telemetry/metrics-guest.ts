@@ -1,6 +1,6 @@
 import type { Meter } from '@opentelemetry/api';
 import { calls } from '../abi/calls.ts';
-import { isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { BoundedLabel } from './metrics-labels.ts';
 import { LATENCY_MS } from './metrics-mcp.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from '../protocol/record-credentials.ts';
 
 const MARK = '[redacted]';

@@ -1,11 +1,11 @@
 import { expect, onTestFinished } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { GuestMcp, type InjectionRequest } from '../../src/bridge/guest-mcp.ts';
 import type { InjectedTools } from '../../src/bridge/injected-tools.ts';
 import { ToolEvents, type ToolInvocation } from '../../src/bridge/tool-events.ts';
 import type { TaskPolicy } from '../../src/policy/layers.ts';
 import type { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { RegistryCache } from '../../src/registry/cache.ts';
 import { inProcessSource } from '../../src/sms/store/in-process-source.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
 import { ChatService } from '../../src/guest/chat-service.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../../src/protocol/port.ts';
 import { type ObservedBackend, scripted } from '../support/chat-host.ts';
 import { HELLO } from '../support/test-guest.ts';

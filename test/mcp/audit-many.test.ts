@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/protocol/json.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import { rotatedFiles } from '../../src/telemetry/audit-rotation.ts';
 import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
 import { Cli, scratch, spearRun } from '../e2e/spear-run.ts';

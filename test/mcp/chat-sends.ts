@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../src/base/json.ts';
 import { encodedName } from '../../src/bridge/tool-names.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import type { TaskPolicy } from '../../src/policy/layers.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import type { McpHost } from '../bridge/mcp-host.ts';
 import { stdioRecord } from '../pool/pool-records.ts';
 import type { TestGuest, TestGuestOptions } from '../support/test-guest.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { JsonObject } from '../../src/protocol/json.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import type { OutBuffer } from '../support/guest-heap.ts';
 import type { TestGuest } from '../support/test-guest.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { encodedName } from '../../src/bridge/tool-names.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import { openHost } from '../bridge/mcp-host.ts';
 import { stdioRecord } from '../pool/pool-samples.ts';
 import {

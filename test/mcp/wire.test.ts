@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/protocol/json.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import { fixture, spearRun } from '../e2e/spear-run.ts';
 import { recordDir, recordOf, taskWith, taskWithMcp } from './mcp-run.ts';
 

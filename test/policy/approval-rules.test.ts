@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import {
   type ApprovalRule,
   canDeny,
@@ -9,7 +10,6 @@ import {
 } from '../../src/policy/approval-rules.ts';
 import { MAX_APPROVAL_RULES, parseApprovalRules } from '../../src/policy/approval-rules-parse.ts';
 import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 
 function rules(...given: object[]): readonly ApprovalRule[] {
   const parsed = parseApprovalRules(given);

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildConnector } from 'undici';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { parseAddress, parseBlock } from '../../src/config/ip-block.ts';
+import { parseAddress, parseBlock } from '../../src/base/ip-block.ts';
 import { EgressDenied, EgressRules, REGISTRY_ADDRESSES } from '../../src/pool/egress.ts';
 import { specialKind } from '../../src/pool/egress-address.ts';
 import { checkedLookup, guardedConnector, type Lookup } from '../../src/pool/egress-connector.ts';

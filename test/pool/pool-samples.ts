@@ -4,13 +4,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, vi } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import type { EgressOptions } from '../../src/pool/egress.ts';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
 import { createSecretSource, type SecretSource } from '../../src/pool/secret-source.ts';
 import type { ToolOutcome } from '../../src/pool/server-entry.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import type { RegistryChange } from '../../src/registry/snapshot.ts';
 

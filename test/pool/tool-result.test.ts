@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { McpOutputError, McpTimeoutError, McpToolError } from '../../src/pool/errors.ts';
 import { convertError, convertResult, TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
 import type { Validator } from '../../src/pool/validate.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 
 function convert(result: JsonObject, maxOutputBytes = 1_000_000, validateOutput: Validator | null = null) {
   const redact = (text: string) => text.replaceAll('s3cret', '[redacted]');

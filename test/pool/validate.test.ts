@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 import { SchemaCompiler } from '../../src/pool/validate.ts';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.ts';
 import { call, openPool, parsed, stdioRecord } from './pool-samples.ts';
 
 const limits = { maxSchemaBytes: 256 * 1024, maxSchemaDepth: 64, validationTimeoutMs: 250 };

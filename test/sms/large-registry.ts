@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
-import { canonicalJson, type JsonValue } from '../../src/protocol/json.ts';
+import { canonicalJson, type JsonValue } from '../../src/base/json.ts';
 import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 

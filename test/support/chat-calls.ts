@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 import type { TestGuest } from './test-guest.ts';
 
 export const METRICS = 1;

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
+import type { JsonObject } from '../../src/base/json.ts';
 import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
 import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
 import { NativeTools } from '../../src/bridge/native-tools.ts';
@@ -8,7 +9,6 @@ import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import { ChatService } from '../../src/guest/chat-service.ts';
 import { McpService } from '../../src/guest/mcp-service.ts';
-import type { JsonObject } from '../../src/protocol/json.ts';
 import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
 import { type AuditTrail, noAudit } from '../../src/telemetry/audit-event.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../src/protocol/json.ts';
+import type { JsonValue } from '../../src/base/json.ts';
 import { argumentsShown, shapeOfArguments } from '../../src/telemetry/audit-arguments.ts';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');

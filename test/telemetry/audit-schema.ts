@@ -1,5 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { JsonObject } from '../../src/protocol/json.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import schema from '../../src/telemetry/audit.schema.json' with { type: 'json' };
 
 const validate = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true }).compile(schema);

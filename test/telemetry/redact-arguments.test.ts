@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments, redactText } from '../../src/telemetry/redact-arguments.ts';
 
 const MARK = '[redacted]';

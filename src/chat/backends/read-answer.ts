@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { BackendError } from '../backend.ts';
 import { CompletionAssembly } from './completion-assembly.ts';
 import type { BackendFailures } from './failures.ts';

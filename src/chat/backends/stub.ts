@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../protocol/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 import type { ChatBackend, ChatRequest } from '../backend.ts';
 import { cutText, messageText } from './message-text.ts';
 

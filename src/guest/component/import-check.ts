@@ -6,7 +6,7 @@ import {
   witFunctions,
   witPackage,
 } from '../../abi/wit.ts';
-import { nearestKey } from '../../config/nearest-key.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
 import { ModuleError } from '../module-error.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 import { servedWasi } from './wasi/served.ts';

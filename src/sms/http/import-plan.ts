@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { McpServerRecord, RecordIssue } from '../../protocol/record.ts';
 import { contentKey, sameContent } from '../../protocol/record-compare.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../protocol/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { maskRecord } from '../mask.ts';
 import type { NodeView, ServerView } from '../node-reports.ts';

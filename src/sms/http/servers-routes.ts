@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../protocol/json.ts';
+import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
 import { recordLimits } from '../../protocol/record-limits.ts';
 import type { ServiceLog } from '../../telemetry/service-log.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { canonicalJson, type JsonValue } from '../../protocol/json.ts';
+import { canonicalJson, type JsonValue } from '../../base/json.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { type Durability, type DurableChange, type LocalState, LocalStore, type StoredServer } from './local-store.ts';
 import type { StoreOptions } from './memory-store.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { nearestKey } from '../../src/config/nearest-key.ts';
+import { nearestKey } from '../../src/base/nearest-key.ts';
 
 const keys = ['kind', 'base_url', 'model', 'api_key', 'timeout_ms', 'connect_timeout_ms', 'max_retries', 'headers'];
 

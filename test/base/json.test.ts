@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, isJsonObject, type JsonObject } from '../../src/protocol/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject } from '../../src/base/json.ts';
 
 describe('canonical JSON', () => {
   it('is compact, with the keys of every level in order [json.canonical]', () => {
