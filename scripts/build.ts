@@ -26,7 +26,7 @@ const entries = {
   'spear-sms': 'src/cli/spear-sms-entry.ts',
   spear: 'src/cli/spear-entry.ts',
   'guest-worker': 'src/guest/worker.ts',
-  'transpile-worker': 'src/guest/component/transpile-worker.ts',
+  'transpile-worker': 'src/load/component/transpile-worker.ts',
   'audit-thread': 'src/telemetry/audit-thread.ts',
   index: 'src/index.ts',
 };

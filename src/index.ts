@@ -1,3 +1,4 @@
+export { ModuleError } from './abi/module-error.ts';
 export type {
   ApprovalAnswer,
   ApprovalCause,
@@ -19,9 +20,6 @@ export {
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export { componentCacheDirectory } from './config/cache-directory.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
-export { ModuleError } from './guest/module-error.ts';
-export { type RunReason, type RunResult, runGuest } from './guest/run.ts';
-export type { RunOptions } from './guest/run-options.ts';
 export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,
@@ -31,6 +29,8 @@ export {
   McpToolError,
   type ToolError,
 } from './pool/errors.ts';
+export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
+export type { RunOptions } from './run/run-options.ts';
 export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './telemetry/audit-event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './telemetry/audit-log.ts';
 export { createMetrics, type Metrics } from './telemetry/metrics.ts';

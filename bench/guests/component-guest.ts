@@ -9,9 +9,9 @@ import { hostInterface, withoutVersion } from '../../src/guest/component/calls.t
 import { evaluateGlue, type Instantiate } from '../../src/guest/component/evaluate-glue.ts';
 import { instantiateInFastLane } from '../../src/guest/component/fast-lane.ts';
 import { glueInterface } from '../../src/guest/component/glue-imports.ts';
-import { transpile } from '../../src/guest/component/transpile.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import { transpile } from '../../src/load/component/transpile.ts';
 import { type ComponentLoop, componentLoops, loopingCore, loopWorld } from './component-loops.ts';
 
 const witFile = fileURLToPath(new URL('../../wit/spear.wit', import.meta.url));

@@ -2,7 +2,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 import type { ChatBackend } from '../../src/chat/backend.ts';
-import type { runGuest as RunGuest } from '../../src/guest/run.ts';
+import type { runGuest as RunGuest } from '../../src/run/run-guest.ts';
 import { steppingGuest } from './stepping-guest.ts';
 
 export interface Density {

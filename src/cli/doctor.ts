@@ -3,7 +3,7 @@ import { diagnoseBackend } from '../chat/diagnose-backend.ts';
 import type { CompiledHostConfig } from '../config/host-config.ts';
 import { compileLimits } from '../config/limits.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { diagnoseModule } from '../guest/diagnose-module.ts';
+import { diagnoseModule } from '../doctor/diagnose-module.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../protocol/finding.ts';
 import { type DoctorFlags, parseDoctorFlags } from './doctor-flags.ts';
 import { doctorHelp } from './doctor-help.ts';

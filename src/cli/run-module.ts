@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
+import { ModuleError } from '../abi/module-error.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { describeComponent } from '../guest/component/describe-component.ts';
-import { ModuleError } from '../guest/module-error.ts';
-import type { Prepared } from '../guest/prepare.ts';
+import { describeComponent } from '../load/component/describe-component.ts';
+import type { Prepared } from '../load/prepare.ts';
 import type { RunFlags } from './run-flags.ts';
 
 /** Synchronous inside: loading node:fs/promises takes longer than reading most modules. */

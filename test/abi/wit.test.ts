@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { abiVersion, type Call, calls } from '../../src/abi/calls.ts';
 import { errnoNames } from '../../src/abi/errno.ts';
 import { interfaceName, type WitFunction, witErrnos, witFunctions, witPackage } from '../../src/abi/wit.ts';
-import { readComponent } from '../../src/guest/component/component-binary.ts';
-import { linkComponent } from '../../src/guest/component/link-component.ts';
-import { type DeclaredItems, typeText } from '../../src/guest/component/type-scope.ts';
+import { readComponent } from '../../src/load/component/component-binary.ts';
+import { linkComponent } from '../../src/load/component/link-component.ts';
+import { type DeclaredItems, typeText } from '../../src/load/component/type-scope.ts';
 
 const wit = readFileSync(new URL('../../wit/spear.wit', import.meta.url), 'utf8');
 const lines = wit.split('\n');

@@ -2,14 +2,14 @@ import type { MessagePort } from 'node:worker_threads';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
 import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
-import { NativeTools } from '../../src/bridge/native-tools.ts';
 import { ToolEvents } from '../../src/bridge/tool-events.ts';
 import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import { ChatService } from '../../src/guest/chat-service.ts';
-import { McpService } from '../../src/guest/mcp-service.ts';
 import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
+import { ChatService } from '../../src/run/chat-service.ts';
+import { McpService } from '../../src/run/mcp-service.ts';
+import { NativeTools } from '../../src/run/native-tools.ts';
 import { type AuditTrail, noAudit } from '../../src/telemetry/audit-event.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */

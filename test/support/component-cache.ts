@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { compileLimits } from '../../src/config/limits.ts';
-import { prepare } from '../../src/guest/prepare.ts';
+import { prepare } from '../../src/load/prepare.ts';
 
 /**
  * A cache for the components of one test file. What was compiled into it starts like a core module, so that a deadline

@@ -9,7 +9,7 @@ import type { ToolEvents } from '../../src/bridge/tool-events.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { LimitName } from '../../src/config/limits.ts';
-import { type RunResult, runGuest } from '../../src/guest/run.ts';
+import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
 import type { AuditTrail } from '../../src/telemetry/audit-event.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);

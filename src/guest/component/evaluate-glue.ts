@@ -1,4 +1,4 @@
-import { ModuleError } from '../module-error.ts';
+import { ModuleError } from '../../abi/module-error.ts';
 
 /** What jco generates for a component. `imports` has its interfaces by name, with and without their version. */
 export type Instantiate = (

@@ -1,11 +1,11 @@
 import { errno } from '../../abi/errno.ts';
+import { ModuleError } from '../../abi/module-error.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
 import type { ComponentStart, GuestEnding } from '../../protocol/port.ts';
 import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
 import type { CoreGuest, GuestRun } from '../core/instance.ts';
 import { describeTrap } from '../core/trap.ts';
-import { ModuleError } from '../module-error.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 import { hostInterface, withoutVersion } from './calls.ts';
 import { type ComponentExports, evaluateGlue } from './evaluate-glue.ts';

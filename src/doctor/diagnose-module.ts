@@ -1,0 +1,65 @@
+import { ModuleError } from '../abi/module-error.ts';
+import { type Prepared, type PrepareOptions, prepare } from '../load/prepare.ts';
+import { bad, type Finding, ok, skipped } from '../protocol/finding.ts';
+
+/** Imports by which a guest comes to tools, in the names of both bindings. */
+const CHATS = /\bcchat[_-]send$/;
+const CALLS_MCP = /\bmcp[_-](?:call[_-]tool|submit)$/;
+const SHOWN_IMPORTS = 12;
+
+/**
+ * The module as a run would take it. `bytes` may reject with a ModuleError; `describe` says what kind it is.
+ * With `needsTools` a guest that can use none is wrong.
+ */
+export async function diagnoseModule(
+  file: string,
+  bytes: Promise<Uint8Array>,
+  options: PrepareOptions & { readonly needsTools: boolean; readonly describe: (prepared: Prepared) => string },
+): Promise<Finding> {
+  try {
+    const binary = await bytes;
+    const prepared = await prepare(binary, options);
+    const imports = importedNames(prepared);
+    const children = [
+      skipped('imports', `imports ${imports.length}: ${cut(imports) || 'nothing'}`),
+      ...toolUse(prepared, imports, options.needsTools),
+    ];
+    return ok('module', `${file}: ${options.describe(prepared)}, ${binary.byteLength} bytes`, children);
+  } catch (error) {
+    if (options.signal?.aborted) {
+      const fix = 'give it more time with --timeout-ms, or make the module smaller';
+      return bad('module', `${file}: it could not be prepared in time`, { cause: 'timeout', fix });
+    }
+    if (!(error instanceof ModuleError)) throw error;
+    const fix = /imports what this host/.test(error.message)
+      ? 'build the guest for this version of the ABI, or pass --allow-unknown-imports'
+      : 'build it again: guest-examples/ has a guide for each language';
+    return bad('module', `${file}: ${error.message}`, { cause: 'module', fix });
+  }
+}
+
+function importedNames(prepared: Prepared): string[] {
+  if (prepared.kind === 'component') return [...prepared.imports];
+  return WebAssembly.Module.imports(prepared.module).map(({ module, name }) => `${module}.${name}`);
+}
+
+function toolUse(prepared: Prepared, imports: readonly string[], needsTools: boolean): Finding[] {
+  if (!needsTools) return [];
+  // A component imports whole interfaces, so it may use any call of them.
+  const uses = (call: RegExp, family: string) =>
+    imports.some((name) => (prepared.kind === 'component' ? name.startsWith(`spear:host/${family}`) : call.test(name)));
+  if (uses(CHATS, 'cchat')) {
+    const text = 'tools are shown to the model in sends with AUTO_TOOL_CALL or HAND_BACK; a plain send has none';
+    return [skipped('tool_use', text)];
+  }
+  if (uses(CALLS_MCP, 'mcp')) return [skipped('tool_use', 'the guest calls MCP tools itself; no model is asked')];
+  const fix = 'send with cchat_send and AUTO_TOOL_CALL, or call tools by mcp_open and mcp_call_tool';
+  return [
+    bad('tool_use', 'the guest neither chats nor calls MCP: nothing will use the tools', { cause: 'no_tool_use', fix }),
+  ];
+}
+
+function cut(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_IMPORTS).join(', ');
+  return names.length > SHOWN_IMPORTS ? `${shown}, …` : shown;
+}

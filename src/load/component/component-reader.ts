@@ -1,0 +1,125 @@
+import { ModuleError } from '../../abi/module-error.ts';
+import { WasmReader } from '../wasm-binary.ts';
+import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits.ts';
+
+/**
+ * What a name may consist of. jco writes the names of core imports and exports into JavaScript as they are, so that a
+ * quote in one of them would be code in our process.
+ */
+const STRICT_NAME = /^[\w.:/@\-[\]#$ |]*$/;
+
+/** Names that mean something to JavaScript wherever an object or a promise is made of them. */
+const TAKEN = new Set(['__proto__', 'then']);
+
+/** What is left of the bounds on a whole component, over all that is nested in it. */
+export interface Budget {
+  definitions: number;
+}
+
+export const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
+
+/** Reads a component or a core module inside of one: exact numbers, admitted names, bounded counts. */
+export class ComponentReader extends WasmReader {
+  readonly #budget: Budget;
+  #depth: number;
+
+  constructor(bytes: Uint8Array, budget: Budget = wholeBudget(), depth = 0) {
+    super(bytes);
+    this.#budget = budget;
+    this.#depth = depth;
+  }
+
+  /** A part that is to be read by itself: a section, or what is nested in one. */
+  part(length: number): ComponentReader {
+    return new ComponentReader(this.slice(length), this.#budget, this.#depth);
+  }
+
+  /** Reads something that may hold things of its own kind. */
+  nested<T>(read: () => T): T {
+    if (++this.#depth > MAX_NESTING) {
+      throw new ModuleError(`it nests components or types more than ${MAX_NESTING} deep`);
+    }
+    const found = read();
+    this.#depth--;
+    return found;
+  }
+
+  /** All that is left, to be read one level deeper. */
+  rest(): { readonly reader: ComponentReader; readonly bytes: Uint8Array } {
+    return this.nested(() => {
+      const bytes = this.slice(this.left);
+      return { reader: new ComponentReader(bytes, this.#budget, this.#depth), bytes };
+    });
+  }
+
+  /** An unsigned LEB128 of 32 bits: whoever reads more of it than other readers sees another module than they do. */
+  u32(): number {
+    let result = 0;
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.byte();
+      if (shift === 28 && byte > 0x0f) break;
+      result += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) return result;
+    }
+    throw new ModuleError('it has a number that does not fit into 32 bits');
+  }
+
+  /** A type's index where a primitive type could stand: a signed LEB128 of 33 bits, and not a negative one. */
+  typeIndex(): number {
+    let result = 0;
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.byte();
+      result += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) {
+        if (byte & 0x40 || result >= 2 ** 32) break;
+        return result;
+      }
+    }
+    throw new ModuleError('it has a type that is neither known nor an index');
+  }
+
+  override name(): string {
+    const length = this.u32();
+    if (length > MAX_NAME_BYTES) throw new ModuleError(`it has a name of ${length} bytes, at most ${MAX_NAME_BYTES}`);
+    const text = Buffer.from(this.slice(length)).toString('latin1');
+    if (!STRICT_NAME.test(text) || TAKEN.has(text))
+      throw new ModuleError(`it has a name that is refused: ${shown(text)}`);
+    return text;
+  }
+
+  /** A vector whose items count against the component's budget. */
+  list<T>(item: () => T): T[] {
+    const count = this.u32();
+    this.#budget.definitions -= count;
+    if (this.#budget.definitions < 0) throw new ModuleError(`it defines more than ${MAX_DEFINITIONS} things`);
+    const items: T[] = [];
+    for (let left = count; left > 0; left--) items.push(item());
+    return items;
+  }
+
+  option<T>(item: () => T): T | undefined {
+    const present = this.byte();
+    if (present > 1) throw this.unknown('option', present);
+    return present === 1 ? item() : undefined;
+  }
+
+  exactly(expected: number, what: string): void {
+    const found = this.byte();
+    if (found !== expected) throw this.unknown(what, found);
+  }
+
+  /** What follows must be nothing: bytes that only some readers see are refused. */
+  end(what: string): void {
+    if (!this.done) throw new ModuleError(`its ${what} has bytes after its end`);
+  }
+
+  unknown(what: string, found: number): ModuleError {
+    return new ModuleError(`it has an unknown ${what} (0x${found.toString(16).padStart(2, '0')})`);
+  }
+}
+
+/** A refused name comes from a stranger and goes to a terminal. */
+function shown(text: string): string {
+  const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return JSON.stringify(short).replaceAll(/[^\x20-\x7e…]/g, (char) => `\\x${char.charCodeAt(0).toString(16)}`);
+}

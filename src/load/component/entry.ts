@@ -1,0 +1,32 @@
+import { ModuleError } from '../../abi/module-error.ts';
+import type { Item } from './link-component.ts';
+import { typeText } from './type-scope.ts';
+
+const OWN_ENTRY = 'run';
+const ENTRY_TYPE = 'func() -> result';
+const WASI_ENTRY = /^wasi:cli\/run@0\.2\.\d+$/;
+
+/** The export that is entered: `wasi:cli/run`, else `run`. */
+export function entryOf(exports: ReadonlyMap<string, Item>): string {
+  for (const [name, item] of exports) {
+    if (!WASI_ENTRY.test(name) || item.sort !== 'instance') continue;
+    const run = item.instance.kind === 'own' ? item.instance.items.get('run') : undefined;
+    checkEntry(`${name}#run`, run);
+    return name;
+  }
+  const own = exports.get(OWN_ENTRY);
+  if (own) {
+    checkEntry(OWN_ENTRY, own);
+    return OWN_ENTRY;
+  }
+  const others = [...exports.keys()].slice(0, 5).join(', ');
+  throw new ModuleError(
+    `it exports neither run: ${ENTRY_TYPE} nor wasi:cli/run@0.2: there is nothing to call (it exports ${others || 'nothing'})`,
+  );
+}
+
+function checkEntry(name: string, item: Item | undefined): void {
+  if (item?.sort !== 'func' || item.func.kind !== 'own') throw new ModuleError(`its ${name} is no function of its own`);
+  const found = typeText(item.func.type);
+  if (found !== ENTRY_TYPE) throw new ModuleError(`it exports ${name} as ${found}; it must be ${ENTRY_TYPE}`);
+}

@@ -1,0 +1,148 @@
+import { ModuleError } from '../../abi/module-error.ts';
+import {
+  type WitFunction,
+  type WitParamType,
+  type WitValue,
+  witErrnos,
+  witFunctions,
+  witPackage,
+} from '../../abi/wit.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
+import { servedWasi } from '../../guest/component/wasi/served.ts';
+import { servesFunction } from '../../guest/component/wasi/served-functions.ts';
+import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
+
+/** As many as a person reads. */
+const MOST_COMPLAINTS = 20;
+
+/** The interface without functions, which the others take their types from. */
+const TYPES = 'types';
+
+const errnoText = `enum { ${witErrnos.join(', ')} }`;
+const readyText = 'record { fd: s32, events: s32 }';
+const ourTypes = new Map([
+  ['fd', 's32'],
+  ['errno', errnoText],
+  ['ready', readyText],
+]);
+
+const wasiVersion = { major: 0, minor: 2 } as const; // any patch of it: they only add
+const wasiInterfaces: ReadonlySet<string> = new Set(servedWasi);
+
+const ourPackage = `${witPackage.namespace}:${witPackage.name}`;
+const ourInterfaces = new Map<string, Map<string, WitFunction>>([[TYPES, new Map()]]);
+for (const row of witFunctions) {
+  const functions = ourInterfaces.get(row.interface) ?? new Map<string, WitFunction>();
+  ourInterfaces.set(row.interface, functions.set(row.name, row));
+}
+
+/**
+ * Compares what a component imports with what this host has, by names, versions and types. The types matter: in the
+ * fast lane nobody else looks at them.
+ */
+export function checkImports(imports: ReadonlyMap<string, DeclaredItem>): void {
+  const complaints = [...imports].flatMap(([name, item]) => complaintsAbout(name, item));
+  if (complaints.length === 0) return;
+  const more = complaints.length > MOST_COMPLAINTS ? `; and ${complaints.length - MOST_COMPLAINTS} more` : '';
+  const shown = complaints.slice(0, MOST_COMPLAINTS).join('; ');
+  throw new ModuleError(`it imports what this host does not have: ${shown}${more}`);
+}
+
+function complaintsAbout(name: string, item: DeclaredItem): string[] {
+  const wanted = /^([a-z][\w-]*:[a-z][\w-]*)\/([a-z][\w-]*)(?:@(.*))?$/.exec(name);
+  if (item.sort !== 'instance' || !wanted) return [`${name}, which is no interface of spear:host or wasi`];
+  const [, from = '', interfaceName = '', version] = wanted;
+  if (from === ourPackage) return spearComplaints(name, interfaceName, version, item.items);
+  if (from.startsWith('wasi:')) return wasiComplaints(name, `${from}/${interfaceName}`, version, item.items);
+  return [name];
+}
+
+function spearComplaints(
+  name: string,
+  interfaceName: string,
+  version: string | undefined,
+  items: DeclaredItems,
+): string[] {
+  if (!isCompatible(version)) {
+    return [
+      `${name} (this host has ${ourPackage} ${witPackage.version}: same major version, and a minor not above it)`,
+    ];
+  }
+  const functions = ourInterfaces.get(interfaceName);
+  if (!functions) {
+    const near = nearestKey(interfaceName, [...ourInterfaces.keys()]);
+    return [`${name}${near ? ` (did you mean ${near}?)` : ''}`];
+  }
+  return [...items].flatMap(([item, declared]) => itemComplaints(name, item, declared, functions));
+}
+
+function itemComplaints(
+  from: string,
+  name: string,
+  declared: DeclaredItem,
+  functions: ReadonlyMap<string, WitFunction>,
+): string[] {
+  if (declared.sort === 'type') {
+    const ours = ourTypes.get(name);
+    if (ours === undefined) return [`the type ${from}#${name}`];
+    const found = typeText(declared.type);
+    return found === ours ? [] : [`${from}#${name} as ${found} (this host has ${ours})`];
+  }
+  if (declared.sort !== 'func') return [`${from}#${name}, which is no function`];
+  const row = functions.get(name);
+  if (!row) {
+    const near = nearestKey(name, [...functions.keys()]);
+    return [`${from}#${name}${near ? ` (did you mean ${near}?)` : ''}`];
+  }
+  const [found, ours] = [typeText(declared.type), functionText(row)];
+  return found === ours ? [] : [`${from}#${name} as ${named(found)} (this host has ${named(ours)})`];
+}
+
+/** The same major version, and no minor that is newer than ours: a minor version only adds. */
+function isCompatible(version: string | undefined): boolean {
+  const [major, minor] = numbers(version);
+  const [ourMajor, ourMinor] = numbers(witPackage.version);
+  return major === ourMajor && minor <= ourMinor;
+}
+
+function wasiComplaints(
+  name: string,
+  interfaceName: string,
+  version: string | undefined,
+  items: DeclaredItems,
+): string[] {
+  const [major, minor] = numbers(version);
+  if (major !== wasiVersion.major || minor !== wasiVersion.minor) {
+    return [`${name} (this host has WASI ${wasiVersion.major}.${wasiVersion.minor})`];
+  }
+  if (!wasiInterfaces.has(interfaceName)) return [name];
+  return [...items].flatMap(([item, { sort }]) =>
+    sort === 'func' && !servesFunction(interfaceName, item) ? [`${name}#${item}`] : [],
+  );
+}
+
+/** Major and minor of `1.2.3`; what is no release has none. */
+function numbers(version: string | undefined): readonly [number, number] {
+  const found = /^(\d{1,9})\.(\d{1,9})\.\d{1,9}$/.exec(version ?? '');
+  return found ? [Number(found[1]), Number(found[2])] : [Number.NaN, Number.NaN];
+}
+
+const valueTexts: Readonly<Record<WitParamType | WitValue, string>> = {
+  none: '_',
+  fd: 's32',
+  s32: 's32',
+  s64: 's64',
+  bool: 'bool',
+  string: 'string',
+  'list<u8>': 'list<u8>',
+  'list<ready>': `list<${readyText}>`,
+};
+
+function functionText({ params, value, fallible }: WitFunction): string {
+  const list = params.map(({ name, type }) => `${name}: ${valueTexts[type]}`).join(', ');
+  const result = fallible ? `result<${valueTexts[value]}, ${errnoText}>` : value === 'none' ? '' : valueTexts[value];
+  return `func(${list})${result ? ` -> ${result}` : ''}`;
+}
+
+/** Types that everybody knows by a name, by that name. */
+const named = (text: string) => text.replaceAll(errnoText, 'errno').replaceAll(readyText, 'ready');

@@ -1,0 +1,93 @@
+import { Worker } from 'node:worker_threads';
+import { ModuleError } from '../../abi/module-error.ts';
+import { refineGlue } from './silence-glue.ts';
+
+/** What jco is told beside the component; with its version, all that its output depends on. */
+export interface TranspileOptions {
+  readonly asyncImports: readonly string[];
+  readonly asyncExports: readonly string[];
+}
+
+export interface TranspileRequest extends TranspileOptions {
+  readonly bytes: Uint8Array;
+}
+
+export type TranspileAnswer =
+  | { readonly ok: true; readonly files: readonly (readonly [name: string, bytes: Uint8Array])[] }
+  | { readonly ok: false; readonly message: string };
+
+/** What jco makes of a component: JavaScript, and the core modules that it asks for by name. */
+export interface Transpiled {
+  readonly glue: string;
+  readonly coreModules: ReadonlyMap<string, Uint8Array>;
+}
+
+/** JavaScript objects of jco; its own linear memory is WebAssembly's, and ends with the thread. */
+const TRANSPILE_HEAP_MB = 1024;
+
+/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+const workerUrl = new URL(
+  import.meta.url.endsWith('.ts') ? './transpile-worker.ts' : './transpile-worker.cjs',
+  import.meta.url,
+);
+
+/** What jco may write for one component. */
+const MAX_GLUE_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Runs jco on a thread of its own, which ends with its answer, at the deadline or when nobody waits any more.
+ *
+ * Precondition: the component was admitted.
+ */
+export async function transpile(
+  request: TranspileRequest,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Transpiled> {
+  signal.throwIfAborted();
+  const worker = new Worker(workerUrl, {
+    workerData: request,
+    env: {},
+    stdout: true, // nobody reads it: standard output is the guest's
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: TRANSPILE_HEAP_MB },
+  });
+  let deadline: NodeJS.Timeout | undefined;
+  let abort = () => {};
+  try {
+    const answer = await new Promise<TranspileAnswer>((resolve, reject) => {
+      abort = () => reject(signal.reason);
+      signal.addEventListener('abort', abort);
+      deadline = setTimeout(
+        () => reject(new ModuleError(`compiling the component took longer than limits.transpile_ms = ${timeoutMs}`)),
+        timeoutMs,
+      );
+      worker.once('message', resolve);
+      worker.once('error', (error) => reject(explained(error)));
+      worker.once('exit', () => reject(new Error('the thread that compiles the component ended without a word')));
+    });
+    if (!answer.ok) throw new ModuleError(`it is no valid component: ${answer.message}`);
+    return sorted(answer.files);
+  } finally {
+    clearTimeout(deadline);
+    signal.removeEventListener('abort', abort);
+    await worker.terminate();
+  }
+}
+
+function sorted(files: readonly (readonly [string, Uint8Array])[]): Transpiled {
+  const glue = files.find(([name]) => name.endsWith('.js'));
+  if (!glue) throw new Error('jco generated no JavaScript');
+  if (glue[1].byteLength > MAX_GLUE_BYTES) {
+    throw new ModuleError(`its types need ${glue[1].byteLength} bytes of code, at most ${MAX_GLUE_BYTES}`);
+  }
+  return {
+    glue: refineGlue(Buffer.from(glue[1]).toString('utf8')),
+    coreModules: new Map(files.filter(([name]) => name.endsWith('.wasm'))),
+  };
+}
+
+function explained(error: unknown): unknown {
+  if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
+  return new ModuleError(`compiling the component took more than ${TRANSPILE_HEAP_MB} MiB`);
+}

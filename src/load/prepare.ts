@@ -1,0 +1,123 @@
+import { type Call, calls, coreParams } from '../abi/calls.ts';
+import { ModuleError } from '../abi/module-error.ts';
+import { nearestKey } from '../base/nearest-key.ts';
+import type { Limits } from '../config/limits.ts';
+import type { UnknownImport } from '../protocol/port.ts';
+import { boundMemory } from './bound-memory.ts';
+import type { PreparedComponent } from './component/prepared.ts';
+import { type FunctionType, importTypes } from './import-types.ts';
+import { binaryKind } from './wasm-binary.ts';
+
+export const WASI_MODULE = 'wasi_snapshot_preview1';
+export const ENTRIES = ['_start', 'run'] as const;
+
+export interface PreparedModule {
+  readonly kind: 'core';
+  readonly module: WebAssembly.Module;
+  /** Imports that nobody here knows; they were allowed by the caller. */
+  readonly unknownImports: readonly UnknownImport[];
+}
+
+export type Prepared = PreparedModule | PreparedComponent;
+
+export interface PrepareOptions {
+  readonly limits: Limits;
+  /** For core modules; what a component imports must be there. */
+  readonly allowUnknownImports: boolean;
+  /** Where compiled components are kept; null: nowhere. @default null */
+  readonly componentCache?: string | null;
+  /** @default nobody is told */
+  readonly onNotice?: (text: string) => void;
+  /** Ends the compilation of a component. @default never */
+  readonly signal?: AbortSignal;
+}
+
+/** From the bytes of a file to what may run: kind, admission, bounds, compilation, imports, entry. */
+export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
+  const kind = binaryKind(bytes);
+  const { limits } = options;
+  if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
+  if (bytes.byteLength > limits.module_bytes) {
+    throw new ModuleError(`it has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
+  }
+  if (kind === 'core') return prepareModule(bytes, options);
+  // Loaded only for components: a core module starts sooner without it.
+  const { prepareComponent } = await import('./component/prepare-component.ts');
+  return prepareComponent(bytes, limits, {
+    cacheDirectory: options.componentCache ?? null,
+    onNotice: options.onNotice ?? (() => {}),
+    signal: options.signal ?? new AbortController().signal,
+  });
+}
+
+async function prepareModule(
+  bytes: Uint8Array,
+  { limits, allowUnknownImports }: PrepareOptions,
+): Promise<PreparedModule> {
+  const bounded = boundMemory(bytes, limits);
+  const module = await compile(bounded);
+  const unknownImports = checkImports(module, importTypes(bytes));
+  if (unknownImports.length > 0 && !allowUnknownImports) throw new ModuleError(describeUnknown(unknownImports));
+  checkExports(module);
+  return { kind: 'core', module, unknownImports };
+}
+
+async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (error) {
+    throw new ModuleError(
+      `it does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`,
+    );
+  }
+}
+
+const rows = new Map<string, Call>(calls.map((row) => [row.name, row]));
+
+function checkImports(module: WebAssembly.Module, types: ReturnType<typeof importTypes>): UnknownImport[] {
+  const unknown: UnknownImport[] = [];
+  for (const [index, { module: from, name, kind }] of WebAssembly.Module.imports(module).entries()) {
+    if (kind !== 'function') {
+      throw new ModuleError(`it imports the ${kind} ${from}.${name}; a guest brings its own and exports its memory`);
+    }
+    const type = types[index];
+    const row = from === 'spear' ? rows.get(name) : undefined;
+    if (row) checkSignature(row, type);
+    else if (from !== WASI_MODULE && !(from === 'env' && name === 'abort')) {
+      unknown.push({ module: from, name, result: type?.results[0] ?? 'none' });
+    }
+  }
+  return unknown;
+}
+
+/** A result that the guest does not look at is fine; anything else would go wrong at the first call. */
+function checkSignature(row: Call, type: FunctionType | undefined): void {
+  if (!type) return;
+  const params = coreParams(row);
+  const sameParams = type.params.length === params.length && type.params.every((param) => param === 'i32');
+  const result = type.results[0] ?? 'none';
+  const sameResult = result === row.result || result === 'none' || (row.result === 'none' && result === 'i32');
+  if (sameParams && sameResult) return;
+  throw new ModuleError(
+    `it imports spear.${row.name} as (${type.params.join(', ')}) -> ${result}; the ABI has (${params.map(() => 'i32').join(', ')}) -> ${row.result}`,
+  );
+}
+
+function describeUnknown(unknown: readonly UnknownImport[]): string {
+  const names = unknown.map(({ module, name }) => {
+    const near = module === 'spear' ? nearestKey(name, [...rows.keys()]) : undefined;
+    return near ? `${module}.${name} (did you mean ${near}?)` : `${module}.${name}`;
+  });
+  return `it imports what this host does not have: ${names.join(', ')}; --allow-unknown-imports links them to ENOSYS`;
+}
+
+function checkExports(module: WebAssembly.Module): void {
+  const exported = new Map(WebAssembly.Module.exports(module).map(({ name, kind }) => [name, kind]));
+  if (!ENTRIES.some((entry) => exported.get(entry) === 'function')) {
+    throw new ModuleError('it exports neither _start nor run: there is nothing to call');
+  }
+  const needsMemory = WebAssembly.Module.imports(module).length > 0;
+  if (needsMemory && exported.get('memory') !== 'memory') {
+    throw new ModuleError('it does not export its memory as "memory": hostcalls could not reach it');
+  }
+}

@@ -1,0 +1,118 @@
+import { ModuleError } from '../abi/module-error.ts';
+
+export const section = { custom: 0, type: 1, import: 2, table: 4, memory: 5 } as const;
+
+/** `ref null` and `ref`: value types that a heap type follows. */
+export const REF_WITH_HEAP_TYPE: readonly number[] = [0x63, 0x64];
+
+export interface Section {
+  readonly id: number;
+  readonly body: Uint8Array;
+}
+
+export type BinaryKind = 'core' | 'component';
+
+const PREAMBLE_BYTES = 8;
+const CORE = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
+const COMPONENT = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
+
+export function binaryKind(bytes: Uint8Array): BinaryKind | undefined {
+  const startsWith = (preamble: number[]) => preamble.every((byte, index) => bytes[index] === byte);
+  return startsWith(CORE) ? 'core' : startsWith(COMPONENT) ? 'component' : undefined;
+}
+
+/** Reads the binary format from its start; running past the end is the module's fault. */
+export class WasmReader {
+  readonly #bytes: Uint8Array;
+  offset = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  get done(): boolean {
+    return this.offset >= this.#bytes.byteLength;
+  }
+
+  get left(): number {
+    return this.#bytes.byteLength - this.offset;
+  }
+
+  /** The next byte, which stays the next; -1 at the end. */
+  peek(): number {
+    return this.#bytes[this.offset] ?? -1;
+  }
+
+  byte(): number {
+    const byte = this.#bytes[this.offset++];
+    if (byte === undefined) throw new ModuleError('the module is cut off');
+    return byte;
+  }
+
+  /** An unsigned LEB128 of at most 64 bits; sizes past 2^53 lose their last bits, which no limit cares about. */
+  unsigned(): number {
+    let result = 0;
+    let factor = 1;
+    for (let count = 0; count < 10; count++) {
+      const byte = this.byte();
+      result += (byte & 0x7f) * factor;
+      if (byte < 0x80) return result;
+      factor *= 128;
+    }
+    throw new ModuleError('the module has a number that does not end');
+  }
+
+  slice(length: number): Uint8Array {
+    if (this.offset + length > this.#bytes.byteLength) throw new ModuleError('the module is cut off');
+    this.offset += length;
+    return this.#bytes.subarray(this.offset - length, this.offset);
+  }
+
+  /** A number as it is written, signed or not: to be copied, not understood. */
+  rawNumber(): number[] {
+    const start = this.offset;
+    this.unsigned();
+    return [...this.#bytes.subarray(start, this.offset)];
+  }
+
+  name(): string {
+    return Buffer.from(this.slice(this.unsigned())).toString('utf8');
+  }
+
+  vector<T>(item: () => T): T[] {
+    const items: T[] = [];
+    for (let left = this.unsigned(); left > 0; left--) items.push(item());
+    return items;
+  }
+}
+
+/** Precondition: {@link binaryKind} is `core`. */
+export function readSections(bytes: Uint8Array): Section[] {
+  const reader = new WasmReader(bytes);
+  reader.slice(PREAMBLE_BYTES);
+  const sections: Section[] = [];
+  while (!reader.done) {
+    const id = reader.byte();
+    sections.push({ id, body: reader.slice(reader.unsigned()) });
+  }
+  return sections;
+}
+
+export function writeSections(sections: readonly Section[]): Uint8Array {
+  const parts: Uint8Array[] = [Uint8Array.from(CORE)];
+  for (const { id, body } of sections) {
+    parts.push(Uint8Array.from([id, ...unsignedLeb(body.byteLength)]), body);
+  }
+  return Buffer.concat(parts);
+}
+
+export function unsignedLeb(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  do {
+    const low = rest % 128;
+    rest = Math.floor(rest / 128);
+    bytes.push(rest > 0 ? low | 0x80 : low);
+  } while (rest > 0);
+  return bytes;
+}

@@ -1,0 +1,222 @@
+import { Worker } from 'node:worker_threads';
+import { ModuleError } from '../abi/module-error.ts';
+import type { JsonObject } from '../base/json.ts';
+import { noInjectedTools } from '../bridge/injected-tools.ts';
+import type { Limits } from '../config/limits.ts';
+import { describeComponent } from '../load/component/describe-component.ts';
+import { type Prepared, prepare } from '../load/prepare.ts';
+import { disabledTask } from '../policy/layers.ts';
+import type { GuestSpec } from '../protocol/guest-spec.ts';
+import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
+import { ChatService } from './chat-service.ts';
+import { McpService } from './mcp-service.ts';
+import { NativeTools } from './native-tools.ts';
+import { RunMetrics } from './run-metrics.ts';
+import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
+import { StdinReader } from './stdin-reader.ts';
+
+export type RunReason = 'exit' | 'deadline' | 'trap' | 'interrupted' | 'memory' | 'module' | 'internal';
+
+export interface RunResult {
+  readonly reason: RunReason;
+  /** The guest's own exit code; null unless the reason is `exit`. */
+  readonly exitCode: number | null;
+  /** What went wrong, for a person; null if nothing did. */
+  readonly message: string | null;
+  /** Frames of the guest, innermost first; empty unless it trapped. */
+  readonly stack: string;
+  readonly durations: { readonly load_ms: number; readonly run_ms: number; readonly total_ms: number };
+  readonly hostcalls: Readonly<Record<string, number>>;
+  readonly chat: {
+    readonly sends: number;
+    readonly iterations: number;
+    readonly tool_calls: number;
+    readonly usage: JsonObject;
+  };
+  readonly droppedLogLines: number;
+}
+
+type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'stack'>;
+
+const GUEST = 0;
+const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread; linear memory is bounded elsewhere
+
+/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
+const workerUrl = new URL(
+  import.meta.url.endsWith('.ts') ? '../guest/worker.ts' : './guest-worker.cjs',
+  import.meta.url,
+);
+
+/** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
+export async function runGuest(given: RunOptions): Promise<RunResult> {
+  const compiled = compileRunOptions(given);
+  const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => reply(0, ['count']));
+  const options = metrics?.options ?? compiled;
+  if (options.approve !== null) options.mcp?.decideWith(options.approve, options.limits.approval_timeout_ms);
+  const started = performance.now();
+  const spec: GuestSpec = {
+    args: options.args,
+    env: options.env,
+    limits: options.limits,
+    mcpTask: options.mcp?.task ?? disabledTask,
+    verbose: options.verbose,
+    output: options.output,
+  };
+  // The thread boots while the module compiles. It gets an empty environment: the host's may hold keys.
+  const worker = new Worker(workerUrl, {
+    workerData: spec,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: GUEST_HEAP_MB },
+  });
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  const stdin = new StdinReader(options.stdin);
+  let report: GuestReport | undefined;
+  let enteredAt: number | undefined;
+  const loading = new AbortController();
+
+  const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
+    worker.postMessage([GUEST, call, ...message], transfer);
+  const native = new NativeTools(options.run, options.audit, options.events);
+  const chat = new ChatService({
+    backend: options.backend,
+    observe: (session) => ({
+      ...native.observe(`chat-${session}`),
+      failed: (error) =>
+        options.onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
+    }),
+    inject: async (history, session, signal) =>
+      options.mcp?.inject(
+        {
+          session: `chat-${session}`,
+          params: history.mcpParams(),
+          guestTools: new Set(history.tools.keys()),
+          maxOutputBytes: history.number('max_tool_output_bytes'),
+        },
+        signal,
+      ) ?? noInjectedTools,
+    reply,
+  });
+  const mcp = new McpService(options.mcp, reply);
+
+  const ending = await new Promise<Ending>((resolve) => {
+    const deadline = setTimeout(() => resolve(outOfTime(options.limits)), options.limits.timeout_ms);
+    const interrupted = () => resolve(ended('interrupted', 'the guest was interrupted'));
+    if (options.signal.aborted) interrupted();
+    options.signal.addEventListener('abort', interrupted, { once: true });
+    exited.then(() => {
+      clearTimeout(deadline);
+      options.signal.removeEventListener('abort', interrupted);
+      resolve(report ? fromReport(report) : ended('internal', 'the guest thread ended without a word'));
+    });
+
+    worker.on('error', (error: NodeJS.ErrnoException) => resolve(threadFailed(error)));
+    worker.on('messageerror', () => resolve(ended('internal', 'a message of the guest thread could not be read')));
+    worker.on('message', (raw: unknown) => {
+      try {
+        receive(raw);
+      } catch (error) {
+        resolve(ended('internal', (error as Error).message));
+      }
+    });
+
+    function receive(raw: unknown): void {
+      const message = parseGuestMessage(raw);
+      const call = message[1];
+      switch (message[3]) {
+        case 'send':
+          chat.send(call, message[4], message[5], message[6]);
+          return;
+        case 'cancel':
+          mcp.cancel(call);
+          chat.cancel(call);
+          return;
+        case 'tool_result':
+          chat.toolResult(call, message[4], message[5], message[6]);
+          return;
+        case 'close_session':
+          chat.closeSession(message[4]);
+          return;
+        case 'stdin':
+          stdin.read(message[4]).then((chunk) => reply(call, ['stdin', chunk]));
+          return;
+        case 'mcp_open':
+        case 'mcp_list':
+        case 'mcp_call':
+        case 'mcp_registry':
+          mcp.receive(message);
+          return;
+        case 'counted':
+          metrics?.counted(message[4]);
+          return;
+        case 'notice':
+          options.onNotice(message[4]);
+          return;
+        case 'ended':
+          report = message[4];
+          resolve(fromReport(report));
+      }
+    }
+
+    load(options, loading.signal).then(
+      (prepared) => {
+        enteredAt = performance.now();
+        if (prepared.kind === 'component' && options.verbose) options.onNotice(describeComponent(prepared));
+        reply(0, startMessage(prepared));
+      },
+      (error: unknown) =>
+        resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
+    );
+  });
+
+  const endedAt = performance.now();
+  loading.abort();
+  await worker.terminate();
+  await exited;
+  stdin.close();
+  await mcp.close();
+  await chat.close();
+  metrics?.ended(ending.reason, report?.hostcalls ?? {});
+  return {
+    ...ending,
+    durations: {
+      load_ms: Math.round((enteredAt ?? endedAt) - started),
+      run_ms: Math.round(endedAt - (enteredAt ?? endedAt)),
+      total_ms: Math.round(performance.now() - started),
+    },
+    hostcalls: report?.hostcalls ?? {},
+    chat: chat.totals,
+    droppedLogLines: report?.droppedLogLines ?? 0,
+  };
+}
+
+function startMessage(prepared: Prepared): HostReply {
+  if (prepared.kind === 'core') return ['start', prepared.module, prepared.unknownImports];
+  const { glue, coreModules, imports, entry, lane } = prepared;
+  return ['start_component', { glue, coreModules, imports, entry, fastLane: lane.kind === 'fast' }];
+}
+
+async function load(options: CompiledRunOptions, signal: AbortSignal) {
+  return prepare(await options.wasm, { ...options, signal });
+}
+
+function ended(reason: RunReason, message: string): Ending {
+  return { reason, exitCode: null, message, stack: '' };
+}
+
+function outOfTime(limits: Limits): Ending {
+  return ended('deadline', `the guest ran longer than limits.timeout_ms = ${limits.timeout_ms}`);
+}
+
+function threadFailed(error: NodeJS.ErrnoException): Ending {
+  if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return ended('memory', `the guest's objects took more than ${GUEST_HEAP_MB} MiB`);
+  }
+  return ended('internal', `the guest thread failed: ${error.message}`);
+}
+
+function fromReport({ ending }: GuestReport): Ending {
+  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, stack: '' };
+  if (ending.kind === 'trap') return { reason: 'trap', exitCode: null, message: ending.message, stack: ending.stack };
+  return ended('module', ending.message);
+}

@@ -1,0 +1,218 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { ModuleError } from '../../../src/abi/module-error.ts';
+import { interfaceName, witPackage } from '../../../src/abi/wit.ts';
+import { servedWasi } from '../../../src/guest/component/wasi/served.ts';
+import { readComponent } from '../../../src/load/component/component-binary.ts';
+import { entryOf } from '../../../src/load/component/entry.ts';
+import { checkImports } from '../../../src/load/component/import-check.ts';
+import { linkComponent } from '../../../src/load/component/link-component.ts';
+import { dummyComponent, fromText, spearWit } from '../../support/component-text.ts';
+
+const linked = async (body: string) => linkComponent(readComponent(await fromText(`(component ${body})`)));
+
+function complaint(check: () => unknown): string {
+  try {
+    check();
+  } catch (error) {
+    if (error instanceof ModuleError) return error.message;
+    throw error;
+  }
+  return 'accepted';
+}
+
+const judged = async (body: string) => {
+  const { imports } = await linked(body);
+  return complaint(() => checkImports(imports));
+};
+
+const interfaceOf = (name: string, ...items: string[]) => `(import "${name}" (instance ${items.join(' ')}))`;
+const exported = (name: string, type: string) => `(export "${name}" (func ${type}))`;
+const clock = interfaceName('clock');
+const MISSING = 'it imports what this host does not have: ';
+
+describe('imports of spear:host', () => {
+  it('all of them pass, in the types of wit/spear.wit [component.imports]', async () => {
+    const { imports } = linkComponent(readComponent(await dummyComponent()));
+    expect([...imports.keys()]).toContain(interfaceName('cchat'));
+    expect(complaint(() => checkImports(imports))).toBe('accepted');
+  });
+
+  it('an unknown interface is named, with the nearest that there is [component.imports]', async () => {
+    expect(await judged(interfaceOf('spear:host/chat@1.0.0'))).toBe(
+      `${MISSING}spear:host/chat@1.0.0 (did you mean cchat?)`,
+    );
+    expect(await judged(interfaceOf('spear:host/constructor@1.0.0'))).toBe(`${MISSING}spear:host/constructor@1.0.0`);
+    expect(await judged(interfaceOf('spear:other/cchat@1.0.0'))).toBe(`${MISSING}spear:other/cchat@1.0.0`);
+  });
+
+  it('an unknown function is named, with the nearest that there is [component.imports]', async () => {
+    expect(await judged(interfaceOf(clock, exported('time-now-m', '(result s64)')))).toBe(
+      `${MISSING}${clock}#time-now-m (did you mean time-now-ms?)`,
+    );
+    expect(await judged(interfaceOf(clock, exported('to-string', '(result s64)')))).toBe(
+      `${MISSING}${clock}#to-string`,
+    );
+    // A function of another interface is none of this one.
+    expect(await judged(interfaceOf(clock, exported('cchat-create', '(result s64)')))).toContain(
+      `${clock}#cchat-create`,
+    );
+  });
+
+  it.each([
+    ['another result', '(result u64)', 'func() -> u64'],
+    ['no result', '', 'func()'],
+    ['a parameter', '(param "at" s64) (result s64)', 'func(at: s64) -> s64'],
+    ['a deeper type', '(result (list (tuple u8 (option string))))', 'func() -> list<tuple<u8, option<string>>>'],
+    ['the asynchronous form', 'async (result s64)', 'async func() -> s64'],
+  ])('%s is a wrong type, shown beside the right one [component.import-types]', async (_what, type, found) => {
+    expect(await judged(interfaceOf(clock, exported('time-now-ms', type)))).toBe(
+      `${MISSING}${clock}#time-now-ms as ${found} (this host has func() -> s64)`,
+    );
+  });
+
+  it('names and order of parameters count, and so do the cases of errno [component.import-types]', async () => {
+    const wrong = spearWit
+      .replace(
+        'cchat-write-msg: func(fd: fd, role: string, content: string)',
+        'cchat-write-msg: func(fd: fd, content: string, role: string)',
+      )
+      .replace('        eperm,', '')
+      .replace('        ecanceled,', '        ecanceled,\n        eperm,');
+    expect(wrong).not.toBe(spearWit);
+    const { imports } = linkComponent(readComponent(await dummyComponent(wrong)));
+    const message = complaint(() => checkImports(imports));
+    expect(message).toContain('spear:host/types@1.0.0#errno as enum { enoent, eintr,');
+    expect(message).toMatch(/cchat-write-msg as func\(fd: s32, content: string, role: string\) -> result<_, enum/);
+    expect(message).toContain('(this host has func(fd: s32, role: string, content: string) -> result<_, errno>)');
+    expect(message).toMatch(/; and \d+ more$/);
+  });
+
+  it('a type that is larger than any of ours is not written out [component.import-types]', async () => {
+    const types = Array.from({ length: 20 }, (_, index) => `(type $t${index + 1} (tuple $t${index} $t${index}))`);
+    const body = `(type $t0 u8) ${types.join(' ')} (export "fd" (type $t (eq $t20)))`;
+    await expect(judged(interfaceOf(clock, body))).resolves.toBe('it has a type of more than 200 parts');
+  });
+
+  it.each([
+    ['fields', (name: string) => `(type $t (record ${repeated((at) => `(field "f${at}" u8)`)})) ${exportAs(name)}`],
+    ['cases', (name: string) => `(type $t (variant ${repeated((at) => `(case "c${at}")`)})) ${exportAs(name)}`],
+    ['members', (name: string) => `(type $t (tuple ${repeated(() => 'u8')})) ${exportAs(name)}`],
+  ])('nor is one of many %s [component.import-types]', async (_what, body) => {
+    await expect(judged(interfaceOf(clock, body('fd')))).resolves.toBe('it has a type of more than 200 parts');
+  });
+
+  it('nor is a function of many parameters [component.import-types]', async () => {
+    const params = repeated((at) => `(param "p${at}" u8)`);
+    await expect(judged(interfaceOf(clock, exported('time-now-ms', params)))).resolves.toBe(
+      'it has a type of more than 200 parts',
+    );
+  });
+
+  const repeated = (part: (at: number) => string) => Array.from({ length: 300 }, (_, at) => part(at)).join(' ');
+  const exportAs = (name: string) => `(export "${name}" (type (eq $t)))`;
+
+  it.each(['2.0.0', '0.9.0', '1.1.0', '1.0.0-rc.1', '99999999999.0.0'])(
+    'version %s is not ours, and ours is named [component.import-versions]',
+    async (version) => {
+      expect(await judged(interfaceOf(`spear:host/clock@${version}`))).toBe(
+        `${MISSING}spear:host/clock@${version} (this host has spear:host ${witPackage.version}: same major version, and a minor not above it)`,
+      );
+    },
+  );
+
+  it('any patch of our version passes; no version does not [component.import-versions]', async () => {
+    expect(await judged(interfaceOf('spear:host/clock@1.0.7'))).toBe('accepted');
+    expect(await judged(interfaceOf('spear:host/clock'))).toContain('spear:host/clock (this host has');
+  });
+});
+
+describe('other imports', () => {
+  it('the interfaces of WASI 0.2 that are served pass, in any patch [component.import-wasi]', async () => {
+    for (const version of ['0.2.0', '0.2.12']) {
+      expect(await judged(servedWasi.map((name) => interfaceOf(`${name}@${version}`)).join(' '))).toBe('accepted');
+    }
+  });
+
+  it.each([
+    ['wasi:http/types@0.2.0', 'wasi:http/types@0.2.0'],
+    ['wasi:cli/environment@0.3.0', 'wasi:cli/environment@0.3.0 (this host has WASI 0.2)'],
+    ['wasi:cli/environment', 'wasi:cli/environment (this host has WASI 0.2)'],
+    ['acme:tools/shell@1.0.0', 'acme:tools/shell@1.0.0'],
+    ['plain', 'plain, which is no interface of spear:host or wasi'],
+  ])('%s is refused by its name [component.import-wasi]', async (name, shown) => {
+    expect(await judged(interfaceOf(name))).toBe(MISSING + shown);
+  });
+
+  it.each([
+    ['wasi:cli/environment', 'get-nonsense'],
+    ['wasi:cli/environment', 'to-string'],
+    ['wasi:clocks/wall-clock', 'constructor'],
+  ])('%s#%s, a function that nobody has, is named [component.import-wasi]', async (from, name) => {
+    expect(await judged(interfaceOf(`${from}@0.2.3`, exported(name, '')))).toBe(`${MISSING}${from}@0.2.3#${name}`);
+  });
+
+  it('and so are methods that our resources do not have [component.import-wasi]', async () => {
+    const stream = '(export "output-stream" (type $o (sub resource)))';
+    const method = (name: string) =>
+      `(export "[method]output-stream.${name}" (func (param "self" (borrow $o)) (result u64)))`;
+    const from = 'wasi:io/streams@0.2.3';
+    expect(await judged(interfaceOf(from, stream, method('flush'), method('rewind')))).toBe(
+      `${MISSING}${from}#[method]output-stream.rewind`,
+    );
+  });
+
+  it('every function of the published WASI 0.2 is there, where its interface is [component.import-wasi]', async () => {
+    const packages = ['io', 'clocks', 'random', 'filesystem', 'sockets', 'cli'].map(publishedWit);
+    const imports = servedWasi.map((name) => `import ${name}@0.2.12;`).join(' ');
+    const component = await dummyComponent(`package test:all; ${packages.join('\n')} world all { ${imports} }`, 'all');
+    const { imports: wanted } = linkComponent(readComponent(component));
+    expect(wanted.size).toBe(servedWasi.length);
+    expect(complaint(() => checkImports(wanted))).toBe('accepted');
+  });
+
+  /** A package as jco brings it, to stand beside others in one text. */
+  function publishedWit(name: string): string {
+    const path = `../../../node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12/wasi-${name}/package.wit`;
+    const text = readFileSync(new URL(path, import.meta.url), 'utf8');
+    return `${text.replace(/^package ([^;]+);/m, 'package $1 {')}\n}`;
+  }
+
+  it('a function beside all interfaces is refused by its name [component.import-wasi]', async () => {
+    expect(await judged('(import "get-key" (func (result string)))')).toContain('get-key, which is no interface');
+  });
+});
+
+describe('the entry', () => {
+  const core =
+    '(core module $m (func (export "f") (result i32) i32.const 0)) (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))';
+  const run = '(func $run (result (result)) (canon lift (core func $f)))';
+  const asInterface = (name: string) =>
+    `${core} ${run} (instance $w (export "run" (func $run))) (export "${name}" (instance $w))`;
+  const entry = async (body: string) => entryOf((await linked(body)).exports);
+  const entered = async (body: string) => {
+    const { exports } = await linked(body);
+    return complaint(() => entryOf(exports));
+  };
+
+  it('is wasi:cli/run where there is one, else run [component.entry]', async () => {
+    expect(await entry(`${core} ${run} (export "run" (func $run))`)).toBe('run');
+    expect(await entry(asInterface('wasi:cli/run@0.2.7'))).toBe('wasi:cli/run@0.2.7');
+    expect(await entry(`${asInterface('wasi:cli/run@0.2.0')} (export "run" (func $run))`)).toBe('wasi:cli/run@0.2.0');
+  });
+
+  it('of another type, or missing, is explained [component.entry]', async () => {
+    const number = '(func $run (result u32) (canon lift (core func $f)))';
+    expect(await entered(`${core} ${number} (export "run" (func $run))`)).toBe(
+      'it exports run as func() -> u32; it must be func() -> result',
+    );
+    expect(await entered(asInterface('wasi:cli/run@0.3.0'))).toContain('(it exports wasi:cli/run@0.3.0)');
+    expect(await entered(core)).toContain('there is nothing to call (it exports nothing)');
+    expect(await entered('(import "run" (func $f (result (result)))) (export "run-again" (func $f))')).toContain(
+      'it exports neither',
+    );
+    expect(await entered('(import "f" (func $f (result (result)))) (export "run" (func $f))')).toBe(
+      'its run is no function of its own',
+    );
+  });
+});

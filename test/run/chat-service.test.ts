@@ -1,0 +1,167 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
+import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
+import { type HostReply, PortViolation, type SessionDelta } from '../../src/protocol/port.ts';
+import { ChatService } from '../../src/run/chat-service.ts';
+import { type ObservedBackend, scripted } from '../support/chat-host.ts';
+import { HELLO } from '../support/test-guest.ts';
+import { until } from '../support/until.ts';
+
+const nothing: SessionDelta = { messages: [], tools: [], toolResults: [], params: [] };
+const says = (content: string): SessionDelta => ({ ...nothing, messages: [['user', content]] });
+
+interface Served {
+  readonly service: ChatService;
+  readonly backend: ObservedBackend;
+  readonly replies: [call: number, reply: HostReply, transfer: ArrayBuffer[]][];
+}
+
+async function serve(turns = HELLO): Promise<Served> {
+  const backend = await scripted(turns);
+  const replies: Served['replies'] = [];
+  const service = new ChatService({
+    backend: async () => backend,
+    inject: async () => noInjectedTools,
+    observe: () => ({
+      toolStarted: () => {},
+      toolFinished: () => {},
+      limitReached: () => {},
+      failed: (error) => {
+        throw error;
+      },
+    }),
+    reply: (call, reply, transfer = []) => replies.push([call, reply, transfer]),
+  });
+  return { service, backend, replies };
+}
+
+/** What a guest thread that is not ours any more could send. */
+const untrusted = (delta: unknown) => delta as SessionDelta;
+
+describe('the chat of one guest', () => {
+  it('answers with a body in a buffer of its own, to be handed over [service.reply]', async () => {
+    const { service, replies } = await serve();
+    service.send(1, 1000, 0, says('hi'));
+    await until(() => replies.length === 1, 'the reply');
+    const [call, reply, transfer] = replies[0] as Served['replies'][number];
+    expect(call).toBe(1);
+    expect(reply[0]).toBe('response');
+    const body = reply[1] as ArrayBuffer;
+    expect(transfer).toEqual([body]);
+    const parsed = JSON.parse(Buffer.from(body).toString()) as JsonObject;
+    expect(parsed._spear).toEqual({ backend: 'scripted', model: 'scripted' });
+    await service.close();
+  });
+
+  it('keeps the sends of one session in their order, and those of others apart [service.sessions]', async () => {
+    const { service, backend, replies } = await serve();
+    service.send(1, 1000, 0, says('one'));
+    service.send(2, 1000, 0, says('two'));
+    service.send(3, 1001, 0, says('other'));
+    await until(() => replies.length === 3, 'the replies');
+    const contents = backend.requests.map(({ messages }) => messages.map(({ content }) => content).join());
+    expect(contents.sort()).toEqual(['one', 'one,hello,two', 'other']);
+    await service.close();
+  });
+
+  it('forgets a session that was closed [service.sessions]', async () => {
+    const { service, backend, replies } = await serve();
+    service.send(1, 1000, 0, says('one'));
+    await until(() => replies.length === 1, 'the reply');
+    service.closeSession(1000);
+    service.send(2, 1000, 0, says('two'));
+    await until(() => replies.length === 2, 'the reply');
+    expect(backend.requests[1]?.messages).toHaveLength(1);
+    await service.close();
+  });
+
+  it('adds up what all sends cost [service.totals]', async () => {
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    const { service, replies } = await serve([{ reply: { content: 'x', usage }, repeat: true }]);
+    for (const call of [1, 2, 3]) service.send(call, 1000, 0, says('hi'));
+    await until(() => replies.length === 3, 'the replies');
+    expect(service.totals).toEqual({
+      sends: 3,
+      iterations: 3,
+      tool_calls: 0,
+      usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
+    });
+    await service.close();
+  });
+});
+
+describe('closing', () => {
+  it('ends every send and waits until its request has ended, those of closed sessions too [service.close]', async () => {
+    const { service, backend } = await serve();
+    backend.hold();
+    service.send(1, 1000, 0, says('hi'));
+    service.send(2, 1001, 0, says('hi'));
+    await until(() => backend.requests.length === 2, 'the requests');
+    service.closeSession(1001);
+    await service.close();
+    expect(backend.aborted).toBe(2);
+  });
+
+  it('ends a send that waits for a callback of the guest [service.close]', async () => {
+    const { service, replies } = await serve([
+      { reply: { tool_calls: [{ id: 'a', name: 'sum', arguments: {} }] }, repeat: true },
+    ]);
+    service.send(1, 1000, 2, { ...says('hi'), tools: [[1, '{"name":"sum"}']] });
+    await until(() => replies.length === 1, 'the callback');
+    expect(replies[0]?.[1][0]).toBe('tool');
+    await service.close();
+  });
+
+  it('leaves no timer of a send behind [service.close]', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
+    const before = timers();
+    const { service, replies } = await serve();
+    for (let call = 1; call <= 20; call++) service.send(call, 1000 + call, 0, says('hi'));
+    await until(() => replies.length === 20, 'the replies');
+    await service.close();
+    await until(() => timers() <= before, 'the timers to be gone');
+  });
+});
+
+describe('a guest thread that breaks the rules', () => {
+  it('by using a call twice is told so [service.untrusted]', async () => {
+    const { service, backend } = await serve();
+    backend.hold();
+    service.send(1, 1000, 0, says('hi'));
+    expect(() => service.send(1, 1000, 0, says('hi'))).toThrow(PortViolation);
+    await service.close();
+  });
+
+  it.each([
+    ['tools that are no JSON', { ...says('hi'), tools: [[1, '{"name":']] }],
+    ['tools that are no objects', { ...says('hi'), tools: [[1, '[]']] }],
+    ['tools without a name', { ...says('hi'), tools: [[1, '{"function":{}}']] }],
+    [
+      'params of the wrong type',
+      {
+        ...says('hi'),
+        params: [
+          ['timeout_ms', 'soon'],
+          ['model', 7],
+        ],
+      },
+    ],
+    ['params of the host', { ...says('hi'), params: [['messages', []]] }],
+    ['results that nobody asked for', { ...says('hi'), toolResults: [['a', 'b']] }],
+  ])('by sending %s does not stop the host [service.untrusted]', async (_what, delta) => {
+    const { service, backend, replies } = await serve();
+    service.send(1, 1000, 2, untrusted(delta));
+    await until(() => replies.length === 1, 'the reply');
+    expect(backend.requests[0]?.messages).toEqual([{ role: 'user', content: 'hi' }]);
+    expect(backend.requests[0]).not.toHaveProperty('tools');
+    await service.close();
+  });
+
+  it('by answering what was not asked, or for a send that is gone, is not heard [service.untrusted]', async () => {
+    const { service } = await serve();
+    service.toolResult(1, 1, 0, '');
+    service.cancel(7);
+    service.closeSession(1234);
+    await service.close();
+  });
+});
