@@ -1,4 +1,7 @@
 export { ModuleError } from './abi/module-error.ts';
+export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
+export { componentCacheDirectory } from './config/cache-directory.ts';
+export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
 export type {
   ApprovalAnswer,
   ApprovalCause,
@@ -7,19 +10,16 @@ export type {
   ApprovalRequest,
   DefinitionChange,
   ToolDefinition,
-} from './bridge/approval-decider.ts';
-export type { FromSchema } from './bridge/schema-types.ts';
-export { ToolEvents, type ToolInvocation, type ToolListener } from './bridge/tool-events.ts';
+} from './mcp/approval/decider.ts';
+export type { FromSchema } from './mcp/schema-types.ts';
+export { ToolEvents, type ToolInvocation, type ToolListener } from './mcp/tool-events.ts';
 export {
   McpToolbox,
   type ToolboxOptions,
   type ToolboxResult,
   type ToolboxServer,
   type ToolboxTool,
-} from './bridge/toolbox.ts';
-export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
-export { componentCacheDirectory } from './config/cache-directory.ts';
-export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
+} from './mcp/toolbox.ts';
 export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,

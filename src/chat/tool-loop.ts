@@ -1,8 +1,8 @@
 import { errno } from '../abi/errno.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { forcedTool, type InjectedTools, noInjectedTools } from '../bridge/injected-tools.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
+import { forcedTool, type InjectedTools, noInjectedTools } from './injected-tools.ts';
 import { SendMetrics } from './send-metrics.ts';
 import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './session.ts';
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from './session-params.ts';

@@ -1,4 +1,4 @@
-import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../bridge/approval-decider.ts';
+import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../mcp/approval/decider.ts';
 import { describeRequest } from './approval-text.ts';
 
 /** A terminal as the prompt needs it. */

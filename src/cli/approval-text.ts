@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../base/json.ts';
-import type { ApprovalRequest, DefinitionChange } from '../bridge/approval-decider.ts';
+import type { ApprovalRequest, DefinitionChange } from '../mcp/approval/decider.ts';
 import { type ToolHint, toolHints } from '../policy/approval-rules.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 

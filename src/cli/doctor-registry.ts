@@ -1,6 +1,6 @@
 import type { CompiledHostConfig } from '../config/host-config.ts';
 import { SmsConfigError } from '../config/sms-config-error.ts';
-import { bad, type Finding, ok, skipped } from '../protocol/finding.ts';
+import { bad, type Finding, ok, skipped } from '../doctor/finding.ts';
 import { describeProblem } from '../sms/directory.ts';
 import type { DiagnosisFlags } from './doctor-flags.ts';
 import { openRunRegistry, type RunRegistry } from './run-registry.ts';

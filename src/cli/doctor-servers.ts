@@ -1,11 +1,11 @@
-import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from '../bridge/diagnose-server.ts';
-import { type DiagnosedPolicy, diagnoseTools } from '../bridge/diagnose-tools.ts';
-import { Injection } from '../bridge/injection.ts';
 import type { CompiledHostConfig } from '../config/host-config.ts';
+import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from '../doctor/diagnose-server.ts';
+import { type DiagnosedPolicy, diagnoseTools } from '../doctor/diagnose-tools.ts';
+import { bad, type Finding, isBad, ok, skipped } from '../doctor/finding.ts';
+import { Injection } from '../mcp/injection.ts';
 import { explainServer, firstDenial } from '../policy/explain-tool.ts';
 import { poolLimitSpecs } from '../pool/pool-options.ts';
 import type { ToolList } from '../pool/tool-list.ts';
-import { bad, type Finding, isBad, ok, skipped } from '../protocol/finding.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { openRunPool, type RunPool } from './run-pool.ts';
 import type { RunRegistry } from './run-registry.ts';

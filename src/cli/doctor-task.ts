@@ -1,12 +1,12 @@
-import type { DiagnosedPolicy } from '../bridge/diagnose-tools.ts';
 import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task-config.ts';
+import type { DiagnosedPolicy } from '../doctor/diagnose-tools.ts';
+import { bad, type Finding, ok, skipped } from '../doctor/finding.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../policy/layers.ts';
 import { applySessionParam } from '../policy/session-params.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { bad, type Finding, ok, skipped } from '../protocol/finding.ts';
 import type { DiagnosisFlags } from './doctor-flags.ts';
 
 export interface DiagnosedTask {

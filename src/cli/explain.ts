@@ -1,12 +1,12 @@
-import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../bridge/diagnose-server.ts';
-import { approvalNote, type DiagnosedPolicy } from '../bridge/diagnose-tools.ts';
-import { fullName, isHashed, toolName } from '../bridge/tool-names.ts';
 import type { CompiledHostConfig } from '../config/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
+import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../doctor/diagnose-server.ts';
+import { approvalNote, type DiagnosedPolicy } from '../doctor/diagnose-tools.ts';
+import { bad, type Finding, isBad, ok, skipped } from '../doctor/finding.ts';
+import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
 import { quoted } from '../policy/decision.ts';
 import { explainCall, firstDenial, type LayerAnswer } from '../policy/explain-tool.ts';
 import type { RegistryView, TaskPolicy } from '../policy/layers.ts';
-import { bad, type Finding, isBad, ok, skipped } from '../protocol/finding.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type ExplainFlags, parseExplainFlags } from './doctor-flags.ts';
 import { explainHelp } from './doctor-help.ts';

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
-import type { ApprovalOptions } from '../bridge/approval-gate.ts';
 import { type CompiledHostConfig, HostConfigError } from '../config/host-config.ts';
 import type { Limits } from '../config/limits.ts';
+import type { ApprovalOptions } from '../mcp/approval/gate.ts';
 import type { ApprovalRule } from '../policy/approval-rules.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import { createPromptDecider } from './approval-prompt.ts';

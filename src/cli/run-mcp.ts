@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import type { Readable } from 'node:stream';
-import { GuestMcp } from '../bridge/guest-mcp.ts';
-import type { ToolEvents } from '../bridge/tool-events.ts';
-import { watchMcp } from '../bridge/watch-mcp.ts';
 import type { CompiledHostConfig } from '../config/host-config.ts';
 import type { Limits } from '../config/limits.ts';
 import { TaskConfigError } from '../config/task-config.ts';
+import { GuestMcp } from '../mcp/guest-mcp.ts';
+import type { ToolEvents } from '../mcp/tool-events.ts';
+import { watchMcp } from '../mcp/watch-mcp.ts';
 import { type EffectiveSet, effectiveSet } from '../policy/effective-set.ts';
 import { initialSession } from '../policy/layers.ts';
 import { type ParsedTaskPolicy, parseTaskPolicy } from '../policy/task-policy.ts';

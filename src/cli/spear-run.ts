@@ -1,6 +1,5 @@
 import { basename } from 'node:path';
 import { ModuleError } from '../abi/module-error.ts';
-import { ToolEvents } from '../bridge/tool-events.ts';
 import { BackendError } from '../chat/backend.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
 import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host-config.ts';
@@ -9,6 +8,7 @@ import { processEnvironment } from '../config/process-environment.ts';
 import { SmsConfigError } from '../config/sms-config-error.ts';
 import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task-config.ts';
 import { prepare } from '../load/prepare.ts';
+import { ToolEvents } from '../mcp/tool-events.ts';
 import { type RunResult, runGuest } from '../run/run-guest.ts';
 import { newRunId } from '../run/run-id.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

@@ -1,6 +1,6 @@
 import { ModuleError } from '../abi/module-error.ts';
 import { type Prepared, type PrepareOptions, prepare } from '../load/prepare.ts';
-import { bad, type Finding, ok, skipped } from '../protocol/finding.ts';
+import { bad, type Finding, ok, skipped } from './finding.ts';
 
 /** Imports by which a guest comes to tools, in the names of both bindings. */
 const CHATS = /\bcchat[_-]send$/;

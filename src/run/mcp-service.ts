@@ -1,6 +1,6 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
-import type { GuestMcp } from '../bridge/guest-mcp.ts';
+import type { GuestMcp } from '../mcp/guest-mcp.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../protocol/port.ts';
 
 type Reply = (call: number, reply: HostReply, transfer: ArrayBuffer[]) => void;

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../base/json.ts';
-import type { ToolEvents } from '../bridge/tool-events.ts';
+import type { ToolEvents } from '../mcp/tool-events.ts';
 import type { AuditTrail } from '../telemetry/audit-event.ts';
 import { redactArguments } from '../telemetry/redact-arguments.ts';
 

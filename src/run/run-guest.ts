@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { ModuleError } from '../abi/module-error.ts';
 import type { JsonObject } from '../base/json.ts';
-import { noInjectedTools } from '../bridge/injected-tools.ts';
+import { noInjectedTools } from '../chat/injected-tools.ts';
 import type { Limits } from '../config/limits.ts';
 import { describeComponent } from '../load/component/describe-component.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';

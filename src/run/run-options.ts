@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
-import type { ApprovalDecider } from '../bridge/approval-decider.ts';
-import type { GuestMcp } from '../bridge/guest-mcp.ts';
-import { ToolEvents } from '../bridge/tool-events.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import { compileLimits, type LimitName, type Limits } from '../config/limits.ts';
+import type { ApprovalDecider } from '../mcp/approval/decider.ts';
+import type { GuestMcp } from '../mcp/guest-mcp.ts';
+import { ToolEvents } from '../mcp/tool-events.ts';
 import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { newRunId } from './run-id.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { ApprovalRequest } from '../../src/bridge/approval-decider.ts';
 import { describeRequest, visible } from '../../src/cli/approval-text.ts';
+import type { ApprovalRequest } from '../../src/mcp/approval/decider.ts';
 import { requestWith } from './approval-samples.ts';
 
 const show = (fields: Partial<ApprovalRequest>, full = false, columns = 80) =>

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { diagnoseNode } from '../../src/cli/doctor.ts';
 import { reportText, summaryOf } from '../../src/cli/doctor-report.ts';
-import { bad, ok, skipped } from '../../src/protocol/finding.ts';
+import { bad, ok, skipped } from '../../src/doctor/finding.ts';
 import { fixture, scratch } from '../e2e/spear-run.ts';
 import { SteeredModel } from '../e2e/steered-model.ts';
 import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';

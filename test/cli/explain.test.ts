@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Finding } from '../../src/protocol/finding.ts';
+import type { Finding } from '../../src/doctor/finding.ts';
 import { scratch } from '../e2e/spear-run.ts';
 import { fileWith, recordDir, recordOf, taskWith, taskWithMcp } from '../mcp/mcp-run.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';

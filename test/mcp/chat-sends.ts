@@ -1,10 +1,10 @@
 import type { JsonObject } from '../../src/base/json.ts';
-import { encodedName } from '../../src/bridge/tool-names.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
+import { encodedName } from '../../src/mcp/tool-names.ts';
 import type { TaskPolicy } from '../../src/policy/layers.ts';
-import type { McpHost } from '../bridge/mcp-host.ts';
 import { stdioRecord } from '../pool/pool-records.ts';
 import type { TestGuest, TestGuestOptions } from '../support/test-guest.ts';
+import type { McpHost } from './mcp-host.ts';
 
 export const tiny = stdioRecord('tiny', 'tiny.mjs');
 /** Names under which the model knows its tools. */

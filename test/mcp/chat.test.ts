@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { errno } from '../../src/abi/errno.ts';
-import { encodedName } from '../../src/bridge/tool-names.ts';
-import { openHost } from '../bridge/mcp-host.ts';
+import { encodedName } from '../../src/mcp/tool-names.ts';
 import {
   AUTO_TOOL_CALL,
   answer,
@@ -15,6 +14,7 @@ import {
 import { useGuests } from '../support/use-guest.ts';
 import { call, callsThenDone, echo, messagesOf, onHost, pid, tiny, toolMessages, toolsOf } from './chat-sends.ts';
 import { errorCode } from './mcp-calls.ts';
+import { openHost } from './mcp-host.ts';
 
 const openGuest = useGuests();
 const openOn = (...about: Parameters<typeof onHost>) => openGuest(onHost(...about));

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { errno } from '../../src/abi/errno.ts';
-import { type McpHost, openHost } from '../bridge/mcp-host.ts';
 import { stdioRecord } from '../pool/pool-samples.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 import { epollWait, fdCommand, fdGet, newEpoll } from '../support/chat-calls.ts';
 import { hasPointers } from '../support/guest-binding.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { callTool, errorCode, listTools, openServer } from './mcp-calls.ts';
+import { type McpHost, openHost } from './mcp-host.ts';
 
 const openGuest = useGuests();
 const [IN, OUT] = [1, 4];

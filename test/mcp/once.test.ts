@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { errno } from '../../src/abi/errno.ts';
-import { type McpHost, openHost } from '../bridge/mcp-host.ts';
 import { hasPointers } from '../support/guest-binding.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { callInto, callTool, errorCode, listTools, openServer, result, submitted } from './mcp-calls.ts';
+import { type McpHost, openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 
 const openGuest = useGuests();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { openHost } from '../bridge/mcp-host.ts';
 import { stdioRecord } from '../pool/pool-samples.ts';
 import { runFixture } from '../support/run-fixture.ts';
+import { openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 
 const echoed = '{"content":[{"text":"hi","type":"text"}]}';

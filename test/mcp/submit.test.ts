@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { errno } from '../../src/abi/errno.ts';
-import { type McpHost, openHost } from '../bridge/mcp-host.ts';
 import { eventually, stdioRecord } from '../pool/pool-samples.ts';
 import { epollWait, fdCommand, fdGet, newEpoll, setNonblocking, untilReady } from '../support/chat-calls.ts';
 import { hasPointers } from '../support/guest-binding.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { errorCode, openServer, result, resultCode, submit, submitted } from './mcp-calls.ts';
+import { type McpHost, openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 
 const openGuest = useGuests();

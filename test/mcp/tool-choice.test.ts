@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { openHost } from '../bridge/mcp-host.ts';
 import {
   AUTO_TOOL_CALL,
   answer,
@@ -12,6 +11,7 @@ import {
 } from '../support/chat-calls.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { echo, messagesOf, onHost, pid, tiny, toolsOf } from './chat-sends.ts';
+import { openHost } from './mcp-host.ts';
 
 const openGuest = useGuests();
 const openOn = (...about: Parameters<typeof onHost>) => openGuest(onHost(...about));

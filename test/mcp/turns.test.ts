@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { encodedName } from '../../src/bridge/tool-names.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
-import { openHost } from '../bridge/mcp-host.ts';
+import { encodedName } from '../../src/mcp/tool-names.ts';
 import { stdioRecord } from '../pool/pool-samples.ts';
 import {
   AUTO_TOOL_CALL,
@@ -22,6 +21,7 @@ import { hasCallbacks } from '../support/guest-binding.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { call, callsThenDone, echo, fail, messagesOf, onHost, pid, tiny, toolMessages, toolsOf } from './chat-sends.ts';
 import { errorCode } from './mcp-calls.ts';
+import { openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
 
 const openGuest = useGuests();

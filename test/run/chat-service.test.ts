@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
+import { noInjectedTools } from '../../src/chat/injected-tools.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
 import { type ObservedBackend, scripted } from '../support/chat-host.ts';

@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { GuestMcp } from '../../src/bridge/guest-mcp.ts';
-import { noInjectedTools } from '../../src/bridge/injected-tools.ts';
-import { ToolEvents } from '../../src/bridge/tool-events.ts';
 import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
+import { noInjectedTools } from '../../src/chat/injected-tools.ts';
+import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
+import { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
 import { McpService } from '../../src/run/mcp-service.ts';

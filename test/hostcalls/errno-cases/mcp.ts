@@ -1,13 +1,13 @@
 import { expect } from 'vitest';
-import { GuestMcp } from '../../../src/bridge/guest-mcp.ts';
 import type { LimitName } from '../../../src/config/limits.ts';
+import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
 import type { TaskPolicy } from '../../../src/policy/layers.ts';
 import type { McpServerRecord } from '../../../src/protocol/record.ts';
 import { RegistryCache } from '../../../src/registry/cache.ts';
 import { inProcessSource } from '../../../src/sms/store/in-process-source.ts';
 import { createMemoryStore } from '../../../src/sms/store/memory-store.ts';
-import { type McpHost, openHost } from '../../bridge/mcp-host.ts';
 import { callInto, openServer, resultCode, submit, submitted } from '../../mcp/mcp-calls.ts';
+import { type McpHost, openHost } from '../../mcp/mcp-host.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { type PoolSample, stdioRecord } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';

@@ -1,0 +1,156 @@
+import { quoted } from '../policy/decision.ts';
+import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from '../pool/errors.ts';
+import type { McpPool } from '../pool/pool.ts';
+import type { PoolLogEntry } from '../pool/pool-log.ts';
+import { resolveRecord } from '../pool/resolved-record.ts';
+import type { SecretSource } from '../pool/secret-source.ts';
+import type { ToolList } from '../pool/tool-list.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { referencedNames } from '../protocol/references.ts';
+import { bad, type Finding, ok, skipped } from './finding.ts';
+
+/** What the pool tells while a server is looked at. */
+export class ServerNotes {
+  readonly #stderr: string[] = [];
+  connectedAt: number | null = null;
+  listMs: number | null = null;
+
+  take({ event, message, durationMs }: PoolLogEntry): void {
+    if (event === 'connected') this.connectedAt = performance.now();
+    if (event === 'tools_listed') this.listMs = durationMs ?? null;
+    if (event !== 'stderr') return;
+    this.#stderr.push(message);
+    if (this.#stderr.length > SHOWN_STDERR_LINES) this.#stderr.shift();
+  }
+
+  /** The end of what the server wrote to stderr, free of the record's secrets. */
+  findings(): Finding[] {
+    return this.#stderr.map((line) => skipped('stderr', `stderr: ${line}`));
+  }
+}
+
+const SHOWN_STDERR_LINES = 5;
+
+/** The record itself: what it connects to, without anything that may be secret. */
+export function diagnoseRecord(record: McpServerRecord): Finding {
+  const where =
+    record.http === null
+      ? `command ${quoted(record.stdio?.command ?? '')}`
+      : `host ${URL.parse(record.http.url)?.host ?? 'of its url, which holds a reference'}`;
+  const { tool_timeout_ms: timeout, max_concurrency: concurrency, connect_timeout_ms: connect } = record.budgets;
+  const budgets = `tool_timeout_ms ${timeout}, max_concurrency ${concurrency}, connect_timeout_ms ${connect}`;
+  return ok('record', `record at revision ${record.mod_revision}: ${record.transport}, ${where}; ${budgets}`);
+}
+
+/** Whether this node has what the record refers to. Names only, never values. */
+export async function diagnoseReferences(record: McpServerRecord, secrets: SecretSource): Promise<Finding> {
+  const names = [...referencedNames(record)].sort();
+  try {
+    await resolveRecord(record, secrets);
+  } catch (error) {
+    const { variables } = secrets;
+    const children = names
+      .filter((name) => !variables.allows(name) || variables.get(name) === undefined)
+      .map((name) =>
+        skipped('reference', `${name}: ${variables.allows(name) ? 'not set' : 'may not be used by records'}`),
+      );
+    const cause = error instanceof McpConnectionError ? error.reason : 'record_invalid';
+    const { message } = toToolError(error);
+    // A file with the wrong owner or mode: the message ends with the command that mends it.
+    const command = /; run: (.+)$/.exec(message)?.[1];
+    const fix = command === undefined ? referenceFix(cause, names) : `run: ${command}`;
+    return bad('references', message, { cause, fix, children });
+  }
+  return ok('references', names.length === 0 ? 'no references to the environment' : `references: ${names.join(', ')}`);
+}
+
+function referenceFix(cause: string, names: readonly string[]): string {
+  const list = names.join(', ') || 'the file';
+  if (cause === 'env_missing')
+    return `set ${list} where spear-run is started, or give a default: \${ENV:NAME:-default}`;
+  if (cause === 'env_refused')
+    return 'list it in [mcp] allow_env or allow_files of the host config; keys of models are never for records';
+  return 'correct the record';
+}
+
+/** Connects and lists. The list is null where that failed. */
+export async function diagnoseConnection(
+  record: McpServerRecord,
+  pool: Pick<McpPool, 'listTools'>,
+  notes: ServerNotes,
+  deadline: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<{ readonly findings: readonly Finding[]; readonly list: ToolList | null }> {
+  const startedAt = performance.now();
+  const connected = () => {
+    const how = record.transport === 'stdio' ? 'started and connected' : 'connected';
+    return ok('connect', `${how} in ${Math.round((notes.connectedAt ?? startedAt) - startedAt)} ms`);
+  };
+  try {
+    const list = await pool.listTools(record, { signal: deadline.signal });
+    const took = notes.listMs === null ? '' : ` in ${Math.round(notes.listMs)} ms`;
+    return { findings: [connected(), ok('tools_list', `tools/list: ${list.tools.length} tools${took}`)], list };
+  } catch (error) {
+    const children = notes.findings();
+    const late = deadline.signal.aborted || error instanceof McpTimeoutError;
+    const message = deadline.signal.aborted ? `no answer within ${deadline.timeoutMs} ms` : toToolError(error).message;
+    if (notes.connectedAt !== null) {
+      const failed = bad('tools_list', `tools/list failed: ${message}`, { ...listAdvice(late), children });
+      return { findings: [connected(), failed], list: null };
+    }
+    const about = connectAdvice(error, late, record);
+    return {
+      findings: [
+        bad('connect', `cannot connect: ${message}`, { ...about, children }),
+        skipped('tools_list', 'tools/list: not reached'),
+      ],
+      list: null,
+    };
+  }
+}
+
+function listAdvice(late: boolean): { cause: string; fix: string } {
+  if (!late) return { cause: 'list_failed', fix: 'look at what the server says; spear servers test ID runs it alone' };
+  return {
+    cause: 'list_timeout',
+    fix:
+      'the server is too slow to list its tools: let it do less before it answers. The host ends it then, and an answer ' +
+      'that nobody reads any more is what servers report as EPIPE: a consequence, not the cause',
+  };
+}
+
+function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): { cause: string; fix: string } {
+  const reason = error instanceof McpConnectionError ? error.reason : null;
+  const command = quoted(record.stdio?.command ?? '');
+  if (error instanceof McpPolicyError) {
+    const fix = 'if this node may connect to it, list it in [egress] allow_hosts or allow_addresses of the host config';
+    return { cause: 'egress_denied', fix };
+  }
+  if (late) {
+    const slow = 'raise budgets.connect_timeout_ms if it downloads at its first start';
+    const fix =
+      record.transport === 'stdio'
+        ? `${command} did not speak MCP in time; ${slow}`
+        : 'is the url that of an MCP server?';
+    return { cause: 'connect_timeout', fix };
+  }
+  switch (reason) {
+    case 'spawn_failed':
+      return { cause: reason, fix: `install ${command}, or give its full path; servers get the PATH of spear-run` };
+    case 'sandbox_unavailable':
+      return { cause: reason, fix: 'install bubblewrap (bwrap), or set sandbox.mode to preferred' };
+    case 'unauthorized':
+      return { cause: reason, fix: 'check http.headers and http.auth_ref of the record' };
+    case 'env_missing':
+    case 'env_refused':
+    case 'record_invalid':
+      return { cause: reason, fix: referenceFix(reason, []) };
+    default:
+      return {
+        cause: reason ?? toToolError(error).code,
+        fix:
+          record.transport === 'stdio'
+            ? `run ${command} with its arguments by hand: it must speak MCP on stdin and stdout`
+            : 'is the server running, and the url that of its MCP endpoint? [egress] of the host config may refuse it',
+      };
+  }
+}

@@ -1,0 +1,44 @@
+import type { RuleVerdict } from '../../policy/approval-rules.ts';
+import type { ApprovalMode } from '../../protocol/record.ts';
+import type { AuditEvent } from '../../telemetry/audit-event.ts';
+import type { ApprovalCause } from './decider.ts';
+import type { ApprovalOutcome } from './pending.ts';
+
+const MAX_REASON_CHARS = 500;
+const NOBODY = 'nobody';
+
+type DecidedEvent = Extract<AuditEvent, { event: 'approval.decided' }>;
+export type Decided = Pick<DecidedEvent, 'status' | 'decision' | 'decided_by'> & {
+  readonly reason?: string | undefined;
+  readonly duration_ms?: number;
+};
+
+/** How a question ended, in the words of the trail. */
+export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided {
+  switch (outcome.kind) {
+    case 'answered': {
+      const { decision, reason } = outcome.answer;
+      return { status: decision === 'deny' ? 'denied' : 'allowed', decision, decided_by: decidedBy, reason };
+    }
+    case 'covered':
+      return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another answer' };
+    case 'timeout':
+      return { status: 'denied', decision: 'timeout', decided_by: NOBODY };
+    case 'withdrawn':
+      return { status: 'denied', decision: 'cancelled', decided_by: NOBODY, reason: outcome.error.message };
+  }
+}
+
+/** Why somebody is asked, as a sentence. */
+export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {
+  if (mode === 'always') return { code: 'always', text: 'its record asks for every call (approval_policy: always)' };
+  if (verdict.layer === null) return { code: 'no_rule', text: 'no rule speaks of it (approval_policy: policy)' };
+  return { code: 'rule', text: `${ruleName(verdict)} asks for it` };
+}
+
+export const ruleName = ({ layer, rule }: RuleVerdict) => `${JSON.stringify(rule)} of the ${layer}'s approval rules`;
+
+/** A reason comes from whoever decided, and goes to the model and into the trail. */
+export function cutReason(text: string): string {
+  return text.length > MAX_REASON_CHARS ? `${text.slice(0, MAX_REASON_CHARS).toWellFormed()}…` : text;
+}

@@ -1,0 +1,277 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { JsonObject } from '../base/json.ts';
+import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
+import type { TaskPolicy } from '../policy/layers.ts';
+import type { EgressOptions } from '../pool/egress.ts';
+import { McpConnectionError, McpSchemaError, McpToolError } from '../pool/errors.ts';
+import { McpPool } from '../pool/pool.ts';
+import type { PoolLog } from '../pool/pool-log.ts';
+import { createSecretSource } from '../pool/secret-source.ts';
+import type { ToolDescriptor } from '../pool/tool-list.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { StaticRegistry } from '../registry/static-registry.ts';
+import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { ApprovalDecider } from './approval/decider.ts';
+import type { ApprovalOptions } from './approval/gate.ts';
+import { GuestMcp } from './guest-mcp.ts';
+import type { FromSchema } from './schema-types.ts';
+import { filterTools } from './session-tools.ts';
+import { ToolEvents, type ToolListener } from './tool-events.ts';
+import { type ToolboxServer, toRecords } from './toolbox-server.ts';
+import { watchMcp } from './watch-mcp.ts';
+
+export type { ToolboxServer } from './toolbox-server.ts';
+
+export interface ToolboxOptions {
+  readonly servers: readonly ToolboxServer[];
+  /** Where homes of stdio servers live on between runs. @default a temporary directory */
+  readonly stateDir?: string;
+  readonly audit?: AuditTrail;
+  readonly log?: PoolLog;
+  /** Where HTTP servers may be. @default any public address, and this machine */
+  readonly egress?: EgressOptions;
+  /** Decides about calls that need an approval (`ToolboxServer.approval`). @default nobody: they are denied */
+  readonly approve?: ApprovalDecider;
+  /** What calls are decided by where a server has `policy`, in the form of the config files. @default none */
+  readonly approvalRules?: readonly JsonObject[];
+  /** How long an answer of `approve` is waited for. @default 120000 */
+  readonly approvalTimeoutMs?: number;
+  /** Instruments that count calls and connections: `createMetrics(meterProvider)`. @default none */
+  readonly metrics?: Metrics | null;
+}
+
+/** What a call gave. A failed call is a result, so that an agent can go on. */
+export interface ToolboxResult {
+  readonly success: boolean;
+  /** `ok`, or what went wrong. */
+  readonly message: string;
+  /** `{content, structuredContent?}`, or `{error, …}`. */
+  readonly value: JsonObject;
+}
+
+export interface ToolboxTool<Params = Record<string, unknown>> {
+  /** `<prefix>_<tool>`. */
+  readonly name: string;
+  readonly server: string;
+  /** As the server calls it. */
+  readonly tool: string;
+  /** Text of the server: not to be trusted. Cut at 200 characters. */
+  readonly description: string;
+  readonly inputSchema: JsonObject;
+  readonly outputSchema: JsonObject | null;
+  call(params: Params, options?: { readonly signal?: AbortSignal }): Promise<ToolboxResult>;
+}
+
+const MAX_DESCRIPTION = 200;
+
+interface Open {
+  readonly pool: McpPool;
+  readonly tools: readonly ToolboxTool[];
+  /** Tools that cannot be used, by the name they would have. */
+  readonly dropped: ReadonlyMap<string, McpSchemaError>;
+  release(): Promise<void>;
+}
+
+/**
+ * Tools of MCP servers for a TypeScript program, without any guest: the same pool, the same checks, the same events.
+ * Nothing connects before {@link connect}; `await using` closes it.
+ */
+export class McpToolbox {
+  readonly #options: ToolboxOptions;
+  readonly #records: readonly McpServerRecord[];
+  readonly #denied: ReadonlyMap<string, readonly string[]>;
+  readonly #approvals: ApprovalOptions;
+  readonly #events = new ToolEvents();
+  #opening: { readonly abort: AbortController; readonly result: Promise<Open> } | null = null;
+  #open: Open | null = null;
+
+  /** @throws McpConnectionError naming the server and the field that is wrong */
+  constructor(options: ToolboxOptions) {
+    this.#options = options;
+    const { metrics } = options;
+    if (metrics) this.#events.subscribe((invocation) => metrics.mcp.toolCalled(invocation));
+    this.#records = toRecords(options.servers);
+    this.#approvals = toApprovals(options);
+    this.#denied = new Map(options.servers.map(({ name, disabledTools }) => [name, disabledTools ?? []]));
+  }
+
+  /** Whether every server is there: false also while one is lost, until a call gets it back. */
+  get connected(): boolean {
+    const states = this.#open?.pool.health().map(({ state }) => state);
+    return states?.every((state) => state === 'connected' || state === 'idle') ?? false;
+  }
+
+  /**
+   * Connects to every server and learns its tools. Fails, and leaves nothing open, if one cannot be reached.
+   * @throws McpConnectionError, McpTimeoutError
+   */
+  async connect(): Promise<void> {
+    if (this.#opening === null) {
+      const abort = new AbortController();
+      this.#opening = { abort, result: this.#start(abort.signal) };
+    }
+    const opening = this.#opening;
+    try {
+      const open = await opening.result;
+      if (this.#opening === opening) this.#open = open;
+    } catch (error) {
+      if (this.#opening === opening) this.#opening = null;
+      throw error;
+    }
+    if (this.#opening !== opening) throw new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile');
+  }
+
+  /** Ends what is under way and every server. */
+  async disconnect(): Promise<void> {
+    const opening = this.#opening;
+    this.#opening = null;
+    this.#open = null;
+    opening?.abort.abort(new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile'));
+    const open = await opening?.result.catch(() => null); // what could not be opened has been closed already
+    await open?.release();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.disconnect();
+  }
+
+  /** @throws McpConnectionError before connect */
+  tools(): readonly ToolboxTool[] {
+    return this.#required().tools;
+  }
+
+  /**
+   * One tool by its name. Given its schema as a literal (`as const`), the parameters are typed from it; what is checked
+   * at run time is the schema of the server.
+   * @throws McpToolError if there is none of that name, McpSchemaError if it cannot be used
+   */
+  tool<const Schema = unknown>(name: string, _schema?: Schema): ToolboxTool<Params<Schema>> {
+    const { tools, dropped } = this.#required();
+    const found = tools.find((tool) => tool.name === name);
+    if (found) return found as ToolboxTool<Params<Schema>>;
+    const known = tools.map((tool) => tool.name).join(', ');
+    throw (
+      dropped.get(name) ??
+      new McpToolError('', name, `there is no tool named ${JSON.stringify(name)} (there are: ${known})`)
+    );
+  }
+
+  /** Called after every call with what became of it. Returns the way to stop it. */
+  onToolInvoked(listener: ToolListener): () => void {
+    return this.#events.subscribe(listener);
+  }
+
+  #required(): Open {
+    if (this.#open) return this.#open;
+    throw new McpConnectionError('', 'closed', 'the toolbox is not connected: call connect() first');
+  }
+
+  async #start(signal: AbortSignal): Promise<Open> {
+    const metrics = this.#options.metrics?.mcp;
+    const own = this.#options.stateDir === undefined ? await mkdtemp(join(tmpdir(), 'spear-')) : null;
+    const pool = new McpPool(
+      {
+        stateDir: own ?? (this.#options.stateDir as string),
+        ...(this.#options.egress ? { egress: this.#options.egress } : {}),
+      },
+      {
+        // The program's own records: their values are literals, references have nothing to refer to.
+        secrets: createSecretSource({ mode: 'user_owned', names: [], paths: [], backendKeyNames: [] }, {}),
+        log: (entry) => {
+          metrics?.poolEvent(entry);
+          this.#options.log?.(entry);
+        },
+      },
+    );
+    const forget = metrics && watchMcp(metrics, pool, null);
+    const guests: GuestMcp[] = [];
+    const release = async () => {
+      for (const guest of guests) guest.close();
+      forget?.();
+      await pool.close();
+      if (own) await rm(own, { recursive: true, force: true });
+    };
+    try {
+      const registry = new StaticRegistry(this.#records);
+      const deps = { pool, registry, audit: this.#options.audit ?? noAudit, events: this.#events };
+      const run = randomUUID();
+      const lists = await Promise.all(this.#records.map((record) => pool.listTools(record, { signal })));
+      const tools = new Map<string, ToolboxTool>();
+      const dropped = new Map<string, McpSchemaError>();
+      for (const [index, record] of this.#records.entries()) {
+        const list = lists[index] as (typeof lists)[number];
+        const mcp = new GuestMcp(deps, run, this.#task(record), this.#approvals);
+        guests.push(mcp);
+        for (const { name, detail } of list.dropped) {
+          dropped.set(nameOf(record, name), new McpSchemaError(record.server_id, name, detail));
+        }
+        for (const tool of filterTools(list, record, mcp.task, null).tools) {
+          const name = nameOf(record, tool.name);
+          if (tools.has(name)) this.#collision(record, tool.name, name);
+          else tools.set(name, bridged(mcp, record, tool));
+        }
+      }
+      return { pool, tools: Object.freeze([...tools.values()]), dropped, release };
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+
+  #collision({ server_id: serverId }: McpServerRecord, tool: string, name: string): void {
+    const message = `tool "${tool}" is left out (name_collision): the name ${name} is taken by an earlier tool`;
+    this.#options.log?.({ level: 'warn', event: 'tool_dropped', serverId, message });
+  }
+
+  #task(record: McpServerRecord): TaskPolicy {
+    return Object.freeze({
+      enabled: true,
+      defaultServerIds: [record.server_id],
+      allowedServerIds: [record.server_id],
+      toolAllowlist: null,
+      toolDenylist: Object.freeze([...(this.#denied.get(record.server_id) ?? [])]),
+    });
+  }
+}
+
+/** @throws McpConnectionError naming the rule that is wrong */
+function toApprovals({ approve, approvalRules = [], approvalTimeoutMs: timeoutMs }: ToolboxOptions): ApprovalOptions {
+  const parsed = parseApprovalRules(approvalRules);
+  if (!parsed.ok) {
+    const problems = parsed.issues.map(({ path, message }) => `approvalRules${path} ${message}`);
+    throw new McpConnectionError('', 'record_invalid', problems.join('; '));
+  }
+  const rules = Object.freeze({ node: Object.freeze([]), task: parsed.rules });
+  return { decide: approve ?? null, rules, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+}
+
+type Params<Schema> = unknown extends Schema
+  ? Record<string, unknown>
+  : FromSchema<Schema> extends infer Found
+    ? Found
+    : never;
+
+const nameOf = (record: McpServerRecord, tool: string) => `${record.tool_prefix}_${tool}`;
+
+function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): ToolboxTool {
+  return Object.freeze({
+    name: nameOf(record, tool.name),
+    server: record.server_id,
+    tool: tool.name,
+    description: [...tool.description].slice(0, MAX_DESCRIPTION).join(''),
+    inputSchema: tool.inputSchema,
+    outputSchema: tool.outputSchema,
+    async call(params: Record<string, unknown>, options: { readonly signal?: AbortSignal } = {}) {
+      const about = { serverId: record.server_id, tool: tool.name, callId: randomUUID(), session: 'toolbox' };
+      const signal = options.signal ?? new AbortController().signal;
+      const json = await mcp.call({ ...about, arguments: JSON.stringify(params) }, signal);
+      const value = JSON.parse(json) as JsonObject;
+      const failure = value.error as JsonObject | undefined;
+      return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
+    },
+  });
+}

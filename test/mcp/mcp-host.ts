@@ -1,0 +1,137 @@
+import { expect, onTestFinished } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
+import type { InjectedTools } from '../../src/chat/injected-tools.ts';
+import { GuestMcp, type InjectionRequest } from '../../src/mcp/guest-mcp.ts';
+import { ToolEvents, type ToolInvocation } from '../../src/mcp/tool-events.ts';
+import type { TaskPolicy } from '../../src/policy/layers.ts';
+import type { McpPool } from '../../src/pool/pool.ts';
+import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
+import type { McpServerRecord } from '../../src/protocol/record.ts';
+import { RegistryCache } from '../../src/registry/cache.ts';
+import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
+import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import type { RegistryStore } from '../../src/sms/store/store.ts';
+import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
+import { taskWith } from '../policy/policy-samples.ts';
+import { openPool, type PoolSample } from '../pool/pool-samples.ts';
+import type { McpSide } from '../support/chat-host.ts';
+
+type Told<Event extends AuditEvent['event']> = Extract<AuditEvent, { event: Event }> & { readonly run: string };
+
+/** A host with MCP: the real registry, policy, bridge and pool. Everything that it tells is kept. */
+export class McpHost {
+  readonly pool: McpPool;
+  readonly log: readonly PoolLogEntry[];
+  readonly registry: RegistryCache;
+  readonly events = new ToolEvents();
+  readonly invocations: ToolInvocation[] = [];
+  readonly trail: (AuditEvent & { readonly run: string })[] = [];
+  readonly audit = { write: (run: string, event: AuditEvent) => void this.trail.push({ run, ...event }) };
+  readonly #store: RegistryStore;
+
+  constructor(pool: McpPool, log: readonly PoolLogEntry[], store: RegistryStore, registry: RegistryCache) {
+    this.pool = pool;
+    this.log = log;
+    this.#store = store;
+    this.registry = registry;
+    this.events.subscribe((invocation) => this.invocations.push(invocation));
+  }
+
+  /** MCP for one guest. @default all servers of the registry */
+  guest(task: Partial<TaskPolicy> = {}, run = 'run-1'): GuestMcp {
+    const defaultServerIds = [...(this.registry.snapshot()?.servers.keys() ?? [])];
+    return new GuestMcp(this, run, taskWith({ defaultServerIds, ...task }));
+  }
+
+  /** The same for a test guest, which tells of its own tools in the same places. */
+  side(task: Partial<TaskPolicy> = {}, run = 'test'): McpSide {
+    return { guest: this.guest(task, run), audit: this.audit, events: this.events };
+  }
+
+  /** Changes a record and waits until the node knows. */
+  async upsert(record: McpServerRecord): Promise<void> {
+    await this.#known(async () => (await this.#store.upsert(record)).revision);
+  }
+
+  async remove(serverId: string): Promise<void> {
+    await this.#known(() => this.#store.remove(serverId));
+  }
+
+  told<Event extends AuditEvent['event']>(event: Event): Told<Event>[] {
+    return this.trail.filter((line): line is Told<Event> => line.event === event);
+  }
+
+  async close(): Promise<void> {
+    await this.pool.close();
+    await this.registry.close();
+    await this.#store.close();
+  }
+
+  async #known(write: () => Promise<number>): Promise<void> {
+    const seen = Promise.withResolvers<void>();
+    let wanted = Number.POSITIVE_INFINITY;
+    const look = () => {
+      if ((this.registry.snapshot()?.revision ?? -1) >= wanted) seen.resolve();
+    };
+    const stop = this.registry.onChange(look);
+    wanted = await write();
+    look();
+    await seen.promise;
+    stop();
+  }
+}
+
+/** Closed at the end of the test, after everything that the test opened on it. */
+export async function openHost(records: readonly McpServerRecord[], sample: PoolSample = {}): Promise<McpHost> {
+  const { pool, log } = openPool(sample);
+  const store = createMemoryStore();
+  for (const record of records) await store.upsert(record);
+  const registry = new RegistryCache({ source: inProcessSource(store) });
+  registry.onChange((change) => pool.applyChange(change));
+  registry.start();
+  expect(await registry.ready(10_000)).toBe(true);
+  const host = new McpHost(pool, log, store, registry);
+  onTestFinished(() => host.close());
+  return host;
+}
+
+export const never = new AbortController().signal;
+
+/** What a send would get. */
+export function inject(
+  guest: GuestMcp,
+  request: Partial<InjectionRequest> & { readonly signal?: AbortSignal } = {},
+): Promise<InjectedTools> {
+  const { signal = never, ...about } = request;
+  const defaults = { session: 'chat-1', params: [], guestTools: new Set<string>(), maxOutputBytes: 65_536 };
+  return guest.inject({ ...defaults, ...about }, signal);
+}
+
+export function namesOf(tools: InjectedTools): string[] {
+  return tools.definitions.map((definition) => String((definition.function as JsonObject).name));
+}
+
+interface Answer {
+  readonly content?: readonly { readonly type: string; readonly text?: string }[];
+  readonly structuredContent?: unknown;
+  readonly error?: { readonly code: string; readonly message: string; readonly retryable: boolean };
+}
+
+let calls = 0;
+
+/** A call as the model makes it, and its answer. */
+export async function callOf(
+  tools: InjectedTools,
+  name: string,
+  args: unknown = {},
+  signal: AbortSignal = never,
+): Promise<Answer> {
+  const text = typeof args === 'string' ? args : JSON.stringify(args);
+  return JSON.parse(await tools.run({ id: `call_${++calls}`, name, arguments: text }, signal)) as Answer;
+}
+
+export async function textOf(tools: InjectedTools, name: string, args: unknown = {}): Promise<string> {
+  const answer = await callOf(tools, name, args);
+  if (answer.error) throw new Error(`${name} failed: ${JSON.stringify(answer)}`);
+  return answer.content?.[0]?.text ?? '';
+}
