@@ -27,7 +27,7 @@ const entries = {
   spear: 'src/cli/spear-entry.ts',
   'guest-worker': 'src/guest/worker.ts',
   'transpile-worker': 'src/load/component/transpile-worker.ts',
-  'audit-thread': 'src/telemetry/audit-thread.ts',
+  'audit-thread': 'src/audit/thread.ts',
   index: 'src/index.ts',
 };
 

@@ -1,4 +1,6 @@
 export { ModuleError } from './abi/module-error.ts';
+export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './audit/event.ts';
+export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export { componentCacheDirectory } from './config/cache-directory.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
@@ -20,6 +22,7 @@ export {
   type ToolboxServer,
   type ToolboxTool,
 } from './mcp/toolbox.ts';
+export { createMetrics, type Metrics } from './metrics/metrics.ts';
 export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,
@@ -31,6 +34,3 @@ export {
 } from './pool/errors.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
 export type { RunOptions } from './run/run-options.ts';
-export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './telemetry/audit-event.ts';
-export { type AuditLog, type AuditLogOptions, openAuditLog } from './telemetry/audit-log.ts';
-export { createMetrics, type Metrics } from './telemetry/metrics.ts';

@@ -1249,7 +1249,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     id: 'audit.schema',
-    text: 'Every audit line validates against src/telemetry/audit.schema.json, which knows every kind of event.',
+    text: 'Every audit line validates against src/audit/audit.schema.json, which knows every kind of event.',
     source: 'issue 3',
   },
   {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { openAuditLog } from '../../src/audit/log.ts';
 import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { McpPool } from '../../src/pool/pool.ts';
@@ -9,7 +10,6 @@ import { createSecretSource } from '../../src/pool/secret-source.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { parseRecord } from '../../src/protocol/record-parse.ts';
 import { StaticRegistry } from '../../src/registry/static-registry.ts';
-import { openAuditLog } from '../../src/telemetry/audit-log.ts';
 
 const server = fileURLToPath(new URL('./many-tools.mjs', import.meta.url));
 

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
+import { rotatedFiles } from '../audit/rotation.ts';
 import { HostConfigError, loadHostConfig } from '../config/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { rotatedFiles } from '../telemetry/audit-rotation.ts';
 import { auditHelp } from './audit-help.ts';
 import { tailAudit } from './audit-tail.ts';
 import { parseTailFlags, tailOptions } from './audit-tail-flags.ts';

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
-import { AuditFollower } from '../telemetry/audit-follow.ts';
-import { parseLine, readLines } from '../telemetry/audit-reader.ts';
-import { rotatedFiles } from '../telemetry/audit-rotation.ts';
+import { AuditFollower } from '../audit/follow.ts';
+import { parseLine, readLines } from '../audit/reader.ts';
+import { rotatedFiles } from '../audit/rotation.ts';
 import { describeLine } from './audit-line-text.ts';
 import type { TailFlags } from './audit-tail-flags.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';

@@ -1,4 +1,4 @@
-import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../telemetry/audit-verify.ts';
+import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../audit/verify.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';
 import { UsageError } from './usage-error.ts';
 

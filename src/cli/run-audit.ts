@@ -1,5 +1,5 @@
+import { type AuditTrail, noAudit } from '../audit/event.ts';
 import type { CompiledAudit } from '../config/host-audit.ts';
-import { type AuditTrail, noAudit } from '../telemetry/audit-event.ts';
 import type { AuditFlags } from './audit-flags.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';
@@ -29,7 +29,7 @@ export async function openRunAudit(
   if (path === null) sayNoTrail(flags, say);
   if (path === null || flags.dryRun) return noAudit;
   const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
-  const { openAuditLog } = await import('../telemetry/audit-log.ts');
+  const { openAuditLog } = await import('../audit/log.ts');
   try {
     const log = openAuditLog({
       path: toStdout ? null : path,

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isLoopbackHost, parseListenAddress } from '../config/sms-config-address.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../metrics/prometheus.ts';
 import { startHttpServer } from '../sms/http/http-server.ts';
 import { hostProblem } from '../sms/http/origin-check.ts';
-import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../telemetry/metrics-prometheus.ts';
 import { UsageError } from './usage-error.ts';
 
 const DEFAULT_HOST = '127.0.0.1';

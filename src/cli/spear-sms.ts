@@ -5,10 +5,10 @@ import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms-con
 import { stateDirectory } from '../config/state-directory.ts';
 import { createSecretSource } from '../pool/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from '../sms/directory.ts';
+import { openServiceLog, type ServiceLog } from '../sms/service-log.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../sms/sms.ts';
 import { createMemoryStore } from '../sms/store/memory-store.ts';
 import { openSqliteStore } from '../sms/store/sqlite-store.ts';
-import { openServiceLog, type ServiceLog } from '../telemetry/service-log.ts';
 import { backupRegistry, restoreRegistry } from './spear-sms-backup.ts';
 import { parseSmsFlags, type SmsCommand } from './spear-sms-flags.ts';
 import { smsHelp } from './spear-sms-help.ts';

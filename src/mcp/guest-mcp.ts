@@ -1,4 +1,6 @@
 import type { ErrnoName } from '../abi/errno.ts';
+import type { AuditEvent, AuditExclusion, AuditTrail } from '../audit/event.ts';
+import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { type InjectedTools, type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import { type Decision, deny, type Exclusion, exclusion } from '../policy/decision.ts';
@@ -10,8 +12,6 @@ import { McpTimeoutError, toToolError } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryCache } from '../registry/cache.ts';
-import type { AuditEvent, AuditExclusion, AuditTrail } from '../telemetry/audit-event.ts';
-import { redactArguments } from '../telemetry/redact-arguments.ts';
 import type { ApprovalDecider } from './approval/decider.ts';
 import { ApprovalGate, type ApprovalOptions } from './approval/gate.ts';
 import type { NamedTool } from './injection.ts';

@@ -1,10 +1,10 @@
+import type { AuditArguments, AuditEvent } from '../audit/event.ts';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
 import type { Decision } from '../policy/decision.ts';
 import { McpArgumentsError, McpPolicyError, type ToolErrorCode } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import { convertError, type ToolOutput } from '../pool/tool-result.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import type { AuditArguments, AuditEvent } from '../telemetry/audit-event.ts';
 import type { ApprovalGate, GatedCall } from './approval/gate.ts';
 import { ApprovalRefused, isOutdated } from './approval/refusal.ts';
 import type { ToolInvocation } from './tool-events.ts';

@@ -1,7 +1,7 @@
+import type { AuditTrail } from '../audit/event.ts';
+import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
-import type { AuditTrail } from '../telemetry/audit-event.ts';
-import { redactArguments } from '../telemetry/redact-arguments.ts';
 
 interface NativeCall {
   readonly id: string;

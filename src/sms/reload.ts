@@ -1,6 +1,6 @@
-import type { ServiceLog } from '../telemetry/service-log.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from './directory.ts';
 import type { SmsMetrics } from './metrics/sms-metrics.ts';
+import type { ServiceLog } from './service-log.ts';
 import type { RegistryStore } from './store/store.ts';
 
 export interface ReloaderDeps {

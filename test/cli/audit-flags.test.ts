@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { auditJson } from '../../src/audit/line-json.ts';
 import { auditCommand } from '../../src/cli/audit-command.ts';
 import { parseTailFlags } from '../../src/cli/audit-tail-flags.ts';
 import { UsageError } from '../../src/cli/usage-error.ts';
-import { auditJson } from '../../src/telemetry/audit-json.ts';
-import { samples } from '../telemetry/audit-samples.ts';
+import { samples } from '../audit/audit-samples.ts';
 
 const now = new Date('2026-02-03T12:00:00.000Z');
 const minutesAgo = (minutes: number) => new Date(now.getTime() - minutes * 60_000);

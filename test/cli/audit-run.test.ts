@@ -1,13 +1,13 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import { rotatedFiles } from '../../src/audit/rotation.ts';
+import { verifyTrail } from '../../src/audit/verify.ts';
 import { parseAuditFlags } from '../../src/cli/audit-flags.ts';
-import { rotatedFiles } from '../../src/telemetry/audit-rotation.ts';
-import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
+import { auditLines, trailLines } from '../audit/audit-schema.ts';
 import { Cli, fixture, scratch, spearRun } from '../e2e/spear-run.ts';
 import { recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
 import { eventually } from '../pool/pool-samples.ts';
-import { auditLines, trailLines } from '../telemetry/audit-schema.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { auditJson } from '../../src/telemetry/audit-json.ts';
+import { auditJson } from '../../src/audit/line-json.ts';
+import { filesOf, newTrail, numbered, openWriter, samples } from '../audit/audit-samples.ts';
 import { eventually } from '../pool/pool-samples.ts';
-import { filesOf, newTrail, numbered, openWriter, samples } from '../telemetry/audit-samples.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 60_000 });

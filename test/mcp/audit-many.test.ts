@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { rotatedFiles } from '../../src/audit/rotation.ts';
+import { verifyTrail } from '../../src/audit/verify.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { rotatedFiles } from '../../src/telemetry/audit-rotation.ts';
-import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
 import { Cli, scratch, spearRun } from '../e2e/spear-run.ts';
 import { eventually } from '../pool/pool-samples.ts';
 import { callingGuest, WAVE } from './calling-guest.ts';

@@ -1,4 +1,5 @@
 import { expect, onTestFinished } from 'vitest';
+import type { AuditEvent } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { InjectedTools } from '../../src/chat/injected-tools.ts';
 import { GuestMcp, type InjectionRequest } from '../../src/mcp/guest-mcp.ts';
@@ -11,7 +12,6 @@ import { RegistryCache } from '../../src/registry/cache.ts';
 import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
 import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
 import type { RegistryStore } from '../../src/sms/store/store.ts';
-import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { openPool, type PoolSample } from '../pool/pool-samples.ts';
 import type { McpSide } from '../support/chat-host.ts';

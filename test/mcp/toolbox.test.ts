@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { AuditEvent } from '../../src/audit/event.ts';
 import {
   McpConnectionError,
   McpSchemaError,
@@ -13,7 +14,6 @@ import {
   type ToolInvocation,
 } from '../../src/index.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
-import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
 import { fixture, npmServer } from '../pool/pool-records.ts';
 import { eventually, processesWith, startHttp, tempDir } from '../pool/pool-samples.ts';
 

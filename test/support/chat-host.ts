@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
+import { type AuditTrail, noAudit } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
@@ -10,7 +11,6 @@ import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
 import { McpService } from '../../src/run/mcp-service.ts';
 import { NativeTools } from '../../src/run/native-tools.ts';
-import { type AuditTrail, noAudit } from '../../src/telemetry/audit-event.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */
 export class ObservedBackend implements ChatBackend {

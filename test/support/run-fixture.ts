@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import type { AuditTrail } from '../../src/audit/event.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { LimitName } from '../../src/config/limits.ts';
@@ -10,7 +11,6 @@ import type { ApprovalDecider } from '../../src/mcp/approval/decider.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
-import type { AuditTrail } from '../../src/telemetry/audit-event.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);
 

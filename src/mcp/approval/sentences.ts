@@ -1,6 +1,6 @@
+import type { AuditEvent } from '../../audit/event.ts';
 import type { RuleVerdict } from '../../policy/approval-rules.ts';
 import type { ApprovalMode } from '../../protocol/record.ts';
-import type { AuditEvent } from '../../telemetry/audit-event.ts';
 import type { ApprovalCause } from './decider.ts';
 import type { ApprovalOutcome } from './pending.ts';
 

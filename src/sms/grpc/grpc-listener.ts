@@ -2,9 +2,9 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
-import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { ServiceLog } from '../service-log.ts';
 import { responseSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {

@@ -2,9 +2,9 @@ import { Code, ConnectError, type ContextValues, type ServiceImpl } from '@conne
 import type { McpRegistryService, WatchMcpServersRequest } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
 import { upsertToInput } from '../../protocol/record-wire.ts';
-import type { ServiceLog } from '../../telemetry/service-log.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import { InvalidRecord, writeRecord } from '../record-write.ts';
+import type { ServiceLog } from '../service-log.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import { listResponse } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';

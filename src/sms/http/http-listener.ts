@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { ServiceLog } from '../service-log.ts';
 import { type HttpCall, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
 import { hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';

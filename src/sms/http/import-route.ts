@@ -1,6 +1,6 @@
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { JsonValue } from '../../base/json.ts';
-import type { ServiceLog } from '../../telemetry/service-log.ts';
+import type { ServiceLog } from '../service-log.ts';
 import type { RegistryStore } from '../store/store.ts';
 import { type HttpCall, parseJson, requireContentType } from './http-call.ts';
 import type { Route } from './http-listener.ts';

@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import { isServerId, type McpServerRecord } from '../../protocol/record.ts';
 import { recordLimits } from '../../protocol/record-limits.ts';
-import type { ServiceLog } from '../../telemetry/service-log.ts';
 import { unmask } from '../mask.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
+import type { ServiceLog } from '../service-log.ts';
 import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../store/store.ts';
 import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';

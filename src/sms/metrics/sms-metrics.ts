@@ -1,4 +1,4 @@
-import { openPrometheusMeters } from '../../telemetry/metrics-prometheus.ts';
+import { openPrometheusMeters } from '../../metrics/prometheus.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface SmsGauges {

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { AuditEvent } from '../../../src/audit/event.ts';
 import { hashArguments, hashDefinition } from '../../../src/mcp/approval/binding.ts';
 import type { ApprovalDecider, ApprovalDecision } from '../../../src/mcp/approval/decider.ts';
 import { ApprovalGate, type ApprovalOptions, type GatedCall } from '../../../src/mcp/approval/gate.ts';
@@ -8,7 +9,6 @@ import { MAX_PENDING_APPROVALS } from '../../../src/mcp/approval/pending.ts';
 import { isOutdated } from '../../../src/mcp/approval/refusal.ts';
 import { encodedName } from '../../../src/mcp/tool-names.ts';
 import { initialSession } from '../../../src/policy/layers.ts';
-import type { AuditEvent } from '../../../src/telemetry/audit-event.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, statSync, writeSync } from 'node:fs';
-import { endsTorn, repairTail, type TailRepair } from './audit-repair.ts';
-import { rotate } from './audit-rotation.ts';
+import { endsTorn, repairTail, type TailRepair } from './repair.ts';
+import { rotate } from './rotation.ts';
 
 const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 const MODE = 0o600;

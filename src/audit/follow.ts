@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { isReserved, rotatedFiles } from './audit-rotation.ts';
+import { isReserved, rotatedFiles } from './rotation.ts';
 
 const CHUNK_BYTES = 65_536;
 const NEWLINE = 0x0a;

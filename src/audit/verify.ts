@@ -1,6 +1,6 @@
-import { hashesOf, NO_PREVIOUS, sha256 } from './audit-chain.ts';
-import { AUDIT_VERSION } from './audit-event.ts';
-import { parseLine, readLines } from './audit-reader.ts';
+import { hashesOf, NO_PREVIOUS, sha256 } from './chain.ts';
+import { AUDIT_VERSION } from './event.ts';
+import { parseLine, readLines } from './reader.ts';
 
 export type ProblemKind = 'changed' | 'missing' | 'duplicated' | 'reordered' | 'cut' | 'foreign';
 

@@ -1,6 +1,6 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { ArgumentForm } from '../config/host-audit.ts';
-import type { AuditArguments, AuditTrail } from './audit-event.ts';
+import type { AuditArguments, AuditTrail } from './event.ts';
 import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';
 
 /** `sha256` gives the digest of a text as hex; it is asked for by that form only. */

@@ -1,7 +1,7 @@
 import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { sha256 } from '../../src/telemetry/audit-chain.ts';
-import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
+import { sha256 } from '../../src/audit/chain.ts';
+import { verifyTrail } from '../../src/audit/verify.ts';
 import { filesOf, newTrail, numbered, openWriter, verified } from './audit-samples.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);

@@ -1,5 +1,5 @@
 import type { Meter } from '@opentelemetry/api';
-import type { McpLabels } from './metrics-labels.ts';
+import type { McpLabels } from './labels.ts';
 
 export interface PoolFacts {
   readonly connected: number;

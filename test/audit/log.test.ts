@@ -4,8 +4,8 @@ import { closeSync, constants, existsSync, openSync, readFileSync, statSync, wri
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type AuditLogOptions, MAX_QUEUED_CHARS, openAuditLog } from '../../src/telemetry/audit-log.ts';
-import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
+import { type AuditLogOptions, MAX_QUEUED_CHARS, openAuditLog } from '../../src/audit/log.ts';
+import { verifyTrail } from '../../src/audit/verify.ts';
 import { eventually } from '../pool/pool-samples.ts';
 import { eventsOf, filesOf, linesOf, newTrail, numbersOf, samples, verified } from './audit-samples.ts';
 

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type AuditBatch, type AuditThreadData, progressAt } from './audit-port.ts';
-import { AuditWriter } from './audit-writer.ts';
+import { type AuditBatch, type AuditThreadData, progressAt } from './port.ts';
+import { AuditWriter } from './writer.ts';
 
 const { progress, ...options } = workerData as AuditThreadData;
 const port = parentPort;

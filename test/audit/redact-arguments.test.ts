@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments, redactText } from '../../src/audit/redact-arguments.ts';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
-import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments, redactText } from '../../src/telemetry/redact-arguments.ts';
 
 const MARK = '[redacted]';
 const secret = 'hunter2-and-more';

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
-import { sha256 } from './audit-chain.ts';
-import type { AuditChainEvent } from './audit-event.ts';
+import { sha256 } from './chain.ts';
+import type { AuditChainEvent } from './event.ts';
 
 const NEWLINE = 0x0a;
 const CHUNK_BYTES = 65_536;

@@ -1,7 +1,7 @@
 import type { Meter } from '@opentelemetry/api';
-import type { AuditEvent, AuditTrail } from './audit-event.ts';
-import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './metrics-gauges.ts';
-import { BoundedLabel, McpLabels } from './metrics-labels.ts';
+import type { AuditEvent, AuditTrail } from '../audit/event.ts';
+import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './gauges.ts';
+import { BoundedLabel, McpLabels } from './labels.ts';
 
 /** Upper bounds of buckets. */
 export const LATENCY_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 120_000];

@@ -1,7 +1,7 @@
-import { AuditChain } from './audit-chain.ts';
-import type { AuditChainEvent } from './audit-event.ts';
-import { AuditFile, type AuditFileOptions } from './audit-file.ts';
-import { auditJson } from './audit-json.ts';
+import { AuditChain } from './chain.ts';
+import type { AuditChainEvent } from './event.ts';
+import { AuditFile, type AuditFileOptions } from './file.ts';
+import { auditJson } from './line-json.ts';
 
 /** What one write takes at most, unless one line alone is more: a full file is noticed between writes. */
 const WRITE_CHARS = 262_144;

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { AuditEvent } from '../../src/telemetry/audit-event.ts';
-import { auditJson } from '../../src/telemetry/audit-json.ts';
-import { rotatedFiles } from '../../src/telemetry/audit-rotation.ts';
-import { verifyTrail } from '../../src/telemetry/audit-verify.ts';
-import { AuditWriter, type AuditWriterOptions } from '../../src/telemetry/audit-writer.ts';
+import type { AuditEvent } from '../../src/audit/event.ts';
+import { auditJson } from '../../src/audit/line-json.ts';
+import { rotatedFiles } from '../../src/audit/rotation.ts';
+import { verifyTrail } from '../../src/audit/verify.ts';
+import { AuditWriter, type AuditWriterOptions } from '../../src/audit/writer.ts';
 import { tempDir } from '../pool/pool-samples.ts';
 import { trailLines } from './audit-schema.ts';
 

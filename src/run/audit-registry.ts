@@ -1,6 +1,6 @@
+import type { AuditTrail } from '../audit/event.ts';
 import type { RegistryCache } from '../registry/cache.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
-import type { AuditTrail } from '../telemetry/audit-event.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;

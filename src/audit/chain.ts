@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { AUDIT_VERSION } from './audit-event.ts';
+import { AUDIT_VERSION } from './event.ts';
 
 /** What stands where the hash of the line before would be, in the first line of a chain. */
 export const NO_PREVIOUS = '0'.repeat(64);

@@ -1,6 +1,6 @@
 import type { MeterProvider } from '@opentelemetry/api';
-import { GuestMetrics } from './metrics-guest.ts';
-import { McpMetrics } from './metrics-mcp.ts';
+import { GuestMetrics } from './guest-metrics.ts';
+import { McpMetrics } from './mcp-metrics.ts';
 
 /** The instruments of this process. The OpenTelemetry packages themselves are the caller's to load. */
 export interface Metrics {

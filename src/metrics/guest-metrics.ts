@@ -1,8 +1,8 @@
 import type { Meter } from '@opentelemetry/api';
 import { calls } from '../abi/calls.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
-import { BoundedLabel } from './metrics-labels.ts';
-import { LATENCY_MS } from './metrics-mcp.ts';
+import { BoundedLabel } from './labels.ts';
+import { LATENCY_MS } from './mcp-metrics.ts';
 
 type Counts = Readonly<Record<string, number>>;
 

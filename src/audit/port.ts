@@ -1,4 +1,4 @@
-import type { AuditWriterOptions } from './audit-writer.ts';
+import type { AuditWriterOptions } from './writer.ts';
 
 /** What the host thread hands to the thread that writes the trail. */
 export interface AuditBatch {

@@ -1,5 +1,5 @@
 import { knownSecrets } from '../config/redactor.ts';
-import type { AuditChainEvent, AuditEvent } from './audit-event.ts';
+import type { AuditChainEvent, AuditEvent } from './event.ts';
 
 /** A longer line is written again with its texts and lists cut: names and ids come from models and servers. */
 export const MAX_LINE_CHARS = 32_768;

@@ -6,12 +6,12 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { afterEach, describe, expect, it } from 'vitest';
 import { calls } from '../../src/abi/calls.ts';
+import { type AuditEvent, noAudit } from '../../src/audit/event.ts';
 import { BackendError, type ChatBackend } from '../../src/chat/backend.ts';
 import { meteredBackend } from '../../src/chat/metered-backend.ts';
 import { createMetrics, McpToolbox } from '../../src/index.ts';
-import { type AuditEvent, noAudit } from '../../src/telemetry/audit-event.ts';
-import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../src/telemetry/metrics-labels.ts';
-import { openPrometheusMeters, type PrometheusMeters } from '../../src/telemetry/metrics-prometheus.ts';
+import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../src/metrics/labels.ts';
+import { openPrometheusMeters, type PrometheusMeters } from '../../src/metrics/prometheus.ts';
 import { fixture } from '../pool/pool-records.ts';
 import { parseExposition, sampleValue } from './exposition.ts';
 

@@ -3,11 +3,11 @@ import { closeSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { type ArgumentForm, auditLimitSpecs } from '../config/host-audit.ts';
-import { argumentsShown } from './audit-arguments.ts';
-import type { AuditEvent, AuditTrail } from './audit-event.ts';
-import { openAuditPath } from './audit-file.ts';
-import { auditJson } from './audit-json.ts';
-import { type AuditBatch, type AuditThreadData, PROGRESS_BYTES, progressAt } from './audit-port.ts';
+import { argumentsShown } from './arguments.ts';
+import type { AuditEvent, AuditTrail } from './event.ts';
+import { openAuditPath } from './file.ts';
+import { auditJson } from './line-json.ts';
+import { type AuditBatch, type AuditThreadData, PROGRESS_BYTES, progressAt } from './port.ts';
 
 /** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
 export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
@@ -42,10 +42,7 @@ export interface AuditLog {
 }
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
-const threadUrl = new URL(
-  import.meta.url.endsWith('.ts') ? './audit-thread.ts' : './audit-thread.cjs',
-  import.meta.url,
-);
+const threadUrl = new URL(import.meta.url.endsWith('.ts') ? './thread.ts' : './audit-thread.cjs', import.meta.url);
 
 /**
  * Opens a trail. A thread of its own hashes and writes, so that no disk, however slow, holds up a guest.
