@@ -1,7 +1,7 @@
-import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/chat/session-params.ts';
-import { backendLimitSpecs } from '../src/config/host-limits.ts';
-import { type LimitSpec, limitSpecs } from '../src/config/limits.ts';
-import { type SessionParamKey, sessionParamKeys } from '../src/policy/session-params.ts';
+import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/abi/chat-params.ts';
+import { backendLimitSpecs } from '../src/config/host/limits.ts';
+import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
+import { type SessionParamKey, sessionParamKeys } from '../src/protocol/mcp-params.ts';
 import { amount, code, table } from './markdown.ts';
 
 /** `limits` of the task config, and `--limit`. */

@@ -3,7 +3,6 @@ export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './aud
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export { componentCacheDirectory } from './config/cache-directory.ts';
-export { compileLimits, type LimitName, type Limits, limitSpecs } from './config/limits.ts';
 export type {
   ApprovalAnswer,
   ApprovalCause,
@@ -32,5 +31,6 @@ export {
   McpToolError,
   type ToolError,
 } from './pool/errors.ts';
+export { compileLimits, type LimitName, type Limits, limitSpecs } from './protocol/limits.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
 export type { RunOptions } from './run/run-options.ts';

@@ -5,7 +5,7 @@
 export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'chat/hand-back': () => import('./chat/hand-back.test.ts'),
   'chat/send-metrics': () => import('./chat/send-metrics.test.ts'),
-  'chat/session-params': () => import('./chat/session-params.test.ts'),
+  'chat/session-params': () => import('./abi/chat-params.test.ts'),
   'chat/tool-choice': () => import('./chat/tool-choice.test.ts'),
   'chat/tool-loop': () => import('./chat/tool-loop.test.ts'),
   'hostcalls/calls': () => import('./hostcalls/calls.test.ts'),

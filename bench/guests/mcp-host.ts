@@ -6,10 +6,10 @@ import { openAuditLog } from '../../src/audit/log.ts';
 import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { McpPool } from '../../src/pool/pool.ts';
-import { createSecretSource } from '../../src/pool/secret-source.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { parseRecord } from '../../src/protocol/record-parse.ts';
 import { StaticRegistry } from '../../src/registry/static-registry.ts';
+import { createSecretSource } from '../../src/secrets/secret-source.ts';
 
 const server = fileURLToPath(new URL('./many-tools.mjs', import.meta.url));
 

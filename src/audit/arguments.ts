@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { ArgumentForm } from '../config/host-audit.ts';
+import type { ArgumentForm } from '../config/host/audit.ts';
 import type { AuditArguments, AuditTrail } from './event.ts';
 import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';
 

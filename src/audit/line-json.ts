@@ -1,4 +1,4 @@
-import { knownSecrets } from '../config/redactor.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 import type { AuditChainEvent, AuditEvent } from './event.ts';
 
 /** A longer line is written again with its texts and lists cut: names and ids come from models and servers. */

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { type ArgumentForm, auditLimitSpecs } from '../config/host-audit.ts';
+import { type ArgumentForm, auditLimitSpecs } from '../config/host/audit.ts';
 import { argumentsShown } from './arguments.ts';
 import type { AuditEvent, AuditTrail } from './event.ts';
 import { openAuditPath } from './file.ts';

@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonObject } from '../base/json.ts';
-import type { OpenTurn } from './session.ts';
+import type { OpenTurn } from './history.ts';
 
 const MAX_USAGE_DEPTH = 4;
 

@@ -1,11 +1,11 @@
+import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../abi/chat-params.ts';
 import { errno } from '../abi/errno.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
+import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './history.ts';
 import { forcedTool, type InjectedTools, noInjectedTools } from './injected-tools.ts';
 import { SendMetrics } from './send-metrics.ts';
-import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './session.ts';
-import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from './session-params.ts';
 
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { rotatedFiles } from '../audit/rotation.ts';
-import { HostConfigError, loadHostConfig } from '../config/host-config.ts';
+import { HostConfigError, loadHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { auditHelp } from './audit-help.ts';
 import { tailAudit } from './audit-tail.ts';

@@ -1,4 +1,4 @@
-import { type ArgumentForm, argumentForms, auditLimitSpecs } from '../config/host-audit.ts';
+import { type ArgumentForm, argumentForms, auditLimitSpecs } from '../config/host/audit.ts';
 import { UsageError } from './usage-error.ts';
 
 /** The flags of a command that writes a trail. */

@@ -1,4 +1,4 @@
-import { knownSecrets } from '../config/redactor.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 
 const MAX_CAUSES = 5;
 

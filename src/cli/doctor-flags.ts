@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { JsonValue } from '../base/json.ts';
 import { nearestKey } from '../base/nearest-key.ts';
-import { isPolicyParam, sessionParamKeys } from '../policy/session-params.ts';
+import { isPolicyParam, sessionParamKeys } from '../protocol/mcp-params.ts';
 import { flagError } from './flag-error.ts';
 import type { RegistryFlags } from './run-registry.ts';
 import { UsageError } from './usage-error.ts';

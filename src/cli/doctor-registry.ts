@@ -1,5 +1,5 @@
-import type { CompiledHostConfig } from '../config/host-config.ts';
-import { SmsConfigError } from '../config/sms-config-error.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { SmsConfigError } from '../config/sms/error.ts';
 import { bad, type Finding, ok, skipped } from '../doctor/finding.ts';
 import { describeProblem } from '../sms/directory.ts';
 import type { DiagnosisFlags } from './doctor-flags.ts';

@@ -1,5 +1,5 @@
-import { knownSecrets } from '../config/redactor.ts';
 import { badOnes, type Finding, type FindingStatus, findingJson } from '../doctor/finding.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 import { printable } from './spear-table.ts';
 
 const marks: Readonly<Record<FindingStatus, string>> = { ok: '✓', bad: '✗', skipped: '–' };

@@ -1,4 +1,4 @@
-import type { CompiledHostConfig } from '../config/host-config.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from '../doctor/diagnose-server.ts';
 import { type DiagnosedPolicy, diagnoseTools } from '../doctor/diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../doctor/finding.ts';

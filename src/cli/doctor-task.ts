@@ -1,12 +1,12 @@
-import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host-config.ts';
+import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task-config.ts';
+import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task/task-config.ts';
 import type { DiagnosedPolicy } from '../doctor/diagnose-tools.ts';
 import { bad, type Finding, ok, skipped } from '../doctor/finding.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
-import { initialSession, type SessionPolicy, type TaskPolicy } from '../policy/layers.ts';
-import { applySessionParam } from '../policy/session-params.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
+import { applySessionParam } from '../protocol/mcp-params.ts';
+import { initialSession, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { DiagnosisFlags } from './doctor-flags.ts';
 
 export interface DiagnosedTask {

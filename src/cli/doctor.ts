@@ -1,10 +1,10 @@
 import { BackendSet } from '../chat/backends/open-backend.ts';
-import type { CompiledHostConfig } from '../config/host-config.ts';
-import { compileLimits } from '../config/limits.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { diagnoseBackend } from '../doctor/diagnose-backend.ts';
 import { diagnoseModule } from '../doctor/diagnose-module.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../doctor/finding.ts';
+import { compileLimits } from '../protocol/limits.ts';
 import { type DoctorFlags, parseDoctorFlags } from './doctor-flags.ts';
 import { doctorHelp } from './doctor-help.ts';
 import { diagnoseRegistry } from './doctor-registry.ts';

@@ -1,4 +1,4 @@
-import type { CompiledHostConfig } from '../config/host-config.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../doctor/diagnose-server.ts';
 import { approvalNote, type DiagnosedPolicy } from '../doctor/diagnose-tools.ts';
@@ -6,7 +6,7 @@ import { bad, type Finding, isBad, ok, skipped } from '../doctor/finding.ts';
 import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
 import { quoted } from '../policy/decision.ts';
 import { explainCall, firstDenial, type LayerAnswer } from '../policy/explain-tool.ts';
-import type { RegistryView, TaskPolicy } from '../policy/layers.ts';
+import type { RegistryView, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type ExplainFlags, parseExplainFlags } from './doctor-flags.ts';
 import { explainHelp } from './doctor-help.ts';

@@ -1,5 +1,5 @@
-import { knownSecrets } from '../config/redactor.ts';
 import { FdOutput } from '../hostcalls/output.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 
 // Not process.stdout: its first use costs milliseconds, and a reader that went away would be an uncaught error.
 const output = new FdOutput({ stdout: 1, stderr: 2 });

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
-import { type CompiledHostConfig, HostConfigError } from '../config/host-config.ts';
-import type { Limits } from '../config/limits.ts';
+import { type CompiledHostConfig, HostConfigError } from '../config/host/host-config.ts';
 import type { ApprovalOptions } from '../mcp/approval/gate.ts';
 import type { ApprovalRule } from '../policy/approval-rules.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
+import type { Limits } from '../protocol/limits.ts';
 import { createPromptDecider } from './approval-prompt.ts';
 import type { RunFlags } from './run-flags.ts';
 import { hasTerminal, Terminal } from './terminal.ts';

@@ -1,5 +1,5 @@
 import { type AuditTrail, noAudit } from '../audit/event.ts';
-import type { CompiledAudit } from '../config/host-audit.ts';
+import type { CompiledAudit } from '../config/host/audit.ts';
 import type { AuditFlags } from './audit-flags.ts';
 import { UsageError } from './usage-error.ts';
 import { version } from './version.ts';

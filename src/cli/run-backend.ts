@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { CompiledHostConfig } from '../config/host-config.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import type { RunFlags } from './run-flags.ts';
 import { UsageError } from './usage-error.ts';
 

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import type { LimitName } from '../config/limits.ts';
-import { parseLimit } from '../config/task-config.ts';
+import { parseLimit } from '../config/task/task-config.ts';
+import type { LimitName } from '../protocol/limits.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 import { flagError } from './flag-error.ts';
 import { UsageError } from './usage-error.ts';

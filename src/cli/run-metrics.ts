@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isLoopbackHost, parseListenAddress } from '../config/sms-config-address.ts';
+import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../metrics/prometheus.ts';
 import { startHttpServer } from '../sms/http/http-server.ts';

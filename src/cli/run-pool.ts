@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { CompiledHostConfig } from '../config/host-config.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { stateDirectory } from '../config/state-directory.ts';
 import { egressOf } from '../pool/egress.ts';
 import { McpPool, type PoolDeps } from '../pool/pool.ts';
 import type { PoolOptions } from '../pool/pool-options.ts';
-import { createSecretSource } from '../pool/secret-source.ts';
+import { createSecretSource } from '../secrets/secret-source.ts';
 import type { RunRegistry } from './run-registry.ts';
 
 export interface RunPool {

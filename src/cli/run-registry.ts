@@ -1,9 +1,9 @@
-import type { CompiledNodeMcp } from '../config/host-config.ts';
+import type { CompiledNodeMcp } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type { RecordIssue } from '../protocol/record.ts';
-import type { ReferencePolicy } from '../protocol/reference-policy.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
+import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { describeProblem, loadDirectory } from '../sms/directory.ts';
 import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
@@ -96,7 +96,7 @@ async function openSms(
 ): Promise<RunRegistry> {
   // gRPC is worth its loading time only to a run that uses it.
   const [{ findSmsNode }, { createRemoteSource }] = await Promise.all([
-    import('../config/sms-config-client.ts'),
+    import('../config/sms/client.ts'),
     import('../registry/remote-source.ts'),
   ]);
   const endpoint = findSmsNode({ sms: flags.sms, token: flags.smsToken, ca: flags.smsCa }, processEnvironment);

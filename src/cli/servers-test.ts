@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { HostConfigError, loadHostConfig } from '../config/host-config.ts';
+import { HostConfigError, loadHostConfig } from '../config/host/host-config.ts';
 import { stateDirectory } from '../config/state-directory.ts';
 import { egressOf } from '../pool/egress.ts';
-import { createSecretSource } from '../pool/secret-source.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
+import { createSecretSource } from '../secrets/secret-source.ts';
 import { oneArgument, type SpearCommand } from './spear-command.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';
 import { table } from './spear-table.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { SmsConfig } from '../config/sms-config.ts';
-import { readEndpointFile } from '../config/sms-config-client.ts';
+import { readEndpointFile } from '../config/sms/client.ts';
+import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { restoreSqliteStore } from '../sms/store/sqlite-backup.ts';
 import { openSqliteStore } from '../sms/store/sqlite-store.ts';
 

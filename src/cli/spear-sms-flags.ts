@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { SmsFlags } from '../config/sms-config.ts';
+import type { SmsFlags } from '../config/sms/sms-config.ts';
 import { flagError } from './flag-error.ts';
 import { UsageError } from './usage-error.ts';
 

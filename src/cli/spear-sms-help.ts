@@ -1,4 +1,4 @@
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../config/sms-config-address.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../config/sms/address.ts';
 
 export const smsHelp = `spear-sms serves the registry of MCP servers that nodes follow.
 

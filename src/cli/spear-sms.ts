@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { processEnvironment } from '../config/process-environment.ts';
-import { knownSecrets } from '../config/redactor.ts';
-import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms-config.ts';
+import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../config/sms/sms-config.ts';
 import { stateDirectory } from '../config/state-directory.ts';
-import { createSecretSource } from '../pool/secret-source.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
+import { createSecretSource } from '../secrets/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from '../sms/directory.ts';
 import { openServiceLog, type ServiceLog } from '../sms/service-log.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../sms/sms.ts';

@@ -1,8 +1,8 @@
 import { nearestKey } from '../base/nearest-key.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { knownSecrets } from '../config/redactor.ts';
-import { findSmsAdmin } from '../config/sms-config-client.ts';
-import { SmsConfigError } from '../config/sms-config-error.ts';
+import { findSmsAdmin } from '../config/sms/client.ts';
+import { SmsConfigError } from '../config/sms/error.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 import { SmsClient, SmsRequestError } from './spear-client.ts';
 import type { OwnCommand, SpearCommand } from './spear-command.ts';
 import { spearExitCodes } from './spear-exit-codes.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseBlock } from '../base/ip-block.ts';
-import { addressWords } from './host-egress.ts';
-import { strictTable } from './host-strict.ts';
+import { addressWords } from './egress.ts';
+import { strictTable } from './strict-table.ts';
 
 const HOST_PATTERN = /^[A-Za-z0-9*?._:-]+$/;
 

@@ -3,10 +3,10 @@ import { McpConnectionError, McpPolicyError, McpTimeoutError, toToolError } from
 import type { McpPool } from '../pool/pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { resolveRecord } from '../pool/resolved-record.ts';
-import type { SecretSource } from '../pool/secret-source.ts';
 import type { ToolList } from '../pool/tool-list.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { referencedNames } from '../protocol/references.ts';
+import { referencedNames } from '../secrets/references.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 /** What the pool tells while a server is looked at. */

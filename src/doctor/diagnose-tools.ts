@@ -5,9 +5,9 @@ import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import { type Exclusion, quoted } from '../policy/decision.ts';
 import { explainTool, firstDenial, type LayerAnswer } from '../policy/explain-tool.ts';
-import type { SessionPolicy, TaskPolicy } from '../policy/layers.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import type { ToolList } from '../pool/tool-list.ts';
+import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 

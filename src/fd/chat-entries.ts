@@ -1,4 +1,4 @@
-import type { CheckedParam } from '../chat/session-params.ts';
+import type { CheckedParam } from '../abi/chat-params.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { PendingEntry } from './pending-entry.ts';
 import { OUT } from './readiness.ts';

@@ -1,6 +1,6 @@
 import type { GuestState } from '../hostcalls/guest-state.ts';
-import { initialSession, type TaskPolicy } from '../policy/layers.ts';
-import { applySessionParam } from '../policy/session-params.ts';
+import { applySessionParam } from '../protocol/mcp-params.ts';
+import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
 
 /** Answers SET_PARAM of the `mcp.` keys at once, on the guest's thread. The host applies them again before it acts. */
 export function mcpParamCheck(task: TaskPolicy): GuestState['checkMcpParam'] {

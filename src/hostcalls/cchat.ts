@@ -1,7 +1,7 @@
 import { NAME_BYTES } from '../abi/calls.ts';
+import { checkParam } from '../abi/chat-params.ts';
 import { type Failure, fail } from '../abi/errno.ts';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
-import { checkParam } from '../chat/session-params.ts';
 import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
 import type { HostReply } from '../protocol/port.ts';
 import { closeFd, openFd, paramTooLarge, settledMetrics } from './fd.ts';

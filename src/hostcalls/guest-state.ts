@@ -1,11 +1,11 @@
+import type { CheckedParam } from '../abi/chat-params.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
-import type { CheckedParam } from '../chat/session-params.ts';
-import type { Limits } from '../config/limits.ts';
 import type { Arena, ChatResponse, ToolRequest } from '../fd/chat-entries.ts';
 import type { McpCall } from '../fd/mcp-entries.ts';
 import type { WaitPoint } from '../fd/readiness.ts';
 import type { FdTable } from '../fd/table.ts';
+import type { Limits } from '../protocol/limits.ts';
 import type { GuestLog } from './guest-log.ts';
 import type { HostLink } from './host-link.ts';
 

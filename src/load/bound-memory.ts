@@ -1,5 +1,5 @@
 import { ModuleError } from '../abi/module-error.ts';
-import type { Limits } from '../config/limits.ts';
+import type { Limits } from '../protocol/limits.ts';
 import {
   REF_WITH_HEAP_TYPE,
   readSections,

@@ -1,7 +1,7 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ModuleError } from '../abi/module-error.ts';
 import { nearestKey } from '../base/nearest-key.ts';
-import type { Limits } from '../config/limits.ts';
+import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/prepared.ts';

@@ -1,5 +1,5 @@
 import type { Exclusion } from '../policy/decision.ts';
-import type { SessionPolicy } from '../policy/layers.ts';
+import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import { Injection } from './injection.ts';
 import type { ServerTools } from './session-tools.ts';
 

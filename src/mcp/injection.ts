@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { forcedTool, type InjectedTools, looksLikeMcp, type ModelToolCall } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
-import type { SessionPolicy } from '../policy/layers.ts';
+import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type InventoryTool, renderInventory } from './inventory.ts';
 import type { ServerTools } from './session-tools.ts';

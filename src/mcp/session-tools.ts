@@ -1,9 +1,9 @@
 import { deny, type Exclusion, type ExclusionReason, exclusion } from '../policy/decision.ts';
-import type { SessionPolicy, TaskPolicy } from '../policy/layers.ts';
 import { policyHash } from '../policy/policy-hash.ts';
 import { decideTool } from '../policy/tool-filter.ts';
 import { McpConnectionError, McpTimeoutError } from '../pool/errors.ts';
 import type { ToolDescriptor, ToolList } from '../pool/tool-list.ts';
+import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 
 /** The tools of one server that a session may call, and why it may not call the others. */

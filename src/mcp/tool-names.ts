@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ToolNaming } from '../policy/layers.ts';
+import type { ToolNaming } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 
 /** The longest name that providers take, and its alphabet. */

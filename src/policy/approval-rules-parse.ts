@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { nearestKey } from '../base/nearest-key.ts';
+import { patternListProblem } from '../protocol/pattern-list.ts';
 import { type ApprovalRule, type ToolHint, toolHints, type Verdict, verdicts } from './approval-rules.ts';
 import { type ArgumentMatcher, pointerProblem } from './argument-matcher.ts';
-import { patternListProblem } from './pattern-list.ts';
 
 export const MAX_APPROVAL_RULES = 256;
 export const MAX_ARGUMENT_MATCHERS = 32;

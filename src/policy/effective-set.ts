@@ -1,5 +1,5 @@
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import { allow, type Decision, deny, type Exclusion, exclusion, quoted } from './decision.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from './layers.ts';
 import { denyAll } from './tool-filter.ts';
 
 export interface EffectiveSet {

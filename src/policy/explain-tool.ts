@@ -1,7 +1,7 @@
 import { nearestKey } from '../base/nearest-key.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type ExclusionReason, type PolicyLayer, quoted } from './decision.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from './layers.ts';
 import { compilePattern } from './pattern.ts';
 
 /** `silent`: the layer could narrow here, and does not. */

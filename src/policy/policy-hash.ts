@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson, type JsonValue } from '../base/json.ts';
+import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { connectionKey } from '../protocol/record-compare.ts';
-import type { SessionPolicy, TaskPolicy } from './layers.ts';
 
 type ToolLists = Pick<TaskPolicy, 'toolAllowlist' | 'toolDenylist'>;
 

@@ -1,9 +1,9 @@
 import { nearestKey } from '../base/nearest-key.ts';
+import { isStringList, patternListProblem } from '../protocol/pattern-list.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import { isServerId, serverIdRule } from '../protocol/record.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
-import type { TaskPolicy } from './layers.ts';
-import { isStringList, patternListProblem } from './pattern-list.ts';
 
 export const taskPolicyKeys = [
   'mcp.enabled',

@@ -1,6 +1,6 @@
+import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { allow, type Decision, deny, quoted } from './decision.ts';
-import type { SessionPolicy, TaskPolicy } from './layers.ts';
 import { compilePatterns } from './pattern.ts';
 
 type ToolLists = Pick<TaskPolicy, 'toolAllowlist' | 'toolDenylist'>;

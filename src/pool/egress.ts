@@ -1,7 +1,7 @@
 import { type IpBlock, isInBlock, parseAddress, parseBlock } from '../base/ip-block.ts';
-import { addressWords, type CompiledEgress } from '../config/host-egress.ts';
+import { addressWords, type CompiledEgress } from '../config/egress.ts';
 import { compilePatterns, type NameMatcher } from '../policy/pattern.ts';
-import type { ReferencePolicy } from '../protocol/reference-policy.ts';
+import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { specialKind } from './egress-address.ts';
 
 export interface EgressOptions {

@@ -1,4 +1,4 @@
-import type { Redact } from '../config/redactor.ts';
+import type { Redact } from '../secrets/redactor.ts';
 import { EgressDenied } from './egress.ts';
 import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';
 import type { McpLibrary } from './transport/http-target.ts';

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../base/json.ts';
-import { redactStrings } from '../config/redactor.ts';
+import { redactStrings } from '../secrets/redactor.ts';
 import { McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
 import type { McpSession } from './session.ts';

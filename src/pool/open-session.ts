@@ -1,5 +1,6 @@
 import type { FetchLike, Transport } from '@modelcontextprotocol/client';
 import type { McpServerRecord } from '../protocol/record.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
 import type { PoolLog } from './pool-log.ts';
@@ -7,7 +8,6 @@ import type { CompiledPoolOptions } from './pool-options.ts';
 import { StderrLog } from './process/stderr-log.ts';
 import type { ProcessSupervisor } from './process/supervisor.ts';
 import { type ResolvedRecord, resolveRecord } from './resolved-record.ts';
-import type { SecretSource } from './secret-source.ts';
 import { McpSession, NO_LIBRARY_TIMEOUT_MS } from './session.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 import { SseTransport } from './transport/sse-transport.ts';

@@ -1,10 +1,10 @@
-import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../config/redactor.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 import { headerValueProblem, urlProblem } from '../protocol/record-values.ts';
-import { parseAuthRef, type ReferenceLookup, referenceTo, resolveReferences } from '../protocol/references.ts';
+import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../secrets/redactor.ts';
+import { parseAuthRef, type ReferenceLookup, referenceTo, resolveReferences } from '../secrets/references.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 import { McpConnectionError } from './errors.ts';
-import type { SecretSource } from './secret-source.ts';
 import type { HttpTarget } from './transport/http-target.ts';
 
 /** A record as it is used to connect. Lives as long as the attempt or the connection, and is never shown to anyone. */

@@ -1,6 +1,6 @@
 import type { Client, StandardSchemaV1 } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
-import type { Redact } from '../config/redactor.ts';
+import type { Redact } from '../secrets/redactor.ts';
 import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
 import type { McpLibrary } from './transport/http-target.ts';

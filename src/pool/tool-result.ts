@@ -1,6 +1,6 @@
 import { unitsThatFit } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { type Redact, redactStrings } from '../config/redactor.ts';
+import { type Redact, redactStrings } from '../secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
 import type { Validator } from './validate.ts';
 

@@ -1,6 +1,6 @@
-import type { Limits } from '../config/limits.ts';
 import type { Stream } from '../hostcalls/output.ts';
-import type { TaskPolicy } from '../policy/layers.ts';
+import type { Limits } from './limits.ts';
+import type { TaskPolicy } from './policy-layers.ts';
 
 /** What a guest thread is started with: plain data, nothing secret. The module follows when it is compiled. */
 export interface GuestSpec {

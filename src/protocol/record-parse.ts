@@ -1,9 +1,9 @@
 import { canonicalJson, type JsonValue } from '../base/json.ts';
+import { hasReference, literalParts, referenceTo } from '../secrets/references.ts';
 import { type McpServerRecord, type RecordIssue, usesStdio } from './record.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from './record-credentials.ts';
 import { budgetRanges, recordLimits } from './record-limits.ts';
 import { pathText, type RecordShape, readShape, unknownFields } from './record-schema.ts';
-import { hasReference, literalParts, referenceTo } from './references.ts';
 
 export interface ParseOptions {
   /** Unknown fields are issues instead of warnings. */

@@ -1,5 +1,11 @@
+import {
+  hasBrokenReference,
+  isReferenceName,
+  parseAuthRef,
+  referenceTo,
+  replaceReferences,
+} from '../secrets/references.ts';
 import { recordLimits } from './record-limits.ts';
-import { hasBrokenReference, isReferenceName, parseAuthRef, referenceTo, replaceReferences } from './references.ts';
 
 // Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
 // and headers are asked again on the node, after references were resolved.

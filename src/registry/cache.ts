@@ -1,4 +1,4 @@
-import type { RegistryView } from '../policy/layers.ts';
+import type { RegistryView } from '../protocol/policy-layers.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Freshness, type RegistryState } from './freshness.ts';

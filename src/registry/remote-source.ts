@@ -1,6 +1,6 @@
 import { type Client, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { smsUrl } from '../config/sms-config-client.ts';
+import { smsUrl } from '../config/sms/client.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';

@@ -1,4 +1,4 @@
-import type { RegistryView } from '../policy/layers.ts';
+import type { RegistryView } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 

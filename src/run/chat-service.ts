@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ChatBackend } from '../chat/backend.ts';
+import { ChatHistory } from '../chat/history.ts';
 import type { InjectedTools } from '../chat/injected-tools.ts';
-import { ChatHistory } from '../chat/session.ts';
 import { runSend, type SendObserver, type SendOutcome } from '../chat/tool-loop.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
 

@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
 import type { ChatBackend } from '../chat/backend.ts';
-import { compileLimits, type LimitName, type Limits } from '../config/limits.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
 import type { GuestMcp } from '../mcp/guest-mcp.ts';
 import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
 import { newRunId } from './run-id.ts';
 
 export interface RunOptions {

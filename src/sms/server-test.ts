@@ -2,8 +2,8 @@ import { compilePatterns } from '../policy/pattern.ts';
 import type { EgressOptions } from '../pool/egress.ts';
 import { McpError } from '../pool/errors.ts';
 import { McpPool } from '../pool/pool.ts';
-import type { SecretSource } from '../pool/secret-source.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 
 /** What came of connecting to a server once and listing its tools. */
 export interface ServerTestResult {

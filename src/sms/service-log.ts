@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { knownSecrets, redactStrings } from '../config/redactor.ts';
+import { knownSecrets, redactStrings } from '../secrets/redactor.ts';
 
 /** One thing that happened, as data. Field values never hold a secret or content of a record. */
 export type ServiceLog = (

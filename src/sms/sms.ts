@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { SmsConfig } from '../config/sms-config.ts';
+import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { egressOf } from '../pool/egress.ts';
 import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { knownSecrets } from '../config/redactor.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 import type { Role, Tokens } from './access.ts';
 
 const TOKEN_BYTES = 32;

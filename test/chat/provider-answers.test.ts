@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../../src/chat/backend.ts';
+import { ChatHistory } from '../../src/chat/history.ts';
 import { noInjectedTools } from '../../src/chat/injected-tools.ts';
-import { ChatHistory } from '../../src/chat/session.ts';
 import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../src/chat/tool-loop.ts';
 
 const never = new AbortController().signal;

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { loadSmsConfig, type SmsFlags } from '../../src/config/sms-config.ts';
-import { isLoopbackHost, parseListenAddress } from '../../src/config/sms-config-address.ts';
-import { findSmsAdmin, findSmsNode, smsUrl } from '../../src/config/sms-config-client.ts';
+import { isLoopbackHost, parseListenAddress } from '../../src/config/sms/address.ts';
+import { findSmsAdmin, findSmsNode, smsUrl } from '../../src/config/sms/client.ts';
+import { loadSmsConfig, type SmsFlags } from '../../src/config/sms/sms-config.ts';
 import { stopAll, temporaryDirectory } from '../sms/running-sms.ts';
 
 afterEach(stopAll);

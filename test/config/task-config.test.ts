@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { limitNames, limitSpecs } from '../../src/config/limits.ts';
-import { loadTaskConfig, parseLimit, TaskConfigError } from '../../src/config/task-config.ts';
+import { loadTaskConfig, parseLimit, TaskConfigError } from '../../src/config/task/task-config.ts';
+import { limitNames, limitSpecs } from '../../src/protocol/limits.ts';
 
 const load = (content: unknown) =>
   loadTaskConfig('task.json', () => (typeof content === 'string' ? content : JSON.stringify(content)));

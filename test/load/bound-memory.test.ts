@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ModuleError } from '../../src/abi/module-error.ts';
-import { compileLimits, type LimitName } from '../../src/config/limits.ts';
 import { boundMemory } from '../../src/load/bound-memory.ts';
 import { readSections } from '../../src/load/wasm-binary.ts';
+import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
 import { forwarderModule } from '../support/forwarder.ts';
 import { fixtureBytes } from '../support/run-fixture.ts';
 import { encodeSections, type Limits, leb, limits, section, signedLeb, WasmModule } from '../support/wasm-encoder.ts';

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../src/base/json.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { encodedName } from '../../src/mcp/tool-names.ts';
-import type { TaskPolicy } from '../../src/policy/layers.ts';
+import type { TaskPolicy } from '../../src/protocol/policy-layers.ts';
 import { stdioRecord } from '../pool/pool-records.ts';
 import type { TestGuest, TestGuestOptions } from '../support/test-guest.ts';
 import type { McpHost } from './mcp-host.ts';

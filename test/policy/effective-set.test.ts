@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decideServer, effectiveSet } from '../../src/policy/effective-set.ts';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/policy/layers.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/protocol/policy-layers.ts';
 import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
 const registry = registryWith({ fs: ['*'], git: ['read_*'], shut: [] });

@@ -15,7 +15,7 @@ function loadedFrom(entry: URL, loaded = new Set<string>()): Set<string> {
 }
 
 it('session parameters are checked in the guest thread without loading a library [policy.guest_thread]', () => {
-  const loaded = [...loadedFrom(new URL('../../src/policy/session-params.ts', import.meta.url))];
+  const loaded = [...loadedFrom(new URL('../../src/protocol/mcp-params.ts', import.meta.url))];
   expect(loaded.some((module) => module.endsWith('/record-values.ts'))).toBe(true);
   expect(loaded.filter((module) => !module.startsWith('file:'))).toEqual([]);
 });

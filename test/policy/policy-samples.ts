@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/policy/layers.ts';
-import { initialSession } from '../../src/policy/layers.ts';
+import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/protocol/policy-layers.ts';
+import { initialSession } from '../../src/protocol/policy-layers.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 
 export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { disabledTask } from '../../src/policy/layers.ts';
 import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
+import { disabledTask } from '../../src/protocol/policy-layers.ts';
 
 function issuesOf(config: Record<string, string>): string[] {
   const parsed = parseTaskPolicy(config);

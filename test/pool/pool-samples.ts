@@ -9,10 +9,10 @@ import type { EgressOptions } from '../../src/pool/egress.ts';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
-import { createSecretSource, type SecretSource } from '../../src/pool/secret-source.ts';
 import type { ToolOutcome } from '../../src/pool/server-entry.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import type { RegistryChange } from '../../src/registry/snapshot.ts';
+import { createSecretSource, type SecretSource } from '../../src/secrets/secret-source.ts';
 
 export { fixture, httpRecord, npmServer, stdioRecord } from './pool-records.ts';
 

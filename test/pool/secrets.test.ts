@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { McpConnectionError } from '../../src/pool/errors.ts';
 import { resolveRecord } from '../../src/pool/resolved-record.ts';
-import { createSecretSource } from '../../src/pool/secret-source.ts';
-import type { ReferencePolicy } from '../../src/protocol/reference-policy.ts';
-import { referenceTo } from '../../src/protocol/references.ts';
+import type { ReferencePolicy } from '../../src/secrets/reference-policy.ts';
+import { referenceTo } from '../../src/secrets/references.ts';
+import { createSecretSource } from '../../src/secrets/secret-source.ts';
 import { call, eventually, httpRecord, openPool, stdioRecord, tempDir } from './pool-samples.ts';
 
 const listed: ReferencePolicy = { mode: 'listed', names: [], paths: [], backendKeyNames: [] };

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { referenceTo } from '../../src/protocol/references.ts';
+import { referenceTo } from '../../src/secrets/references.ts';
 import { call, eventually, isAlive, openPool, parsed, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 const trailOf = (path: string) => readFileSync(path, 'utf8').trim().split('\n');

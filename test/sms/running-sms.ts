@@ -1,9 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { loadSmsConfig, type SmsConfig } from '../../src/config/sms-config.ts';
-import { createSecretSource } from '../../src/pool/secret-source.ts';
+import { loadSmsConfig, type SmsConfig } from '../../src/config/sms/sms-config.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry/remote-source.ts';
+import { createSecretSource } from '../../src/secrets/secret-source.ts';
 import { type RunningSms, startSms } from '../../src/sms/sms.ts';
 
 export interface TestSms {

@@ -6,10 +6,10 @@ import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../src/audit/event.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import type { LimitName } from '../../src/config/limits.ts';
 import type { ApprovalDecider } from '../../src/mcp/approval/decider.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
+import type { LimitName } from '../../src/protocol/limits.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);

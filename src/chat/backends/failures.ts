@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
-import { knownSecrets, type Redact } from '../../config/redactor.ts';
+import { knownSecrets, type Redact } from '../../secrets/redactor.ts';
 import { BackendError } from '../backend.ts';
 
 /** How much of a provider's own message reaches the guest, in bytes of UTF-8. */

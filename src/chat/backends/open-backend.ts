@@ -1,6 +1,6 @@
 import { nearestKey } from '../../base/nearest-key.ts';
-import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host-config.ts';
-import { type ReadTextFile, readTextFile } from '../../config/host-file.ts';
+import { type ReadTextFile, readTextFile } from '../../config/host/file.ts';
+import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host/host-config.ts';
 import { BackendError, type ChatBackend } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import type { RetryTiming } from './retry.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host-config.ts';
-import { knownSecrets } from '../../config/redactor.ts';
+import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
 import type { BackendError, ChatBackend, ChatRequest } from '../backend.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { BackendFailures, providerMessage } from './failures.ts';

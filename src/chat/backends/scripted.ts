@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { ReadTextFile } from '../../config/host-file.ts';
+import type { ReadTextFile } from '../../config/host/file.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import { cutText, messageText } from './message-text.ts';

@@ -1,6 +1,6 @@
+import { MAX_GUEST_TOOL_OUTPUT_BYTES } from '../../abi/chat-params.ts';
 import { errno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
-import { MAX_GUEST_TOOL_OUTPUT_BYTES } from '../../chat/session-params.ts';
 import type { Arena, ToolRequest } from '../../fd/chat-entries.ts';
 import type { ToolAnswer } from '../../hostcalls/guest-state.ts';
 

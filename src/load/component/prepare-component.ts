@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/module-error.ts';
-import type { Limits } from '../../config/limits.ts';
+import type { Limits } from '../../protocol/limits.ts';
 import { writeBounds } from '../bound-memory.ts';
 import { type CompileHost, compileOnce } from './compile-once.ts';
 import { shareLimits } from './memory-share.ts';

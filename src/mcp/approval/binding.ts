@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { ApprovalRules } from '../../policy/approval-rules.ts';
-import type { SessionPolicy, TaskPolicy } from '../../policy/layers.ts';
 import { policyHash } from '../../policy/policy-hash.ts';
+import type { SessionPolicy, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { ToolDefinition } from './decider.ts';
 

@@ -1,9 +1,9 @@
 import type { AuditArguments, AuditEvent } from '../../audit/event.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { limitSpecs } from '../../config/limits.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../../policy/approval-rules.ts';
-import type { SessionPolicy, TaskPolicy } from '../../policy/layers.ts';
 import { McpArgumentsError, McpCancelledError } from '../../pool/errors.ts';
+import { limitSpecs } from '../../protocol/limits.ts';
+import type { SessionPolicy, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { ApprovalMode, McpServerRecord } from '../../protocol/record.ts';
 import { approvalMode } from './approval-mode.ts';
 import { type GrantBinding, hashArguments, hashDefinition, policyRevision } from './binding.ts';

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import type { Redact } from '../../config/redactor.ts';
+import type { Redact } from '../../secrets/redactor.ts';
 
 export interface StderrLimits {
   readonly stderrLineChars: number;

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { knownSecrets } from '../../config/redactor.ts';
 import { wirePath } from '../../protocol/record-wire.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
 

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { knownSecrets } from '../../config/redactor.ts';
 import type { RecordIssue } from '../../protocol/record.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
 import type { HttpReply } from './http-reply.ts';

@@ -1,5 +1,5 @@
-import { knownSecrets, redactStrings } from '../../config/redactor.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
+import { knownSecrets, redactStrings } from '../../secrets/redactor.ts';
 import type { ServerTestResult } from '../server-test.ts';
 import type { RegistryStore } from '../store/store.ts';
 import type { Route } from './http-listener.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { ChatBackend } from '../../../src/chat/backend.ts';
 import { openBackend } from '../../../src/chat/backends/open-backend.ts';
-import { loadHostConfig } from '../../../src/config/host-config.ts';
+import { loadHostConfig } from '../../../src/config/host/host-config.ts';
 import { FakeTiming } from './fake-timing.ts';
 import { chat, never } from './provider-server.ts';
 

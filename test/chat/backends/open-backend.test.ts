@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, expect, it, vi } from 'vitest';
 import { BackendSet } from '../../../src/chat/backends/open-backend.ts';
-import { loadHostConfig } from '../../../src/config/host-config.ts';
+import { loadHostConfig } from '../../../src/config/host/host-config.ts';
 import { chat, completionBody, never, ProviderServer, sendJson } from './provider-server.ts';
 
 const cleanups: (() => unknown)[] = [];

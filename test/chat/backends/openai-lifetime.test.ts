@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host-config.ts';
-import { NO_PROXY } from '../../../src/config/host-proxy.ts';
+import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
 import {
   aFewTurns,
   chat,

@@ -3,8 +3,8 @@ import { createServer } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
 import type { RetryTiming } from '../../../src/chat/backends/retry.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host-config.ts';
-import { NO_PROXY } from '../../../src/config/host-proxy.ts';
+import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
 import { FAKE_NOW, FakeTiming, FrozenTiming } from './fake-timing.ts';
 import {
   chat,

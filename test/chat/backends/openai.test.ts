@@ -4,9 +4,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { BackendError } from '../../../src/chat/backend.ts';
 import { MAX_PROVIDER_MESSAGE_BYTES } from '../../../src/chat/backends/failures.ts';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host-config.ts';
-import { NO_PROXY } from '../../../src/config/host-proxy.ts';
-import { Secret } from '../../../src/config/secret.ts';
+import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
+import { NO_PROXY } from '../../../src/config/host/proxy.ts';
+import { Secret } from '../../../src/secrets/secret.ts';
 import { FakeTiming } from './fake-timing.ts';
 import {
   aFewTurns,

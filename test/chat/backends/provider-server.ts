@@ -11,7 +11,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { ChatRequest } from '../../../src/chat/backend.ts';
-import type { CompiledOpenAiBackend } from '../../../src/config/host-config.ts';
+import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
 
 export interface SeenRequest {
   url: string;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { LimitName } from '../../../src/config/limits.ts';
 import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
-import type { TaskPolicy } from '../../../src/policy/layers.ts';
+import type { LimitName } from '../../../src/protocol/limits.ts';
+import type { TaskPolicy } from '../../../src/protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../../src/protocol/record.ts';
 import { RegistryCache } from '../../../src/registry/cache.ts';
 import { inProcessSource } from '../../../src/sms/store/in-process-source.ts';

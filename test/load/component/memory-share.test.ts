@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { compileLimits } from '../../../src/config/limits.ts';
 import { readComponent } from '../../../src/load/component/component-binary.ts';
 import { linkComponent } from '../../../src/load/component/link-component.ts';
 import { shareLimits } from '../../../src/load/component/memory-share.ts';
+import { compileLimits } from '../../../src/protocol/limits.ts';
 import { fromText } from '../../support/component-text.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 

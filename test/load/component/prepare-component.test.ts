@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { interfaceName } from '../../../src/abi/wit.ts';
-import { compileLimits, type LimitName } from '../../../src/config/limits.ts';
 import { compileOnce } from '../../../src/load/component/compile-once.ts';
 import { describeComponent } from '../../../src/load/component/describe-component.ts';
 import type { PreparedComponent } from '../../../src/load/component/prepared.ts';
 import { prepare } from '../../../src/load/prepare.ts';
+import { compileLimits, type LimitName } from '../../../src/protocol/limits.ts';
 import { buildComponent, dummyComponent, fromText, logging } from '../../support/component-text.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 

@@ -4,7 +4,7 @@ import type { ApprovalOptions } from '../../../src/mcp/approval/gate.ts';
 import { GuestMcp } from '../../../src/mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../../../src/policy/approval-rules.ts';
 import { parseApprovalRules } from '../../../src/policy/approval-rules-parse.ts';
-import type { TaskPolicy } from '../../../src/policy/layers.ts';
+import type { TaskPolicy } from '../../../src/protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../../src/protocol/record.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { type McpHost, never } from '../mcp-host.ts';

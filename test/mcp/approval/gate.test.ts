@@ -8,7 +8,7 @@ import { ApprovalGate, type ApprovalOptions, type GatedCall } from '../../../src
 import { MAX_PENDING_APPROVALS } from '../../../src/mcp/approval/pending.ts';
 import { isOutdated } from '../../../src/mcp/approval/refusal.ts';
 import { encodedName } from '../../../src/mcp/tool-names.ts';
-import { initialSession } from '../../../src/policy/layers.ts';
+import { initialSession } from '../../../src/protocol/policy-layers.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';

@@ -1,7 +1,7 @@
 // A host that is going to be killed: connects to the servers named on its command line and prints what it started.
 import { dirname } from 'node:path';
 import { McpPool } from '../../../src/pool/pool.ts';
-import { createSecretSource } from '../../../src/pool/secret-source.ts';
+import { createSecretSource } from '../../../src/secrets/secret-source.ts';
 import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
 const [stateDir = '', tmpDir = '', marker = ''] = process.argv.slice(2);

@@ -1,7 +1,7 @@
+import { checkParam, type NumberParam, numberParams } from '../abi/chat-params.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { toolError } from './error-body.ts';
-import { checkParam, type NumberParam, numberParams } from './session-params.ts';
 
 /** A tool that lives in the guest. */
 export interface GuestTool {

@@ -1,5 +1,5 @@
-import { recordLimits } from '../protocol/record-limits.ts';
-import { patternProblem } from '../protocol/record-values.ts';
+import { recordLimits } from './record-limits.ts';
+import { patternProblem } from './record-values.ts';
 
 // Apart from pattern.ts, because the guest's thread checks lists and never matches a name.
 

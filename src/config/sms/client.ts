@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { type ReadTextFile, readTextFile } from './host-file.ts';
-import { Secret } from './secret.ts';
-import { readSecretFile, SecretFileError } from './secret-file.ts';
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './sms-config-address.ts';
-import { SmsConfigError } from './sms-config-error.ts';
-import { defaultSmsDirectory, smsFiles } from './sms-config-paths.ts';
+import { Secret } from '../../secrets/secret.ts';
+import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './address.ts';
+import { SmsConfigError } from './error.ts';
+import { defaultSmsDirectory, smsFiles } from './paths.ts';
 
 /** How to reach a registry, and as whom. */
 export interface SmsEndpoint {

@@ -1,5 +1,5 @@
-import type { ErrnoName } from '../abi/errno.ts';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
+import type { ErrnoName } from './errno.ts';
 
 const MIB = 1024 * 1024;
 

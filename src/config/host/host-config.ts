@@ -1,22 +1,22 @@
-import { nearestKey } from '../base/nearest-key.ts';
-import { type CompiledAudit, compileAudit } from './host-audit.ts';
-import { backendOfEnvironment, type CompiledBackend, compileBackend } from './host-backends.ts';
-import { type CompiledEgress, compileEgress } from './host-egress.ts';
-import { HostConfigError } from './host-error.ts';
-import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './host-file.ts';
-import { type CompiledProxy, compileProxy, NO_PROXY } from './host-proxy.ts';
-import type { HostDocument } from './host-schema.ts';
-import { readSecretFile } from './secret-file.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
+import { readSecretFile } from '../../secrets/secret-file.ts';
+import { HostConfigError } from '../config-error.ts';
+import { type CompiledEgress, compileEgress } from '../egress.ts';
+import { type CompiledAudit, compileAudit } from './audit.ts';
+import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
+import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './file.ts';
+import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
+import type { HostDocument } from './schema.ts';
 
+export { HostConfigError } from '../config-error.ts';
+export type { CompiledEgress } from '../egress.ts';
 export type {
   CompiledBackend,
   CompiledOpenAiBackend,
   CompiledScriptedBackend,
   CompiledStubBackend,
-} from './host-backends.ts';
-export type { CompiledEgress } from './host-egress.ts';
-export { HostConfigError } from './host-error.ts';
-export type { CompiledProxy } from './host-proxy.ts';
+} from './backends.ts';
+export type { CompiledProxy } from './proxy.ts';
 
 export interface HostConfigOptions {
   /** The file named on the command line. @default SPEAR_CONFIG, else the user's own file if there is one */
@@ -82,7 +82,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
 async function parse(file: HostFile): Promise<HostDocument> {
   const [{ parse: parseToml, TomlError }, { checkHostDocument }] = await Promise.all([
     import('smol-toml'),
-    import('./host-schema.ts'),
+    import('./schema.ts'),
   ]);
   let parsed: unknown;
   try {

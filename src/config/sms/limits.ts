@@ -1,4 +1,4 @@
-import type { LimitSpec } from './limits.ts';
+import type { LimitSpec } from '../../protocol/limits.ts';
 
 /** Bounds of the registry, in its config file: `kept_changes` in `[store]`, the others in `[limits]`. */
 export const smsLimitSpecs = {

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
-import { looksLikeCredential } from '../protocol/record-credentials.ts';
-import { HostConfigError } from './host-error.ts';
-import type { HostFile, ReadTextFile } from './host-file.ts';
-import { backendUrlComplaint, isHeaderValue } from './host-http.ts';
-import { backendLimitSpecs } from './host-limits.ts';
-import type { BackendTable, OpenAiBackendTable } from './host-schema.ts';
-import { isSecretReference, resolveSecret, Secret, SecretError } from './secret.ts';
+import { looksLikeCredential } from '../../protocol/record-credentials.ts';
+import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
+import { HostConfigError } from '../config-error.ts';
+import type { HostFile, ReadTextFile } from './file.ts';
+import { backendUrlComplaint, isHeaderValue } from './http.ts';
+import { backendLimitSpecs } from './limits.ts';
+import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 
 export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
 

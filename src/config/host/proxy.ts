@@ -1,5 +1,5 @@
-import { HostConfigError } from './host-error.ts';
-import { Secret } from './secret.ts';
+import { Secret } from '../../secrets/secret.ts';
+import { HostConfigError } from '../config-error.ts';
 
 /** The proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Their addresses may hold a password, so they are secrets. */
 export interface CompiledProxy {

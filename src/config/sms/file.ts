@@ -1,8 +1,8 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
-import type { ReadTextFile } from './host-file.ts';
-import { SmsConfigError } from './sms-config-error.ts';
-import { checkSmsDocument, type SmsDocument } from './sms-config-schema.ts';
+import type { ReadTextFile } from '../host/file.ts';
+import { SmsConfigError } from './error.ts';
+import { checkSmsDocument, type SmsDocument } from './schema.ts';
 
 export interface SmsConfigFile {
   /** In the user's own spelling. */

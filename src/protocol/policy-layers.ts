@@ -1,4 +1,4 @@
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { McpServerRecord } from './record.ts';
 
 /**
  * The three layers of policy as plain data. In every list of tools `null` means "this layer does not narrow" and an

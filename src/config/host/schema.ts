@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { egressTable } from './egress-schema.ts';
-import { argumentForms, auditLimitSpecs } from './host-audit.ts';
-import { backendUrlComplaint, headerNameComplaint } from './host-http.ts';
-import { type BackendLimitName, backendLimitSpecs } from './host-limits.ts';
-import { describeIssues, strictTable } from './host-strict.ts';
-import { isSecretReference, SECRET_REFERENCE_HELP } from './secret.ts';
+import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.ts';
+import { egressTable } from '../egress-schema.ts';
+import { describeIssues, strictTable } from '../strict-table.ts';
+import { argumentForms, auditLimitSpecs } from './audit.ts';
+import { backendUrlComplaint, headerNameComplaint } from './http.ts';
+import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
 
 const BACKEND_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { effectiveSet } from '../../src/policy/effective-set.ts';
-import { initialSession } from '../../src/policy/layers.ts';
-import { applySessionParam, isPolicyParam, sessionParamKeys } from '../../src/policy/session-params.ts';
 import { decideTool } from '../../src/policy/tool-filter.ts';
-import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from './policy-samples.ts';
+import { applySessionParam, isPolicyParam, sessionParamKeys } from '../../src/protocol/mcp-params.ts';
+import { initialSession } from '../../src/protocol/policy-layers.ts';
+import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from '../policy/policy-samples.ts';
 
 const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git'] });
 const before = sessionWith({ serverIds: ['fs'], toolDenylist: ['x'] }, task);

@@ -4,14 +4,14 @@ import {
   mayReferToVariable,
   modelKeyNames,
   type ReferencePolicy,
-} from '../../src/protocol/reference-policy.ts';
+} from '../../src/secrets/reference-policy.ts';
 import {
   parseAuthRef,
   type ReferenceLookup,
   referencedNames,
   resolveReferences,
-} from '../../src/protocol/references.ts';
-import { sampleRecord } from './record-samples.ts';
+} from '../../src/secrets/references.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
 
 const ref = (inner: string) => `\${ENV:${inner}}`;
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { egressTable } from './egress-schema.ts';
-import { describeIssues, strictTable } from './host-strict.ts';
-import { type SmsLimitName, smsLimitSpecs } from './sms-config-limits.ts';
+import { egressTable } from '../egress-schema.ts';
+import { describeIssues, strictTable } from '../strict-table.ts';
+import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
 
 const text = z.string().min(1);
 const names = z.array(text);

@@ -1,4 +1,4 @@
-import type { McpServerRecord } from './record.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
 
 /**
  * `${ENV:NAME}` and `${ENV:NAME:-default}` in env, header and url values. They are resolved where the connection is

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { knownSecrets, Redactor, redactStrings } from '../../src/config/redactor.ts';
-import { Secret } from '../../src/config/secret.ts';
+import { knownSecrets, Redactor, redactStrings } from '../../src/secrets/redactor.ts';
+import { Secret } from '../../src/secrets/secret.ts';
 
 const base64 = (text: string, encoding: 'base64' | 'base64url' = 'base64') => Buffer.from(text).toString(encoding);
 const SECRET = 'canary/9+Q value';

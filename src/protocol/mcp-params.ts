@@ -1,5 +1,5 @@
-import { type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './layers.ts';
 import { isStringList, patternListProblem } from './pattern-list.ts';
+import { type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './policy-layers.ts';
 
 export const sessionParamKeys = [
   'mcp.enabled',

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { HostConfigError } from './host-error.ts';
+import { HostConfigError } from '../config-error.ts';
 
 export type ReadTextFile = (path: string) => string;
 

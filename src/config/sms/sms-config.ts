@@ -1,19 +1,19 @@
 import { dirname, resolve } from 'node:path';
-import { type CompiledEgress, compileEgress } from './host-egress.ts';
-import { type ReadTextFile, readTextFile } from './host-file.ts';
+import { type CompiledEgress, compileEgress } from '../egress.ts';
+import { type ReadTextFile, readTextFile } from '../host/file.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
   DEFAULT_HTTP_ADDRESS,
   isLoopbackHost,
   type ListenAddress,
   parseListenAddress,
-} from './sms-config-address.ts';
-import { SmsConfigError } from './sms-config-error.ts';
-import { readSmsFile, type SmsConfigFile } from './sms-config-file.ts';
-import { type SmsLimits, smsLimitSpecs } from './sms-config-limits.ts';
-import { defaultSmsDirectory, type SmsFiles, smsFiles } from './sms-config-paths.ts';
+} from './address.ts';
+import { SmsConfigError } from './error.ts';
+import { readSmsFile, type SmsConfigFile } from './file.ts';
+import { type SmsLimits, smsLimitSpecs } from './limits.ts';
+import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
 
-export { SmsConfigError } from './sms-config-error.ts';
+export { SmsConfigError } from './error.ts';
 
 /** What the command line said; undefined where it said nothing. */
 export interface SmsFlags {

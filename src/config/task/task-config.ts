@@ -1,6 +1,6 @@
-import { nearestKey } from '../base/nearest-key.ts';
-import { type ReadTextFile, readTextFile } from './host-file.ts';
-import { type LimitName, limitNames, limitSpecs } from './limits.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
+import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
+import { type ReadTextFile, readTextFile } from '../host/file.ts';
 
 /** The task cannot be used as it is given. The message names the file or flag, the field, and what to do. */
 export class TaskConfigError extends Error {
@@ -29,7 +29,7 @@ export async function loadTaskConfig(
   readFile: ReadTextFile = readTextFile,
 ): Promise<TaskConfig> {
   if (file === undefined) return empty;
-  const { checkTaskDocument } = await import('./task-schema.ts');
+  const { checkTaskDocument } = await import('./schema.ts');
   const checked = checkTaskDocument(file, parseTask(file, readFile));
   if ('complaint' in checked) throw new TaskConfigError(checked.complaint);
   const { name, config, limits, args, env, backend } = checked.document;

@@ -1,6 +1,6 @@
 import { format, inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { resolveSecret, Secret, type SecretSources } from '../../src/config/secret.ts';
+import { resolveSecret, Secret, type SecretSources } from '../../src/secrets/secret.ts';
 
 const VALUE = 'sk-do-not-show-me';
 

@@ -1,8 +1,8 @@
 import { realpath } from 'node:fs/promises';
-import { readSecretFile, SecretFileError } from '../config/secret-file.ts';
-import type { ReferencePolicy } from '../protocol/reference-policy.ts';
-import { mayReferToFile, mayReferToVariable } from '../protocol/reference-policy.ts';
-import type { ReferenceLookup } from '../protocol/references.ts';
+import type { ReferencePolicy } from './reference-policy.ts';
+import { mayReferToFile, mayReferToVariable } from './reference-policy.ts';
+import type { ReferenceLookup } from './references.ts';
+import { readSecretFile, SecretFileError } from './secret-file.ts';
 
 /** `unsafe` says why a file that is there is not used, and what to do about it. */
 export type SecretFile = { readonly text: string } | { readonly unsafe: string } | 'missing' | 'refused';

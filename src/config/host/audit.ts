@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import type { HostFile } from './host-file.ts';
-import type { LimitSpec } from './limits.ts';
+import type { LimitSpec } from '../../protocol/limits.ts';
+import type { HostFile } from './file.ts';
 
 /** What the trail keeps of a call's arguments. */
 export const argumentForms = ['redacted', 'sha256', 'shape', 'none'] as const;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { describeIssues, strictTable } from './host-strict.ts';
-import { limitNames, limitSpecs } from './limits.ts';
+import { limitNames, limitSpecs } from '../../protocol/limits.ts';
+import { describeIssues, strictTable } from '../strict-table.ts';
 
 const NUL = '\0';
 const plainText = z.string().refine((text) => !text.includes(NUL), 'must not contain a NUL character');
