@@ -22,9 +22,9 @@ const dist = join(root, 'dist');
 const fresh = mkdtempSync(join(root, '.dist-'));
 
 const entries = {
-  'spear-run': 'src/cli/spear-run-entry.ts',
-  'spear-sms': 'src/cli/spear-sms-entry.ts',
-  spear: 'src/cli/spear-entry.ts',
+  'spear-run': 'src/cli/run/entry.ts',
+  'spear-sms': 'src/cli/sms/entry.ts',
+  spear: 'src/cli/spear/entry.ts',
   'guest-worker': 'src/guest/worker.ts',
   'transpile-worker': 'src/load/component/transpile-worker.ts',
   'audit-thread': 'src/audit/thread.ts',

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runHelp } from '../src/cli/run-help.ts';
+import { runHelp } from '../src/cli/run/help.ts';
 import { abiPage } from './abi-page.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { fill } from './markdown.ts';

@@ -12,7 +12,7 @@ import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { recordToWire } from '../../src/protocol/record-wire.ts';
 import { makeLargeRegistry } from '../../test/sms/large-registry.ts';
 
-const command = fileURLToPath(new URL('../../src/cli/spear-sms-entry.ts', import.meta.url));
+const command = fileURLToPath(new URL('../../src/cli/sms/entry.ts', import.meta.url));
 
 export interface SmsProcess {
   /** Its address. */

@@ -1,7 +1,7 @@
 // A process that writes a trail and ends in the way that its first argument names: node audit-process.ts HOW FILE [COUNT [MAX_BYTES]]
 
 import type { AuditEvent } from '../../src/audit/event.ts';
-import { openRunAudit } from '../../src/cli/run-audit.ts';
+import { openRunAudit } from '../../src/cli/run/audit.ts';
 
 const [how = '', file = '', count = '100', maxBytes = '0'] = process.argv.slice(2);
 const closers: (() => unknown)[] = [];

@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 180_000 });
 afterEach(stopAll);
 
 describe('a secret that goes into spear-sms', () => {
-  const spearEntry = fileURLToPath(new URL('../../src/cli/spear-entry.ts', import.meta.url));
+  const spearEntry = fileURLToPath(new URL('../../src/cli/spear/entry.ts', import.meta.url));
   const smsMistake = () =>
     privateFile(
       'mistake.cjs',

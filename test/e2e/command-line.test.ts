@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { runHelp } from '../../src/cli/run-help.ts';
+import { runHelp } from '../../src/cli/run/help.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 
 const hello = fixture('c/hello.wasm');

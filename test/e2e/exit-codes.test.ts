@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit-codes.ts';
-import { runHelp } from '../../src/cli/run-help.ts';
+import { runHelp } from '../../src/cli/run/help.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
 
 const spin = fixture('c/test/spin.wasm');

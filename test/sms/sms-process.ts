@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onStop } from './running-sms.ts';
 
-const entry = fileURLToPath(new URL('../../src/cli/spear-sms-entry.ts', import.meta.url));
+const entry = fileURLToPath(new URL('../../src/cli/sms/entry.ts', import.meta.url));
 
 export interface SmsProcess {
   readonly child: ChildProcess;

@@ -1,0 +1,88 @@
+import { parseArgs } from 'node:util';
+import { rotatedFiles } from '../../audit/rotation.ts';
+import { HostConfigError, loadHostConfig } from '../../config/host/host-config.ts';
+import { processEnvironment } from '../../config/process-environment.ts';
+import { flagError } from '../flag-error.ts';
+import { spearExitCodes } from '../spear-exit-codes.ts';
+import { UsageError } from '../usage-error.ts';
+import { auditHelp } from './help.ts';
+import { tailAudit } from './tail.ts';
+import { parseTailFlags, tailOptions } from './tail-flags.ts';
+import { verifyAudit } from './verify.ts';
+
+const shared = {
+  json: { type: 'boolean' },
+  config: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const;
+
+/** `spear audit …`: nothing of it speaks to a registry. */
+export async function auditCommand(argv: readonly string[]): Promise<number> {
+  const [verb, ...rest] = argv;
+  const output = { print: (text: string) => process.stdout.write(text), isTerminal: process.stdout.isTTY === true };
+  switch (verb) {
+    case 'verify': {
+      const options = shared;
+      const { values, positionals } = explained(
+        () => parseArgs({ args: rest, options, allowPositionals: true }),
+        options,
+      );
+      if (values.help) return printHelp(output.print);
+      const files = positionals.length > 1 ? positionals : withRotated(await oneFile(positionals[0], values.config));
+      return verifyAudit(files, { json: values.json ?? false, print: output.print });
+    }
+    case 'tail': {
+      const options = { ...shared, ...tailOptions };
+      const { values, positionals } = explained(
+        () => parseArgs({ args: rest, options, allowPositionals: true }),
+        options,
+      );
+      if (values.help) return printHelp(output.print);
+      if (positionals.length > 1)
+        throw new UsageError('spear audit tail shows one FILE; its rotated files belong to it');
+      const path = await oneFile(positionals[0], values.config);
+      const colours = output.isTerminal && !processEnvironment.NO_COLOR && processEnvironment.TERM !== 'dumb';
+      return tailAudit(path, parseTailFlags(values, new Date()), { ...output, colours, json: values.json ?? false });
+    }
+    case undefined:
+    case '-h':
+    case '--help':
+      return printHelp(output.print);
+    default:
+      throw new UsageError(`there is no "audit ${verb}"; there are audit verify, audit tail`);
+  }
+}
+
+function explained<Parsed>(parse: () => Parsed, options: object): Parsed {
+  try {
+    return parse();
+  } catch (error) {
+    throw flagError(error, 'spear audit', Object.keys(options));
+  }
+}
+
+/** The file that was named, or that of this node's config. */
+async function oneFile(named: string | undefined, config: string | undefined): Promise<string> {
+  if (named !== undefined) return named;
+  try {
+    const { audit } = await loadHostConfig({ file: config, env: processEnvironment });
+    if (audit.file !== null) return audit.file;
+  } catch (error) {
+    if (error instanceof HostConfigError) throw new UsageError(error.message);
+    throw error;
+  }
+  throw new UsageError('which FILE? none was named, and the config file has no audit.file');
+}
+
+function withRotated(path: string): string[] {
+  try {
+    return [...rotatedFiles(path), path];
+  } catch (error) {
+    throw new UsageError(`${path}: it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function printHelp(print: (text: string) => unknown): number {
+  print(auditHelp);
+  return spearExitCodes.ok;
+}

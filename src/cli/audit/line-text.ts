@@ -1,0 +1,110 @@
+import { printable } from '../table.ts';
+import type { TrailLine } from './tail-flags.ts';
+
+const codes = { dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+type Colour = keyof typeof codes;
+type Paint = (colour: Colour, text: string) => string;
+
+const EVENT_COLUMN = 18;
+const plain: Paint = (_, text) => text;
+const painted: Paint = (colour, text) => (text === '' ? '' : `\u001b[${codes[colour]}m${text}\u001b[0m`);
+
+const statusColours: Readonly<Record<string, Colour>> = {
+  ok: 'green',
+  allowed: 'green',
+  exit: 'green',
+  denied: 'red',
+  failed: 'yellow',
+};
+
+/** One line for people. Names in it come from guests, models and servers: nothing of them reaches the terminal as a command. */
+export function describeLine(line: TrailLine, colours: boolean): string {
+  const paint = colours ? painted : plain;
+  const event = text(line.event);
+  const about = event.startsWith('chain.') ? describeChain(line) : describeEvent(line, paint);
+  const parts = [
+    paint('dim', text(line.ts)),
+    paint('cyan', event.padEnd(EVENT_COLUMN)),
+    ...about,
+    paint(
+      'dim',
+      [line.session_id, line.request_id]
+        .filter((id) => typeof id === 'string')
+        .map(text)
+        .join(' '),
+    ),
+  ];
+  return parts.filter((part) => part !== '').join('  ');
+}
+
+function describeEvent(line: TrailLine, paint: Paint): string[] {
+  const name = [line.server_id, line.tool_name].filter((part) => typeof part === 'string').map(text);
+  const status = text(line.status);
+  const { args, reason, detail } = { args: line.args, reason: text(line.reason), detail: detailOf(line) };
+  return [
+    name.join(' '),
+    paint(statusColours[status] ?? 'yellow', status),
+    paint(status === 'denied' ? 'red' : 'yellow', reason),
+    args === undefined || args === null ? '' : printable(typeof args === 'string' ? args : JSON.stringify(args)),
+    detail,
+    count(line.duration_ms, 'ms'),
+    count(line.output_bytes, 'bytes'),
+    typeof line.revision === 'number' ? `revision ${line.revision}` : '',
+  ];
+}
+
+function detailOf(line: TrailLine): string {
+  switch (line.event) {
+    case 'guest.started':
+      return [text(line.module), line.task === null ? '' : `task ${text(line.task)}`, text(line.instance)]
+        .filter((part) => part !== '')
+        .join(', ');
+    case 'guest.ended':
+      return typeof line.exit_code === 'number' ? `code ${line.exit_code}` : '';
+    case 'session.created':
+      return `may use ${list(line.servers) || 'no server'}${without(line)}`;
+    case 'mcp.injected':
+      return `${count(line.tools, 'tools')}${without(line)}`;
+    case 'approval.decided':
+      return `${text(line.decision)} by ${text(line.decided_by)}`;
+    case 'registry.applied':
+      return [change('changed', line.upserts, line.upserted), change('gone', line.deletes, line.deleted)]
+        .filter((part) => part !== '')
+        .join(', ');
+    case 'budget.hit':
+      return text(line.budget);
+    default:
+      return '';
+  }
+}
+
+function describeChain(line: TrailLine): string[] {
+  switch (line.event) {
+    case 'chain.started':
+      return [`chain ${text(line.chain)}, process ${text(line.pid)}`];
+    case 'chain.lost':
+      return [`${text(line.lines)} lines could not be written (${text(line.reason)})`];
+    case 'chain.repaired':
+      return [`half a line of ${text(line.torn_bytes)} bytes was left by a process that died`];
+    default:
+      return [`chain ${text(line.chain)}`];
+  }
+}
+
+const change = (what: string, number: unknown, ids: unknown) =>
+  typeof number === 'number' && number > 0 ? `${what}: ${list(ids)}${moreThan(number, ids)}` : '';
+
+const moreThan = (number: number, ids: unknown) =>
+  Array.isArray(ids) && number > ids.length ? ` and ${number - ids.length} more` : '';
+
+function without({ exclusions }: TrailLine): string {
+  if (!Array.isArray(exclusions) || exclusions.length === 0) return '';
+  const names = exclusions.map(
+    (item: TrailLine) => `${text(item.tool_name) || text(item.server_id)} (${text(item.reason)})`,
+  );
+  return `, without ${names.join(', ')}`;
+}
+
+const list = (value: unknown) => (Array.isArray(value) ? value.map(text).join(', ') : '');
+const count = (value: unknown, what: string) => (typeof value === 'number' ? `${value} ${what}` : '');
+const text = (value: unknown) => (value === null || value === undefined ? '' : printable(String(value)));

@@ -1,0 +1,138 @@
+import { BackendSet } from '../../chat/backends/open-backend.ts';
+import type { CompiledHostConfig } from '../../config/host/host-config.ts';
+import { processEnvironment } from '../../config/process-environment.ts';
+import { diagnoseBackend } from '../../doctor/diagnose-backend.ts';
+import { diagnoseModule } from '../../doctor/diagnose-module.ts';
+import { diagnoseRegistry } from '../../doctor/diagnose-registry.ts';
+import { diagnoseServers } from '../../doctor/diagnose-servers.ts';
+import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
+import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
+import { compileLimits } from '../../protocol/limits.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { chooseBackend } from '../run/backend.ts';
+import { componentCache, describePrepared, readModule } from '../run/module.ts';
+import type { OwnCommand } from '../spear/command.ts';
+import { spearExitCodes } from '../spear-exit-codes.ts';
+import { UsageError } from '../usage-error.ts';
+import { type DoctorFlags, parseDoctorFlags } from './flags.ts';
+import { doctorHelp } from './help.ts';
+import { reportJson, reportText, summaryOf } from './report.ts';
+
+const OLDEST_NODE = 24;
+
+/** `spear doctor`: walks everything between a task and its tools, without running the guest. */
+export const doctorCommand: OwnCommand = async (argv) => {
+  const flags = parseDoctorFlags(argv);
+  if (flags === 'help') {
+    process.stdout.write(doctorHelp);
+    return spearExitCodes.ok;
+  }
+  const interrupt = new AbortController();
+  let interruptedCode: number | null = null;
+  const onSignal = (signal: NodeJS.Signals) => {
+    interruptedCode = signal === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
+    interrupt.abort(new Error('interrupted'));
+  };
+  process.once('SIGINT', onSignal);
+  process.once('SIGTERM', onSignal);
+  try {
+    const findings = await examine(flags, interrupt.signal);
+    if (interruptedCode !== null) {
+      // What was cut off looks like a fault of the server or the model that it was cut off at.
+      process.stderr.write('spear: interrupted; what was found until then says nothing and is not shown\n');
+      return interruptedCode;
+    }
+    const wrong = findings.some(isBad);
+    const style = { colours: process.stdout.isTTY === true && !processEnvironment.NO_COLOR };
+    process.stdout.write(
+      flags.json ? reportJson(findings, { ok: !wrong }) : reportText(findings, summaryOf(findings), style),
+    );
+    return wrong ? spearExitCodes.failed : spearExitCodes.ok;
+  } finally {
+    process.off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal);
+  }
+};
+
+async function examine(flags: DoctorFlags, signal: AbortSignal): Promise<Finding[]> {
+  const task = await diagnoseTask(flags);
+  const module = await diagnoseModule(flags.wasm, readModule(flags.wasm), {
+    limits: compileLimits(task.task?.limits ?? {}),
+    allowUnknownImports: flags.allowUnknownImports,
+    needsTools: task.policy !== null,
+    componentCache: componentCache({ noCache: false }),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(flags.timeoutMs)]),
+    describe: describePrepared,
+  });
+  const { host, finding: hostFinding } = await diagnoseHost(flags);
+  return [
+    diagnoseNode(process.versions.node, typeof WebAssembly.Suspending === 'function'),
+    module,
+    task.finding,
+    ...(hostFinding === null ? [] : [hostFinding]),
+    ...(await examineServers(flags, task, host, signal)),
+    ...(await examineModel(flags, task, host, signal)),
+  ];
+}
+
+export function diagnoseNode(version: string, hasJspi: boolean): Finding {
+  const text = `Node ${version}, ${hasJspi ? 'with' : 'without'} JSPI`;
+  const fix = `use Node ${OLDEST_NODE} or newer, without flags that turn WebAssembly features off`;
+  if (Number.parseInt(version, 10) < OLDEST_NODE) return bad('node', text, { cause: 'old_node', fix });
+  return hasJspi ? ok('node', text) : bad('node', text, { cause: 'no_jspi', fix });
+}
+
+async function examineServers(
+  flags: DoctorFlags,
+  { policy, taskRules }: DiagnosedTask,
+  host: CompiledHostConfig | null,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  if (policy === null) return [skipped('registry', 'registry and servers: not reached, the task has no MCP')];
+  if (host === null) return [skipped('registry', 'registry and servers: not reached, the host config is wrong')];
+  const { finding, registry } = await diagnoseRegistry(flags, host);
+  if (registry === null) return [finding, skipped('server', 'servers: not reached')];
+  try {
+    const { connect, timeoutMs } = flags;
+    const approvals = approvalRules(host, taskRules);
+    const question = { registry, host, policy: { ...policy, approvals }, connect, timeoutMs, signal };
+    return [
+      finding,
+      ...(registry.cache.view() === null
+        ? [skipped('server', 'servers: not reached')]
+        : await diagnoseServers(question)),
+    ];
+  } finally {
+    await registry.close();
+  }
+}
+
+async function examineModel(
+  flags: DoctorFlags,
+  { task }: DiagnosedTask,
+  host: CompiledHostConfig | null,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  if (host === null || task === null) return [skipped('backend', 'backend and model: not reached')];
+  let chosen: CompiledHostConfig;
+  try {
+    chosen = chooseBackend(host, flags, task.backend);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    const fix = 'name one of the backends of the host config';
+    return [bad('backend', error.message, { cause: 'unknown_backend', fix })];
+  }
+  const compiled = chosen.backends.get(chosen.defaultBackend);
+  if (compiled === undefined) return [skipped('backend', 'there is no backend')];
+  const backends = new BackendSet(chosen);
+  try {
+    return await diagnoseBackend({
+      compiled,
+      open: () => backends.get(),
+      ask: flags.askModel,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(flags.timeoutMs)]),
+    });
+  } finally {
+    await backends.close();
+  }
+}

@@ -1,0 +1,149 @@
+import { parseArgs } from 'node:util';
+import type { JsonValue } from '../../base/json.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
+import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
+import type { RegistryFlags } from '../../run/open-registry.ts';
+import { flagError } from '../flag-error.ts';
+import { UsageError } from '../usage-error.ts';
+
+const shared = {
+  'task-config': { type: 'string' },
+  config: { type: 'string' },
+  'mcp-dir': { type: 'string' },
+  strict: { type: 'boolean' },
+  sms: { type: 'string' },
+  'sms-token': { type: 'string' },
+  'sms-ca': { type: 'string' },
+  param: { type: 'string', multiple: true },
+  'timeout-ms': { type: 'string' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+} as const;
+
+const doctorOptions = {
+  ...shared,
+  backend: { type: 'string' },
+  script: { type: 'string' },
+  'allow-unknown-imports': { type: 'boolean' },
+  'no-model': { type: 'boolean' },
+  offline: { type: 'boolean' },
+} as const;
+
+const explainOptions = { ...shared, connect: { type: 'boolean' } } as const;
+
+/** What both commands look at: a task, its registry, and a session with these parameters. */
+export interface DiagnosisFlags extends RegistryFlags {
+  readonly taskConfig: string | undefined;
+  readonly config: string | undefined;
+  /** SET_PARAMs that the guest is thought to make. */
+  readonly params: readonly (readonly [key: string, value: JsonValue])[];
+  /** For each step. */
+  readonly timeoutMs: number;
+  readonly json: boolean;
+}
+
+export interface DoctorFlags extends DiagnosisFlags {
+  readonly wasm: string;
+  readonly backend: string | undefined;
+  readonly script: string | undefined;
+  readonly allowUnknownImports: boolean;
+  /** Whether a model may be asked, and whether servers may be started. */
+  readonly askModel: boolean;
+  readonly connect: boolean;
+}
+
+export interface ExplainFlags extends DiagnosisFlags {
+  readonly server: string;
+  readonly tool: string;
+  /** Whether the server is asked if it has the tool. */
+  readonly connect: boolean;
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+const MAX_TIMEOUT_MS = 600_000;
+
+const doctorUsage = 'usage: spear doctor task.wasm --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
+const explainUsage = 'usage: spear explain SERVER TOOL --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
+
+export function parseDoctorFlags(argv: readonly string[]): DoctorFlags | 'help' {
+  const { values, positionals } = parse(argv, doctorOptions, 'spear doctor');
+  if (values.help) return 'help';
+  const [wasm, ...more] = positionals;
+  if (wasm === undefined || more.length > 0) throw new UsageError(doctorUsage);
+  const offline = values.offline ?? false;
+  return {
+    ...common(values),
+    wasm,
+    backend: values.backend,
+    script: values.script,
+    allowUnknownImports: values['allow-unknown-imports'] ?? false,
+    askModel: !offline && !values['no-model'],
+    connect: !offline,
+  };
+}
+
+export function parseExplainFlags(argv: readonly string[]): ExplainFlags | 'help' {
+  const { values, positionals } = parse(argv, explainOptions, 'spear explain');
+  if (values.help) return 'help';
+  const [server, tool, ...more] = positionals;
+  if (server === undefined || tool === undefined || more.length > 0) throw new UsageError(explainUsage);
+  if (values['task-config'] === undefined) throw new UsageError(`which task? ${explainUsage}`);
+  return { ...common(values), server, tool, connect: values.connect ?? false };
+}
+
+type SharedValues = {
+  readonly [Name in keyof typeof shared]?:
+    | ((typeof shared)[Name]['type'] extends 'boolean' ? boolean : Name extends 'param' ? string[] : string)
+    | undefined;
+};
+
+function common(values: SharedValues): DiagnosisFlags {
+  return {
+    taskConfig: values['task-config'],
+    config: values.config,
+    mcpDir: values['mcp-dir'],
+    strict: values.strict ?? false,
+    sms: values.sms,
+    smsToken: values['sms-token'],
+    smsCa: values['sms-ca'],
+    requireRegistry: false,
+    params: (values.param ?? []).map(parseParam),
+    timeoutMs: timeout(values['timeout-ms']),
+    json: values.json ?? false,
+  };
+}
+
+function parseParam(text: string): [string, JsonValue] {
+  const at = text.indexOf('=');
+  const key = at < 0 ? text : text.slice(0, at);
+  const example = `for example --param 'mcp.server_ids=["fs"]'`;
+  if (at < 0 || !isPolicyParam(key)) {
+    const near = nearestKey(key, sessionParamKeys);
+    if (near !== undefined && near !== key) throw new UsageError(`--param ${key}: did you mean ${near}?`);
+    throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
+  }
+  try {
+    return [key, JSON.parse(text.slice(at + 1)) as JsonValue];
+  } catch {
+    throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
+  }
+}
+
+function timeout(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_TIMEOUT_MS;
+  const ms = Number(text);
+  if (/^\d+$/.test(text) && ms >= 1 && ms <= MAX_TIMEOUT_MS) return ms;
+  throw new UsageError(`--timeout-ms: expected a whole number from 1 to ${MAX_TIMEOUT_MS}, found "${text}"`);
+}
+
+function parse<Options extends typeof doctorOptions | typeof explainOptions>(
+  argv: readonly string[],
+  options: Options,
+  command: string,
+) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw flagError(error, command, Object.keys(options));
+  }
+}

@@ -1,0 +1,57 @@
+import { badOnes, type Finding, type FindingStatus, findingJson } from '../../doctor/finding.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
+import { printable } from '../table.ts';
+
+const marks: Readonly<Record<FindingStatus, string>> = { ok: '✓', bad: '✗', skipped: '–' };
+const colours: Readonly<Record<FindingStatus, string>> = { ok: '\x1b[32m', bad: '\x1b[31m', skipped: '\x1b[2m' };
+const RESET = '\x1b[0m';
+
+/** Alike findings in a row that a person reads; JSON has all of them. */
+const SHOWN_ALIKE = 40;
+
+export interface ReportStyle {
+  /** Only for a terminal. */
+  readonly colours: boolean;
+}
+
+/** The findings as a tree, each that is wrong with its fix below it. Texts of servers cannot steer a terminal. */
+export function reportText(findings: readonly Finding[], summary: string, style: ReportStyle): string {
+  const lines = findings.flatMap((finding) => tree(finding, '', '', style));
+  return knownSecrets.redact(`${[...lines, '', summary].join('\n')}\n`);
+}
+
+export function reportJson(findings: readonly Finding[], more: Readonly<Record<string, boolean | string>>): string {
+  return knownSecrets.redact(`${JSON.stringify({ ...more, findings: findings.map(findingJson) })}\n`);
+}
+
+export function summaryOf(findings: readonly Finding[]): string {
+  // A branch that is wrong only because of what is below it has no fix of its own.
+  const wrong = badOnes(findings).filter(({ fix }) => fix !== null).length;
+  if (wrong === 0) return 'nothing is wrong';
+  return `${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong`;
+}
+
+function tree(finding: Finding, lead: string, indent: string, style: ReportStyle): string[] {
+  const { status, text, fix } = finding;
+  const mark = style.colours ? `${colours[status]}${marks[status]}${RESET}` : marks[status];
+  const children = shortened(finding.children);
+  const below = children.length > 0 ? '│ ' : '  ';
+  const lines = [`${lead}${mark} ${printable(text)}`];
+  // What policy keeps out is no fault: its fix would only be noise here, and is in the JSON.
+  if (fix !== null && (status === 'bad' || finding.what !== 'tool'))
+    lines.push(`${indent}${below}fix: ${printable(fix)}`);
+  for (const [index, child] of children.entries()) {
+    const last = index === children.length - 1;
+    lines.push(...tree(child, `${indent}${last ? '└ ' : '├ '}`, `${indent}${last ? '  ' : '│ '}`, style));
+  }
+  return lines;
+}
+
+function shortened(children: readonly Finding[]): readonly Finding[] {
+  const calm = children.filter(({ status }) => status !== 'bad');
+  if (calm.length <= SHOWN_ALIKE) return children;
+  const hidden = new Set(calm.slice(SHOWN_ALIKE));
+  const text = `… and ${hidden.size} more; --json has them all`;
+  const rest: Finding = { what: 'more', status: 'skipped', text, cause: null, fix: null, children: [] };
+  return [...children.filter((child) => !hidden.has(child)), rest];
+}

@@ -1,0 +1,162 @@
+import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../../mcp/approval/decider.ts';
+import { describeRequest } from './approval-text.ts';
+
+/** A terminal as the prompt needs it. */
+export interface PromptTerminal {
+  readonly columns: number;
+  write(text: string): void;
+  /**
+   * Single keys, unechoed, until the keyboard is given back with what is returned here. `onLost`: there will be none.
+   * @throws if this process may not read from the terminal now
+   */
+  takeKeys(onKeys: (keys: string) => void, onLost: () => void): () => void;
+}
+
+export interface PromptPorts {
+  /** @throws if there is no terminal any more */
+  readonly open: () => PromptTerminal & { close(): void };
+  /** What Ctrl-C does everywhere else. */
+  readonly interrupt: () => void;
+}
+
+/** What was typed before there was anything to read is no answer to it. */
+export const SETTLE_MS = 300;
+
+const CTRL_C = '\u0003';
+const CTRL_D = '\u0004';
+/** Ends what a guest may have left switched on: colours that hide text, another character set. */
+const PLAIN_TEXT = '\r\u001b[0m\u001b(B';
+
+/** Asks a person on a terminal, about one call after the other. */
+export function createPromptDecider(ports: PromptPorts): ApprovalDecider {
+  let waiting = 0;
+  let last: Promise<unknown> = Promise.resolve();
+  return (request) => {
+    waiting += 1;
+    const turn = last.then(async () => {
+      waiting -= 1;
+      if (request.signal.aborted) return denied('it was not needed any more');
+      return askOn(ports, request, waiting);
+    });
+    // An answer may settle other questions too: those are not shown any more.
+    last = turn.catch(() => {}).then(() => new Promise((resolve) => setImmediate(resolve)));
+    return turn;
+  };
+}
+
+const denied = (reason: string): ApprovalAnswer => ({ decision: 'deny', reason });
+
+async function askOn(ports: PromptPorts, request: ApprovalRequest, waiting: number): Promise<ApprovalAnswer> {
+  let terminal: ReturnType<PromptPorts['open']>;
+  try {
+    terminal = ports.open();
+  } catch (error) {
+    return denied(`nobody could be asked: ${(error as Error).message}`);
+  }
+  try {
+    return await new Question(terminal, ports, request, waiting).answer();
+  } finally {
+    terminal.close();
+  }
+}
+
+class Question {
+  readonly #terminal: PromptTerminal;
+  readonly #ports: PromptPorts;
+  readonly #request: ApprovalRequest;
+  readonly #waiting: number;
+  #state: 'settling' | 'asking' | 'ended' = 'settling';
+  #giveBack = () => {};
+
+  constructor(terminal: PromptTerminal, ports: PromptPorts, request: ApprovalRequest, waiting: number) {
+    this.#terminal = terminal;
+    this.#ports = ports;
+    this.#request = request;
+    this.#waiting = waiting;
+  }
+
+  async answer(): Promise<ApprovalAnswer> {
+    const { promise, resolve } = Promise.withResolvers<ApprovalAnswer>();
+    const { signal } = this.#request;
+    const withdrawn = () => {
+      this.#finish((signal.reason as Error).message);
+      resolve(denied('no answer is wanted any more'));
+    };
+    this.#show(false);
+    this.#giveBack = this.#terminal.takeKeys(
+      (keys) => {
+        const answer = this.#state === 'asking' ? this.#read(keys) : null;
+        if (answer !== null) resolve(answer);
+      },
+      () => resolve(denied('the terminal is gone')),
+    );
+    const settled = setTimeout(() => this.#ask(), SETTLE_MS);
+    signal.addEventListener('abort', withdrawn, { once: true });
+    if (signal.aborted) withdrawn();
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(settled);
+      signal.removeEventListener('abort', withdrawn);
+      this.#finish('no answer');
+    }
+  }
+
+  #show(full: boolean): void {
+    const { columns } = this.#terminal;
+    const { lines } = describeRequest(this.#request, { columns, full });
+    const more = this.#waiting === 0 ? '' : ` (${this.#waiting} more after this one)`;
+    const title = `spear-run: a tool call needs your approval${more}`;
+    this.#terminal.write(`${PLAIN_TEXT}\n${title}\n${lines.join('\n')}\n`);
+  }
+
+  #ask(): void {
+    this.#state = 'asking';
+    const { shortened } = describeRequest(this.#request, { columns: this.#terminal.columns, full: false });
+    const seconds = Math.max(0, Math.round((this.#request.deadlineMs - Date.now()) / 1_000));
+    const view = shortened ? ', v to see all of it' : '';
+    this.#terminal.write(
+      `${PLAIN_TEXT}spear-run: allow it? y once, s for this session, n to deny${view} (${seconds} s): `,
+    );
+  }
+
+  /** Null: that was no answer. More than one key at once is something pasted. */
+  #read(keys: string): ApprovalAnswer | null {
+    switch (keys.length > 1 ? keys.trimEnd() : keys) {
+      case 'y':
+      case 'Y':
+        this.#finish('allowed once');
+        return { decision: 'allow_once' };
+      case 's':
+      case 'S':
+        this.#finish('allowed for this session');
+        return { decision: 'allow_session' };
+      case 'n':
+      case 'N':
+      case CTRL_D:
+        this.#finish('denied');
+        return { decision: 'deny' };
+      case 'v':
+      case 'V':
+        this.#terminal.write('all of it\n');
+        this.#show(true);
+        this.#ask();
+        return null;
+      case CTRL_C:
+        // No answer: the run ends, and with it this question. A denial would let the guest go on for a moment.
+        this.#finish('interrupted');
+        this.#ports.interrupt();
+        return null;
+      default:
+        return null;
+    }
+  }
+
+  /** Ends the line of the question, so that what comes next begins on its own, and gives the keyboard back. */
+  #finish(text: string): void {
+    if (this.#state === 'ended') return;
+    this.#terminal.write(this.#state === 'asking' ? `${text}\n` : `spear-run: ${text}\n`);
+    this.#state = 'ended';
+    this.#giveBack();
+  }
+}

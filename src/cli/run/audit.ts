@@ -1,0 +1,73 @@
+import { type AuditTrail, noAudit } from '../../audit/event.ts';
+import type { CompiledAudit } from '../../config/host/audit.ts';
+import { UsageError } from '../usage-error.ts';
+import { version } from '../version.ts';
+import type { AuditFlags } from './audit-flags.ts';
+
+const STDOUT = '-';
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Whether the trail takes standard output for itself. */
+export function auditsToStdout({ audit, json }: Pick<AuditFlags, 'audit'> & { readonly json: boolean }): boolean {
+  const isStdout = audit === STDOUT;
+  if (isStdout && json) {
+    throw new UsageError(`--audit ${audit} and --json both want standard output; give --audit a file`);
+  }
+  return isStdout;
+}
+
+/** The trail that the command line or else the node's config asks for. */
+export async function openRunAudit(
+  flags: AuditFlags & { readonly dryRun: boolean; readonly json: boolean },
+  config: CompiledAudit,
+  task: string | null,
+  closers: (() => unknown)[],
+  say: (text: string) => void,
+): Promise<AuditTrail> {
+  const toStdout = auditsToStdout(flags);
+  const path = flags.audit ?? config.file;
+  if (path === null) sayNoTrail(flags, say);
+  if (path === null || flags.dryRun) return noAudit;
+  const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
+  const { openAuditLog } = await import('../../audit/log.ts');
+  try {
+    const log = openAuditLog({
+      path: toStdout ? null : path,
+      args: flags.auditArgs ?? config.args,
+      maxBytes: flags.auditMaxBytes ?? config.maxBytes,
+      keep: flags.auditKeep ?? config.keep,
+      version,
+      onFailure: (code) => say(`${name}: lines are lost, writing failed (${code})`),
+    });
+    const release = flushBeforeSignals(() => log.flushNow());
+    closers.push(async () => {
+      await log.close();
+      release();
+    });
+    return log.forTask(task);
+  } catch (error) {
+    throw new UsageError(`${name}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function sayNoTrail({ auditArgs, auditMaxBytes, auditKeep }: AuditFlags, say: (text: string) => void): void {
+  const given = { '--audit-args': auditArgs, '--audit-max-bytes': auditMaxBytes, '--audit-keep': auditKeep };
+  for (const [flag, value] of Object.entries(given)) {
+    if (value !== undefined) say(`${flag} has no effect without --audit FILE`);
+  }
+}
+
+/** A signal that nobody else handles ends the process, after the lines so far are written. */
+function flushBeforeSignals(flush: () => void): () => void {
+  const release = () => {
+    for (const signal of signals) process.off(signal, handler);
+  };
+  const handler = (signal: NodeJS.Signals) => {
+    if (process.listenerCount(signal) > 1) return;
+    flush();
+    release();
+    process.kill(process.pid, signal);
+  };
+  for (const signal of signals) process.on(signal, handler);
+  return release;
+}

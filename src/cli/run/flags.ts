@@ -1,0 +1,117 @@
+import { parseArgs } from 'node:util';
+import { parseLimit } from '../../config/task/task-config.ts';
+import type { LimitName } from '../../protocol/limits.ts';
+import { flagError } from '../flag-error.ts';
+import { UsageError } from '../usage-error.ts';
+import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
+
+const options = {
+  'task-config': { type: 'string' },
+  config: { type: 'string' },
+  backend: { type: 'string' },
+  script: { type: 'string' },
+  'mcp-dir': { type: 'string' },
+  strict: { type: 'boolean' },
+  sms: { type: 'string' },
+  'sms-token': { type: 'string' },
+  'sms-ca': { type: 'string' },
+  'require-registry': { type: 'boolean' },
+  approve: { type: 'string' },
+  ...auditOptions,
+  metrics: { type: 'string' },
+  limit: { type: 'string', multiple: true },
+  env: { type: 'string', multiple: true },
+  'allow-unknown-imports': { type: 'boolean' },
+  'no-cache': { type: 'boolean' },
+  json: { type: 'boolean' },
+  verbose: { type: 'boolean', short: 'v' },
+  'dry-run': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'V' },
+} as const;
+
+export interface RunFlags extends AuditFlags {
+  readonly wasm: string;
+  readonly guestArgs: readonly string[];
+  readonly taskConfig: string | undefined;
+  readonly config: string | undefined;
+  readonly backend: string | undefined;
+  readonly script: string | undefined;
+  readonly mcpDir: string | undefined;
+  readonly strict: boolean;
+  readonly sms: string | undefined;
+  readonly smsToken: string | undefined;
+  readonly smsCa: string | undefined;
+  readonly requireRegistry: boolean;
+  /** Undefined: a prompt if there is a terminal. */
+  readonly approve: 'prompt' | 'deny' | undefined;
+  readonly metrics: string | undefined;
+  readonly limits: Readonly<Partial<Record<LimitName, number>>>;
+  readonly env: Readonly<Record<string, string>>;
+  readonly allowUnknownImports: boolean;
+  readonly noCache: boolean;
+  readonly json: boolean;
+  readonly verbose: boolean;
+  readonly dryRun: boolean;
+}
+
+/** The flags of `spear-run`, or what to print instead of running. */
+export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'version' {
+  const separator = argv.indexOf('--');
+  const own = separator < 0 ? argv : argv.slice(0, separator);
+  const guestArgs = separator < 0 ? [] : argv.slice(separator + 1);
+  const { values, positionals } = parse(own);
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  const [wasm, ...more] = positionals;
+  if (wasm === undefined) throw new UsageError('which module? usage: spear-run task.wasm [options] [-- guest args]');
+  if (more.length > 0) {
+    throw new UsageError(
+      `one module at a time, found ${JSON.stringify(more[0])} too; the guest's own arguments go after --`,
+    );
+  }
+  return {
+    wasm,
+    guestArgs,
+    taskConfig: values['task-config'],
+    config: values.config,
+    backend: values.backend,
+    script: values.script,
+    mcpDir: values['mcp-dir'],
+    strict: values.strict ?? false,
+    sms: values.sms,
+    smsToken: values['sms-token'],
+    smsCa: values['sms-ca'],
+    requireRegistry: values['require-registry'] ?? false,
+    approve: parseApprove(values.approve),
+    ...parseAuditFlags(values),
+    metrics: values.metrics,
+    limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
+    env: Object.fromEntries((values.env ?? []).map(parseEnv)),
+    allowUnknownImports: values['allow-unknown-imports'] ?? false,
+    noCache: values['no-cache'] ?? false,
+    json: values.json ?? false,
+    verbose: values.verbose ?? false,
+    dryRun: values['dry-run'] ?? false,
+  };
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw flagError(error, 'spear-run', Object.keys(options));
+  }
+}
+
+function parseApprove(text: string | undefined): RunFlags['approve'] {
+  if (text === undefined || text === 'prompt' || text === 'deny') return text;
+  throw new UsageError(`--approve ${text}: expected prompt or deny`);
+}
+
+function parseEnv(text: string): [string, string] {
+  const at = text.indexOf('=');
+  // What stands there may be a secret whose name was forgotten: it is not repeated.
+  if (at <= 0) throw new UsageError('--env: expected NAME=VALUE');
+  return [text.slice(0, at), text.slice(at + 1)];
+}

@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isLoopbackHost, parseListenAddress } from '../../config/sms/address.ts';
+import { createMetrics, type Metrics } from '../../metrics/metrics.ts';
+import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../../metrics/prometheus.ts';
+import { startHttpServer } from '../../sms/http/http-server.ts';
+import { hostProblem } from '../../sms/http/origin-check.ts';
+import { UsageError } from '../usage-error.ts';
+
+const DEFAULT_HOST = '127.0.0.1';
+/** The run is over: a scrape that is under way has this long to end. */
+const CLOSE_GRACE_MS = 500;
+
+export interface ServedMetrics {
+  readonly metrics: Metrics;
+  close(): Promise<void>;
+}
+
+/**
+ * Instruments for a run, and the endpoint of `--metrics` that shows them while it lasts. Loaded only with that flag:
+ * OpenTelemetry takes longer to load than a small guest takes to run.
+ */
+export async function serveMetrics(given: string, say: (text: string) => void): Promise<ServedMetrics> {
+  const address = parseListenAddress(given.startsWith(':') ? `${DEFAULT_HOST}${given}` : given);
+  if (address === null) {
+    throw new UsageError(`--metrics ${given}: expected HOST:PORT or :PORT, for example ${DEFAULT_HOST}:9464`);
+  }
+  const meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
+  const metrics = createMetrics(meters.provider);
+  const names = isLoopbackHost(address.host) ? [address.host] : null;
+  const server = await startHttpServer(address, null, (req, res) => void answer(req, res, names, meters.text)).catch(
+    async (error: Error) => {
+      await meters.close();
+      throw new UsageError(`--metrics ${given}: ${error.message}; name another port, or :0 for any free one`);
+    },
+  );
+  say(`metrics at ${server.url}/metrics`);
+  return {
+    metrics,
+    close: async () => {
+      await server.close(CLOSE_GRACE_MS);
+      await meters.close();
+    },
+  };
+}
+
+/** `names`: under which this server may be called; null: any, whoever listens on a network chose to be seen there. */
+async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  names: readonly string[] | null,
+  text: () => Promise<string>,
+): Promise<void> {
+  req.on('error', () => {});
+  res.on('error', () => {});
+  const reply = (status: number, body: string, headers: Record<string, string> = {}) => {
+    // A body is not read: whoever sends one is not served a second time on this connection.
+    if (req.headers['content-length'] || req.headers['transfer-encoding']) res.setHeader('connection', 'close');
+    res.writeHead(status, {
+      'content-type': 'text/plain; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      ...headers,
+    });
+    res.end(body);
+  };
+  const foreign = names && hostProblem(req.headers.host, { scheme: 'http', hosts: names, origins: [] });
+  if (foreign !== null) return reply(421, 'this endpoint is not known under that name\n');
+  const path = (req.url ?? '').split('?')[0];
+  if (path !== '/metrics' && path !== '/healthz') return reply(404, 'there are /metrics and /healthz\n');
+  if (req.method !== 'GET') return reply(405, 'only GET\n', { allow: 'GET' });
+  if (path === '/healthz') return reply(200, 'ok\n');
+  try {
+    reply(200, await text(), { 'content-type': PROMETHEUS_CONTENT_TYPE });
+  } catch {
+    reply(503, 'the metrics could not be collected\n');
+  }
+}

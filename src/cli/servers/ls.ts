@@ -1,0 +1,92 @@
+import type { McpServerRecord } from '../../protocol/record.ts';
+import { noArguments, oneArgument, SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
+import { spearExitCodes } from '../spear-exit-codes.ts';
+import { age, printable, table } from '../table.ts';
+
+/** What the admin API says of a server. */
+export interface ShownServer extends McpServerRecord {
+  readonly origin: string;
+  readonly nodes: readonly ShownReport[];
+}
+
+export interface ShownReport {
+  readonly node_id: string;
+  readonly age_ms: number;
+  readonly snapshot_revision: number;
+  readonly health: string;
+  readonly last_error: string | null;
+  readonly tool_count: number | null;
+}
+
+const MAX_ERROR_CHARS = 60;
+/** From bad to good: the worst one that a node sees is shown first. */
+const healthOrder = ['down', 'degraded', 'connected', 'idle'];
+
+export const listServers: SpearCommand = async ({ flags, client, print }) => {
+  noArguments(flags);
+  const { value } = await client.request('GET', SERVERS_PATH);
+  if (flags.json) print(`${JSON.stringify(value)}\n`);
+  else {
+    const { servers } = value as unknown as { servers: readonly ShownServer[] };
+    const rows = servers.map((server) => {
+      const reports = [...server.nodes].sort(byHealth);
+      return [
+        server.server_id,
+        server.transport,
+        allowedText(server.allowed_tools),
+        healthText(reports),
+        toolCountText(reports),
+        age(Math.max(0, Date.now() - server.updated_at_ms)),
+        server.origin,
+        (reports.find((report) => report.last_error !== null)?.last_error ?? '').slice(0, MAX_ERROR_CHARS),
+      ];
+    });
+    print(table(['ID', 'TRANSPORT', 'ALLOWED', 'HEALTH', 'TOOLS', 'UPDATED', 'FROM', 'LAST ERROR'], rows));
+  }
+  return spearExitCodes.ok;
+};
+
+export const getServer: SpearCommand = async ({ flags, client, print }) => {
+  const id = oneArgument(flags, 'ID');
+  const { value } = await client.request('GET', serverPath(id));
+  if (flags.json) {
+    print(`${JSON.stringify(value)}\n`);
+    return spearExitCodes.ok;
+  }
+  const { nodes, ...record } = value as unknown as ShownServer;
+  for (const [name, field] of Object.entries(record)) {
+    if (field !== null) print(`${name}: ${printable(typeof field === 'string' ? field : JSON.stringify(field))}\n`);
+  }
+  if (nodes.length > 0) {
+    const rows = nodes.map((node) => [
+      node.node_id,
+      node.health,
+      String(node.tool_count ?? '-'),
+      String(node.snapshot_revision),
+      age(node.age_ms),
+      node.last_error ?? '',
+    ]);
+    print(`\n${table(['NODE', 'HEALTH', 'TOOLS', 'REVISION', 'AGE', 'LAST ERROR'], rows)}`);
+  }
+  return spearExitCodes.ok;
+};
+
+function byHealth(a: ShownReport, b: ShownReport): number {
+  return healthOrder.indexOf(a.health) - healthOrder.indexOf(b.health);
+}
+
+function allowedText(patterns: readonly string[]): string {
+  return patterns.length === 0 ? 'none' : patterns.join(',');
+}
+
+/** `down 1/3` where one of three nodes sees it so; `-` where no node has used it. */
+function healthText(reports: readonly ShownReport[]): string {
+  const worst = reports[0]?.health;
+  if (worst === undefined) return '-';
+  return `${worst} ${reports.filter((report) => report.health === worst).length}/${reports.length}`;
+}
+
+function toolCountText(reports: readonly ShownReport[]): string {
+  const counts = reports.flatMap((report) => report.tool_count ?? []);
+  return counts.length === 0 ? '-' : String(Math.max(...counts));
+}

@@ -1,0 +1,59 @@
+import { join } from 'node:path';
+import { HostConfigError, loadHostConfig } from '../../config/host/host-config.ts';
+import { stateDirectory } from '../../config/state-directory.ts';
+import { egressOf } from '../../pool/egress.ts';
+import { parseRecord } from '../../protocol/record-parse.ts';
+import { createSecretSource } from '../../secrets/secret-source.ts';
+import { oneArgument, type SpearCommand } from '../spear/command.ts';
+import { spearExitCodes } from '../spear-exit-codes.ts';
+import { table } from '../table.ts';
+import { UsageError } from '../usage-error.ts';
+
+/** Runs a server of the registry as a node on this machine would, and shows what it offers. */
+export const testRegisteredServer: SpearCommand = async ({ flags, client, env, print, say }) => {
+  const id = oneArgument(flags, 'ID');
+  // The admin API hides values that the server needs.
+  const { value } = await client.request('GET', `/api/v1/mcp/servers/${encodeURIComponent(id)}`);
+  const parsed = parseRecord(value, { strict: false });
+  if (!parsed.ok) {
+    for (const { path, message } of parsed.issues) say(`the registry's record of ${id}: ${path} ${message}`);
+    return spearExitCodes.failed;
+  }
+  const state = stateDirectory(env);
+  if (state === null) throw new UsageError('where may the server keep its files? set HOME or XDG_STATE_HOME');
+  const { mcp, egress, keyVariables } = await loadHostConfig({ env }).catch((error: unknown) => {
+    throw error instanceof HostConfigError ? new UsageError(error.message) : error;
+  });
+  const interrupt = new AbortController();
+  const onSignal = () => interrupt.abort();
+  process.once('SIGINT', onSignal);
+  process.once('SIGTERM', onSignal);
+  const { testServer } = await import('../../sms/server-test.ts');
+  const policy = {
+    mode: 'listed',
+    names: [...mcp.allowEnv, ...flags.allowEnv],
+    paths: mcp.allowFiles,
+    backendKeyNames: keyVariables,
+  } as const;
+  const result = await testServer(parsed.record, {
+    stateDir: join(state, 'mcp'),
+    path: env.PATH ?? '',
+    secrets: createSecretSource(policy, env),
+    egress: egressOf(egress, policy.mode),
+    signal: interrupt.signal,
+    ...(flags.json ? {} : { onStderr: (line: string) => say(`${id}: ${line}`) }),
+  });
+  process.off('SIGINT', onSignal);
+  process.off('SIGTERM', onSignal);
+  if (flags.json) print(`${JSON.stringify(result)}\n`);
+  else if (result.error !== null) {
+    say(`${result.error.code}: ${result.error.message}`);
+    if (/records may not use/.test(result.error.message)) say('a variable of yours is allowed by --allow-env NAME');
+  } else {
+    const rows = result.tools.map((tool) => [tool.allowed ? 'yes' : 'no', tool.name, tool.description.slice(0, 80)]);
+    print(table(['ALLOWED', 'TOOL', 'DESCRIPTION'], rows));
+    for (const { name, reason } of result.dropped) say(`dropped: ${name} (${reason})`);
+    say(`${id}: ${result.tools.length} tools, ${result.duration_ms} ms`);
+  }
+  return result.ok ? spearExitCodes.ok : spearExitCodes.failed;
+};

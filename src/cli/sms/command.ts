@@ -1,0 +1,114 @@
+import { existsSync } from 'node:fs';
+import { processEnvironment } from '../../config/process-environment.ts';
+import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../../config/sms/sms-config.ts';
+import { stateDirectory } from '../../config/state-directory.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
+import { createSecretSource } from '../../secrets/secret-source.ts';
+import { type DirectoryResult, describeProblem, loadDirectory } from '../../sms/directory.ts';
+import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
+import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
+import { createMemoryStore } from '../../sms/store/memory-store.ts';
+import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
+import { UsageError } from '../usage-error.ts';
+import { version } from '../version.ts';
+import { backupRegistry, restoreRegistry } from './backup.ts';
+import { parseSmsFlags, type SmsCommand } from './flags.ts';
+import { smsHelp } from './help.ts';
+
+const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
+
+const say = (text: string) => process.stderr.write(`spear-sms: ${knownSecrets.redact(text)}\n`);
+
+/** `spear-sms`: from the command line to an exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const command = parseSmsFlags(argv);
+    if (command === 'help') return print(smsHelp);
+    if (command === 'version') return print(`spear-sms ${version}\n`);
+    return await run(command);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    for (const line of message.split('\n')) say(line);
+    if (error instanceof UsageError || error instanceof SmsConfigError) return exitCodes.usage;
+    return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
+  }
+}
+
+async function run(command: SmsCommand): Promise<number> {
+  const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
+  if (command.kind === 'serve') return command.dryRun ? dryRun(config) : serve(config);
+  const copy = command.kind === 'backup' ? backupRegistry : restoreRegistry;
+  say(await copy(config, command.file));
+  return exitCodes.ok;
+}
+
+async function serve(config: SmsConfig): Promise<number> {
+  const log = openServiceLog();
+  const sms = await startSms(config, {
+    log,
+    serverTest: {
+      stateDir: stateDirectory(processEnvironment) ?? config.files.data,
+      path: processEnvironment.PATH ?? '',
+      secrets: createSecretSource({ mode: 'listed', names: [], paths: [], backendKeyNames: [] }, processEnvironment),
+    },
+  });
+  const ended = untilSignalled(sms, log);
+  const { data, adminToken, nodeToken } = config.files;
+  log('info', 'ready', {
+    data,
+    ...(config.auth ? { admin_token: adminToken, node_token: nodeToken } : { auth: 'none' }),
+  });
+  process.stdout.write(`${JSON.stringify({ grpc: sms.grpc, http: sms.http })}\n`);
+  await ended;
+  await sms.close();
+  return exitCodes.ok;
+}
+
+/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reloads the directory. */
+function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
+  process.on('SIGHUP', () => {
+    sms.reload().then(
+      (result) => {
+        if (result === null)
+          log('warn', 'no_directory', { message: 'SIGHUP reloads --mcp-registry-dir; there is none' });
+      },
+      (error: unknown) =>
+        log('error', 'reload_failed', { message: error instanceof Error ? error.message : String(error) }),
+    );
+  });
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(signal === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated);
+        asked = true;
+        log('info', 'ending', { signal });
+        resolve();
+      });
+    }
+  });
+}
+
+async function dryRun(config: SmsConfig): Promise<number> {
+  if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
+  // What is not there yet is not created only to be looked at.
+  const store = existsSync(config.files.data) ? openSqliteStore(config.files.data) : createMemoryStore();
+  let result: DirectoryResult;
+  try {
+    result = await loadDirectory(store, config.registryDir, { strict: config.strict, dryRun: true });
+  } finally {
+    await store.close();
+  }
+  for (const problem of result.problems) say(`${problem.severity}: ${describeProblem(config.registryDir, problem)}`);
+  for (const change of result.plan.changes) {
+    const fields = change.action === 'update' ? ` (${change.fields.join(', ')})` : '';
+    process.stdout.write(`${change.action} ${change.serverId} from ${change.file}${fields}\n`);
+  }
+  process.stdout.write(`${result.plan.changes.length} changes, ${result.plan.unchanged.length} unchanged\n`);
+  return result.outcome === 'refused' ? exitCodes.refused : exitCodes.ok;
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return exitCodes.ok;
+}

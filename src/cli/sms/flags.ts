@@ -1,0 +1,61 @@
+import { parseArgs } from 'node:util';
+import type { SmsFlags } from '../../config/sms/sms-config.ts';
+import { flagError } from '../flag-error.ts';
+import { UsageError } from '../usage-error.ts';
+
+const options = {
+  grpc: { type: 'string' },
+  http: { type: 'string' },
+  data: { type: 'string' },
+  'mcp-registry-dir': { type: 'string' },
+  'mcp-dir': { type: 'string' },
+  strict: { type: 'boolean' },
+  'dry-run': { type: 'boolean' },
+  'tls-cert': { type: 'string' },
+  'tls-key': { type: 'string' },
+  'insecure-no-auth': { type: 'boolean' },
+  'allow-plaintext-beyond-loopback': { type: 'boolean' },
+  config: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'V' },
+} as const;
+
+export type SmsCommand =
+  | { readonly kind: 'serve'; readonly dryRun: boolean; readonly flags: SmsFlags }
+  | { readonly kind: 'backup' | 'restore'; readonly file: string; readonly flags: SmsFlags };
+
+/** What `spear-sms` is to do, or what to print instead. */
+export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'version' {
+  const { values, positionals } = parse(argv);
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  const flags: SmsFlags = {
+    config: values.config,
+    grpc: values.grpc,
+    http: values.http,
+    data: values.data,
+    registryDir: values['mcp-registry-dir'] ?? values['mcp-dir'],
+    strict: values.strict,
+    tlsCert: values['tls-cert'],
+    tlsKey: values['tls-key'],
+    insecureNoAuth: values['insecure-no-auth'],
+    allowPlaintextBeyondLoopback: values['allow-plaintext-beyond-loopback'],
+  };
+  const dryRun = values['dry-run'] ?? false;
+  const [command, file, ...more] = positionals;
+  if (command === undefined) return { kind: 'serve', dryRun, flags };
+  if (command !== 'backup' && command !== 'restore') {
+    throw new UsageError(`unknown command ${JSON.stringify(command)}; there are backup and restore, or none to serve`);
+  }
+  if (file === undefined || more.length > 0) throw new UsageError(`usage: spear-sms ${command} FILE`);
+  if (dryRun) throw new UsageError(`--dry-run does not go with ${command}`);
+  return { kind: command, file, flags };
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw flagError(error, 'spear-sms', Object.keys(options));
+  }
+}

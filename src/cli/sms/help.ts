@@ -1,0 +1,44 @@
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../../config/sms/address.ts';
+
+export const smsHelp = `spear-sms serves the registry of MCP servers that nodes follow.
+
+Usage:
+  spear-sms [options]                serve until SIGINT or SIGTERM
+  spear-sms backup FILE [options]    write a consistent copy, also while it serves
+  spear-sms restore FILE [options]   put a copy in the place of the registry, which must not be serving
+
+Without options it listens on loopback and keeps its data in the state directory of the user.
+When it is ready it prints one line of JSON on stdout: {"grpc":"HOST:PORT","http":"http://HOST:PORT"}
+
+Examples:
+  spear-sms
+  spear-sms --mcp-registry-dir ./mcp.d
+  spear-sms --mcp-registry-dir ./mcp.d --strict --dry-run     check a directory, change nothing
+  spear-sms --grpc 0.0.0.0:50051 --tls-cert cert.pem --tls-key key.pem
+
+Options, and the variable and config field of each (flags come first, then variables, then the file):
+  --grpc HOST:PORT          SMS_GRPC, grpc.listen (default: ${DEFAULT_GRPC_ADDRESS}; port 0 picks one)
+  --http HOST:PORT          SMS_HTTP, http.listen (default: ${DEFAULT_HTTP_ADDRESS})
+  --data FILE               SMS_DATA, store.file (default: $XDG_STATE_HOME/spear/sms/registry.db,
+                            else ~/.local/state/spear/sms/registry.db)
+  --mcp-registry-dir DIR    SMS_MCP_REGISTRY_DIR, mcp.registry_dir; also --mcp-dir and SMS_MCP_DIR:
+                            *.toml and *.json, one server a file; read at start and at SIGHUP
+  --strict                  SMS_STRICT, mcp.strict: refuse to start with a bad file or an unknown field
+  --dry-run                 print what the directory would change, and stop
+  --tls-cert FILE           SMS_TLS_CERT, tls.cert
+  --tls-key FILE            SMS_TLS_KEY, tls.key
+  --insecure-no-auth        SMS_INSECURE_NO_AUTH, auth.insecure_no_auth: no tokens; loopback only
+  --allow-plaintext-beyond-loopback
+                            SMS_ALLOW_PLAINTEXT_BEYOND_LOOPBACK, auth.allow_plaintext_beyond_loopback:
+                            serve other machines without TLS, tokens and records in clear
+  --config FILE             SMS_CONFIG; else ~/.config/spear/sms.toml if it exists
+  -h, --help                this text
+  -V, --version             the version
+
+Tokens: at its first start it writes admin.token and node.token next to its data, readable by their owner alone.
+"Authorization: Bearer <token>": the admin's allows everything, the node's allows to list, watch and report.
+
+Exit code:
+  0 ended as asked, or nothing wrong in a dry run; 1 it could not start, or not do what was asked;
+  2 bad usage or config; 3 --strict refused the directory; 130, 143 ended at once by a second signal.
+`;

@@ -1,9 +1,0 @@
-import { crashWithoutSecrets } from './crash-output.ts';
-import { main } from './spear.ts';
-import { spearExitCodes } from './spear-exit-codes.ts';
-
-crashWithoutSecrets('spear', spearExitCodes.failed);
-// Everything is closed and all output is written when main returns; what is left are libraries' idle timers.
-main(process.argv.slice(2)).then((code) => {
-  process.exitCode = code;
-});

@@ -1,7 +1,0 @@
-import { crashWithoutSecrets } from './crash-output.ts';
-import { exitCodes } from './exit-codes.ts';
-import { main } from './spear-run.ts';
-
-crashWithoutSecrets('spear-run', exitCodes.usage);
-// Everything is closed and all output is written when main returns; what is left are libraries' idle timers.
-main(process.argv.slice(2)).then((code) => process.exit(code));

@@ -1,6 +1,0 @@
-import { crashWithoutSecrets } from './crash-output.ts';
-import { main } from './spear-sms.ts';
-
-crashWithoutSecrets('spear-sms', 1);
-// Everything is closed and all output is written when main returns; what is left are libraries' idle timers.
-main(process.argv.slice(2)).then((code) => process.exit(code));

@@ -1,0 +1,117 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { SmsEndpoint } from '../../config/sms/client.ts';
+import { spearExitCodes } from '../spear-exit-codes.ts';
+
+/** The registry did not do what was asked; `exitCode` says why in a way that scripts can use. */
+export class SmsRequestError extends Error {
+  readonly exitCode: number;
+  readonly problem: JsonObject | null;
+
+  constructor(message: string, exitCode: number, problem: JsonObject | null = null) {
+    super(message);
+    this.name = 'SmsRequestError';
+    this.exitCode = exitCode;
+    this.problem = problem;
+  }
+}
+
+export interface SmsRequest {
+  readonly body?: string;
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface SmsAnswer {
+  readonly status: number;
+  readonly value: JsonValue;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const MAX_ANSWER_BYTES = 512 * 1024 * 1024;
+
+/** The HTTP side of a registry. */
+export class SmsClient {
+  readonly #endpoint: SmsEndpoint;
+  readonly #timeoutMs: number;
+
+  constructor(endpoint: SmsEndpoint, timeoutMs: number = DEFAULT_TIMEOUT_MS) {
+    this.#endpoint = endpoint;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async request(method: string, path: string, options: SmsRequest = {}): Promise<SmsAnswer> {
+    const { status, text } = await this.#exchange(method, path, options);
+    const value = parse(text);
+    if (status < 300) return { status, value };
+    throw this.#failure(status, value);
+  }
+
+  #failure(status: number, value: JsonValue): SmsRequestError {
+    const problem = isJsonObject(value) ? value : null;
+    const detail = typeof problem?.detail === 'string' ? problem.detail : `HTTP status ${status}`;
+    const denied = status === 401 || status === 403;
+    if (denied && this.#endpoint.token === null) {
+      const advice = 'no token was found: give --token-file, or set SPEAR_SMS_TOKEN';
+      return new SmsRequestError(advice, spearExitCodes.denied, problem);
+    }
+    return new SmsRequestError(detail, denied ? spearExitCodes.denied : spearExitCodes.failed, problem);
+  }
+
+  async #exchange(method: string, path: string, options: SmsRequest): Promise<{ status: number; text: string }> {
+    const { url, token, ca } = this.#endpoint;
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+    try {
+      const response = await new Promise<IncomingMessage>((resolve, reject) => {
+        const request = send(`${url}${path}`, {
+          method,
+          signal,
+          ...(ca === null ? {} : { ca }),
+          headers: {
+            accept: 'application/json',
+            ...(options.contentType === undefined ? {} : { 'content-type': options.contentType }),
+            ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
+            ...options.headers,
+          },
+        });
+        request.once('response', resolve);
+        request.once('error', reject);
+        request.end(options.body);
+      });
+      return { status: response.statusCode ?? 0, text: await readAll(response) };
+    } catch (error) {
+      const reason = signal.aborted ? `no answer within ${this.#timeoutMs} ms` : describe(error);
+      const hint = 'is spear-sms running there? --sms takes the address of its HTTP side';
+      throw new SmsRequestError(
+        `the registry at ${url} cannot be reached: ${reason}; ${hint}`,
+        spearExitCodes.unreachable,
+      );
+    }
+  }
+}
+
+async function readAll(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer has more than ${MAX_ANSWER_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parse(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return null;
+  }
+}
+
+function describe(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message ?? String(error);
+}

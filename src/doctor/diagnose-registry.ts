@@ -1,0 +1,65 @@
+import type { DiagnosisFlags } from '../cli/doctor/flags.ts';
+import { UsageError } from '../cli/usage-error.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { SmsConfigError } from '../config/sms/error.ts';
+import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
+import { describeProblem } from '../sms/directory.ts';
+import { bad, type Finding, ok, skipped } from './finding.ts';
+
+export interface DiagnosedRegistry {
+  readonly finding: Finding;
+  /** Null where there is none to open. */
+  readonly registry: RunRegistry | null;
+}
+
+/** Opens the registry as a run would, with every record that cannot be used. */
+export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHostConfig): Promise<DiagnosedRegistry> {
+  const source = flags.sms === undefined ? `directory ${flags.mcpDir}` : `SMS at ${flags.sms}`;
+  if (flags.sms === undefined && flags.mcpDir === undefined) {
+    const fix = 'name a directory of records with --mcp-dir, or a running spear-sms with --sms';
+    return { registry: null, finding: bad('registry', 'there is no registry', { cause: 'no_registry', fix }) };
+  }
+  const children: Finding[] = [];
+  let registry: RunRegistry;
+  try {
+    registry = await openRunRegistry(flags, host.mcp, () => {}, {
+      file: (directory, problem) => {
+        const text = describeProblem(directory, problem);
+        const fix = 'correct the file; until then it is left out';
+        children.push(
+          problem.severity === 'error'
+            ? bad('record_file', text, { cause: 'bad_file', fix })
+            : skipped('record_file', text),
+        );
+      },
+      record: (serverId, { path, message }) => {
+        const fix = `correct it: spear servers get ${serverId}`;
+        const text = `the record of ${serverId} cannot be used: ${path} ${message}`;
+        children.push(bad('record', text, { cause: 'bad_record', fix }));
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof UsageError) && !(error instanceof SmsConfigError)) throw error;
+    const fix = flags.sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
+    return {
+      registry: null,
+      finding: bad('registry', error.message, { cause: 'registry_unreachable', fix, children }),
+    };
+  }
+  const { state, revision, lastError } = registry.cache.status();
+  const servers = registry.cache.snapshot()?.servers.size ?? 0;
+  if (revision === null) {
+    const text = `${source} gives no registry: ${lastError ?? 'no answer in time'}`;
+    const fix =
+      'is spear-sms running there? --sms takes the address of its gRPC side, --sms-token the token of a node; ' +
+      'until it answers, a run goes on without MCP';
+    return { registry, finding: bad('registry', text, { cause: 'registry_unreachable', fix, children }) };
+  }
+  const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
+  if (servers > 0) return { registry, finding: ok('registry', text, children) };
+  const fix =
+    flags.sms === undefined
+      ? 'put a record into it: one server a file, *.toml or *.json, not in a subdirectory'
+      : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
+  return { registry, finding: bad('registry', `${text}: it is empty`, { cause: 'registry_empty', fix, children }) };
+}

@@ -1,0 +1,101 @@
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { Injection } from '../mcp/injection.ts';
+import { explainServer, firstDenial } from '../policy/explain-tool.ts';
+import { poolLimitSpecs } from '../pool/pool-options.ts';
+import type { ToolList } from '../pool/tool-list.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { openRunPool, type RunPool } from '../run/open-pool.ts';
+import type { RunRegistry } from '../run/open-registry.ts';
+import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
+import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
+import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
+
+export interface ServersQuestion {
+  readonly registry: RunRegistry;
+  readonly host: CompiledHostConfig;
+  readonly policy: DiagnosedPolicy;
+  /** False: no server is started or connected to. */
+  readonly connect: boolean;
+  /** For each server. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Servers that are looked at beside each other. */
+const AT_ONCE = 4;
+
+interface Examined {
+  readonly record: McpServerRecord;
+  readonly findings: readonly Finding[];
+  readonly list: ToolList | null;
+}
+
+/** Every server that a session of the task would have, from its record to its tools. All that was started is ended. */
+export async function diagnoseServers(question: ServersQuestion): Promise<Finding[]> {
+  const { registry, host, policy, timeoutMs } = question;
+  const { task, session } = policy;
+  const chosen = [...new Set([...(session.serverIds ?? task.defaultServerIds)])].sort();
+  const notes = new Map(chosen.map((id) => [id, new ServerNotes()]));
+  const listTimeoutMs = Math.min(
+    poolLimitSpecs.listTimeoutMs.default,
+    Math.max(timeoutMs, poolLimitSpecs.listTimeoutMs.min),
+  );
+  const opened = await openRunPool(registry.references, host, (entry) => notes.get(entry.serverId ?? '')?.take(entry), {
+    listTimeoutMs,
+  });
+  try {
+    const examined = await inTurns(chosen, (id) => examine(id, question, opened, notes.get(id) as ServerNotes));
+    const injection = new Injection(session);
+    const asked = examined.map((server) => ('status' in server ? server : conclude(server, policy, injection)));
+    const others = task.allowedServerIds.filter((id) => !chosen.includes(id));
+    return [...asked, ...others.map((id) => notChosen(id))];
+  } finally {
+    await opened.close();
+  }
+}
+
+async function examine(
+  id: string,
+  { registry, policy, connect, timeoutMs, signal }: ServersQuestion,
+  { pool, secrets }: RunPool,
+  notes: ServerNotes,
+): Promise<Examined | Finding> {
+  const view = registry.cache.view();
+  const denial = firstDenial(explainServer(id, view, policy.task, policy.session));
+  const record = view?.servers.get(id);
+  if (denial !== null || record === undefined) {
+    const { reason, detail, fix } = denial ?? { reason: 'unknown_server', detail: '', fix: '' };
+    return bad('server', `server ${id}: ${detail}`, { cause: reason ?? '', fix: fix ?? '' });
+  }
+  const references = await diagnoseReferences(record, secrets);
+  const findings = [diagnoseRecord(record), references];
+  if (isBad(references) || !connect) {
+    const why = connect ? 'not reached' : 'left out (--offline)';
+    findings.push(skipped('connect', `connection: ${why}`), skipped('tools_list', `tools/list: ${why}`));
+    return { record, findings, list: null };
+  }
+  const deadline = { signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), timeoutMs };
+  const connection = await diagnoseConnection(record, pool, notes, deadline);
+  return { record, findings: [...findings, ...connection.findings], list: connection.list };
+}
+
+function conclude({ record, findings, list }: Examined, policy: DiagnosedPolicy, injection: Injection): Finding {
+  const tools = list === null ? skipped('tools', 'tools: not reached') : diagnoseTools(list, record, policy, injection);
+  const all = [...findings, tools];
+  const name = `server ${record.server_id}`;
+  // A fault below is told there, with its fix.
+  return all.some(isBad) ? { ...ok('server', name, all), status: 'bad', cause: 'server' } : ok('server', name, all);
+}
+
+function notChosen(id: string): Finding {
+  const fix = `add it to "mcp.default_server_ids", or let the guest set mcp.server_ids`;
+  return skipped('server', `server ${id}: allowed, but not in the default set`, { cause: 'not_requested', fix });
+}
+
+async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (let at = 0; at < items.length; at += AT_ONCE) {
+    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(work))));
+  }
+  return results;
+}

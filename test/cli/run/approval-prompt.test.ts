@@ -1,0 +1,187 @@
+import { describe, expect, it } from 'vitest';
+import { createPromptDecider, type PromptTerminal } from '../../../src/cli/run/approval-prompt.ts';
+import { until } from '../../support/until.ts';
+import { requestWith } from './approval-samples.ts';
+
+/** A fake terminal: what was written to it, and a keyboard in the test's hands. */
+class FakeTerminal implements PromptTerminal {
+  readonly columns = 80;
+  screen = '';
+  opened = 0;
+  closed = 0;
+  interrupts = 0;
+  raw = false;
+  #keys: ((keys: string) => void) | null = null;
+  #lost: (() => void) | null = null;
+
+  readonly ports = {
+    open: () => {
+      this.opened += 1;
+      return this;
+    },
+    interrupt: () => {
+      this.interrupts += 1;
+    },
+  };
+
+  write(text: string): void {
+    this.screen += text;
+  }
+
+  takeKeys(onKeys: (keys: string) => void, onLost: () => void): () => void {
+    this.raw = true;
+    this.#keys = onKeys;
+    this.#lost = onLost;
+    return () => {
+      this.raw = false;
+      this.#keys = null;
+    };
+  }
+
+  close(): void {
+    this.closed += 1;
+  }
+
+  press(keys: string): void {
+    this.#keys?.(keys);
+  }
+
+  hangUp(): void {
+    this.#lost?.();
+  }
+
+  /** Resolves when the question was asked so often. */
+  async asks(times = 1): Promise<void> {
+    await until(() => this.screen.split('allow it?').length > times, 'the question');
+  }
+}
+
+describe('the prompt', () => {
+  it.each([
+    ['y', 'allow_once', 'allowed once'],
+    ['Y', 'allow_once', 'allowed once'],
+    ['s', 'allow_session', 'allowed for this session'],
+    ['n', 'deny', 'denied'],
+    ['\u0004', 'deny', 'denied'],
+    ['y\r', 'allow_once', 'allowed once'],
+  ])('takes %j as %s [approval.prompt.keys]', async (key, decision, said) => {
+    const terminal = new FakeTerminal();
+    const answer = createPromptDecider(terminal.ports)(requestWith().request);
+    await terminal.asks();
+    terminal.press(key);
+    expect(await answer).toEqual({ decision });
+    expect(terminal.screen).toMatch(new RegExp(`y once, s for this session, n to deny \\(1\\d\\d s\\): ${said}\\n$`));
+    expect([terminal.raw, terminal.opened, terminal.closed]).toEqual([false, 1, 1]);
+  });
+
+  it('takes nothing else for an answer [approval.prompt.keys]', async () => {
+    const terminal = new FakeTerminal();
+    const answer = createPromptDecider(terminal.ports)(requestWith().request);
+    await terminal.asks();
+    for (const keys of ['\r', '\n', ' ', 'x', 'yes', 'y y', '\u001b', '\u001b[A', 'ny']) terminal.press(keys);
+    terminal.press('n');
+    expect(await answer).toEqual({ decision: 'deny' });
+  });
+
+  it('takes nothing that was typed before it could be read [approval.prompt.keys]', async () => {
+    const terminal = new FakeTerminal();
+    const answer = createPromptDecider(terminal.ports)(requestWith().request);
+    await until(() => terminal.raw, 'the keyboard');
+    expect(terminal.screen).toContain('write_file');
+    terminal.press('y');
+    await terminal.asks();
+    terminal.press('n');
+    expect(await answer).toEqual({ decision: 'deny' });
+  });
+
+  it('shows all of it with v, and asks again [approval.prompt.bounded]', async () => {
+    const terminal = new FakeTerminal();
+    const content = 'x'.repeat(2_000);
+    const answer = createPromptDecider(terminal.ports)(
+      requestWith({ arguments: { content, token: 'hunter2' } }).request,
+    );
+    await terminal.asks();
+    expect(terminal.screen).toContain(', v to see all of it');
+    expect(terminal.screen).not.toContain('hunter2');
+    terminal.press('v');
+    await terminal.asks(2);
+    expect(terminal.screen).toContain('hunter2');
+    terminal.press('y');
+    expect(await answer).toEqual({ decision: 'allow_once' });
+  });
+
+  it('asks about one call after the other [approval.prompt.queue]', async () => {
+    const terminal = new FakeTerminal();
+    const decide = createPromptDecider(terminal.ports);
+    const answers = ['first', 'second', 'third'].map((tool) => decide(requestWith({ tool }).request));
+    await terminal.asks();
+    expect(terminal.screen).toContain('first');
+    expect(terminal.screen).toContain('(2 more after this one)');
+    expect(terminal.screen).not.toContain('second');
+    terminal.press('y');
+    await terminal.asks(2);
+    expect(terminal.screen).toContain('second');
+    terminal.press('n');
+    await terminal.asks(3);
+    terminal.press('s');
+    expect(await Promise.all(answers)).toEqual([
+      { decision: 'allow_once' },
+      { decision: 'deny' },
+      { decision: 'allow_session' },
+    ]);
+  });
+
+  it('does not ask about a call that was withdrawn in line [approval.prompt.queue]', async () => {
+    const terminal = new FakeTerminal();
+    const decide = createPromptDecider(terminal.ports);
+    const first = decide(requestWith({ tool: 'first' }).request);
+    const sample = requestWith({ tool: 'second' });
+    const second = decide(sample.request);
+    await terminal.asks();
+    terminal.press('s');
+    await first;
+    sample.withdraw('allowed for this session meanwhile');
+    expect(await second).toMatchObject({ decision: 'deny' });
+    expect(terminal.screen).not.toContain('second');
+  });
+
+  it('ends its line and gives the keyboard back when no answer is wanted any more [approval.prompt.withdrawn]', async () => {
+    const terminal = new FakeTerminal();
+    const { request, withdraw } = requestWith();
+    const answer = createPromptDecider(terminal.ports)(request);
+    await terminal.asks();
+    withdraw('no answer within 120000 ms, denied');
+    expect(await answer).toMatchObject({ decision: 'deny' });
+    expect(terminal.screen).toMatch(/: no answer within 120000 ms, denied\n$/);
+    expect([terminal.raw, terminal.closed]).toEqual([false, 1]);
+  });
+
+  it('interrupts the run with Ctrl-C, and gives the keyboard back before [approval.prompt.interrupt]', async () => {
+    const terminal = new FakeTerminal();
+    const { request, withdraw } = requestWith();
+    const answer = createPromptDecider(terminal.ports)(request);
+    await terminal.asks();
+    terminal.press('\u0003');
+    expect([terminal.interrupts, terminal.raw]).toEqual([1, false]);
+    expect(terminal.screen).toMatch(/: interrupted\n$/);
+    withdraw('the guest ended');
+    expect(await answer).toMatchObject({ decision: 'deny' });
+    expect(terminal.screen).toMatch(/: interrupted\n$/);
+  });
+
+  it('denies when the terminal goes away, or is not there [approval.prompt.lost]', async () => {
+    const terminal = new FakeTerminal();
+    const answer = createPromptDecider(terminal.ports)(requestWith().request);
+    await terminal.asks();
+    terminal.hangUp();
+    expect(await answer).toEqual({ decision: 'deny', reason: 'the terminal is gone' });
+    expect([terminal.raw, terminal.closed]).toEqual([false, 1]);
+    const open = () => {
+      throw new Error('spear-run is in the background of its terminal');
+    };
+    expect(await createPromptDecider({ ...terminal.ports, open })(requestWith().request)).toEqual({
+      decision: 'deny',
+      reason: 'nobody could be asked: spear-run is in the background of its terminal',
+    });
+  });
+});

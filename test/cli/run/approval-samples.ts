@@ -1,0 +1,32 @@
+import type { ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
+
+export interface AskedSample {
+  readonly request: ApprovalRequest;
+  /** As the gate does it when no answer is wanted any more. */
+  withdraw(why: string): void;
+}
+
+export function requestWith(fields: Partial<ApprovalRequest> = {}): AskedSample {
+  const controller = new AbortController();
+  const request: ApprovalRequest = {
+    task: 'notes',
+    run: 'run-1',
+    session: 'chat-1',
+    callId: 'call-1',
+    server: 'fs',
+    tool: 'write_file',
+    arguments: { path: '/data/x', content: 'a line' },
+    cause: { code: 'always', text: 'its record asks for every call (approval_policy: always)' },
+    definition: {
+      name: 'write_file',
+      description: 'Writes a file.',
+      inputSchema: { type: 'object' },
+      annotations: null,
+    },
+    changes: [],
+    deadlineMs: Date.now() + 120_000,
+    signal: controller.signal,
+    ...fields,
+  };
+  return { request, withdraw: (why) => controller.abort(new Error(why)) };
+}
