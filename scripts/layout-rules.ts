@@ -5,20 +5,30 @@ import { isNode, lineOf, literalText, nodesOf, parseTypeScript, type SyntaxNode 
 /** The folders of src/, from the top down: a file may import from its own layer and from those after it. */
 export const layers = [
   'cli',
+  'doctor',
+  'run',
   'sms',
+  'load',
   'guest',
   'hostcalls',
   'fd',
+  'mcp',
   'chat',
-  'bridge',
   'pool',
   'registry',
   'policy',
-  'telemetry',
+  'metrics',
+  'audit',
   'config',
   'protocol',
+  'secrets',
   'abi',
+  'base',
 ] as const;
+
+/** The thread that runs guest code: everything its entry can reach, types included, is in these layers. */
+const GUEST_ENTRY = 'guest/worker.ts';
+const GUEST_LAYERS: readonly string[] = ['guest', 'hostcalls', 'fd', 'protocol', 'abi', 'base'];
 
 export const MAX_LINES = 500;
 
@@ -49,7 +59,7 @@ export function layoutProblems(root: string): string[] {
     .filter((path) => path.endsWith('.ts'))
     .map((path) => readSource(src, path))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
-  return [...files.flatMap(problemsOfFile), ...cycles(files)];
+  return [...files.flatMap(problemsOfFile), ...guestReach(files), ...cycles(files)];
 }
 
 function readSource(src: string, path: string): SourceFile {
@@ -152,6 +162,31 @@ function wrongDirection(path: string, target: string, line: number): string[] {
   const [from, to] = [layerOf(path), layerOf(target)];
   if (rank(from) <= rank(to)) return [];
   return [`${where}: imports src/${target}: ${from} may not import ${to}, imports go down: ${layers.join(' > ')}`];
+}
+
+/** One line for each import by which the guest's thread would reach what is the host's: keys, connections, policy. */
+function guestReach(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const reached = new Set<string>();
+  const found: string[] = [];
+
+  function visit(path: string): void {
+    if (reached.has(path)) return;
+    reached.add(path);
+    for (const { target, line } of byPath.get(path)?.imports ?? []) {
+      const layer = layerOf(target);
+      if (layer === undefined || layer === '..' || GUEST_LAYERS.includes(layer)) visit(target);
+      else {
+        const allowed = GUEST_LAYERS.join(', ');
+        found.push(
+          `src/${path}:${line}: imports src/${target}: the guest's thread reaches it, and may reach ${allowed}`,
+        );
+      }
+    }
+  }
+
+  visit(GUEST_ENTRY);
+  return found;
 }
 
 /** One line for each cycle that a walk in the order of the files closes. */

@@ -1,4 +1,4 @@
-export { ModuleError } from './abi/module-error.ts';
+export { ModuleError } from './abi/guest-module.ts';
 export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './audit/event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';

@@ -50,7 +50,7 @@ describe('an import that goes up', () => {
   ])('is found when it imports %s [layout.direction]', (_, text) => {
     expect(problemsOf({ 'fd/two.ts': text, 'cli/one.ts': leaf })).toEqual([
       expect.stringMatching(
-        /^src\/fd\/two\.ts:1: imports src\/cli\/one\.ts: fd may not import cli, imports go down: cli > sms/,
+        /^src\/fd\/two\.ts:1: imports src\/cli\/one\.ts: fd may not import cli, imports go down: cli > doctor/,
       ),
     ]);
   });
@@ -84,6 +84,28 @@ it('finds a cycle between files of one layer, also one made of types [layout.cyc
     'chat/d.ts': "export { a } from './a.ts';\n",
   });
   expect(problems).toEqual(['import cycle: src/chat/a.ts -> src/chat/b.ts -> src/chat/c.ts -> src/chat/a.ts']);
+});
+
+describe("what the guest's thread can reach", () => {
+  const worker = { 'guest/worker.ts': "import { one } from '../hostcalls/one.ts';\nexport const two = one;\n" };
+
+  it('is guest, hostcalls, fd, protocol, abi and base [layout.guest_thread]', () => {
+    const one = "import { port } from '../protocol/port.ts';\nexport const one = port;\n";
+    expect(problemsOf({ ...worker, 'hostcalls/one.ts': one, 'protocol/port.ts': leaf.replace('one', 'port') })).toEqual(
+      [],
+    );
+  });
+
+  it.each(['chat', 'mcp', 'pool', 'policy', 'config', 'secrets'])(
+    'is not %s, directly or by way of another file, not even for a type [layout.guest_thread]',
+    (layer) => {
+      const one = `import type { one as held } from '../${layer}/one.ts';\nexport const one: typeof held = 1;\n`;
+      const problems = problemsOf({ ...worker, 'hostcalls/one.ts': one, [`${layer}/one.ts`]: leaf });
+      expect(problems).toEqual([
+        `src/hostcalls/one.ts:1: imports src/${layer}/one.ts: the guest's thread reaches it, and may reach guest, hostcalls, fd, protocol, abi, base`,
+      ]);
+    },
+  );
 });
 
 describe('the environment', () => {

@@ -1108,6 +1108,11 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   { id: 'layout.environment', text: 'Only src/config/ reads the environment of the process.', source: 'issue 2' },
+  {
+    id: 'layout.guest_thread',
+    text: 'What the entry of the guest thread can reach is guest, hostcalls, fd, protocol, abi and base.',
+    source: 'issue 11',
+  },
   { id: 'layout.length', text: 'No file of src/ is longer than 500 lines.', source: 'issue 2' },
   { id: 'limits.chat', text: 'What a guest writes into all its chat sessions together is bounded.', source: 'issue 2' },
   { id: 'limits.compile', text: 'Limits are compiled once into a frozen object.', source: 'issue 2' },

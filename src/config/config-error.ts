@@ -1,7 +1,7 @@
-/** The host's configuration cannot be used. The message names the file or variable, the field, and what to do. */
-export class HostConfigError extends Error {
+/** A file, variable or flag of the configuration cannot be used. The message names it, the field, and what to do. */
+export class ConfigError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = 'HostConfigError';
+    this.name = 'ConfigError';
   }
 }

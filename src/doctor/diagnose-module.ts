@@ -1,4 +1,4 @@
-import { ModuleError } from '../abi/module-error.ts';
+import { ModuleError } from '../abi/guest-module.ts';
 import { type Prepared, type PrepareOptions, prepare } from '../load/prepare.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 

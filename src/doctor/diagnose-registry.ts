@@ -1,9 +1,8 @@
-import type { DiagnosisFlags } from '../cli/doctor/flags.ts';
-import { UsageError } from '../cli/usage-error.ts';
+import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import { SmsConfigError } from '../config/sms/error.ts';
 import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
 import { describeProblem } from '../sms/directory.ts';
+import type { DiagnosisFlags } from './diagnosis.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 export interface DiagnosedRegistry {
@@ -39,7 +38,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
       },
     });
   } catch (error) {
-    if (!(error instanceof UsageError) && !(error instanceof SmsConfigError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     const fix = flags.sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
     return {
       registry: null,

@@ -1,12 +1,13 @@
-import type { DiagnosisFlags } from '../cli/doctor/flags.ts';
-import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../config/host/host-config.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { type CompiledHostConfig, loadHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../config/task/task-config.ts';
+import { loadTaskConfig, type TaskConfig } from '../config/task/task-config.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
 import { applySessionParam } from '../protocol/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { DiagnosedPolicy } from './diagnose-tools.ts';
+import type { DiagnosisFlags } from './diagnosis.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
 
 export interface DiagnosedTask {
@@ -26,7 +27,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
   try {
     task = await loadTaskConfig(file);
   } catch (error) {
-    if (!(error instanceof TaskConfigError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     const fix = error.message.includes('cannot be read') ? 'check the path of --task-config' : 'correct the file';
     return { ...nothing, finding: bad('task', error.message, { cause: 'task_config', fix }) };
   }
@@ -111,7 +112,7 @@ export async function diagnoseHost(
     const text = rules.issues.map(({ path, message }) => `mcp.approval_rules${path}: ${message}`).join('; ');
     return { host, finding: bad('host', `${host.file}: ${text}`, { cause: 'host_config', fix: 'correct the file' }) };
   } catch (error) {
-    if (!(error instanceof HostConfigError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     return { host: null, finding: bad('host', error.message, { cause: 'host_config', fix: 'correct the file' }) };
   }
 }

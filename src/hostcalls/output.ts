@@ -1,11 +1,10 @@
 import { writeSync } from 'node:fs';
-
-export type Stream = 'stdout' | 'stderr';
+import type { StandardStream } from '../protocol/guest-spec.ts';
 
 /** Where a guest's bytes go. */
 export interface Output {
   /** False if they could not be written. */
-  write(stream: Stream, bytes: Uint8Array): boolean;
+  write(stream: StandardStream, bytes: Uint8Array): boolean;
 }
 
 const RETRY_MS = 1;
@@ -15,15 +14,15 @@ const RETRY_MS = 1;
  * EAGAIN and takes part of a write, so it is tried again until everything is taken; ending the thread ends the wait.
  */
 export class FdOutput implements Output {
-  readonly #fds: Readonly<Record<Stream, number>>;
+  readonly #fds: Readonly<Record<StandardStream, number>>;
   readonly #pause = new Int32Array(new SharedArrayBuffer(4));
-  readonly #closed = new Set<Stream>();
+  readonly #closed = new Set<StandardStream>();
 
-  constructor(fds: Readonly<Record<Stream, number>>) {
+  constructor(fds: Readonly<Record<StandardStream, number>>) {
     this.#fds = fds;
   }
 
-  write(stream: Stream, bytes: Uint8Array): boolean {
+  write(stream: StandardStream, bytes: Uint8Array): boolean {
     let written = 0;
     while (written < bytes.byteLength && !this.#closed.has(stream)) {
       try {

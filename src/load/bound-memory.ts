@@ -1,4 +1,4 @@
-import { ModuleError } from '../abi/module-error.ts';
+import { ModuleError } from '../abi/guest-module.ts';
 import type { Limits } from '../protocol/limits.ts';
 import {
   REF_WITH_HEAP_TYPE,

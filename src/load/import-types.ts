@@ -1,4 +1,4 @@
-import { ModuleError } from '../abi/module-error.ts';
+import { ModuleError } from '../abi/guest-module.ts';
 import { REF_WITH_HEAP_TYPE, readSections, section, WasmReader } from './wasm-binary.ts';
 
 export interface FunctionType {

@@ -1,5 +1,5 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
-import { ModuleError } from '../abi/module-error.ts';
+import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
 import { nearestKey } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
@@ -7,9 +7,6 @@ import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/prepared.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { binaryKind } from './wasm-binary.ts';
-
-export const WASI_MODULE = 'wasi_snapshot_preview1';
-export const ENTRIES = ['_start', 'run'] as const;
 
 export interface PreparedModule {
   readonly kind: 'core';

@@ -1,4 +1,4 @@
-import { ModuleError } from '../abi/module-error.ts';
+import { ModuleError } from '../abi/guest-module.ts';
 
 export const section = { custom: 0, type: 1, import: 2, table: 4, memory: 5 } as const;
 

@@ -1,6 +1,8 @@
-import type { Stream } from '../hostcalls/output.ts';
 import type { Limits } from './limits.ts';
 import type { TaskPolicy } from './policy-layers.ts';
+
+/** A guest's standard output streams. */
+export type StandardStream = 'stdout' | 'stderr';
 
 /** What a guest thread is started with: plain data, nothing secret. The module follows when it is compiled. */
 export interface GuestSpec {
@@ -11,5 +13,5 @@ export interface GuestSpec {
   readonly mcpTask: TaskPolicy;
   readonly verbose: boolean;
   /** File descriptors of the process that the guest's output goes to. */
-  readonly output: Readonly<Record<Stream, number>>;
+  readonly output: Readonly<Record<StandardStream, number>>;
 }

@@ -1,10 +1,14 @@
+import { textProblem } from '../base/text-problem.ts';
 import { recordLimits } from './record-limits.ts';
-import { patternProblem } from './record-values.ts';
 
 // Apart from pattern.ts, because the guest's thread checks lists and never matches a name.
 
 export function isStringList(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
+
+export function patternProblem(pattern: string): string | null {
+  return textProblem(pattern, recordLimits.patternChars);
 }
 
 export function patternListProblem(value: unknown): string | null {

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { isJsonObject } from '../base/json.ts';
+import { textProblem } from '../base/text-problem.ts';
+import { patternProblem } from './pattern-list.ts';
 import {
   approvalModes,
   isServerId,
@@ -18,9 +20,7 @@ import {
   envValueProblem,
   headerNameProblem,
   headerValueProblem,
-  patternProblem,
   prefixProblem,
-  textProblem,
   urlProblem,
   variableNameProblem,
 } from './record-values.ts';

@@ -1,3 +1,4 @@
+import { textProblem } from '../base/text-problem.ts';
 import {
   hasBrokenReference,
   isReferenceName,
@@ -10,7 +11,6 @@ import { recordLimits } from './record-limits.ts';
 // Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
 // and headers are asked again on the node, after references were resolved.
 
-const controlCharacter = /\p{Cc}/u;
 const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const prefixPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const urlScheme = /^https?:\/\//i;
@@ -29,13 +29,6 @@ const clientHeaders = new Set([
 
 /** Own keys of this name vanish or change the prototype when an object is copied carelessly. */
 const unsafeKey = '__proto__';
-
-export function textProblem(text: string, maxChars: number): string | null {
-  if (text === '') return 'must not be empty';
-  if (text.length > maxChars) return `has ${text.length} characters, at most ${maxChars} are allowed`;
-  if (controlCharacter.test(text)) return 'must not contain control characters';
-  return text.isWellFormed() ? null : 'is not valid Unicode';
-}
 
 export function prefixProblem(text: string): string | null {
   if (text.length > recordLimits.prefixChars) return `has more than ${recordLimits.prefixChars} characters`;
@@ -60,10 +53,6 @@ export function authRefProblem(text: string): string | null {
   const shape = textProblem(text, recordLimits.pathChars);
   if (shape !== null) return shape;
   return parseAuthRef(text) === null ? 'must be env:NAME or file:PATH' : null;
-}
-
-export function patternProblem(pattern: string): string | null {
-  return textProblem(pattern, recordLimits.patternChars);
 }
 
 export function envNameProblem(name: string): string | null {

@@ -1,5 +1,4 @@
-import type { RunFlags } from '../cli/run/flags.ts';
-import { UsageError } from '../cli/usage-error.ts';
+import { ConfigError } from '../config/config-error.ts';
 import type { CompiledNodeMcp } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type { RecordIssue } from '../protocol/record.ts';
@@ -14,7 +13,16 @@ import { createMemoryStore } from '../sms/store/memory-store.ts';
 /** How long a run waits for its first snapshot before it goes on without. */
 const FIRST_SNAPSHOT_MS = 5_000;
 
-export type RegistryFlags = Pick<RunFlags, 'mcpDir' | 'strict' | 'sms' | 'smsToken' | 'smsCa' | 'requireRegistry'>;
+/** Where the records are to come from. */
+export interface RegistryFlags {
+  readonly mcpDir: string | undefined;
+  /** Whether a file that is wrong refuses the whole directory. */
+  readonly strict: boolean;
+  readonly sms: string | undefined;
+  readonly smsToken: string | undefined;
+  readonly smsCa: string | undefined;
+  readonly requireRegistry: boolean;
+}
 
 /** Where the records of a run come from. */
 export interface RunRegistry {
@@ -43,7 +51,7 @@ export async function openRunRegistry(
   },
 ): Promise<RunRegistry> {
   if (flags.sms !== undefined && flags.mcpDir !== undefined) {
-    throw new UsageError('--sms and --mcp-dir: records come from one of them; leave the other out');
+    throw new ConfigError('--sms and --mcp-dir: records come from one of them; leave the other out');
   }
   const registry =
     flags.sms === undefined ? await openDirectory(flags, say, problems) : await openSms(flags, node, say, problems);
@@ -53,7 +61,7 @@ export async function openRunRegistry(
   const why = cache.status().lastError ?? `no answer within ${FIRST_SNAPSHOT_MS} ms`;
   if (flags.requireRegistry) {
     await registry.close();
-    throw new UsageError(`--require-registry: there is no registry: ${why}`);
+    throw new ConfigError(`--require-registry: there is no registry: ${why}`);
   }
   say(`going on without MCP until the registry answers: ${why}`);
   return registry;
@@ -70,11 +78,11 @@ async function openDirectory(
   else {
     const { outcome, problems } = await loadDirectory(store, directory, { strict: flags.strict, dryRun: false }).catch(
       (error: unknown) => {
-        throw new UsageError(`--mcp-dir ${directory}: ${(error as Error).message}`);
+        throw new ConfigError(`--mcp-dir ${directory}: ${(error as Error).message}`);
       },
     );
     for (const problem of problems) told.file(directory, problem);
-    if (outcome === 'refused') throw new UsageError(`--mcp-dir ${directory}: --strict refuses the files above`);
+    if (outcome === 'refused') throw new ConfigError(`--mcp-dir ${directory}: --strict refuses the files above`);
   }
   const cache = new RegistryCache({ source: inProcessSource(store) });
   return {

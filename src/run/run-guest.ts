@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { ModuleError } from '../abi/module-error.ts';
+import { ModuleError } from '../abi/guest-module.ts';
 import type { JsonObject } from '../base/json.ts';
 import { noInjectedTools } from '../chat/injected-tools.ts';
 import { describeComponent } from '../load/component/describe-component.ts';

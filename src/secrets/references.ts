@@ -1,5 +1,3 @@
-import type { McpServerRecord } from '../protocol/record.ts';
-
 /**
  * `${ENV:NAME}` and `${ENV:NAME:-default}` in env, header and url values. They are resolved where the connection is
  * made and nowhere else; a default ends at the first `}`.
@@ -67,12 +65,22 @@ export function hasBrokenReference(value: string): boolean {
   return literalParts(value).some((part) => part.includes('${ENV:'));
 }
 
-export function referencedNames(record: McpServerRecord): ReadonlySet<string> {
-  const values = [...Object.values(record.stdio?.env ?? {}), ...Object.values(record.http?.headers ?? {})];
-  if (record.http !== null) values.push(record.http.url);
+/** What of a record may hold references. */
+export interface Referring {
+  readonly stdio: { readonly env: Readonly<Record<string, string>> } | null;
+  readonly http: {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly auth_ref: string | null;
+  } | null;
+}
+
+export function referencedNames({ stdio, http }: Referring): ReadonlySet<string> {
+  const values = [...Object.values(stdio?.env ?? {}), ...Object.values(http?.headers ?? {})];
+  if (http !== null) values.push(http.url);
   const names = new Set<string>();
   for (const value of values) for (const match of value.matchAll(referencePattern)) names.add(match[1] as string);
-  const secret = record.http?.auth_ref == null ? null : parseAuthRef(record.http.auth_ref);
+  const secret = http?.auth_ref == null ? null : parseAuthRef(http.auth_ref);
   if (secret?.kind === 'env') names.add(secret.name);
   return names;
 }

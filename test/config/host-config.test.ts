@@ -34,7 +34,7 @@ async function complaint(toml: string, env: NodeJS.ProcessEnv = {}): Promise<str
     () => expect.fail('the config should have been refused'),
     (reason) => reason,
   );
-  expect(error.name).toBe('HostConfigError');
+  expect(error.name).toBe('ConfigError');
   return error.message.replaceAll(join(folder, 'config.toml'), 'FILE');
 }
 
@@ -315,7 +315,7 @@ describe('the environment alone', () => {
       import { registerHooks } from 'node:module';
       const loaded = new Set();
       registerHooks({ resolve: (name, context, next) => (loaded.add(name), next(name, context)) });
-      const { loadHostConfig } = await import('./src/config/host-config.ts');
+      const { loadHostConfig } = await import('./src/config/host/host-config.ts');
       const show = () => console.log(['zod', 'smol-toml'].filter((name) => loaded.has(name)).join(','));
       await loadHostConfig({ env: { OPENAI_API_KEY: 'x', HTTPS_PROXY: 'http://p' } });
       show();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { loadTaskConfig, parseLimit, TaskConfigError } from '../../src/config/task/task-config.ts';
+import { ConfigError } from '../../src/config/config-error.ts';
+import { loadTaskConfig, parseLimit } from '../../src/config/task/task-config.ts';
 import { limitNames, limitSpecs } from '../../src/protocol/limits.ts';
 
 const load = (content: unknown) =>
@@ -70,7 +71,7 @@ it.each([
   [{ env: { '': 'x' } }, 'the name of a variable must not be empty'],
   ['[1,', 'not valid JSON'],
 ])('%j is refused: %s [task.strict]', async (content, expected) => {
-  await expect(load(content)).rejects.toThrow(TaskConfigError);
+  await expect(load(content)).rejects.toThrow(ConfigError);
   await expect(load(content)).rejects.toThrow(expected);
   await expect(load(content)).rejects.toThrow(/^task\.json: /);
 });
@@ -92,7 +93,7 @@ describe('--limit', () => {
     'max_fds=5=6',
     'max_fds=1000001',
   ])('%s is refused with the range [cli.usage]', (text) => {
-    expect(() => parseLimit(text)).toThrow(TaskConfigError);
+    expect(() => parseLimit(text)).toThrow(ConfigError);
     expect(() => parseLimit(text)).toThrow(`--limit ${text}: expected a whole number from 1 to 1000000, found`);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
-import type { Stream } from '../../src/hostcalls/output.ts';
+import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { useGuests } from '../support/use-guest.ts';
 
 const openGuest = useGuests();
@@ -47,7 +47,7 @@ describe('the rate of the log', () => {
   function logAt(bytesPerSecond: number) {
     let now = 0;
     let drops = 0;
-    const written: [Stream, number][] = [];
+    const written: [StandardStream, number][] = [];
     const log = new GuestLog(
       { write: (stream, bytes) => written.push([stream, bytes.byteLength]) > 0 },
       { verbose: false, bytesPerSecond, now: () => now, onFirstDrop: () => drops++ },

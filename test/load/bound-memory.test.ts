@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../src/abi/module-error.ts';
+import { ModuleError } from '../../src/abi/guest-module.ts';
 import { boundMemory } from '../../src/load/bound-memory.ts';
 import { readSections } from '../../src/load/wasm-binary.ts';
 import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';

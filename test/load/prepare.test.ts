@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Call, calls, coreParams } from '../../src/abi/calls.ts';
-import { ModuleError } from '../../src/abi/module-error.ts';
+import { ModuleError } from '../../src/abi/guest-module.ts';
 import { type PreparedModule, prepare } from '../../src/load/prepare.ts';
 import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
 import { forwarderModule } from '../support/forwarder.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../src/abi/module-error.ts';
+import { ModuleError } from '../../src/abi/guest-module.ts';
 import { importTypes } from '../../src/load/import-types.ts';
 import { binaryKind, readSections, unsignedLeb, WasmReader, writeSections } from '../../src/load/wasm-binary.ts';
 import { runnable } from '../support/small-modules.ts';

@@ -13,7 +13,7 @@ import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
 import type { GuestState, ToolRunner } from '../../src/hostcalls/guest-state.ts';
 import { HostLink } from '../../src/hostcalls/host-link.ts';
-import type { Stream } from '../../src/hostcalls/output.ts';
+import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
 import { disabledTask } from '../../src/protocol/policy-layers.ts';
 import type { ChatService } from '../../src/run/chat-service.ts';
@@ -67,7 +67,7 @@ export class TestGuest {
   readonly service: ChatService;
   readonly heap: GuestHeap;
   readonly notices: string[] = [];
-  readonly output: [stream: Stream, text: string][] = [];
+  readonly output: [stream: StandardStream, text: string][] = [];
   /** Whether a function of the wrong type was entered. */
   calledWithAnotherType = false;
   /** Every errno that a call gave, as `call errno`. */
@@ -105,7 +105,8 @@ export class TestGuest {
     let runTool: ToolRunner = async () => ({ rc: -errno.EIO, content: '' });
     const wait = new WaitPoint();
     const output = {
-      write: (stream: Stream, bytes: Uint8Array) => this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
+      write: (stream: StandardStream, bytes: Uint8Array) =>
+        this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
     };
     this.state = {
       fds: new FdTable(limits.max_fds),

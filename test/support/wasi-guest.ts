@@ -1,7 +1,7 @@
 import { GuestMemory } from '../../src/abi/memory.ts';
 import { throwUncatchable } from '../../src/guest/uncatchable.ts';
 import { preview1 } from '../../src/guest/wasi/preview1.ts';
-import type { Stream } from '../../src/hostcalls/output.ts';
+import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { GuestHeap } from './guest-heap.ts';
 import { call, localGet, type ValueType, WasmModule } from './wasm-encoder.ts';
 
@@ -39,7 +39,7 @@ export interface WasiGuestOptions {
 /** A guest in this thread that passes its calls on to WASI. */
 export class WasiGuest {
   readonly heap: GuestHeap;
-  readonly output: [stream: Stream, text: string][] = [];
+  readonly output: [stream: StandardStream, text: string][] = [];
   exitCode: number | undefined;
   readonly #exports: WebAssembly.Instance['exports'];
 

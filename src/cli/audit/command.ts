@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { rotatedFiles } from '../../audit/rotation.ts';
-import { HostConfigError, loadHostConfig } from '../../config/host/host-config.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { flagError } from '../flag-error.ts';
 import { spearExitCodes } from '../spear-exit-codes.ts';
@@ -68,7 +69,7 @@ async function oneFile(named: string | undefined, config: string | undefined): P
     const { audit } = await loadHostConfig({ file: config, env: processEnvironment });
     if (audit.file !== null) return audit.file;
   } catch (error) {
-    if (error instanceof HostConfigError) throw new UsageError(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     throw error;
   }
   throw new UsageError('which FILE? none was named, and the config file has no audit.file');

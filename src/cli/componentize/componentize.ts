@@ -15,7 +15,7 @@ export const witFile = () => file(inCheckout ? '../../../wit/spear.wit' : '../wi
 
 /** Turns WASI preview 1 into preview 2, and `_start` into `wasi:cli/run`. The build copies both next to the commands. */
 const adapterFile = (kind: 'command' | 'reactor') =>
-  file(`${inCheckout ? '../../node_modules/@bytecodealliance/jco/lib' : '.'}/${WASI}.${kind}.wasm`);
+  file(`${inCheckout ? '../../../node_modules/@bytecodealliance/jco/lib' : '.'}/${WASI}.${kind}.wasm`);
 
 /**
  * Makes a component of a core module that imports the functions of wit/spear.wit.

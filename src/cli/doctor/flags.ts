@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
 import type { JsonValue } from '../../base/json.ts';
 import { nearestKey } from '../../base/nearest-key.ts';
+import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
 import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
-import type { RegistryFlags } from '../../run/open-registry.ts';
 import { flagError } from '../flag-error.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -32,15 +32,6 @@ const doctorOptions = {
 const explainOptions = { ...shared, connect: { type: 'boolean' } } as const;
 
 /** What both commands look at: a task, its registry, and a session with these parameters. */
-export interface DiagnosisFlags extends RegistryFlags {
-  readonly taskConfig: string | undefined;
-  readonly config: string | undefined;
-  /** SET_PARAMs that the guest is thought to make. */
-  readonly params: readonly (readonly [key: string, value: JsonValue])[];
-  /** For each step. */
-  readonly timeoutMs: number;
-  readonly json: boolean;
-}
 
 export interface DoctorFlags extends DiagnosisFlags {
   readonly wasm: string;

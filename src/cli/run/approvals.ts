@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
-import { type CompiledHostConfig, HostConfigError } from '../../config/host/host-config.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import type { ApprovalOptions } from '../../mcp/approval/gate.ts';
 import type { ApprovalRule } from '../../policy/approval-rules.ts';
 import { parseApprovalRules } from '../../policy/approval-rules-parse.ts';
@@ -48,7 +49,7 @@ function nodeRules({ host, say }: ApprovalSources): readonly ApprovalRule[] {
   const parsed = parseApprovalRules(host.mcp.approvalRules);
   const describe = ({ path, message }: { path: string; message: string }) =>
     `${host.file}: mcp.approval_rules${path}: ${message}`;
-  if (!parsed.ok) throw new HostConfigError(parsed.issues.map(describe).join('\n'));
+  if (!parsed.ok) throw new ConfigError(parsed.issues.map(describe).join('\n'));
   for (const warning of parsed.warnings) say(describe(warning));
   return parsed.rules;
 }

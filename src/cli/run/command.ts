@@ -1,11 +1,11 @@
 import { basename } from 'node:path';
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { BackendError } from '../../chat/backend.ts';
 import { BackendSet } from '../../chat/backends/open-backend.ts';
-import { type CompiledHostConfig, HostConfigError, loadHostConfig } from '../../config/host/host-config.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { type CompiledHostConfig, loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { SmsConfigError } from '../../config/sms/error.ts';
-import { loadTaskConfig, type TaskConfig, TaskConfigError } from '../../config/task/task-config.ts';
+import { loadTaskConfig, type TaskConfig } from '../../config/task/task-config.ts';
 import { prepare } from '../../load/prepare.ts';
 import { ToolEvents } from '../../mcp/tool-events.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
@@ -44,9 +44,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 function isExpected(error: unknown): error is Error {
   return (
     error instanceof UsageError ||
-    error instanceof TaskConfigError ||
-    error instanceof SmsConfigError ||
-    error instanceof HostConfigError ||
+    error instanceof ConfigError ||
+    error instanceof ConfigError ||
+    error instanceof ConfigError ||
     error instanceof BackendError ||
     error instanceof ModuleError
   );

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../audit/event.ts';
+import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
-import { TaskConfigError } from '../../config/task/task-config.ts';
 import { GuestMcp } from '../../mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../mcp/tool-events.ts';
 import { watchMcp } from '../../mcp/watch-mcp.ts';
@@ -98,7 +98,7 @@ function readTask({ config, flags, say }: RunMcpOptions): Extract<ParsedTaskPoli
   const parsed = parseTaskPolicy(config);
   const describe = ({ key, message }: { key: string; message: string }) =>
     `${flags.taskConfig}: config.${key}: ${message}`;
-  if (!parsed.ok) throw new TaskConfigError(parsed.issues.map(describe).join('\n'));
+  if (!parsed.ok) throw new ConfigError(parsed.issues.map(describe).join('\n'));
   for (const warning of parsed.warnings) say(describe(warning));
   return parsed;
 }

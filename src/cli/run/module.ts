@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { describeComponent } from '../../load/component/describe-component.ts';

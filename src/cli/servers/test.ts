@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { HostConfigError, loadHostConfig } from '../../config/host/host-config.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { loadHostConfig } from '../../config/host/host-config.ts';
 import { stateDirectory } from '../../config/state-directory.ts';
 import { egressOf } from '../../pool/egress.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
@@ -22,7 +23,7 @@ export const testRegisteredServer: SpearCommand = async ({ flags, client, env, p
   const state = stateDirectory(env);
   if (state === null) throw new UsageError('where may the server keep its files? set HOME or XDG_STATE_HOME');
   const { mcp, egress, keyVariables } = await loadHostConfig({ env }).catch((error: unknown) => {
-    throw error instanceof HostConfigError ? new UsageError(error.message) : error;
+    throw error instanceof ConfigError ? new UsageError(error.message) : error;
   });
   const interrupt = new AbortController();
   const onSignal = () => interrupt.abort();

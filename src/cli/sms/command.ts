@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
+import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { loadSmsConfig, type SmsConfig, SmsConfigError } from '../../config/sms/sms-config.ts';
+import { loadSmsConfig, type SmsConfig } from '../../config/sms/sms-config.ts';
 import { stateDirectory } from '../../config/state-directory.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
@@ -29,7 +30,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     for (const line of message.split('\n')) say(line);
-    if (error instanceof UsageError || error instanceof SmsConfigError) return exitCodes.usage;
+    if (error instanceof UsageError || error instanceof ConfigError) return exitCodes.usage;
     return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
   }
 }

@@ -1,7 +1,7 @@
 import { nearestKey } from '../../base/nearest-key.ts';
+import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
-import { SmsConfigError } from '../../config/sms/error.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { spearExitCodes } from '../spear-exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
@@ -62,7 +62,7 @@ export async function main(argv: readonly string[]): Promise<number> {
       for (const line of describe(error)) say(line);
       return error.exitCode;
     }
-    if (!(error instanceof UsageError) && !(error instanceof SmsConfigError)) throw error;
+    if (!(error instanceof UsageError) && !(error instanceof ConfigError)) throw error;
     say(error.message);
     return spearExitCodes.usage;
   }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { looksLikeCredential } from '../../protocol/record-credentials.ts';
 import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
-import { HostConfigError } from '../config-error.ts';
+import { ConfigError } from '../config-error.ts';
 import type { HostFile, ReadTextFile } from './file.ts';
 import { backendUrlComplaint, isHeaderValue } from './http.ts';
 import { backendLimitSpecs } from './limits.ts';
@@ -68,7 +68,7 @@ export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
   if (!env.OPENAI_API_KEY && !env.OPENAI_BASE_URL) return Object.freeze({ kind: 'stub', name: 'stub' });
   const baseUrl = env.OPENAI_BASE_URL || OPENAI_DEFAULT_BASE_URL;
   const complaint = backendUrlComplaint(baseUrl);
-  if (complaint !== undefined) throw new HostConfigError(`OPENAI_BASE_URL: ${complaint}`);
+  if (complaint !== undefined) throw new ConfigError(`OPENAI_BASE_URL: ${complaint}`);
   const key = env.OPENAI_API_KEY?.trim();
   const usable = key === undefined || isHeaderValue(key);
   return Object.freeze({
@@ -164,9 +164,9 @@ function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: Host
   for (const header of Object.keys(table.headers ?? {})) {
     const lowerCase = header.toLowerCase();
     const field = `backends.${name}.headers.${header}`;
-    if (seen.has(lowerCase)) throw new HostConfigError(`${file.path}: ${field}: the header is given twice`);
+    if (seen.has(lowerCase)) throw new ConfigError(`${file.path}: ${field}: the header is given twice`);
     if (lowerCase === 'authorization' && table.api_key !== undefined) {
-      throw new HostConfigError(`${file.path}: ${field}: api_key sets this header already; keep one of them`);
+      throw new ConfigError(`${file.path}: ${field}: api_key sets this header already; keep one of them`);
     }
     seen.add(lowerCase);
   }

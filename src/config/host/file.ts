@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { HostConfigError } from '../config-error.ts';
+import { ConfigError } from '../config-error.ts';
 
 export type ReadTextFile = (path: string) => string;
 
@@ -44,6 +44,6 @@ function open(path: string, required: string | undefined, readFile: ReadTextFile
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (required === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) return undefined;
-    throw new HostConfigError(`${path}: ${required ?? 'the config file'} cannot be read (${code})`);
+    throw new ConfigError(`${path}: ${required ?? 'the config file'} cannot be read (${code})`);
   }
 }

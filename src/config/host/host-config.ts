@@ -1,6 +1,6 @@
 import { nearestKey } from '../../base/nearest-key.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
-import { HostConfigError } from '../config-error.ts';
+import { ConfigError } from '../config-error.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
@@ -8,7 +8,6 @@ import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
 import type { HostDocument } from './schema.ts';
 
-export { HostConfigError } from '../config-error.ts';
 export type { CompiledEgress } from '../egress.ts';
 export type {
   CompiledBackend,
@@ -91,10 +90,10 @@ async function parse(file: HostFile): Promise<HostDocument> {
     if (!(error instanceof TomlError)) throw error;
     // The rest of the parser's message quotes the lines around, and with them perhaps a key.
     const reason = error.message.split('\n', 1)[0]?.replace('Invalid TOML document: ', '');
-    throw new HostConfigError(`${file.path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
+    throw new ConfigError(`${file.path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
   }
   const checked = checkHostDocument(file.path, parsed);
-  if ('complaint' in checked) throw new HostConfigError(checked.complaint);
+  if ('complaint' in checked) throw new ConfigError(checked.complaint);
   return checked.document;
 }
 
@@ -124,12 +123,12 @@ function chooseDefault(named: string | undefined, valid: readonly string[], file
   const [first = '', ...others] = valid;
   if (named === undefined) {
     if (others.length === 0) return first;
-    throw new HostConfigError(`${file?.path}: default_backend is missing: name one of ${valid.join(', ')}`);
+    throw new ConfigError(`${file?.path}: default_backend is missing: name one of ${valid.join(', ')}`);
   }
   if (valid.includes(named)) return named;
   const nearest = nearestKey(named, valid);
   const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
-  throw new HostConfigError(
+  throw new ConfigError(
     `${file?.path}: default_backend: there is no backend "${named}"${hint} (defined: ${valid.join(', ')})`,
   );
 }

@@ -1,5 +1,5 @@
 import { Secret } from '../../secrets/secret.ts';
-import { HostConfigError } from '../config-error.ts';
+import { ConfigError } from '../config-error.ts';
 
 /** The proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Their addresses may hold a password, so they are secrets. */
 export interface CompiledProxy {
@@ -26,7 +26,7 @@ function proxyAddress(env: NodeJS.ProcessEnv, upperName: string): Secret | undef
   const address = found.value.includes('://') ? found.value : `http://${found.value}`;
   const protocol = URL.canParse(address) ? new URL(address).protocol : undefined;
   if (protocol !== 'http:' && protocol !== 'https:') {
-    throw new HostConfigError(
+    throw new ConfigError(
       `${found.name}: the proxy must be an http:// or https:// address, such as http://proxy.example:3128`,
     );
   }

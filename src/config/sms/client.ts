@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Secret } from '../../secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { ConfigError } from '../config-error.ts';
 import { type ReadTextFile, readTextFile } from '../host/file.ts';
 import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './address.ts';
-import { SmsConfigError } from './error.ts';
 import { defaultSmsDirectory, smsFiles } from './paths.ts';
 
 /** How to reach a registry, and as whom. */
@@ -70,10 +70,10 @@ export function smsUrl(text: string, from: string): string {
   const withScheme = /^[a-z]+:\/\//i.test(text) ? text : null;
   const parsed = URL.parse(withScheme ?? `http://${text}`);
   if (parsed === null || parsed.hostname === '' || !/^https?:$/.test(parsed.protocol)) {
-    throw new SmsConfigError(`${from}: expected HOST:PORT, http://… or https://…, found "${text}"`);
+    throw new ConfigError(`${from}: expected HOST:PORT, http://… or https://…, found "${text}"`);
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new SmsConfigError(`${from}: a url must not hold a credential; use a token`);
+    throw new ConfigError(`${from}: a url must not hold a credential; use a token`);
   }
   const host = parsed.hostname.replace(/^\[|\]$/g, '');
   const scheme = withScheme !== null ? parsed.protocol : isLoopbackHost(host) ? 'http:' : 'https:';
@@ -114,8 +114,8 @@ function readRequired(path: string, from: string, read: ReadTextFile = readTextF
   try {
     return read(path);
   } catch (error) {
-    if (error instanceof SecretFileError) throw new SmsConfigError(`${from}: ${error.message}`);
+    if (error instanceof SecretFileError) throw new ConfigError(`${from}: ${error.message}`);
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
-    throw new SmsConfigError(`${from}: ${path} cannot be read (${code})`);
+    throw new ConfigError(`${from}: ${path} cannot be read (${code})`);
   }
 }

@@ -1,7 +1,7 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
+import { ConfigError } from '../config-error.ts';
 import type { ReadTextFile } from '../host/file.ts';
-import { SmsConfigError } from './error.ts';
 import { checkSmsDocument, type SmsDocument } from './schema.ts';
 
 export interface SmsConfigFile {
@@ -37,7 +37,7 @@ function read(path: string, required: boolean, readFile: ReadTextFile): string |
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) return null;
-    throw new SmsConfigError(`${path}: the config file cannot be read (${code})`);
+    throw new ConfigError(`${path}: the config file cannot be read (${code})`);
   }
 }
 
@@ -48,9 +48,9 @@ function parse(path: string, text: string): SmsDocument {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const reason = error.message.split('\n', 1)[0]?.replace('Invalid TOML document: ', '');
-    throw new SmsConfigError(`${path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
+    throw new ConfigError(`${path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
   }
   const checked = checkSmsDocument(path, parsed);
-  if ('complaint' in checked) throw new SmsConfigError(checked.complaint);
+  if ('complaint' in checked) throw new ConfigError(checked.complaint);
   return checked.document;
 }

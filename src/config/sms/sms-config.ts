@@ -1,4 +1,5 @@
 import { dirname, resolve } from 'node:path';
+import { ConfigError } from '../config-error.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type ReadTextFile, readTextFile } from '../host/file.ts';
 import {
@@ -8,12 +9,9 @@ import {
   type ListenAddress,
   parseListenAddress,
 } from './address.ts';
-import { SmsConfigError } from './error.ts';
 import { readSmsFile, type SmsConfigFile } from './file.ts';
 import { type SmsLimits, smsLimitSpecs } from './limits.ts';
 import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
-
-export { SmsConfigError } from './error.ts';
 
 /** What the command line said; undefined where it said nothing. */
 export interface SmsFlags {
@@ -96,12 +94,10 @@ function refuseExposure(config: SmsConfig, allowPlaintext: boolean): void {
   for (const [name, { host, port }] of [['grpc', config.grpc] as const, ['http', config.http] as const]) {
     if (isLoopbackHost(host)) continue;
     if (!config.auth) {
-      throw new SmsConfigError(
-        `--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`,
-      );
+      throw new ConfigError(`--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`);
     }
     if (config.tls !== null || allowPlaintext) continue;
-    throw new SmsConfigError(
+    throw new ConfigError(
       `${name} is to listen on ${host}:${port}, which others can reach, without TLS: give --tls-cert and --tls-key, ` +
         'or --allow-plaintext-beyond-loopback to send tokens and records in clear',
     );
@@ -122,7 +118,7 @@ function address(
         ? [`SMS_${name.toUpperCase()}`, variable]
         : [`${name}.listen`, field ?? fallback];
   const parsed = parseListenAddress(text);
-  if (parsed === null) throw new SmsConfigError(`${from}: expected HOST:PORT, found "${text}"`);
+  if (parsed === null) throw new ConfigError(`${from}: expected HOST:PORT, found "${text}"`);
   return parsed;
 }
 
@@ -131,7 +127,7 @@ function flag(env: NodeJS.ProcessEnv, name: string): boolean | undefined {
   if (text === undefined || text === '') return undefined;
   if (['1', 'true', 'yes', 'on'].includes(text)) return true;
   if (['0', 'false', 'no', 'off'].includes(text)) return false;
-  throw new SmsConfigError(`${name}: expected true or false, found "${env[name]}"`);
+  throw new ConfigError(`${name}: expected true or false, found "${env[name]}"`);
 }
 
 type ReadPath = (
@@ -155,7 +151,7 @@ function dataFiles(
 ): SmsFiles {
   const directory = data === null ? defaultSmsDirectory(env) : dirname(data);
   if (directory === null) {
-    throw new SmsConfigError('where to keep the data? there is neither --data nor XDG_STATE_HOME nor HOME');
+    throw new ConfigError('where to keep the data? there is neither --data nor XDG_STATE_HOME nor HOME');
   }
   const files = smsFiles(directory);
   return {
@@ -169,7 +165,7 @@ function dataFiles(
 function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
   if (cert === null && key === null) return null;
   if (cert === null || key === null) {
-    throw new SmsConfigError(
+    throw new ConfigError(
       `--tls-cert and --tls-key belong together, and --tls-${cert === null ? 'cert' : 'key'} is missing`,
     );
   }

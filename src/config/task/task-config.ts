@@ -1,14 +1,7 @@
 import { nearestKey } from '../../base/nearest-key.ts';
 import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
+import { ConfigError } from '../config-error.ts';
 import { type ReadTextFile, readTextFile } from '../host/file.ts';
-
-/** The task cannot be used as it is given. The message names the file or flag, the field, and what to do. */
-export class TaskConfigError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'TaskConfigError';
-  }
-}
 
 /** What a task is allowed and given; every field is set. */
 export interface TaskConfig {
@@ -31,7 +24,7 @@ export async function loadTaskConfig(
   if (file === undefined) return empty;
   const { checkTaskDocument } = await import('./schema.ts');
   const checked = checkTaskDocument(file, parseTask(file, readFile));
-  if ('complaint' in checked) throw new TaskConfigError(checked.complaint);
+  if ('complaint' in checked) throw new ConfigError(checked.complaint);
   const { name, config, limits, args, env, backend } = checked.document;
   return Object.freeze({
     name: name ?? null,
@@ -48,12 +41,12 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
   try {
     text = readFile(file);
   } catch (error) {
-    throw new TaskConfigError(`${file}: the task config cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new ConfigError(`${file}: the task config cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new TaskConfigError(`${file}: not valid JSON: ${(error as Error).message}`);
+    throw new ConfigError(`${file}: not valid JSON: ${(error as Error).message}`);
   }
 }
 
@@ -65,12 +58,12 @@ export function parseLimit(text: string): [LimitName, number] {
   if (known === undefined) {
     const near = nearestKey(name, limitNames);
     const hint = near ? `; did you mean ${near}?` : ` (valid: ${limitNames.join(', ')})`;
-    throw new TaskConfigError(`--limit ${text}: unknown limit "${name}"${hint}`);
+    throw new ConfigError(`--limit ${text}: unknown limit "${name}"${hint}`);
   }
   const { min, max } = limitSpecs[known];
   const number = Number(value);
   if (!/^\d+$/.test(value) || number < min || number > max) {
-    throw new TaskConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value}"`);
+    throw new ConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value}"`);
   }
   return [known, number];
 }

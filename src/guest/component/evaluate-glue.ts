@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 
 /** What jco generates for a component. `imports` has its interfaces by name, with and without their version. */
 export type Instantiate = (

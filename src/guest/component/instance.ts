@@ -1,5 +1,5 @@
 import { errno } from '../../abi/errno.ts';
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
 import type { ComponentStart, GuestEnding } from '../../protocol/port.ts';

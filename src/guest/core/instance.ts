@@ -1,8 +1,8 @@
+import { ENTRIES, WASI_MODULE } from '../../abi/guest-module.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState } from '../../hostcalls/guest-state.ts';
 import type { Output } from '../../hostcalls/output.ts';
-import { ENTRIES, WASI_MODULE } from '../../load/prepare.ts';
 import type { GuestEnding, UnknownImport } from '../../protocol/port.ts';
 import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
 import { throwUncatchable } from '../uncatchable.ts';

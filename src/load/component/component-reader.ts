@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { WasmReader } from '../wasm-binary.ts';
 import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits.ts';
 

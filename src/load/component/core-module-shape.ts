@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { importTypes } from '../import-types.ts';
 import { binaryKind, REF_WITH_HEAP_TYPE } from '../wasm-binary.ts';
 import { MAX_TYPE_SECTION_BYTES } from './component-limits.ts';

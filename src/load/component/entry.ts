@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import type { Item } from './link-component.ts';
 import { typeText } from './type-scope.ts';
 

@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import type { Alias, Sort } from './alias-binary.ts';
 import type { CanonOptions } from './canon-binary.ts';
 import type { ComponentBody, Definition, Reference } from './component-binary.ts';

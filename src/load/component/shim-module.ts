@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { readSections, section, WasmReader } from '../wasm-binary.ts';
 import { MAX_SHIM_BYTES } from './component-limits.ts';
 import type { CoreModuleShape } from './core-module-shape.ts';

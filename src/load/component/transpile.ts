@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import { refineGlue } from './silence-glue.ts';
 
 /** What jco is told beside the component; with its version, all that its output depends on. */

@@ -1,4 +1,4 @@
-import { ModuleError } from '../../abi/module-error.ts';
+import { ModuleError } from '../../abi/guest-module.ts';
 import type { Alias } from './alias-binary.ts';
 import { MAX_TYPE_PARTS } from './component-limits.ts';
 import type { Declaration, ExternType, TypeDefinition, ValueType } from './type-binary.ts';

@@ -116,7 +116,7 @@ it('the stub loads neither the HTTP client nor the validator [chat.backend.lazy]
     import { registerHooks } from 'node:module';
     const loaded = new Set();
     registerHooks({ resolve: (name, context, next) => (loaded.add(name), next(name, context)) });
-    const { loadHostConfig } = await import('./src/config/host-config.ts');
+    const { loadHostConfig } = await import('./src/config/host/host-config.ts');
     const { BackendSet } = await import('./src/chat/backends/open-backend.ts');
     const show = (when) => console.log(when, ['undici', 'zod', 'smol-toml'].filter((name) => loaded.has(name)).join(','));
     const set = new BackendSet(await loadHostConfig({ env: {} }));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ModuleError } from '../../../src/abi/module-error.ts';
+import { ModuleError } from '../../../src/abi/guest-module.ts';
 import { readComponent } from '../../../src/load/component/component-binary.ts';
 import { MAX_NESTING } from '../../../src/load/component/component-limits.ts';
 import { withoutCustomSections } from '../../../src/load/component/custom-sections.ts';

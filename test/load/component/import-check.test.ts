@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ModuleError } from '../../../src/abi/module-error.ts';
+import { ModuleError } from '../../../src/abi/guest-module.ts';
 import { interfaceName, witPackage } from '../../../src/abi/wit.ts';
 import { servedWasi } from '../../../src/guest/component/wasi/served.ts';
 import { readComponent } from '../../../src/load/component/component-binary.ts';

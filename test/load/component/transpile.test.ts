@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ModuleError } from '../../../src/abi/module-error.ts';
+import { ModuleError } from '../../../src/abi/guest-module.ts';
 import { readComponent } from '../../../src/load/component/component-binary.ts';
 import { withoutCustomSections } from '../../../src/load/component/custom-sections.ts';
 import { refineGlue } from '../../../src/load/component/silence-glue.ts';

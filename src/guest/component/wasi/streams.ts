@@ -1,4 +1,5 @@
-import type { Output, Stream } from '../../../hostcalls/output.ts';
+import type { Output } from '../../../hostcalls/output.ts';
+import type { StandardStream } from '../../../protocol/guest-spec.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { alwaysReady, Pollable, type Readiness } from './poll.ts';
 
@@ -124,9 +125,9 @@ function skipped(read: StreamResult<Uint8Array>): StreamResult<bigint> {
 /** `wasi:io/streams`: standard output or error. Written at once, so there is always room and nothing to flush. */
 export class OutputStream {
   readonly #output: Output;
-  readonly #stream: Stream;
+  readonly #stream: StandardStream;
 
-  constructor(output: Output, stream: Stream) {
+  constructor(output: Output, stream: StandardStream) {
     this.#output = output;
     this.#stream = stream;
   }
