@@ -5,7 +5,7 @@
 export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'chat/hand-back': () => import('./chat/hand-back.test.ts'),
   'chat/send-metrics': () => import('./chat/send-metrics.test.ts'),
-  'chat/session-params': () => import('./abi/chat-params.test.ts'),
+  'abi/chat-params': () => import('./abi/chat-params.test.ts'),
   'chat/tool-choice': () => import('./chat/tool-choice.test.ts'),
   'chat/tool-loop': () => import('./chat/tool-loop.test.ts'),
   'hostcalls/calls': () => import('./hostcalls/calls.test.ts'),
@@ -31,8 +31,8 @@ export const coreTests: readonly RegExp[] = [
   /^hostcalls\/.*\.test\.ts$/,
   /^guest\/core\/.*\.test\.ts$/,
   /^guest\/wasi\/.*\.test\.ts$/,
-  /^guest\/run-(deadline|growth|guest|leaks|limits)\.test\.ts$/,
-  /^guest\/memory-growth\.test\.ts$/,
+  /^run\/run-(deadline|growth|guest|leaks|limits)\.test\.ts$/,
+  /^run\/memory-growth\.test\.ts$/,
 ];
 
 /** Requirements that speak of what only a core module has, and why a component cannot verify them. */

@@ -14,7 +14,7 @@ interface JsonFunctions {
 type Numbers = Readonly<Record<string, (...args: number[]) => number>>;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true }); // a value may begin with U+FEFF
 const CAPACITY = 1 << 16;
 const PAGE = 65_536;
 
