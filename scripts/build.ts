@@ -28,6 +28,7 @@ const entries = {
   'guest-worker': 'src/guest/worker.ts',
   'transpile-worker': 'src/load/component/transpile-worker.ts',
   'audit-thread': 'src/audit/thread.ts',
+  'schema-thread': 'src/pool/schema/thread.ts',
   index: 'src/index.ts',
 };
 

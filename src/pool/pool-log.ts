@@ -8,6 +8,7 @@ export interface PoolLogEntry {
     | 'idle_closed'
     | 'tools_listed'
     | 'tool_dropped'
+    | 'schema_unchecked'
     | 'list_failed'
     | 'stderr'
     | 'stdout_garbage'

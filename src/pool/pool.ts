@@ -11,11 +11,12 @@ import type { PoolLog } from './pool-log.ts';
 import { type CompiledPoolOptions, compilePoolOptions, type PoolOptions } from './pool-options.ts';
 import type { Spawn } from './process/spawn.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
+import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
+import { SchemaThread } from './schema/schema-thread.ts';
 import { ServerEntry, type ServerHealth, type ToolCall, type ToolOutcome } from './server-entry.ts';
 import type { McpSession } from './session.ts';
 import type { ToolDescriptor, ToolList } from './tool-list.ts';
 import { convertError } from './tool-result.ts';
-import { SchemaCompiler } from './validate.ts';
 
 export interface PoolDeps {
   readonly secrets: SecretSource;
@@ -54,7 +55,8 @@ export class McpPool {
   readonly #ending = new Set<Promise<void>>();
   readonly #givenFetch: FetchLike | undefined;
   #http: Promise<HttpClient> | null = null;
-  #compiler: Promise<SchemaCompiler> | null = null;
+  readonly #schemaThread: SchemaThread;
+  #schemas: Promise<SchemaEngine> | null = null;
   #version = 0;
   #closing: Promise<void> | null = null;
 
@@ -68,6 +70,10 @@ export class McpPool {
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,
     };
+    this.#schemaThread = new SchemaThread({
+      maxWaiting: this.#options.maxWaitingChecks,
+      idleMs: this.#options.idleTimeoutMs,
+    });
     this.#supervisor = new ProcessSupervisor(this.#options, { ...this.#deps, giveWay: () => this.#closeLongestIdle() });
     this.#places = new CallQueue(
       { capacity: this.#options.maxCallsInFlight, maxQueued: this.#options.maxQueuedCalls },
@@ -151,6 +157,7 @@ export class McpPool {
     await Promise.all(this.#ending);
     await this.#supervisor.close();
     clearTimeout(timer);
+    await this.#schemaThread.close();
     await (await this.#http)?.close();
   }
 
@@ -171,7 +178,7 @@ export class McpPool {
       ...this.#deps,
       limits: this.#options,
       places: this.#places,
-      compiler: () => this.#loadCompiler(),
+      schemas: () => this.#loadSchemas(),
       nextVersion: () => {
         this.#version += 1;
         return this.#version;
@@ -212,8 +219,8 @@ export class McpPool {
     return this.#http;
   }
 
-  #loadCompiler(): Promise<SchemaCompiler> {
-    this.#compiler ??= SchemaCompiler.load(this.#options);
-    return this.#compiler;
+  #loadSchemas(): Promise<SchemaEngine> {
+    this.#schemas ??= loadSchemaEngine(this.#schemaThread, this.#options);
+    return this.#schemas;
   }
 }

@@ -15,18 +15,18 @@ import { listTools, type RawListing } from './list-tools.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
+import { type SchemaEngine, SchemaStrikes, type Verdict } from './schema/checks.ts';
 import type { McpSession } from './session.ts';
 import { TimeBudget } from './time-budget.ts';
 import {
+  type CheckedTool,
   type CompiledToolList,
   compileToolList,
   type ToolDescriptor,
   type ToolList,
-  type ToolValidators,
 } from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 import { ToolsCache } from './tools-cache.ts';
-import type { SchemaCompiler } from './validate.ts';
 
 export interface ToolCall {
   /** The server's own name of the tool. */
@@ -61,7 +61,7 @@ export interface ServerEntryDeps {
   readonly limits: PoolLimits;
   /** Places for calls in flight, shared by all servers. */
   readonly places: CallQueue;
-  readonly compiler: () => Promise<SchemaCompiler>;
+  readonly schemas: () => Promise<SchemaEngine>;
   readonly nextVersion: () => number;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession>;
   readonly log: PoolLog;
@@ -80,6 +80,9 @@ export class ServerEntry {
   readonly #deps: ServerEntryDeps;
   readonly #tools: ToolsCache;
   readonly #calls = new Set<AbortController>();
+  readonly #strikes = new SchemaStrikes();
+  /** Tools whose arguments or results go unchecked, and that somebody was told of. */
+  readonly #toldUnchecked = new Set<string>();
   #record: McpServerRecord;
 
   constructor(record: McpServerRecord, deps: ServerEntryDeps) {
@@ -126,9 +129,9 @@ export class ServerEntry {
   /** The tool as it is listed now, if it would take these arguments. */
   async describeTool({ tool, args, signal }: Pick<ToolCall, 'tool' | 'args' | 'signal'>): Promise<ToolDescriptor> {
     this.lastUsedMs = this.#deps.now();
-    const validators = this.#find(tool, await this.#tools.get(signal ?? null));
-    this.#check(tool, args, validators);
-    return validators.tool;
+    const found = this.#find(tool, await this.#tools.get(signal ?? null));
+    await this.#check(found, args);
+    return found.tool;
   }
 
   async callTool(call: ToolCall): Promise<ToolOutcome> {
@@ -189,25 +192,26 @@ export class ServerEntry {
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const { session, release } = await this.connection.lease(run.signal);
       try {
-        const validators = this.#find(toolName, await this.#tools.get(run.signal));
-        this.#check(toolName, args, validators);
+        const found = this.#find(toolName, await this.#tools.get(run.signal));
+        await this.#check(found, args);
         run.signal.throwIfAborted();
         const { places } = this.#deps;
         const leave = places.take() ?? (await run.line.spend((signal) => places.acquire(call.owner, signal)));
         try {
           if (!session.usable) continue;
-          call.beforeDispatch?.(validators.tool);
+          call.beforeDispatch?.(found.tool);
           run.progress.dispatched = true;
           const subject = { what: `tool "${toolName}"`, toolName };
           const params = { name: toolName, arguments: args };
           const result = await run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
           const { maxOutputBytes } = run;
           const { redact, redactContent } = session;
+          const outputProblem = await this.#outputProblem(found, result);
           return convertResult(result, {
             serverId,
             toolName,
             maxOutputBytes,
-            validateOutput: validators.output,
+            outputProblem,
             redact,
             redactContent,
           });
@@ -230,18 +234,50 @@ export class ServerEntry {
     );
   }
 
-  #find(toolName: string, { list, validators }: CompiledToolList): ToolValidators {
-    const found = validators.get(toolName);
+  #find(toolName: string, { list, tools }: CompiledToolList): CheckedTool {
+    const found = tools.get(toolName);
     if (found !== undefined) return found;
     const dropped = list.dropped.find(({ name }) => name === toolName);
     if (dropped !== undefined) throw new McpSchemaError(list.serverId, toolName, `cannot be used: ${dropped.detail}`);
     throw new McpArgumentsError(list.serverId, toolName, `server "${list.serverId}" has no tool "${toolName}"`);
   }
 
-  #check(toolName: string, args: JsonObject, { input }: ToolValidators): void {
-    const problem = input(args);
-    if (problem === null) return;
-    throw new McpArgumentsError(this.#record.server_id, toolName, `tool "${toolName}": ${problem}`);
+  /** Resolves where the arguments may be sent. What cannot be checked is the server's to check, unless its record is strict. */
+  async #check({ tool, input }: CheckedTool, args: JsonObject): Promise<void> {
+    const { server_id: serverId, strict_schemas: strict } = this.#record;
+    const checked = input.check(args);
+    const verdict = checked instanceof Promise ? await checked : checked;
+    if (verdict === null) return;
+    if ('problem' in verdict) {
+      throw new McpArgumentsError(serverId, tool.name, `tool "${tool.name}": ${verdict.problem}`);
+    }
+    if (strict) {
+      const why = `its arguments cannot be checked (strict_schemas): ${verdict.unchecked}`;
+      throw new McpSchemaError(serverId, tool.name, `cannot be used: ${why}`);
+    }
+    this.#tellUnchecked(tool.name, 'arguments', verdict.unchecked);
+  }
+
+  async #outputProblem({ tool, output }: CheckedTool, result: JsonObject): Promise<string | null> {
+    const { isError, structuredContent } = result;
+    if (output === null || structuredContent === undefined || isError === true) return null;
+    const checked = output.check(structuredContent);
+    const verdict: Verdict = checked instanceof Promise ? await checked : checked;
+    if (verdict === null) return null;
+    if ('problem' in verdict) return verdict.problem;
+    this.#tellUnchecked(tool.name, 'results', verdict.unchecked);
+    return null;
+  }
+
+  #tellUnchecked(name: string, what: 'arguments' | 'results', why: string): void {
+    const key = `${what} ${name}`;
+    if (this.#toldUnchecked.has(key)) return;
+    this.#toldUnchecked.add(key);
+    this.#warn('schema_unchecked', `the ${what} of tool "${name}" are not checked here: ${why}`);
+  }
+
+  #warn(event: 'tool_dropped' | 'schema_unchecked', message: string): void {
+    this.#deps.log({ level: 'warn', event, serverId: this.#record.server_id, message });
   }
 
   async #withSession<T>(work: (session: McpSession) => Promise<T>): Promise<T> {
@@ -258,13 +294,15 @@ export class ServerEntry {
       this.#listed(before.list, listing.durationMs);
       return before;
     }
-    const { log, nextVersion } = this.#deps;
-    const serverId = this.#record.server_id;
-    const compiler = await this.#deps.compiler();
-    const compiled = compileToolList(listing.tools, listing.source, { serverId, version: nextVersion(), compiler });
+    const compiled = await compileToolList(listing.tools, listing.source, {
+      serverId: this.#record.server_id,
+      version: this.#deps.nextVersion(),
+      engine: await this.#deps.schemas(),
+      strikes: this.#strikes,
+      onWarning: ({ name, detail }) => this.#warn('schema_unchecked', `tool "${name}": ${detail}`),
+    });
     for (const { name, reason, detail } of compiled.list.dropped) {
-      const message = `tool "${name}" is left out (${reason}): ${detail}`;
-      log({ level: 'warn', event: 'tool_dropped', serverId, message });
+      this.#warn('tool_dropped', `tool "${name}" is left out (${reason}): ${detail}`);
     }
     this.#listed(compiled.list, listing.durationMs);
     return compiled;

@@ -1,5 +1,6 @@
+import { setImmediate } from 'node:timers/promises';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import type { SchemaCompiler, Validator } from './validate.ts';
+import { SchemaCheck, type SchemaEngine, type SchemaStrikes } from './schema/checks.ts';
 
 export interface ToolDescriptor {
   readonly name: string;
@@ -25,15 +26,16 @@ export interface ToolList {
   readonly dropped: readonly DroppedTool[];
 }
 
-export interface ToolValidators {
+export interface CheckedTool {
   readonly tool: ToolDescriptor;
-  readonly input: Validator;
-  readonly output: Validator | null;
+  readonly input: SchemaCheck;
+  /** Null where the tool declares nothing, or nothing that can be used. */
+  readonly output: SchemaCheck | null;
 }
 
 export interface CompiledToolList {
   readonly list: ToolList;
-  readonly validators: ReadonlyMap<string, ToolValidators>;
+  readonly tools: ReadonlyMap<string, CheckedTool>;
   /** The tools as the server sent them, to see whether a new listing says anything new. */
   readonly source: string;
 }
@@ -41,29 +43,46 @@ export interface CompiledToolList {
 const MAX_NAME_CHARS = 256;
 const controlCharacter = /\p{Cc}/u;
 
-/** Turns what a server listed into tools that can be called. A tool that cannot be used is left out with its reason. */
-export function compileToolList(
+/** What is wrong with a tool that can be called all the same. */
+export type ToolWarning = { readonly name: string; readonly detail: string };
+
+/** How long the host is held at a time: a list may have thousands of schemas. */
+const TURN_MS = 5;
+
+/**
+ * Turns what a server listed into tools that can be called. One that nobody could call, or whose schema is made to do
+ * harm, is left out with its reason; one whose output schema cannot be used is a tool without one.
+ */
+export async function compileToolList(
   listed: readonly JsonValue[],
   source: string,
-  details: { serverId: string; version: number; compiler: SchemaCompiler },
-): CompiledToolList {
-  const tools: ToolDescriptor[] = [];
+  details: {
+    readonly serverId: string;
+    readonly version: number;
+    readonly engine: SchemaEngine;
+    readonly strikes: SchemaStrikes;
+    readonly onWarning: (warning: ToolWarning) => void;
+  },
+): Promise<CompiledToolList> {
+  const tools = new Map<string, CheckedTool>();
   const dropped: DroppedTool[] = [];
-  const validators = new Map<string, ToolValidators>();
+  let turnBegan = performance.now();
   for (const entry of listed) {
+    if (performance.now() - turnBegan > TURN_MS) {
+      await setImmediate();
+      turnBegan = performance.now();
+    }
     const name = isJsonObject(entry) ? nameOf(entry) : null;
     if (name === null) {
       dropped.push({ name: '', reason: 'schema_invalid', detail: 'an entry without a usable name' });
       continue;
     }
-    if (validators.has(name)) {
+    if (tools.has(name)) {
       dropped.push({ name, reason: 'name_collision', detail: 'the server lists this name twice' });
       continue;
     }
     try {
-      const tool = describeTool(name, entry as JsonObject);
-      validators.set(name, compileSchemas(tool, details.compiler));
-      tools.push(tool);
+      tools.set(name, checkedTool(name, entry as JsonObject, details));
     } catch (error) {
       dropped.push({ name, reason: 'schema_invalid', detail: error instanceof Error ? error.message : String(error) });
     }
@@ -71,10 +90,10 @@ export function compileToolList(
   const list = Object.freeze({
     serverId: details.serverId,
     version: details.version,
-    tools: Object.freeze(tools),
+    tools: Object.freeze([...tools.values()].map(({ tool }) => tool)),
     dropped: Object.freeze(dropped),
   });
-  return { list, validators, source };
+  return { list, tools, source };
 }
 
 function nameOf({ name }: JsonObject): string | null {
@@ -82,37 +101,40 @@ function nameOf({ name }: JsonObject): string | null {
   return controlCharacter.test(name) || !name.isWellFormed() ? null : name;
 }
 
-function describeTool(name: string, entry: JsonObject): ToolDescriptor {
+function checkedTool(
+  name: string,
+  entry: JsonObject,
+  { engine, strikes, onWarning }: Parameters<typeof compileToolList>[2],
+): CheckedTool {
   const { title, description, inputSchema = { type: 'object' }, outputSchema, annotations } = entry;
   if (!isJsonObject(inputSchema)) throw new Error('inputSchema is not an object');
   if (inputSchema.type !== undefined && inputSchema.type !== 'object') {
     throw new Error('inputSchema does not describe an object');
   }
-  if (outputSchema !== undefined && !isJsonObject(outputSchema)) throw new Error('outputSchema is not an object');
-  return Object.freeze({
+  const input = named('inputSchema', () => new SchemaCheck(inputSchema, 'arguments', engine, strikes));
+  let output: SchemaCheck | null = null;
+  if (outputSchema !== undefined) {
+    try {
+      if (!isJsonObject(outputSchema)) throw new Error('it is not an object');
+      output = new SchemaCheck(outputSchema, 'structuredContent', engine, strikes);
+    } catch (error) {
+      onWarning({ name, detail: `its outputSchema is not used: ${(error as Error).message}` });
+    }
+  }
+  const tool = Object.freeze({
     name,
     title: typeof title === 'string' ? title : null,
     description: typeof description === 'string' ? description : '',
     inputSchema,
-    outputSchema: outputSchema ?? null,
+    outputSchema: isJsonObject(outputSchema) && output !== null ? outputSchema : null,
     annotations: isJsonObject(annotations) ? annotations : null,
   });
+  return { tool, input, output };
 }
 
-function compileSchemas(tool: ToolDescriptor, compiler: SchemaCompiler): ToolValidators {
-  return {
-    tool,
-    input: named('inputSchema', () => compiler.compile(tool.inputSchema, 'arguments')),
-    output:
-      tool.outputSchema === null
-        ? null
-        : named('outputSchema', () => compiler.compile(tool.outputSchema, 'structuredContent')),
-  };
-}
-
-function named(field: string, compile: () => Validator): Validator {
+function named<T>(field: string, make: () => T): T {
   try {
-    return compile();
+    return make();
   } catch (error) {
     throw new Error(`${field}: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -2,7 +2,6 @@ import { unitsThatFit } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { type Redact, redactStrings } from '../secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
-import type { Validator } from './validate.ts';
 
 /*
  * What a call gives to the model or the guest, as compact JSON with sorted keys:
@@ -31,8 +30,8 @@ export interface ResultContext {
   readonly serverId: string;
   readonly toolName: string;
   readonly maxOutputBytes: number;
-  /** Checks structuredContent; null where the tool declares nothing. */
-  readonly validateOutput: Validator | null;
+  /** What is wrong with structuredContent; null: nothing, or nobody could tell. */
+  readonly outputProblem: string | null;
   readonly redact: Redact;
   /** A tool can read its server's environment: what it found there is not for the model. */
   readonly redactContent: Redact;
@@ -82,9 +81,8 @@ function failureOf(result: JsonObject, content: readonly Block[], context: Resul
   if (result.isError === true) {
     const said = firstText(content, redact);
     failure = new McpToolError(serverId, toolName, said === '' ? `tool "${toolName}" reported an error` : said);
-  } else if (context.validateOutput !== null && result.structuredContent !== undefined) {
-    const problem = context.validateOutput(result.structuredContent);
-    if (problem !== null) failure = new McpSchemaError(serverId, toolName, redact(problem));
+  } else if (context.outputProblem !== null) {
+    failure = new McpSchemaError(serverId, toolName, redact(context.outputProblem));
   }
   return failure === null ? null : toToolError(failure);
 }

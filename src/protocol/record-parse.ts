@@ -102,6 +102,7 @@ function complete(shape: RecordShape): McpServerRecord {
     budgets: shape.budgets ?? defaultBudgets(),
     protocol: shape.protocol ?? 'legacy',
     tags: shape.tags,
+    strict_schemas: shape.strict_schemas ?? false,
     // Whoever writes a sandbox block wants a sandbox: without a mode it is not optional.
     sandbox:
       sandbox === null

@@ -83,6 +83,7 @@ const recordSchema = z.object({
   protocol: optional(z.enum(mcpProtocols)),
   tags: list(tag, recordLimits.tags),
   sandbox: optional(sandboxSchema),
+  strict_schemas: optional(z.boolean()),
   updated_at_ms: optional(z.int().min(0)),
   mod_revision: optional(z.int().min(0)),
 });

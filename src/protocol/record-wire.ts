@@ -48,6 +48,7 @@ export function recordToWire(record: McpServerRecord): WireRecord {
             writablePaths: [...sandbox.writable_paths],
           },
         }),
+    strictSchemas: record.strict_schemas,
     modRevision: BigInt(record.mod_revision),
   });
 }
@@ -72,6 +73,7 @@ export function wireToInput(wire: WireRecord): Record<string, unknown> {
     protocol: wire.protocol,
     tags: wire.tags,
     sandbox: sandboxInput(wire.sandbox),
+    strict_schemas: wire.strictSchemas,
     updated_at_ms: Number(wire.updatedAtMs),
     mod_revision: Number(wire.modRevision),
   };
@@ -92,6 +94,7 @@ export function upsertToInput(wire: WireRecord, stored: McpServerRecord | null):
     tags: wire.tags.length > 0 || knowsOurFields ? wire.tags : stored.tags,
     // An http server has no sandbox, so one that stops being a stdio server loses it.
     sandbox: input.sandbox ?? (input.transport === 'stdio' ? stored.sandbox : undefined),
+    strict_schemas: wire.strictSchemas ?? stored.strict_schemas,
     budgets: {
       ...budgetsInput(wire.budgets),
       connect_timeout_ms: Number(wire.budgets?.connectTimeoutMs ?? stored.budgets.connect_timeout_ms),

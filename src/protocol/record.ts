@@ -22,6 +22,8 @@ export interface McpServerRecord {
   readonly protocol: McpProtocol;
   readonly tags: readonly string[];
   readonly sandbox: McpSandbox | null;
+  /** Whether a call is refused whose arguments cannot be checked, because of the tool's schema. */
+  readonly strict_schemas: boolean;
   /** Set by the store. */
   readonly updated_at_ms: number;
   /** The revision of the store at which this record last changed; 0 outside a store. */

@@ -262,7 +262,7 @@ describe('what is left out', () => {
       pid: 'denied_by_session',
       structured: 'denied_by_registry',
     });
-    expect(of('odd')).toMatchObject({ bad_type: 'schema_invalid', deep: 'schema_invalid', draft07: 'name_collision' });
+    expect(of('odd')).toMatchObject({ async: 'schema_invalid', deep: 'schema_invalid', draft07: 'name_collision' });
   });
 
   it('has a reason in the trail: names that are taken [bridge.exclusions] [bridge.names.collision]', async () => {

@@ -323,9 +323,9 @@ describe('its errors', () => {
     const box = toolbox([stdio('odd', 'schemas.mjs')]);
     await box.connect();
     expect(names(box)).toContain('odd_draft2020');
-    const error = await thrown(() => box.tool('odd_bad_type'));
+    const error = await thrown(() => box.tool('odd_deep'));
     expect(error).toBeInstanceOf(McpSchemaError);
-    expect(error).toMatchObject({ serverId: 'odd', toolName: 'bad_type' });
+    expect(error).toMatchObject({ serverId: 'odd', toolName: 'deep' });
   });
 
   it('never hold the values of env or headers [toolbox.errors]', async () => {

@@ -3,12 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { McpOutputError, McpTimeoutError, McpToolError } from '../../src/pool/errors.ts';
 import { convertError, convertResult, TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
-import type { Validator } from '../../src/pool/validate.ts';
 
-function convert(result: JsonObject, maxOutputBytes = 1_000_000, validateOutput: Validator | null = null) {
+function convert(result: JsonObject, maxOutputBytes = 1_000_000, outputProblem: string | null = null) {
   const redact = (text: string) => text.replaceAll('s3cret', '[redacted]');
   const redactContent = redact;
-  const about = { serverId: 'fs', toolName: 'read', maxOutputBytes, validateOutput };
+  const about = { serverId: 'fs', toolName: 'read', maxOutputBytes, outputProblem };
   return convertResult(result, { ...about, redact, redactContent });
 }
 
@@ -62,7 +61,7 @@ describe('a result', () => {
     const output = convert(
       { content: [text('a')], structuredContent: { n: 'x' } },
       1_000,
-      () => 'structuredContent/n is odd',
+      'structuredContent/n is odd',
     );
     expect(output.error).toMatchObject({
       code: 'mcp_tool_error',

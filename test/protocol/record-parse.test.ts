@@ -48,6 +48,7 @@ describe('a record', () => {
       protocol: 'legacy',
       tags: [],
       sandbox: null,
+      strict_schemas: false,
       updated_at_ms: 0,
       mod_revision: 0,
     });
@@ -72,6 +73,7 @@ describe('a record', () => {
       protocol: 'legacy',
       tags: ['scm'],
       sandbox: null,
+      strict_schemas: false,
       updated_at_ms: 5,
       mod_revision: 6,
     };

@@ -35,6 +35,7 @@ const common = {
   }),
   budgets: fc.record({ tool_timeout_ms: fc.nat(120_000), connect_timeout_ms: fc.nat(600_000) }),
   tags: words,
+  strict_schemas: fc.boolean(),
   mod_revision: fc.nat(),
 };
 const inputs = fc.oneof(
@@ -101,6 +102,7 @@ it('speaks with the numbers that other clients know [sms.wire.numbers]', () => {
     tags: 102,
     sandbox: 103,
     mod_revision: 104,
+    strict_schemas: 112,
   });
   expect(numbers(ListMcpServersResponseSchema)).toEqual({ revision: 1, servers: 2, epoch: 100 });
   expect(numbers(WatchMcpServersRequestSchema)).toEqual({ since_revision: 1, include_records: 100 });
@@ -128,6 +130,7 @@ describe('an upsert', () => {
     tool_prefix: 'files',
     tags: ['team-a'],
     sandbox: { mode: 'required' },
+    strict_schemas: true,
     budgets: { connect_timeout_ms: 1_234, max_concurrency: 2 },
   });
   const base = { serverId: 'fs', transport: 1, stdio: { command: 'x' } } as const;
@@ -143,6 +146,7 @@ describe('an upsert', () => {
       tool_prefix: 'files',
       tags: ['team-a'],
       sandbox: { mode: 'required' },
+      strict_schemas: true,
       allowed_tools: [],
       budgets: { tool_timeout_ms: 500, max_concurrency: 8, connect_timeout_ms: 1_234 },
     });
@@ -161,6 +165,7 @@ describe('an upsert', () => {
       sandbox: { mode: 'required' },
       budgets: { connect_timeout_ms: 60_000 },
     });
+    expect(upsert({ ...base, strictSchemas: false }).strict_schemas).toBe(false);
     expect(upsert({ ...base, toolPrefix: '', sandbox: { mode: 'none' } })).toMatchObject({
       tool_prefix: 'fs',
       sandbox: { mode: 'none' },

@@ -252,7 +252,7 @@ describe('spear doctor', () => {
     expect(code).toBe(1);
     const wrong = all(findings, 'tool').filter(({ status }) => status === 'bad');
     expect(wrong.map(({ cause }) => cause)).toEqual(expect.arrayContaining(['schema_invalid', 'name_collision']));
-    expect(wrong.some(({ text }) => text.startsWith('bad_type: '))).toBe(true);
+    expect(wrong.some(({ text }) => text.startsWith('deep: '))).toBe(true);
   });
 
   it('tells of approvals that a tool needs [doctor.tools]', async () => {

@@ -1,0 +1,321 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../../src/base/json.ts';
+import {
+  HostileSchemaError,
+  loadSchemaEngine,
+  SchemaCheck,
+  type SchemaEngine,
+  SchemaStrikes,
+  type Verdict,
+} from '../../../src/pool/schema/checks.ts';
+import { SchemaThread } from '../../../src/pool/schema/schema-thread.ts';
+import { call, openPool, parsed, stdioRecord } from '../pool-samples.ts';
+
+const limits = { maxSchemaBytes: 256 * 1024, maxSchemaDepth: 64, validationTimeoutMs: 1_000 };
+const thread = new SchemaThread({ maxWaiting: 16, idleMs: 60_000 });
+let engine: SchemaEngine;
+
+beforeAll(async () => {
+  engine = await loadSchemaEngine(thread, limits);
+});
+afterAll(() => thread.close());
+
+const schemaCheck = (schema: JsonObject, subject: 'arguments' | 'structuredContent' = 'arguments') =>
+  new SchemaCheck(schema, subject, engine, new SchemaStrikes());
+const check = async (schema: JsonObject, value: JsonValue): Promise<Verdict> => schemaCheck(schema).check(value);
+const problem = async (schema: JsonObject, value: JsonValue): Promise<string | null> => {
+  const verdict = await check(schema, value);
+  if (verdict !== null && 'unchecked' in verdict) throw new Error(`unchecked: ${verdict.unchecked}`);
+  return verdict?.problem ?? null;
+};
+const object = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({ type: 'object', properties, ...more });
+
+describe('arguments', () => {
+  it.each<[string, JsonObject, JsonValue, string | null]>([
+    ['a right value', object({ path: { type: 'string' } }), { path: 'a' }, null],
+    ['a wrong type', object({ path: { type: 'string' } }), { path: 1 }, 'arguments/path must be string'],
+    ['a missing one', object({}, { required: ['path'] }), {}, "arguments must have required property 'path'"],
+    ['an unknown one', object({}, { additionalProperties: false }), { x: 1 }, 'additional properties: "x"'],
+    ['one of a list', object({ m: { enum: ['r', 'w'] } }), { m: 'x' }, 'one of the allowed values: ["r","w"]'],
+    ['only own properties', object({}, { required: ['toString'] }), {}, 'toString'],
+    ['a format, which is not checked', object({ u: { type: 'string', format: 'uri' } }), { u: 'no uri' }, null],
+    ['a keyword nobody knows', object({ a: { 'x-order': 1, type: 'string' } }), { a: 'b' }, null],
+  ])('are checked at once where the schema is cheap: %s [pool.arguments.validated]', (_, schema, value, expected) => {
+    const verdict = schemaCheck(schema).check(value);
+    if (expected === null) expect(verdict).toBeNull();
+    else expect(verdict).toEqual({ problem: expect.stringContaining(expected) });
+  });
+
+  it('never appear in what is said about them [pool.arguments.validated] [pool.secrets.redacted]', async () => {
+    expect(await problem(object({ a: { type: 'number', maximum: 1 } }), { a: 's3cret' })).not.toContain('s3cret');
+    expect(await problem(object({ a: { const: 'x' } }), { a: 's3cret' })).not.toContain('s3cret');
+  });
+
+  it('are checked in the thread for it where they are large', async () => {
+    const many = { list: Array.from({ length: 50_000 }, (_, at) => at) };
+    const schema = object({ list: { type: 'array', items: { type: 'integer', maximum: 40_000 } } });
+    const verdict = schemaCheck(schema).check(many);
+    expect(verdict).toBeInstanceOf(Promise);
+    expect(await verdict).toEqual({ problem: 'arguments/list/40001 must be <= 40000' });
+  });
+});
+
+describe('a schema', () => {
+  it.each<[string, JsonObject]>([
+    [
+      'of draft-07',
+      { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }, { type: 'number' }] },
+    ],
+    [
+      'of 2020-12',
+      {
+        $schema: 'https://json-schema.org/draft/2020-12/schema',
+        prefixItems: [{ type: 'string' }, { type: 'number' }],
+      },
+    ],
+    ['of 2020-12 by default', { prefixItems: [{ type: 'string' }, { type: 'number' }] }],
+    ['of draft-07 without saying so', { items: [{ type: 'string' }, { type: 'number' }] }],
+  ])('%s is understood [pool.schema.dialects]', async (_, schema) => {
+    expect(await problem(schema, ['a', 1])).toBeNull();
+    expect(await problem(schema, ['a', 'b'])).toContain('arguments/1 must be number');
+  });
+
+  it.each<[string, JsonObject, RegExp]>([
+    ['with a type that does not exist', object({ a: { type: 'strnig' } }), /type must be/],
+    ['with a keyword of the wrong form', object({ a: { minLength: 'five' } }), /minLength/],
+    ['with a broken pattern', object({ a: { pattern: '(' } }), /regular expression/i],
+    [
+      'that refers to somewhere else',
+      object({ a: { $ref: 'https://example.test/x.json' } }),
+      /can't resolve reference/,
+    ],
+    [
+      'that is too large',
+      object({ a: { pattern: 'x' } }, { description: 'x'.repeat(300_000) }),
+      /300\d\d\d characters/,
+    ],
+  ])('%s checks nothing, and says why [pool.schema.invalid]', async (_, schema, reason) => {
+    const checking = schemaCheck(schema);
+    expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
+    expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
+  });
+
+  it('nested too deeply is refused, however deep [pool.schema.invalid]', () => {
+    let deep: JsonObject = { type: 'string' };
+    for (let i = 0; i < 20_000; i++) deep = { not: deep };
+    expect(() => schemaCheck(deep)).toThrow(new HostileSchemaError('the schema is nested deeper than 64 levels'));
+  });
+
+  it.each<[string, JsonObject]>([
+    ['at its top', { $async: true, type: 'object' }],
+    ['in a property', object({ a: { $async: true, type: 'string' } })],
+    ['in a branch', { anyOf: [{ type: 'object' }, { $async: false }] }],
+    ['in a definition', { $defs: { a: { $async: true } }, $ref: '#/$defs/a' }],
+  ])('with $async is refused: %s', (_, schema) => {
+    expect(() => schemaCheck(schema)).toThrow(HostileSchemaError);
+  });
+
+  it('may have the same $id as another one [pool.schema.dialects]', async () => {
+    const withId = (type: string): JsonObject => ({ $id: 'https://example.test/same', type });
+    expect(await problem(withId('string'), 'a')).toBeNull();
+    expect(await problem(withId('number'), 1)).toBeNull();
+  });
+
+  it('is not found by the schema of another tool [pool.schema.invalid]', async () => {
+    const inner: JsonObject = { $id: 'https://example.test/inner', type: 'string' };
+    expect(
+      await problem({ properties: { a: inner, b: { $ref: 'https://example.test/inner' } } }, { b: 'x' }),
+    ).toBeNull();
+    expect(await check({ properties: { b: { $ref: 'https://example.test/inner' } } }, {})).toEqual({
+      unchecked: expect.stringContaining("can't resolve reference"),
+    });
+  });
+
+  it('may refer to itself [pool.schema.dialects]', async () => {
+    const tree: JsonObject = object({ value: { type: 'string' }, next: { $ref: '#' } });
+    expect(await problem(tree, { value: 'a', next: { value: 'b' } })).toBeNull();
+    expect(await problem(tree, { next: { value: 1 } })).toContain('arguments/next/value must be string');
+  });
+
+  it('may have a pattern that is only valid without the u flag [pool.schema.dialects]', async () => {
+    const schema: JsonObject = { type: 'string', pattern: '^a\\-b$' };
+    expect(await problem(schema, 'a-b')).toBeNull();
+    expect(await problem(schema, 'a+b')).toContain('must match pattern');
+  });
+
+  it('is cheap with references to its own definitions, as long as they end', () => {
+    const pydantic: JsonObject = {
+      ...object({ at: { $ref: '#/$defs/Point' }, to: { $ref: '#/$defs/Point' } }),
+      $defs: { Point: object({ x: { type: 'number' } }) },
+    };
+    expect(schemaCheck(pydantic).check({ at: { x: 1 }, to: { x: 'a' } })).toEqual({
+      problem: 'arguments/to/x must be number',
+    });
+    const nested = object({ definitions: doubling(40) });
+    expect(schemaCheck(nested).check({})).toBeInstanceOf(Promise);
+    const circle: JsonObject = { $ref: '#/$defs/a', $defs: { a: { properties: { next: { $ref: '#/$defs/a' } } } } };
+    expect(schemaCheck(circle).check({})).toBeInstanceOf(Promise);
+  });
+
+  it('that only refers to itself is a failed check, not a crash [pool.schema.bounded-time]', async () => {
+    expect(await problem({ $ref: '#' }, 1)).toContain('could not be checked');
+  });
+});
+
+describe('a schema that takes too long [pool.schema.bounded-time]', () => {
+  it.each<[string, JsonObject, JsonValue]>([
+    ['a pattern that backtracks without end', { pattern: '^(a+)+$' }, `${'a'.repeat(60)}!`],
+    ['a pattern of overlapping alternatives', { pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`],
+    ['such a pattern for names', { patternProperties: { '^(a+)+$': true } }, { [`${'a'.repeat(60)}!`]: 1 }],
+    ['branches that double at every level', doubling(40), 1],
+  ])('never holds the host, and refuses arguments: %s', async (_, schema, value) => {
+    const held = longestHold();
+    expect(await problem(schema, value)).toBe('arguments could not be checked within 1000 ms');
+    expect(held()).toBeLessThan(HOLD_MS);
+    expect(await problem({ type: 'number' }, 1)).toBeNull();
+  });
+
+  it('lets a result pass', async () => {
+    const verdict = await schemaCheck({ pattern: '^(a+)+$' }, 'structuredContent').check(`${'a'.repeat(60)}!`);
+    expect(verdict).toEqual({ unchecked: 'structuredContent could not be checked within 1000 ms' });
+  });
+
+  it('to compile checks nothing, and is tried once', async () => {
+    const wide = object(Object.fromEntries(Array.from({ length: 6_000 }, (_, at) => [`p${at}`, { enum: many(10) }])));
+    const hasty = { ...engine, limits: { ...limits, maxSchemaBytes: 16 * 1024 * 1024, validationTimeoutMs: 20 } };
+    const checking = new SchemaCheck(wide, 'arguments', hasty, new SchemaStrikes());
+    const held = longestHold();
+    expect(await checking.check({ p1: 3 })).toEqual({ unchecked: 'compiling it took longer than 20 ms' });
+    expect(held()).toBeLessThan(HOLD_MS);
+    expect(checking.check({ p1: 3 })).toEqual({ unchecked: 'compiling it took longer than 20 ms' });
+  });
+
+  it('ends its server’s chances after three of them, and nobody else’s', async () => {
+    const strikes = new SchemaStrikes();
+    const hasty = { ...engine, limits: { ...limits, validationTimeoutMs: 50 } };
+    const of = (strikesOf: SchemaStrikes) => new SchemaCheck({ pattern: '^(a+)+$' }, 'arguments', hasty, strikesOf);
+    for (let count = 0; count < 3; count++) await of(strikes).check(`${'a'.repeat(60)}!`);
+    expect(await of(strikes).check('b')).toEqual({ unchecked: 'the schemas of its server took too long' });
+    expect(await new SchemaCheck({ pattern: '^a$' }, 'arguments', engine, new SchemaStrikes()).check('a')).toBeNull();
+  });
+});
+
+it('the thread refuses more questions than may wait, and answers none after its end', async () => {
+  const small = new SchemaThread({ maxWaiting: 1, idleMs: 60_000 });
+  const question = { key: 'k', schema: '{"type":"string"}', named: false, subject: 'arguments', value: '"a"' } as const;
+  const [first, second, third] = [1, 2, 3].map(() => small.ask(question, 5_000));
+  expect(await third).toBe('too_dear');
+  expect(await first).toEqual({ kind: 'checked', problem: null });
+  expect(await second).toEqual({ kind: 'checked', problem: null });
+  await small.close();
+  expect(await small.ask(question, 5_000)).toBe('too_dear');
+});
+
+/** Far below what these schemas take, far above what a busy machine does to a timer. */
+const HOLD_MS = 400;
+
+/** Starts to watch how long the event loop of this thread is held; returns the way to ask. */
+function longestHold(): () => number {
+  let last = performance.now();
+  let longest = 0;
+  const timer = setInterval(() => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+  }, 5);
+  return () => {
+    clearInterval(timer);
+    return longest;
+  };
+}
+
+const many = (count: number) => Array.from({ length: count }, (_, at) => `value ${at}`);
+
+/** Each definition asks for the next one twice, and the last one fails. */
+function doubling(levels: number): JsonObject {
+  const definitions: JsonObject = {};
+  for (let i = 0; i < levels; i++)
+    definitions[`d${i}`] = { anyOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] };
+  definitions[`d${levels}`] = { type: 'string' };
+  return { $ref: '#/$defs/d0', $defs: definitions };
+}
+
+describe('a server with odd schemas', () => {
+  const record = stdioRecord('schemas', 'schemas.mjs');
+
+  it('loses the tools that nobody could call or that do harm, and keeps the others [pool.schema.invalid]', async () => {
+    const { pool, log } = openPool();
+    const list = await pool.listTools(record);
+    expect(list.tools.map(({ name }) => name)).toEqual([
+      'draft07',
+      'draft2020',
+      'undeclared07',
+      'same_id_1',
+      'same_id_2',
+      'loose_pattern',
+      'backtracking',
+      'self',
+      'bad_type',
+      'bad_pattern',
+      'remote_ref',
+      'large',
+      'output_right',
+      'output_wrong',
+      'output_broken',
+      'output_async',
+    ]);
+    expect(list.dropped.map(({ name, reason }) => [name, reason])).toEqual([
+      ['not_object', 'schema_invalid'],
+      ['no_schema', 'schema_invalid'],
+      ['deep', 'schema_invalid'],
+      ['async', 'schema_invalid'],
+      ['draft07', 'name_collision'],
+      ['', 'schema_invalid'],
+    ]);
+    expect(log.filter(({ event }) => event === 'tool_dropped')).toHaveLength(6);
+    const outcome = await call(pool, record, 'deep');
+    expect(outcome).toMatchObject({ ok: false, dispatched: false, error: { code: 'mcp_tool_error' } });
+  });
+
+  it('is called with unchecked arguments where a schema cannot be used, and that is said once', async () => {
+    const { pool, log } = openPool();
+    for (const tool of ['bad_type', 'bad_type', 'remote_ref']) expect((await call(pool, record, tool)).ok).toBe(true);
+    const said = log.filter(({ event }) => event === 'schema_unchecked').map(({ message }) => message);
+    expect(said).toEqual([
+      'tool "output_async": its outputSchema is not used: the schema has $async',
+      expect.stringContaining('the arguments of tool "bad_type" are not checked here: type must be'),
+      expect.stringContaining('the arguments of tool "remote_ref" are not checked here: can\'t resolve reference'),
+    ]);
+    expect((await call(pool, record, 'output_broken')).ok).toBe(true);
+  });
+
+  it('is not called so where its record says strict_schemas', async () => {
+    const { pool } = openPool();
+    const outcome = await call(pool, { ...record, strict_schemas: true }, 'bad_type');
+    expect(outcome).toMatchObject({ ok: false, dispatched: false });
+    expect(parsed(outcome).error?.message).toContain('its arguments cannot be checked (strict_schemas)');
+    expect((await call(pool, { ...record, strict_schemas: true }, 'draft07', { item: 'a' })).ok).toBe(true);
+  });
+
+  it('is only called with arguments that its schema allows [pool.arguments.validated]', async () => {
+    const { pool } = openPool({ limits: { validationTimeoutMs: 500 } });
+    expect((await call(pool, record, 'draft07', { pair: ['a', 1], item: 'a' })).ok).toBe(true);
+    const refused = await call(pool, record, 'draft07', { item: 'c' });
+    expect(refused).toMatchObject({ ok: false, dispatched: false });
+    expect(parsed(refused).error).toEqual({
+      code: 'mcp_invalid_arguments',
+      message: 'tool "draft07": arguments/item must be equal to one of the allowed values: ["a","b"]',
+      retryable: false,
+    });
+    const slow = await call(pool, record, 'backtracking', { name: `${'a'.repeat(60)}!` });
+    expect(slow).toMatchObject({ dispatched: false, error: { code: 'mcp_invalid_arguments' } });
+  });
+
+  it('has its structured results checked [pool.result.output-schema]', async () => {
+    const { pool } = openPool();
+    expect(parsed(await call(pool, record, 'output_right'))).toEqual({ content: [], structuredContent: { n: 1 } });
+    const wrong = await call(pool, record, 'output_wrong');
+    expect(wrong).toMatchObject({ ok: false, dispatched: true, error: { code: 'mcp_tool_error' } });
+    expect(parsed(wrong).error?.message).toContain('structuredContent/n must be integer');
+  });
+});
