@@ -19,7 +19,10 @@ export function runSharedTests(binding: Exclude<GuestBinding, 'core'>): void {
   it('every requirement that core guests verify is verified, or listed as not applicable [component.parity]', ({
     task,
   }) => {
-    const verified = new Set([...idsInRun(task.file.tasks), ...idsInFiles(/^(?:guest|load)\/component\/.*\.test\.ts$/)]);
+    const verified = new Set([
+      ...idsInRun(task.file.tasks),
+      ...idsInFiles(/^(?:guest|load)\/component\/.*\.test\.ts$/),
+    ]);
     const shared = Object.keys(sharedTests).map((file) => `${file}.test.ts`);
     const required = idsInFiles(...coreTests, ...shared.map((file) => new RegExp(`^${file}$`)));
     const missing = required.filter((id) => !verified.has(id) && !Object.hasOwn(notApplicable, id));

@@ -3,7 +3,7 @@ import { servedWasi } from '../../guest/component/wasi/served.ts';
 import type { CompiledComponent } from './compiled-component.ts';
 import { ComponentCache, cacheKey } from './component-cache.ts';
 import type { Origin } from './prepared.ts';
-import { JCO_VERSION, OWN_VERSION } from './versions.ts';
+import { GATE_VERSION, JCO_VERSION, OWN_VERSION } from './versions.ts';
 
 /** What surrounds the compilation of a component. */
 export interface CompileHost {
@@ -20,7 +20,7 @@ export interface CompileHost {
 const NOTICEABLE_MS = 500;
 
 /** What the result depends on beside the component: who compiles it, and what is there for it to import. */
-const surroundings = () => [JCO_VERSION, OWN_VERSION, JSON.stringify([calls, servedWasi])];
+const surroundings = () => [JCO_VERSION, OWN_VERSION, JSON.stringify([GATE_VERSION, calls, servedWasi])];
 
 /** A compiled component: from the cache, or made now and kept there. */
 export async function compileOnce(

@@ -10,6 +10,7 @@ import {
 import { nearestKey } from '../../base/nearest-key.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
 import { servesFunction } from '../../guest/component/wasi/served-functions.ts';
+import { wasiFunctionTypes } from './generated/wasi-types.ts';
 import { type DeclaredItem, type DeclaredItems, typeText } from './type-scope.ts';
 
 /** As many as a person reads. */
@@ -116,9 +117,14 @@ function wasiComplaints(
     return [`${name} (this host has WASI ${wasiVersion.major}.${wasiVersion.minor})`];
   }
   if (!wasiInterfaces.has(interfaceName)) return [name];
-  return [...items].flatMap(([item, { sort }]) =>
-    sort === 'func' && !servesFunction(interfaceName, item) ? [`${name}#${item}`] : [],
-  );
+  return [...items].flatMap(([item, declared]) => {
+    if (declared.sort !== 'func') return [];
+    const published = wasiFunctionTypes[`${interfaceName}#${item}`];
+    if (published === undefined || !servesFunction(interfaceName, item)) return [`${name}#${item}`];
+    // jco's code trusts what a component says of an import: of another type, our answer would be read as one.
+    const found = typeText(declared.type);
+    return found === published ? [] : [`${name}#${item} as ${found} (WASI has ${published})`];
+  });
 }
 
 /** Major and minor of `1.2.3`; what is no release has none. */

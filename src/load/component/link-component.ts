@@ -150,14 +150,14 @@ class Linking {
       const given = args.get(name);
       if (!given) throw new ModuleError(`it instantiates a component without the ${name} that it needs`);
       // What is given may know less of its types than the component declares; both mean the same.
-      if (type.sort === 'type') scope.types.declare(type);
+      if (type.sort === 'type') scope.types.declare(type, name);
       else scope.add(given);
       return;
     }
     if (type.sort === 'module' || type.sort === 'component' || type.sort === 'value') {
       throw new ModuleError(`it imports the ${type.sort} ${name}; only functions and interfaces can be imported`);
     }
-    const declared = scope.types.declare(type);
+    const declared = scope.types.declare(type, name);
     this.imports.set(name, declared);
     if (this.imports.size > MAX_IMPORTS) throw new ModuleError(`it imports more than ${MAX_IMPORTS} things`);
     if (declared.sort === 'func') scope.funcs.push({ kind: 'host', from: '', name });

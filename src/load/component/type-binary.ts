@@ -23,7 +23,8 @@ export type TypeDefinition =
   | { readonly form: 'flags' | 'enum'; readonly labels: readonly string[] }
   | { readonly form: 'result'; readonly ok: ValueType | undefined; readonly error: ValueType | undefined }
   | { readonly form: 'own' | 'borrow'; readonly resource: number }
-  | { readonly form: 'resource' }
+  /** Known by the name it was imported or exported under. */
+  | { readonly form: 'resource'; readonly name?: string }
   | { readonly form: 'other'; readonly name: string }
   | { readonly form: 'component' | 'instance'; readonly declarations: readonly Declaration[] };
 

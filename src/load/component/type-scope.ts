@@ -49,11 +49,11 @@ export class TypeScope {
     return this.#outer.outer(count - 1);
   }
 
-  /** Takes in what an import or an export of the type adds to the index spaces. */
-  declare(extern: ExternType): DeclaredItem {
+  /** Takes in what an import or an export of the type adds to the index spaces. A resource is known by its name. */
+  declare(extern: ExternType, name: string): DeclaredItem {
     if (extern.sort === 'func') return { sort: 'func', type: this.type(extern.type) };
     if (extern.sort === 'type') {
-      const resource: ScopedType = { definition: { form: 'resource' }, scope: this };
+      const resource: ScopedType = { definition: { form: 'resource', name }, scope: this };
       const type = extern.equals === 'resource' ? resource : this.type(extern.equals);
       this.add(type);
       return { sort: 'type', type };
@@ -96,7 +96,8 @@ function itemsOf({ definition, scope }: ScopedType): DeclaredItems {
 function takeIn(declaration: Declaration, scope: TypeScope, items: Map<string, DeclaredItem>): void {
   if (declaration.kind === 'type') scope.define(declaration.type);
   else if (declaration.kind === 'alias') scope.alias(declaration.alias);
-  else if (declaration.kind === 'export') items.set(declaration.name, scope.declare(declaration.type));
+  else if (declaration.kind === 'export')
+    items.set(declaration.name, scope.declare(declaration.type, declaration.name));
 }
 
 /** A type written out, so that two are the same exactly when their texts are. */
@@ -144,7 +145,9 @@ class TypeWriter {
         return definition.ok === undefined ? 'result' : `result<${value(definition.ok)}>`;
       case 'own':
       case 'borrow':
-        return definition.form;
+        return `${definition.form}<${this.definition(scope.type(definition.resource))}>`;
+      case 'resource':
+        return definition.name ?? definition.form;
       case 'func': {
         const result = definition.result === undefined ? '' : ` -> ${value(definition.result)}`;
         return `${definition.async ? 'async ' : ''}func(${labeled(definition.params)})${result}`;
