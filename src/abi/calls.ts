@@ -62,6 +62,8 @@ const bytes = (name: string) => ({ name, kind: 'text', limit: 'message', bytes: 
 
 const outside = 'a pointer range leaves the memory';
 const tooSmall = 'the out-buffer is too small; the needed size is in *out_len_ptr, nothing is consumed';
+const hostBusy = 'the host still works on limits.max_pending_calls sends and calls, cancelled ones included';
+const answersKept = 'the open descriptors keep limits.max_answer_bytes of answers';
 const tooManyFds = 'limits.max_fds descriptors are open';
 
 interface Options {
@@ -207,6 +209,8 @@ export const calls = [
       EBUSY: 'a send of this session is still running, or callbacks are nested 8 deep',
       EINVAL: 'handed-back tool calls are still unanswered, or a reserved flag is set',
       EMFILE: tooManyFds,
+      EAGAIN: hostBusy,
+      ENOMEM: answersKept,
     },
     { gives: 'fd', mode: 'suspending' },
   ),
@@ -255,6 +259,8 @@ export const calls = [
       EFAULT: outside,
       EBADF: 'not an open McpSession',
       EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
+      EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
+      ENOMEM: answersKept,
       ENOSPC: tooSmall,
     },
     { mode: 'suspending', ours: true },
@@ -267,7 +273,8 @@ export const calls = [
       EFAULT: outside,
       EBADF: 'not an open McpSession',
       EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
-      EAGAIN: 'limits.max_pending_calls calls are pending',
+      EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
+      ENOMEM: answersKept,
       EMFILE: tooManyFds,
     },
     { gives: 'fd', ours: true },

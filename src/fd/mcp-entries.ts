@@ -14,10 +14,12 @@ export class McpSession extends FdEntry {
   readonly kind = 'McpSession';
   readonly serverId: string;
   held: HeldResult | undefined;
+  readonly #onRelease: () => void;
 
-  constructor(serverId: string) {
+  constructor(serverId: string, onRelease: () => void) {
     super();
     this.serverId = serverId;
+    this.#onRelease = onRelease;
   }
 
   readiness(): number {
@@ -25,7 +27,7 @@ export class McpSession extends FdEntry {
   }
 
   release(): void {
-    this.held = undefined;
+    this.#onRelease();
   }
 }
 

@@ -2,12 +2,18 @@ import { type Failure, fail } from '../abi/errno.ts';
 import { ERR, HUP, IN } from './readiness.ts';
 import { FdEntry } from './table.ts';
 
+/** Counts what is kept for a guest. */
+export interface AnswerCount {
+  answerBytes: number;
+}
+
 /** A descriptor of something that the host is working on: it becomes done once, or canceled. */
 export abstract class PendingEntry extends FdEntry {
   /** What a read gives now: EAGAIN until it is done or canceled. */
   #body: Uint8Array | Failure = fail.EAGAIN;
   #metrics = '{}';
   readonly #onCancel: () => void;
+  #count: AnswerCount | undefined;
 
   /** `onCancel` tells the host to stop; it is called at most once, and never after the result came. */
   constructor(onCancel: () => void) {
@@ -19,10 +25,13 @@ export abstract class PendingEntry extends FdEntry {
     return this.#body === fail.EAGAIN;
   }
 
-  complete(body: Uint8Array, metrics: string): void {
+  /** The answer counts until the descriptor is closed; a call that has none passes no count. */
+  complete(body: Uint8Array, metrics: string, count?: AnswerCount): void {
     if (!this.pending) return;
     this.#body = body;
     this.#metrics = metrics;
+    this.#count = count;
+    if (count) count.answerBytes += body.byteLength;
   }
 
   override cancel(): void {
@@ -47,5 +56,7 @@ export abstract class PendingEntry extends FdEntry {
 
   release(): void {
     this.cancel();
+    if (this.#count && this.#body instanceof Uint8Array) this.#count.answerBytes -= this.#body.byteLength;
+    this.#count = undefined;
   }
 }

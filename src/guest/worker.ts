@@ -1,5 +1,4 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { McpCall } from '../fd/mcp-entries.ts';
 import { WaitPoint } from '../fd/readiness.ts';
 import { FdTable } from '../fd/table.ts';
 import { GuestLog } from '../hostcalls/guest-log.ts';
@@ -62,7 +61,9 @@ link.listen(async (reply) => {
       log,
       waitingTools: [],
       chatBytes: 0,
-      pendingMcp: new Set<McpCall>(),
+      closingSessions: 0,
+      mcpBytes: 0,
+      answerBytes: 0,
       checkMcpParam: mcpParamCheck(spec.mcpTask),
       depth: 0,
       notice,

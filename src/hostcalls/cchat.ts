@@ -4,7 +4,7 @@ import { type Failure, fail } from '../abi/errno.ts';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
 import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
 import type { HostReply } from '../protocol/port.ts';
-import { closeFd, openFd, paramTooLarge, settledMetrics } from './fd.ts';
+import { closeFd, noRoomForCall, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseJson } from './parse-json.ts';
 import type { Family } from './table.ts';
@@ -32,6 +32,7 @@ const nameBytes = (text: string) => (text.length <= SHORT_TEXT ? text.length : B
 function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boolean {
   const bytes = WRITE_OVERHEAD_BYTES + textBytes;
   const { max_session_bytes: one, max_chat_bytes: all } = guest.limits;
+  if (guest.chatBytes + bytes > all) guest.link.drain(); // the host may have let go of a closed session
   if (guest.chatBytes + bytes > all) {
     guest.notice(`the chat sessions hold limits.max_chat_bytes = ${all} together: ENOMEM`);
     return false;
@@ -42,6 +43,29 @@ function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boole
   }
   guest.chatBytes += bytes;
   return true;
+}
+
+/** What the guest closed is the host's for a moment longer: until then it counts. */
+function closeSession(guest: GuestState, chat: ChatSession): void {
+  const free = () => {
+    guest.chatBytes -= chat.bytes;
+  };
+  if (!chat.sent) {
+    free();
+    return;
+  }
+  guest.closingSessions += 1;
+  const call = guest.link.call(['close_session', chat.id], () => {
+    guest.link.forget(call);
+    guest.closingSessions -= 1;
+    free();
+  });
+}
+
+function tooManySessions(guest: GuestState): boolean {
+  const full = () => guest.fds.count('ChatSession') + guest.closingSessions >= guest.limits.max_sessions;
+  if (full()) guest.link.drain();
+  return full();
 }
 
 function toolName(definition: JsonValue | undefined): string | undefined {
@@ -77,7 +101,7 @@ function receive(guest: GuestState, response: ChatResponse, reply: HostReply): v
   } else if (reply[0] === 'response') {
     const [, body, metrics, pending] = reply;
     for (const id of pending) response.session.handedBack.add(id);
-    response.complete(new Uint8Array(body), metrics);
+    response.complete(new Uint8Array(body), metrics, guest);
     response.session.settled(response);
     guest.link.forget(response.call);
   }
@@ -105,14 +129,11 @@ export const cchatCalls: Family<
   | 'cchat_close'
 > = {
   cchat_create(guest) {
-    if (guest.fds.count('ChatSession') >= guest.limits.max_sessions) {
+    if (tooManySessions(guest)) {
       guest.notice(`the guest has limits.max_sessions = ${guest.limits.max_sessions} chat sessions open: EMFILE`);
       return fail.EMFILE;
     }
-    const chat: ChatSession = new ChatSession(() => {
-      guest.chatBytes -= chat.bytes;
-      if (chat.sent) guest.link.tell(0, ['close_session', chat.id]);
-    });
+    const chat: ChatSession = new ChatSession(() => closeSession(guest, chat));
     const fd = openFd(guest, chat);
     if (typeof fd === 'number') chat.id = fd;
     return fd;
@@ -165,6 +186,8 @@ export const cchatCalls: Family<
     if (chat.busy) guest.link.drain();
     if (chat.busy || guest.depth >= MAX_DEPTH) return fail.EBUSY;
     if (chat.handedBack.size > 0) return fail.EINVAL;
+    const refused = noRoomForCall(guest);
+    if (refused) return refused;
     const response = new ChatResponse(chat, ({ call }) => {
       guest.link.tell(call, ['cancel']);
       guest.link.forget(call);

@@ -67,6 +67,19 @@ export function tooManyFds(guest: GuestState): Failure {
   return fail.EMFILE;
 }
 
+/** The limit in the way of one more call to the host, whose answer would be kept. */
+export function noRoomForCall(guest: GuestState): Failure | undefined {
+  const { max_pending_calls: calls, max_answer_bytes: bytes } = guest.limits;
+  if (guest.link.unanswered >= calls) guest.link.drain();
+  if (guest.link.unanswered >= calls) {
+    guest.notice(`the host still works on limits.max_pending_calls = ${calls} calls: EAGAIN`);
+    return fail.EAGAIN;
+  }
+  if (guest.answerBytes < bytes) return undefined;
+  guest.notice(`the guest keeps limits.max_answer_bytes = ${bytes} of answers open: ENOMEM`);
+  return fail.ENOMEM;
+}
+
 export function paramTooLarge(guest: GuestState): Failure {
   guest.notice(`a parameter is larger than limits.max_param_bytes = ${guest.limits.max_param_bytes}: EMSGSIZE`);
   return fail.EMSGSIZE;

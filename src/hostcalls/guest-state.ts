@@ -2,7 +2,6 @@ import type { CheckedParam } from '../abi/chat-params.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { Arena, ChatResponse, ToolRequest } from '../fd/chat-entries.ts';
-import type { McpCall } from '../fd/mcp-entries.ts';
 import type { WaitPoint } from '../fd/readiness.ts';
 import type { FdTable } from '../fd/table.ts';
 import type { Limits } from '../protocol/limits.ts';
@@ -25,12 +24,16 @@ export interface GuestState {
   readonly runTool: ToolRunner;
   /** Callbacks of non-blocking sends: they run when the guest waits in epoll. */
   readonly waitingTools: { readonly response: ChatResponse; readonly request: ToolRequest }[];
-  /** MCP calls without a result yet. */
-  readonly pendingMcp: Set<McpCall>;
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
   readonly checkMcpParam: (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
-  /** What all chat sessions of the guest hold together. */
+  /** What all chat sessions of the guest hold together, closed ones included until the host has let go of them. */
   chatBytes: number;
+  /** Closed chat sessions that the host has not let go of. */
+  closingSessions: number;
+  /** Arguments of MCP calls that the host has not let go of. */
+  mcpBytes: number;
+  /** Answers that the guest has not closed. */
+  answerBytes: number;
   /** Callbacks on the entry stack. */
   depth: number;
   /** Says something to the person who runs the guest, once per text. */

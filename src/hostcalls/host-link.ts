@@ -5,6 +5,8 @@ import type { GuestRequest, HostMessage, HostReply } from '../protocol/port.ts';
 /** A power of two. */
 const LOOKS_PER_DRAIN = 64;
 
+const nothing = () => {};
+
 /** Takes what the host says about one call. */
 export type Receiver = (reply: HostReply) => void;
 
@@ -14,9 +16,11 @@ export class HostLink {
   readonly #wait: WaitPoint;
   readonly #guest: number;
   readonly #receivers = new Map<number, Receiver>();
+  readonly #settled = new Map<number, () => void>();
   #listener: Receiver | undefined;
   #idleLooks = 0;
   #nextCall = 1;
+  #unanswered = 0;
   /** The call on top of which new ones are made: 0 outside any callback. */
   parent = 0;
 
@@ -27,9 +31,19 @@ export class HostLink {
     port.on('message', (message) => this.#deliver(message));
   }
 
-  /** Asks the host for something that will be answered; the receiver stays until {@link forget}. */
-  call(request: GuestRequest, receiver: Receiver): number {
+  /** Calls whose last word from the host has not come: it still holds what they brought, also of one that was forgotten. */
+  get unanswered(): number {
+    return this.#unanswered;
+  }
+
+  /**
+   * Asks the host for something that will be answered; the receiver stays until {@link forget}, `settled` is called with
+   * the last word in any case: only then has the host let go of what the call brought.
+   */
+  call(request: GuestRequest, receiver: Receiver, settled: () => void = nothing): number {
     const call = this.#nextCall++;
+    this.#unanswered += 1;
+    if (settled !== nothing) this.#settled.set(call, settled);
     this.#receivers.set(call, receiver);
     this.#port.postMessage([this.#guest, call, this.parent, ...request]);
     return call;
@@ -55,7 +69,7 @@ export class HostLink {
    */
   drain(): void {
     // Unasked the host seldom speaks, so while nothing is awaited it is enough to look now and then.
-    if (this.#receivers.size === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
+    if (this.#unanswered === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
     for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
       this.#deliver(next.message);
     }
@@ -70,6 +84,11 @@ export class HostLink {
   #deliver([, call, ...reply]: HostMessage): void {
     const receiver = call === 0 ? this.#listener : this.#receivers.get(call);
     receiver?.(reply);
+    if (call !== 0 && reply[0] !== 'tool') {
+      this.#unanswered -= 1;
+      this.#settled.get(call)?.();
+      this.#settled.delete(call);
+    }
     this.#wait.notify();
   }
 }

@@ -1,7 +1,8 @@
 import { type Failure, fail } from '../abi/errno.ts';
-import { McpCall, McpSession } from '../fd/mcp-entries.ts';
+import { type HeldResult, McpCall, McpSession } from '../fd/mcp-entries.ts';
+import type { AnswerCount } from '../fd/pending-entry.ts';
 import type { GuestRequest } from '../protocol/port.ts';
-import { closeFd, openFd, tooManyFds } from './fd.ts';
+import { closeFd, noRoomForCall, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 
@@ -23,24 +24,58 @@ function session(guest: GuestState, fd: number): McpSession | undefined {
   return entry instanceof McpSession ? entry : undefined;
 }
 
-/** Starts a call. Its entry may become a descriptor, or serve one blocking hostcall only. */
-function start(guest: GuestState, fd: number, server: string, tool: string, args: string): McpCall {
+function openServer(guest: GuestState, serverId: string): number | Failure {
+  const mcp: McpSession = new McpSession(serverId, () => hold(guest, mcp, undefined));
+  return openFd(guest, mcp);
+}
+
+/** Starts a call. Its entry becomes a descriptor that keeps the answer (`count`), or serves one blocking hostcall only. */
+function start(
+  guest: GuestState,
+  fd: number,
+  server: string,
+  tool: string,
+  args: string,
+  count: AnswerCount | undefined,
+): McpCall {
   const entry: McpCall = new McpCall(() => {
     guest.link.tell(entry.call, ['cancel']);
     settled();
   });
   const settled = () => {
     guest.link.forget(entry.call);
-    guest.pendingMcp.delete(entry);
     guest.wait.notify();
   };
-  guest.pendingMcp.add(entry);
-  entry.call = guest.link.call(['mcp_call', fd, server, tool, args], (reply) => {
-    if (reply[0] !== 'done') return;
-    entry.complete(bytesOf(reply[2]), reply[3]);
-    settled();
-  });
+  const bytes = Buffer.byteLength(args);
+  guest.mcpBytes += bytes;
+  entry.call = guest.link.call(
+    ['mcp_call', fd, server, tool, args],
+    (reply) => {
+      if (reply[0] !== 'done') return;
+      entry.complete(bytesOf(reply[2]), reply[3], count);
+      settled();
+    },
+    () => {
+      guest.mcpBytes -= bytes;
+    },
+  );
   return entry;
+}
+
+/** Whether the host can be given so much more to hold; a single call always passes. */
+function hasRoom(guest: GuestState, args: string): boolean {
+  const { max_pending_bytes: limit } = guest.limits;
+  const full = () => guest.mcpBytes > 0 && guest.mcpBytes + Buffer.byteLength(args) > limit;
+  if (full()) guest.link.drain();
+  if (!full()) return true;
+  guest.notice(`MCP calls under way have arguments of limits.max_pending_bytes = ${limit}: EAGAIN`);
+  return false;
+}
+
+/** Keeps a result for the call that fetches it, or forgets the one that is kept. */
+function hold(guest: GuestState, mcp: McpSession, held: HeldResult | undefined): void {
+  guest.answerBytes += (held?.body.byteLength ?? 0) - (mcp.held?.body.byteLength ?? 0);
+  mcp.held = held;
 }
 
 async function settle(guest: GuestState, entry: McpCall): Promise<Uint8Array | Failure> {
@@ -57,8 +92,8 @@ async function callOnce(
   args: string,
   capacity: number,
 ): Promise<Uint8Array | Failure> {
-  const body = await settle(guest, start(guest, fd, mcp.serverId, tool, args));
-  if (body instanceof Uint8Array && body.byteLength > capacity) mcp.held = { tool, args, body };
+  const body = await settle(guest, start(guest, fd, mcp.serverId, tool, args, undefined));
+  if (body instanceof Uint8Array && body.byteLength > capacity) hold(guest, mcp, { tool, args, body });
   return body;
 }
 
@@ -74,7 +109,7 @@ export const mcpCalls: Family<
 > = {
   async mcp_open(guest, serverId) {
     const refused = await ask(guest, ['mcp_open', serverId ?? '']);
-    return refused instanceof Uint8Array ? openFd(guest, new McpSession(serverId ?? '')) : refused;
+    return refused instanceof Uint8Array ? openServer(guest, serverId ?? '') : refused;
   },
 
   mcp_list_tools(guest, fd) {
@@ -88,10 +123,13 @@ export const mcpCalls: Family<
     if (tool === undefined || args === undefined) return fail.EMSGSIZE;
     const { held } = mcp;
     if (held && held.tool === tool && held.args === args) {
-      if (held.body.byteLength <= capacity) mcp.held = undefined;
+      if (held.body.byteLength <= capacity) hold(guest, mcp, undefined);
       return held.body;
     }
-    mcp.held = undefined;
+    hold(guest, mcp, undefined);
+    if (!hasRoom(guest, args)) return fail.EAGAIN;
+    const refused = noRoomForCall(guest);
+    if (refused) return refused;
     return callOnce(guest, fd, mcp, tool, args, capacity);
   },
 
@@ -99,10 +137,11 @@ export const mcpCalls: Family<
     const mcp = session(guest, fd);
     if (!mcp) return fail.EBADF;
     if (tool === undefined || args === undefined) return fail.EMSGSIZE;
-    if (guest.pendingMcp.size >= guest.limits.max_pending_calls) guest.link.drain();
-    if (guest.pendingMcp.size >= guest.limits.max_pending_calls) return fail.EAGAIN;
+    if (!hasRoom(guest, args)) return fail.EAGAIN;
+    const refused = noRoomForCall(guest);
+    if (refused) return refused;
     if (guest.fds.full) return tooManyFds(guest);
-    const entry = start(guest, fd, mcp.serverId, tool, args);
+    const entry = start(guest, fd, mcp.serverId, tool, args, guest);
     entry.nonblocking = mcp.nonblocking;
     return openFd(guest, entry);
   },

@@ -65,7 +65,19 @@ export const limitSpecs = {
     default: 1024,
     min: 1,
     max: 100_000,
-    doc: 'submitted MCP calls without a result; EAGAIN beyond it',
+    doc: 'submitted MCP calls without a result, and sends and calls that the host still works on; EAGAIN beyond it',
+  },
+  max_pending_bytes: {
+    default: 64 * MIB,
+    min: 1,
+    max: 4096 * MIB,
+    doc: 'arguments of MCP calls that the host still works on, together; EAGAIN beyond it',
+  },
+  max_answer_bytes: {
+    default: 256 * MIB,
+    min: 1,
+    max: 16_384 * MIB,
+    doc: 'answers to sends and MCP calls that the guest has not closed, together; ENOMEM for the next one beyond it',
   },
   approval_timeout_ms: {
     default: 2 * 60_000,

@@ -56,8 +56,11 @@ export class ChatService {
     callbacks?.delete(callback);
   }
 
-  closeSession(id: number): void {
+  /** Answers when nothing of it is held any more: a canceled send may still unwind. */
+  closeSession(call: number, id: number): void {
+    const session = this.#sessions.get(id);
     this.#sessions.delete(id);
+    (session?.tail ?? Promise.resolve()).then(() => this.#options.reply(call, ['done', null, null, '{}']));
   }
 
   /** Ends everything that still runs and waits for it. */

@@ -135,7 +135,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
           chat.toolResult(call, message[4], message[5], message[6]);
           return;
         case 'close_session':
-          chat.closeSession(message[4]);
+          chat.closeSession(call, message[4]);
           return;
         case 'stdin':
           stdin.read(message[4]).then((chunk) => reply(call, ['stdin', chunk]));

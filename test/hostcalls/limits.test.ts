@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { fdCommand, newSession, say, setParam, writeTool } from '../support/chat-calls.ts';
+import { fdCommand, newSession, say, send, setNonblocking, setParam, writeTool } from '../support/chat-calls.ts';
+import type { TestGuest } from '../support/test-guest.ts';
+import { until } from '../support/until.ts';
 import { useGuests } from '../support/use-guest.ts';
 
 const [EMFILE, EMSGSIZE, ENOMEM] = [-24, -90, -12];
@@ -110,4 +112,62 @@ describe('max_session_bytes', () => {
     while ((await guest.call('cchat_write_msg', fd, 0, 0, 0, 0)) === 0) written++;
     expect(written).toBeLessThanOrEqual(4096);
   });
+});
+
+describe('what the guest has closed and the host still holds', () => {
+  /** A session that is closed while its send is under way. */
+  async function abandon(guest: TestGuest, bytes: number): Promise<number> {
+    const fd = await guest.call('cchat_create');
+    if (fd < 0) return fd;
+    await setNonblocking(guest, fd);
+    const written = await say(guest, fd, 'user', 'x'.repeat(bytes));
+    if (written < 0) return written;
+    await guest.call('cchat_send', fd, 0);
+    return guest.call('cchat_close', fd);
+  }
+
+  async function untilRefused(work: () => Promise<number>): Promise<number> {
+    for (let times = 1; times <= 20; times++) {
+      const rc = await work();
+      if (rc < 0) return rc;
+    }
+    return 0;
+  }
+
+  it('counts towards max_chat_bytes until the host has let go of it', async () => {
+    const guest = await openGuest({ limits: { max_chat_bytes: 4096 } });
+    guest.backend.hold();
+    expect(await untilRefused(() => abandon(guest, 1000))).toBe(ENOMEM);
+    expect(guest.state.chatBytes).toBeGreaterThan(3000);
+    await until(() => guest.state.link.unanswered === 0, 'the host to let go');
+    expect(guest.state.chatBytes).toBe(0);
+    expect(await abandon(guest, 1000)).toBe(0);
+  });
+
+  it('counts towards max_sessions as well', async () => {
+    const guest = await openGuest({ limits: { max_sessions: 3 } });
+    guest.backend.hold();
+    expect(await untilRefused(() => abandon(guest, 1))).toBe(EMFILE);
+    await until(() => guest.state.link.unanswered === 0, 'the host to let go');
+    expect(guest.state.closingSessions).toBe(0);
+    expect(await abandon(guest, 1)).toBe(0);
+  });
+
+  it('does not count where the host never had it', async () => {
+    const guest = await openGuest({ limits: { max_sessions: 1, max_chat_bytes: 2048 } });
+    for (let times = 0; times < 5; times++) {
+      expect(await guest.call('cchat_close', await newSession(guest, 'x'.repeat(1000)))).toBe(0);
+    }
+  });
+});
+
+it('answers count until their descriptor is closed', async () => {
+  const guest = await openGuest({ limits: { max_answer_bytes: 1 } });
+  const fd = await newSession(guest);
+  const response = await send(guest, fd);
+  expect(await guest.call('cchat_send', fd, 0)).toBe(ENOMEM);
+  expect(guest.notices).toEqual(['the guest keeps limits.max_answer_bytes = 1 of answers open: ENOMEM']);
+  await guest.call('cchat_close', response);
+  expect(guest.state.answerBytes).toBe(0);
+  await send(guest, fd);
 });

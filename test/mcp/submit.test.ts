@@ -3,6 +3,8 @@ import { errno } from '../../src/abi/errno.ts';
 import { eventually, stdioRecord } from '../pool/pool-samples.ts';
 import { epollWait, fdCommand, fdGet, newEpoll, setNonblocking, untilReady } from '../support/chat-calls.ts';
 import { hasPointers } from '../support/guest-binding.ts';
+import type { TestGuest } from '../support/test-guest.ts';
+import { until } from '../support/until.ts';
 import { useGuests } from '../support/use-guest.ts';
 import { errorCode, openServer, result, resultCode, submit, submitted } from './mcp-calls.ts';
 import { type McpHost, openHost } from './mcp-host.ts';
@@ -92,10 +94,16 @@ describe('mcp_submit and mcp_result', () => {
     const third = await submitted(guest, hanging, 'hang');
     expect(await submit(guest, tiny, 'pid')).toBe(-errno.EAGAIN);
     await guest.call('spear_fd_cancel', first);
+    await letGo(guest, 1);
     await result(guest, await submitted(guest, tiny, 'pid'));
     await guest.call('mcp_close', third);
+    await letGo(guest, 0);
     await result(guest, await submitted(guest, tiny, 'pid'));
   });
+
+  /** A cancelled call has its place until the host has let go of it. */
+  const letGo = (guest: TestGuest, left: number) =>
+    until(() => guest.state.link.unanswered === left, 'the host to let go');
 
   it('outlive the session that submitted them [mcp.submit]', async () => {
     const guest = await guestOf(await tinyHost());

@@ -26,7 +26,7 @@ it('waits at its end for sends that still unwind, those of closed sessions too [
   });
   chat.send(1, 1000, AUTO_TOOL_CALL, { messages: [['user', 'hi']], tools: [], toolResults: [], params: [] });
   await called.promise;
-  chat.closeSession(1000);
+  chat.closeSession(2, 1000);
   const closed = chat.close().then(() => happened.push('closed'));
   await new Promise((resolve) => setImmediate(resolve));
   expect(happened).toEqual([]);

@@ -68,9 +68,9 @@ describe('the chat of one guest', () => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 0, says('one'));
     await until(() => replies.length === 1, 'the reply');
-    service.closeSession(1000);
-    service.send(2, 1000, 0, says('two'));
-    await until(() => replies.length === 2, 'the reply');
+    service.closeSession(2, 1000);
+    service.send(3, 1000, 0, says('two'));
+    await until(() => replies.length === 3, 'both replies');
     expect(backend.requests[1]?.messages).toHaveLength(1);
     await service.close();
   });
@@ -97,7 +97,7 @@ describe('closing', () => {
     service.send(1, 1000, 0, says('hi'));
     service.send(2, 1001, 0, says('hi'));
     await until(() => backend.requests.length === 2, 'the requests');
-    service.closeSession(1001);
+    service.closeSession(3, 1001);
     await service.close();
     expect(backend.aborted).toBe(2);
   });
@@ -161,7 +161,7 @@ describe('a guest thread that breaks the rules', () => {
     const { service } = await serve();
     service.toolResult(1, 1, 0, '');
     service.cancel(7);
-    service.closeSession(1234);
+    service.closeSession(8, 1234);
     await service.close();
   });
 });

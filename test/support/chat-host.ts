@@ -113,7 +113,7 @@ export function serveGuest(
       mcp.cancel(call);
       chat.cancel(call);
     } else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
-    else if (message[3] === 'close_session') chat.closeSession(message[4]);
+    else if (message[3] === 'close_session') chat.closeSession(call, message[4]);
     else mcp.receive(message);
   });
   return { chat, mcp };

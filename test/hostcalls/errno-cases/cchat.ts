@@ -314,6 +314,26 @@ export const cchatErrnos: readonly ErrnoCase[] = [
       async (guest) => guest.call('cchat_send', await newSession(guest), 0),
       { limits: { max_fds: 1 } },
     ],
+    [
+      'EAGAIN',
+      'as many sends as there may be were cancelled, and the host has not let go of them',
+      async (guest) => {
+        const fd = await newSession(guest);
+        await setNonblocking(guest, fd);
+        await guest.call('cchat_close', await guest.call('cchat_send', fd, 0));
+        return guest.call('cchat_send', fd, 0);
+      },
+      { limits: { max_pending_calls: 1 } },
+    ],
+    [
+      'ENOMEM',
+      'the answers that are kept have as many bytes as there may be',
+      async (guest) => {
+        await send(guest, await newSession(guest));
+        return guest.call('cchat_send', await newSession(guest), 0);
+      },
+      { limits: { max_answer_bytes: 1 } },
+    ],
   ),
 
   ...badDescriptors('cchat_recv', 'sessions are of the wrong kind', (guest, fd) =>

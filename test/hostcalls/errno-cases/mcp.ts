@@ -72,6 +72,13 @@ const hang = async (guest: TestGuest, nonblocking = false) => {
   if (nonblocking) await setNonblocking(guest, fd);
   return submitted(guest, fd, 'hang');
 };
+/** A server, after a call whose answer is kept by its descriptor. */
+const keptAnswer = async (guest: TestGuest) => {
+  const fd = await openServer(guest, 'tiny');
+  expect(await resultCode(guest, await submitted(guest, fd, 'pid'))).toBeGreaterThan(0);
+  return fd;
+};
+const keepsLittle = { guestLimits: { max_answer_bytes: 1 } };
 const large = { guestLimits: { max_message_bytes: 16 } };
 const LONG = '{"message":"more than sixteen bytes"}';
 const foreign = { records: [tiny, dead], task: { defaultServerIds: ['tiny'] } };
@@ -173,6 +180,22 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
       'the buffer is small',
       ...withMcp(async (guest) => (await callInto(guest, await openServer(guest, 'tiny'), 'pid', '', 8)).rc),
     ],
+    [
+      'EAGAIN',
+      'calls under way have as many bytes of arguments as there may be',
+      ...withMcp(
+        async (guest) => {
+          await submitted(guest, await openServer(guest, 'hanging'), 'hang', '{}');
+          return (await callInto(guest, await openServer(guest, 'tiny'), 'echo', '{"text":"x"}', 64)).rc;
+        },
+        { guestLimits: { max_pending_bytes: 1 } },
+      ),
+    ],
+    [
+      'ENOMEM',
+      'answers are kept',
+      ...withMcp(async (guest) => (await callInto(guest, await keptAnswer(guest), 'pid', '', 64)).rc, keepsLittle),
+    ],
   ),
   ...casesOf(
     'mcp_submit',
@@ -191,6 +214,22 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
         },
         { guestLimits: { max_pending_calls: 1 } },
       ),
+    ],
+    [
+      'EAGAIN',
+      'calls under way have as many bytes of arguments as there may be',
+      ...withMcp(
+        async (guest) => {
+          await submitted(guest, await openServer(guest, 'hanging'), 'hang', '{}');
+          return submit(guest, await openServer(guest, 'tiny'), 'echo', '{"text":"x"}');
+        },
+        { guestLimits: { max_pending_bytes: 1 } },
+      ),
+    ],
+    [
+      'ENOMEM',
+      'answers are kept',
+      ...withMcp(async (guest) => submit(guest, await keptAnswer(guest), 'pid'), keepsLittle),
     ],
     [
       'EMFILE',
