@@ -111,11 +111,11 @@ class ThreadedLog implements AuditLog {
 
   flushNow(): void {
     if (!this.#hasEnded) this.#post(true);
-    const until = Date.now() + DRAIN_MS;
-    while (this.#posted.length > 0 && Date.now() < until) {
+    const until = performance.now() + DRAIN_MS;
+    while (this.#posted.length > 0 && performance.now() < until) {
       const done = Atomics.load(this.#progress, progressAt.batches);
       this.#settle();
-      if (this.#posted.length > 0) Atomics.wait(this.#progress, progressAt.batches, done, until - Date.now());
+      if (this.#posted.length > 0) Atomics.wait(this.#progress, progressAt.batches, done, until - performance.now());
     }
     this.#report();
   }

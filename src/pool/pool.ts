@@ -66,7 +66,7 @@ export class McpPool {
     this.#deps = {
       secrets: deps.secrets,
       log: deps.log ?? (() => {}),
-      now: deps.now ?? Date.now,
+      now: deps.now ?? (() => performance.now()),
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,
     };

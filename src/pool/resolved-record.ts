@@ -35,7 +35,7 @@ export async function resolveRecord(record: McpServerRecord, source: SecretSourc
   }
   const http = record.http === null ? null : await resolver.target(record.http);
   const { secrets, ordinary } = resolver;
-  for (const secret of secrets) knownSecrets.add(secret);
+  for (const secret of secrets) knownSecrets.addOfRecord(secret);
   const all = [...secrets, ...ordinary];
   return { env, http, redact: knownSecrets.scoped(all), redactContent: knownSecrets.scoped(all, MIN_SECRET_CHARS) };
 }

@@ -116,7 +116,7 @@ export class RegistryCache {
   async #run(): Promise<void> {
     let failures = 0;
     while (!this.#lifetime.ended) {
-      const startedAtMs = this.#environment.now();
+      const startedAtMs = this.#environment.monotonic();
       this.#streamSpoke = false;
       try {
         this.#restore(await this.#list());
@@ -125,7 +125,7 @@ export class RegistryCache {
         this.#fail(error);
       }
       // A stream that said nothing and ended soon may never work: only a better one ends the backoff.
-      const lasted = this.#environment.now() - startedAtMs >= this.#timing.backoffMaxMs;
+      const lasted = this.#environment.monotonic() - startedAtMs >= this.#timing.backoffMaxMs;
       failures = this.#streamSpoke || lasted ? 1 : failures + 1;
       await this.#lifetime.pause(backoffMs(this.#timing, failures, this.#environment));
     }

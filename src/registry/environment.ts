@@ -1,6 +1,9 @@
 /** What the cache needs from the world. */
 export interface RegistryEnvironment {
+  /** On the wall. */
   now(): number;
+  /** Since some moment; never set back. May stand still while the machine sleeps. */
+  monotonic(): number;
   /** In [0, 1). */
   random(): number;
   /** Calls back once after `delayMs`; the returned function cancels it. */
@@ -10,6 +13,7 @@ export interface RegistryEnvironment {
 /** Its timers keep the process alive: whoever starts a cache closes it. */
 export const systemEnvironment: RegistryEnvironment = {
   now: Date.now,
+  monotonic: () => performance.now(),
   random: Math.random,
   setTimer(callback, delayMs) {
     const timer = setTimeout(callback, delayMs);

@@ -6,11 +6,14 @@ import type { RegistryEnvironment } from './environment.ts';
  */
 export type RegistryState = 'starting' | 'ready' | 'degraded' | 'stale';
 
+/** What a clock that is kept right by the network may be set back by. */
+const CLOCK_STEP_MS = 1_000;
+
 /** How sure the cache can be of its snapshot. */
 export class Freshness {
   readonly #environment: RegistryEnvironment;
   readonly #maxStalenessMs: number | null;
-  #confirmedAtMs: number | null = null;
+  #confirmed: { readonly wallMs: number; readonly monotonicMs: number } | null = null;
   #lastError: string | null = null;
 
   constructor(environment: RegistryEnvironment, maxStalenessMs: number | null) {
@@ -20,7 +23,7 @@ export class Freshness {
 
   /** The source just said that the snapshot is its newest revision. */
   confirm(): void {
-    this.#confirmedAtMs = this.#environment.now();
+    this.#confirmed = { wallMs: this.#environment.now(), monotonicMs: this.#environment.monotonic() };
     this.#lastError = null;
   }
 
@@ -29,7 +32,7 @@ export class Freshness {
   }
 
   get state(): RegistryState {
-    if (this.#confirmedAtMs === null) return 'starting';
+    if (this.#confirmed === null) return 'starting';
     if (this.isStale) return 'stale';
     return this.#lastError === null ? 'ready' : 'degraded';
   }
@@ -39,8 +42,15 @@ export class Freshness {
     return left !== null && left < 0;
   }
 
+  /**
+   * The larger of what both clocks say: one may have been set back, the other stands still while the machine sleeps.
+   * Where the wall's says that the snapshot comes from the future, nobody knows how old it is.
+   */
   get ageMs(): number | null {
-    return this.#confirmedAtMs === null ? null : Math.max(0, this.#environment.now() - this.#confirmedAtMs);
+    if (this.#confirmed === null) return null;
+    const wallMs = this.#environment.now() - this.#confirmed.wallMs;
+    if (wallMs < -CLOCK_STEP_MS) return Number.MAX_SAFE_INTEGER;
+    return Math.max(wallMs, this.#environment.monotonic() - this.#confirmed.monotonicMs, 0);
   }
 
   get lastError(): string | null {

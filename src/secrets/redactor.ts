@@ -8,8 +8,10 @@ export const MIN_SECRET_CHARS = 8;
 const MIN_SCOPED_CHARS = 5;
 /** From this length on an encoded form is long enough not to be met by chance. */
 const MIN_ENCODED_CHARS = 6;
-/** The oldest is forgotten for a new one. Real hosts know a handful; each costs every text a scan. */
-const MAX_SECRETS = 1_000;
+/** Of records: the one that was resolved longest ago is forgotten for a new one. Each costs every text a scan. */
+const MAX_RECORD_SECRETS = 1_000;
+/** A key of many lines has about fifty; what has more (a bundle of certificates) is known as a whole and by its first lines. */
+const MAX_LINES = 128;
 
 interface Entry {
   readonly length: number;
@@ -21,19 +23,32 @@ interface Entry {
  * the trail, errors, results of tools, `--json`, a crash) goes through it once, at the border.
  */
 export class Redactor {
-  readonly #values = new Map<string, Entry>();
+  /** What the process itself holds: keys of models, tokens. Never forgotten. */
+  readonly #own = new Map<string, Entry>();
+  readonly #ofRecords = new Map<string, Entry>();
   /** Longest first, so that a secret that contains another one leaves nothing of itself behind. */
   #ordered: Entry[] = [];
 
-  /** A value of several lines is known line by line as well: a log is cut into lines. */
+  /** A value of several lines is known line by line as well: a log is cut into lines. It is one secret all the same. */
   add(secret: string): void {
-    for (const part of partsOf(secret, MIN_SECRET_CHARS)) {
-      if (this.#values.has(part)) continue;
-      const entry = { length: part.length, pattern: patternOf([part]) };
-      this.#values.set(part, entry);
-      if (this.#values.size > MAX_SECRETS) this.#forgetOldest();
-      this.#ordered = [...this.#values.values()].sort((a, b) => b.length - a.length);
+    if (this.#own.has(secret)) return;
+    const entry = entryOf(secret);
+    if (entry === null) return;
+    this.#own.set(secret, entry);
+    this.#sort();
+  }
+
+  /** One that a record of a registry refers to: there may be any number of them over the life of a process. */
+  addOfRecord(secret: string): void {
+    if (this.#own.has(secret)) return;
+    const entry = this.#ofRecords.get(secret) ?? entryOf(secret);
+    if (entry === null) return;
+    this.#ofRecords.delete(secret);
+    this.#ofRecords.set(secret, entry);
+    if (this.#ofRecords.size > MAX_RECORD_SECRETS) {
+      this.#ofRecords.delete(this.#ofRecords.keys().next().value as string);
     }
+    this.#sort();
   }
 
   readonly redact: Redact = (text) => {
@@ -42,13 +57,13 @@ export class Redactor {
     return clean;
   };
 
-  /** Also takes out what is too short, or too ordinary, to be known everywhere. */
+  /** Also takes out these, what is too short or too ordinary to be known everywhere included, for as long as it is used. */
   scoped(secrets: Iterable<string>, minChars = MIN_SCOPED_CHARS): Redact {
     const parts = [...secrets].flatMap((secret) => partsOf(secret, minChars));
-    const own = parts.filter((part) => !this.#values.has(part));
-    if (own.length === 0) return this.redact;
-    const pattern = patternOf(own);
-    return (text) => this.redact(text).replace(pattern, REDACTED);
+    if (parts.length === 0) return this.redact;
+    const pattern = patternOf(parts);
+    // First: the whole of one of these may contain a secret that everybody knows.
+    return (text) => this.redact(text.replace(pattern, REDACTED));
   }
 
   /** JSON text of the value without any secret. Only a value that holds one is walked. */
@@ -63,11 +78,8 @@ export class Redactor {
     return this.redact(text) === text ? value : redactStrings(value, this.redact);
   }
 
-  #forgetOldest(): void {
-    for (const oldest of this.#values.keys()) {
-      this.#values.delete(oldest);
-      return;
-    }
+  #sort(): void {
+    this.#ordered = [...this.#own.values(), ...this.#ofRecords.values()].sort((a, b) => b.length - a.length);
   }
 }
 
@@ -85,8 +97,15 @@ export function redactStrings<Value>(value: Value, redact: Redact): Value {
   return clean(value) as Value;
 }
 
+/** Null where nothing of it is long enough to be known everywhere. */
+function entryOf(secret: string): Entry | null {
+  const parts = partsOf(secret, MIN_SECRET_CHARS);
+  return parts.length === 0 ? null : { length: secret.length, pattern: patternOf(parts) };
+}
+
 function partsOf(secret: string, minChars: number): string[] {
-  const parts = new Set([secret, secret.trim(), ...secret.split(/\r?\n/).map((line) => line.trim())]);
+  const lines = secret.split(/\r?\n/, MAX_LINES).map((line) => line.trim());
+  const parts = new Set([secret, secret.trim(), ...lines]);
   return [...parts].filter((part) => part.length >= minChars);
 }
 

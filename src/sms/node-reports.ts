@@ -41,7 +41,7 @@ export class NodeReports {
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>();
   #entries = 0;
 
-  constructor(limits: NodeReportLimits = defaultReportLimits, now: () => number = Date.now) {
+  constructor(limits: NodeReportLimits = defaultReportLimits, now: () => number = () => performance.now()) {
     this.limits = limits;
     this.#now = now;
   }

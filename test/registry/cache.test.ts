@@ -385,6 +385,22 @@ describe('max_staleness_ms', () => {
     expect(states).toEqual(['ready', 'degraded', 'stale', 'ready']);
   });
 
+  it('counts by the clock that went further, and not at all by one that was set back', async () => {
+    await start({ maxStalenessMs: 60_000 });
+    source.answer = new Error('gone');
+    source.stream.fail(new Error('gone'));
+    await environment.advance(50_000);
+    environment.wallStepMs = -500; // as a clock does that is kept right
+    expect(cache.view()?.stale).toBe(false);
+    environment.wallStepMs = -55_000;
+    expect(cache.view()?.stale).toBe(true);
+    environment.wallStepMs = 11_000; // the machine slept
+    expect(cache.view()?.stale).toBe(true);
+    environment.wallStepMs = -10_000;
+    await environment.advance(10_001);
+    expect(cache.view()?.stale).toBe(true);
+  });
+
   it('never strikes a healthy registry without heartbeats, however short it is [registry.stale]', async () => {
     environment.randomValue = 0.999_999;
     await start({ maxStalenessMs: 5_000 });

@@ -11,8 +11,14 @@ export class FakeEnvironment implements RegistryEnvironment {
   readonly #timers = new Set<FakeTimer>();
   #now = 1_000_000;
   randomValue = 0;
+  /** How far the clock on the wall was set forward or back. */
+  wallStepMs = 0;
 
   now(): number {
+    return this.#now + this.wallStepMs;
+  }
+
+  monotonic(): number {
     return this.#now;
   }
 

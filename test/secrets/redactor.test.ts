@@ -59,11 +59,30 @@ describe('a known secret', () => {
     expect(all.scoped(['s3cret', 'eight-or-more'], 8)('s3cret eight-or-more')).toBe('s3cret [redacted]');
   });
 
-  it('is forgotten when there are far too many, the oldest first [secrets.redactor]', () => {
+  it('of a record is forgotten when there are far too many, the one used longest ago first [secrets.redactor]', () => {
     const made = new Redactor();
-    for (let i = 0; i <= 1_000; i++) made.add(`secret-number-${i}`);
-    expect(made.redact('secret-number-0')).toBe('secret-number-0');
-    expect(made.redact('secret-number-1000')).toBe('[redacted]');
+    for (let i = 0; i < 1_000; i++) made.addOfRecord(`secret-number-${i}`);
+    made.addOfRecord('secret-number-0');
+    made.addOfRecord('one-more-secret');
+    expect(made.redact('secret-number-0 secret-number-1 one-more-secret')).toBe(
+      '[redacted] secret-number-1 [redacted]',
+    );
+  });
+
+  it('of the process is never forgotten, whatever else there is [secrets.redactor]', () => {
+    const made = redactor('the-key-of-the-model');
+    made.addOfRecord(Array.from({ length: 3_000 }, (_, at) => `certificate-line-${at}`).join('\n'));
+    for (let i = 0; i < 1_500; i++) made.addOfRecord(`secret-number-${i}`);
+    expect(made.redact('the-key-of-the-model')).toBe('[redacted]');
+  });
+
+  it('is taken out where it belongs, also once the process has forgotten it [secrets.redactor]', () => {
+    const made = new Redactor();
+    made.addOfRecord('secret-of-one-server');
+    const redact = made.scoped(['secret-of-one-server']);
+    for (let i = 0; i < 1_000; i++) made.addOfRecord(`secret-number-${i}`);
+    expect(made.redact('secret-of-one-server')).toBe('secret-of-one-server');
+    expect(redact('secret-of-one-server')).toBe('[redacted]');
   });
 
   it('is every one that was made into a Secret [secrets.redactor]', () => {
