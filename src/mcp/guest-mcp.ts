@@ -4,8 +4,8 @@ import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonObject, JsonValue } from '../base/json.ts';
 import { type InjectedTools, type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import { type Decision, deny, type Exclusion, exclusion } from '../policy/decision.ts';
-import { decideServer, effectiveSet } from '../policy/effective-set.ts';
-import { decideTool } from '../policy/tool-filter.ts';
+import { effectiveSet } from '../policy/effective-set.ts';
+import { aboutServer, decide, decideCall } from '../policy/walk.ts';
 import { McpTimeoutError, toToolError } from '../pool/errors.ts';
 import type { McpPool } from '../pool/pool.ts';
 import { applySessionParam } from '../protocol/mcp-params.ts';
@@ -106,7 +106,7 @@ export class GuestMcp {
 
   /** For `mcp_open`: null if the guest may have it. */
   open(serverId: string): ErrnoName | null {
-    const decision = this.#decideServer(serverId, null);
+    const decision = this.#decideServer(serverId);
     if (decision.allowed) return null;
     switch (decision.reason) {
       case 'registry_not_ready':
@@ -120,11 +120,11 @@ export class GuestMcp {
 
   /** For `mcp_list_tools`: the tools that policy lets this guest call. */
   async listTools(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
-    const decision = this.#decideServer(serverId, null);
+    const decision = this.#decideServer(serverId);
     if (!decision.allowed) return 'EACCES';
     try {
       const list = await this.#deps.pool.listTools(decision.record, { signal });
-      const now = this.#decideServer(serverId, null);
+      const now = this.#decideServer(serverId);
       if (!now.allowed) return 'EACCES';
       const { tools } = filterTools(list, now.record, this.task, null);
       return {
@@ -132,7 +132,7 @@ export class GuestMcp {
         tools: tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name })),
       };
     } catch (error) {
-      if (!this.#decideServer(serverId, null).allowed) return 'EACCES'; // revoked, and therefore gone
+      if (!this.#decideServer(serverId).allowed) return 'EACCES'; // revoked, and therefore gone
       return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
     }
   }
@@ -149,7 +149,7 @@ export class GuestMcp {
     const view = this.#deps.registry.view();
     if (!this.task.enabled) return 'EACCES';
     if (view === null) return 'EAGAIN';
-    const usable = [...this.task.allowedServerIds].sort().filter((id) => this.#decideServer(id, null).allowed);
+    const usable = [...this.task.allowedServerIds].sort().filter((id) => this.#decideServer(id).allowed);
     return {
       revision: this.#deps.registry.snapshot()?.revision ?? 0,
       servers: usable.map((id) => publicRecord(view.servers.get(id) as McpServerRecord)),
@@ -230,22 +230,16 @@ export class GuestMcp {
     policy: SessionPolicy | null,
     signal: AbortSignal,
   ): Promise<string> {
-    const decide = (): ServerDecision & { revision: number | null } => {
-      const revision = this.#revision();
-      const server = this.#decideServer(call.serverId, policy);
-      if (!server.allowed) return { ...server, revision };
-      const tool = decideTool(call.tool, server.record, this.task, policy);
-      return { ...(tool.allowed ? server : tool), revision };
-    };
+    const decide = () => ({
+      ...decideCall(this.#deps.registry.view(), this.task, policy, call.serverId, call.tool),
+      revision: this.#revision(),
+    });
     const owner = `${this.#run}/${call.session}`;
     return callTool({ ...call, owner, decide, sessionPolicy: policy }, this.#ports, this.#inFlight, signal);
   }
 
-  #decideServer(serverId: string, policy: SessionPolicy | null): ServerDecision {
-    const view = this.#deps.registry.view();
-    const decision = decideServer(serverId, view, this.task, policy);
-    if (!decision.allowed) return decision;
-    return { allowed: true, record: view?.servers.get(serverId) as McpServerRecord };
+  #decideServer(serverId: string): Decision {
+    return decide(aboutServer(this.#deps.registry.view(), this.task, null, serverId));
   }
 
   #revision(): number | null {
@@ -277,10 +271,6 @@ export class GuestMcp {
     });
   }
 }
-
-type ServerDecision =
-  | { readonly allowed: true; readonly record: McpServerRecord }
-  | Extract<Decision, { allowed: false }>;
 
 function toAudit({ serverId, tool, reason, layer, detail }: Exclusion): AuditExclusion {
   return { server_id: serverId, tool_name: tool, reason, layer, detail };

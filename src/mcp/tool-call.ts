@@ -17,7 +17,7 @@ export interface ToolCall extends GatedCall {
   readonly owner: string;
   readonly maxOutputBytes: number | undefined;
   /** Policy as it stands at this moment; asked again whenever the call has waited. */
-  readonly decide: () => Decision & { readonly record?: McpServerRecord; readonly revision: number | null };
+  readonly decide: () => Decision & { readonly revision: number | null };
 }
 
 export interface CallPorts {
@@ -109,7 +109,7 @@ async function dispatch(
       state.denial = decision.reason;
       throw new McpPolicyError(call.serverId, `${call.tool}: ${decision.detail}`);
     }
-    return decision.record as McpServerRecord;
+    return decision.record;
   };
   const askAgain = () => {
     if (revoked.signal.aborted) return; // the revision that stopped it stays the one that is told
