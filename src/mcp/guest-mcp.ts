@@ -22,10 +22,9 @@ export class GuestMcp implements ToolSource {
   readonly #injector: ToolInjector;
 
   constructor(deps: McpDeps, run: string, task: TaskPolicy, approvals: ApprovalOptions = {}) {
-    const { pool, registry, events, metrics } = deps;
-    const audit = metrics?.trail(deps.audit, approvals.task ?? null) ?? deps.audit;
+    const { pool, registry, audit, events } = deps;
     this.task = task;
-    this.#scope = { pool, registry, events, audit, run, task };
+    this.#scope = { pool, registry, audit, events, run, task };
     this.#calls = new ToolCalls(this.#scope, approvals);
     this.#injector = new ToolInjector(this.#scope, this.#calls);
   }

@@ -1,7 +1,6 @@
 import type { AuditArguments, AuditTrail } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
-import type { McpMetrics } from '../metrics/mcp-metrics.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { RegistryCache } from '../registry/cache.ts';
@@ -13,12 +12,10 @@ export interface McpDeps {
   readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onChange'>;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
-  /** Instruments that count what the trail tells. @default none */
-  readonly metrics?: McpMetrics | null;
 }
 
 /** The same for one guest: who it is, and what its task may use. */
-export interface GuestScope extends Omit<McpDeps, 'metrics'> {
+export interface GuestScope extends McpDeps {
   readonly run: string;
   readonly task: TaskPolicy;
 }
