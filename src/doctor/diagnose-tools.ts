@@ -1,7 +1,7 @@
-import { approvalMode } from '../mcp/approval/approval-mode.ts';
 import type { Injection } from '../mcp/injection.ts';
 import { filterTools } from '../mcp/session-tools.ts';
 import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
+import { approvalMode } from '../policy/approval-mode.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import { type Exclusion, quoted } from '../policy/decision.ts';
 import { compilePatterns } from '../policy/pattern.ts';

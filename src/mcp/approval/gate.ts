@@ -1,12 +1,12 @@
 import type { AuditEvent } from '../../audit/event.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { approvalMode } from '../../policy/approval-mode.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../../policy/approval-rules.ts';
 import { McpArgumentsError, McpCancelledError } from '../../pool/errors.ts';
 import { limitSpecs } from '../../protocol/limits.ts';
 import type { SessionPolicy } from '../../protocol/policy-layers.ts';
 import type { ApprovalMode, McpServerRecord } from '../../protocol/record.ts';
 import { type GuestScope, revisionOf, shownArguments } from '../guest-scope.ts';
-import { approvalMode } from './approval-mode.ts';
 import { type GrantBinding, hashArguments, hashDefinition, policyRevision } from './binding.ts';
 import type { ApprovalCause, ApprovalDecider, ToolDefinition } from './decider.ts';
 import { definitionChanges } from './definition-difference.ts';
