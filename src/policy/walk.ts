@@ -43,9 +43,9 @@ export function aboutTool(
 
 /** The first denial of the walk, or the record that is used. */
 export function decide(question: PolicyQuestion): Decision {
-  for (const { denies, layer, detail } of question.checks) {
-    const reason = denies(question);
-    if (reason !== null) return deny(reason, layer, detail(question));
+  for (const check of question.checks) {
+    const reason = check.denies(question);
+    if (reason !== null) return deny(reason, check.layer, check.detail(question));
   }
   return { allowed: true, record: question.record as McpServerRecord }; // the walk denies where there is none
 }
