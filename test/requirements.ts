@@ -985,7 +985,11 @@ export const requirements: readonly Requirement[] = [
   { id: 'cli.module', text: 'A module that cannot run is refused with its name and the reason.', source: 'issue 2' },
   { id: 'cli.npx', text: 'npx spear-run in a checkout runs on the Node that the project brings.', source: 'issue 2' },
   { id: 'cli.offline', text: 'Without a model on the network no connection is tried.', source: 'issue 2' },
-  { id: 'cli.old-node', text: 'A Node below 24 gets one line that says so, and 125.', source: 'issue 2' },
+  {
+    id: 'cli.old-node',
+    text: 'A Node below 24 gets one line that says so and how to get a newer one, and 125.',
+    source: 'issue 2',
+  },
   {
     id: 'cli.openai-env',
     text: 'OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL work with no config at all.',
@@ -1140,12 +1144,22 @@ export const requirements: readonly Requirement[] = [
   },
   { id: 'output.closed', text: 'A guest goes on when the reader of its output has gone.', source: 'issue 2' },
   { id: 'output.refused', text: 'Output that the system does not take is reported to the guest.', source: 'issue 2' },
-  { id: 'package.contents', text: 'The package holds what it needs and nothing of the workshop.', source: 'issue 2' },
+  {
+    id: 'package.bundled',
+    text: 'The compiler of components that the package brings is the one that was tested, with its licence.',
+    source: 'issue 11',
+  },
+  {
+    id: 'package.contents',
+    text: 'The package holds what it needs and what its pages point to, and nothing of the workshop.',
+    source: 'issue 2',
+  },
   {
     id: 'package.install',
     text: 'The packed tarball installed elsewhere runs guests and finds its libraries.',
     source: 'issue 2',
   },
+  { id: 'package.weight', text: 'An install of the package brings less than 45 MB.', source: 'issue 11' },
   { id: 'package.library', text: 'The package is a library whose types resolve.', source: 'issue 2' },
   {
     id: 'prepare.damaged',
