@@ -4,13 +4,14 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { selfSigned } from '../../chat/backends/self-signed.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 120_000 });
 
 afterEach(stopAll);
 
-const entry = fileURLToPath(new URL('../../../src/cli/spear/entry.ts', import.meta.url));
+const entry = builtCommand('spear');
 
 interface Finished {
   readonly code: number;
