@@ -7,6 +7,21 @@ export interface ModelToolCall {
   readonly arguments: string;
 }
 
+/** What a send says about itself when it asks for tools. */
+export interface InjectionRequest {
+  readonly session: string;
+  /** The `mcp.*` parameters that the guest set, in the order they were first set. */
+  readonly params: readonly (readonly [key: string, value: JsonValue])[];
+  /** Names that are taken. */
+  readonly guestTools: ReadonlySet<string>;
+  readonly maxOutputBytes: number;
+}
+
+/** Where tools that live outside the guest come from. Asked once per send, and only if its calls can be answered. */
+export interface ToolSource {
+  inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools>;
+}
+
 /** Tools that come from outside the guest, as they stand for one send. */
 export interface InjectedTools {
   /** OpenAI tool objects, in an order that depends on nothing but the set. */

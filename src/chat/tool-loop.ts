@@ -4,7 +4,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '..
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './history.ts';
-import { forcedTool, type InjectedTools, noInjectedTools } from './injected-tools.ts';
+import { forcedTool, type InjectedTools, noInjectedTools, type ToolSource } from './injected-tools.ts';
 import { SendMetrics } from './send-metrics.ts';
 
 export const AUTO_TOOL_CALL = 2;
@@ -20,8 +20,10 @@ export type GuestToolCaller = (
 export interface SendPorts {
   readonly backend: (name: string | undefined) => Promise<ChatBackend>;
   readonly callGuestTool: GuestToolCaller;
-  /** Called once per send, and only if the guest can have the calls answered. */
-  readonly inject: (history: ChatHistory, signal: AbortSignal) => Promise<InjectedTools>;
+  /** Tools from outside the guest; null: there are none. */
+  readonly tools: ToolSource | null;
+  /** The session's name, for whoever is asked for tools. */
+  readonly session: string;
   readonly observer: SendObserver;
 }
 
@@ -105,7 +107,7 @@ class Send {
     const backend = await this.#ports.backend(history.text('backend'));
     const model = history.text('model') ?? backend.model;
     const wantsTools = history.param('tool_choice') !== 'none';
-    const injected = looping && wantsTools ? await this.#ports.inject(history, this.#signal) : noInjectedTools;
+    const injected = looping && wantsTools ? await this.#inject() : noInjectedTools;
     const head: ChatRequest = this.#requestHead(model, injected);
 
     for (;;) {
@@ -128,6 +130,15 @@ class Send {
       history.appendResults(calls);
       this.#signal.throwIfAborted();
     }
+  }
+
+  async #inject(): Promise<InjectedTools> {
+    const { tools, session } = this.#ports;
+    const history = this.#history;
+    if (tools === null) return noInjectedTools;
+    const guestTools = new Set(history.tools.keys());
+    const maxOutputBytes = history.number('max_tool_output_bytes');
+    return tools.inject({ session, params: history.mcpParams(), guestTools, maxOutputBytes }, this.#signal);
   }
 
   /** Everything of the request that stays the same during a send. */

@@ -1,6 +1,6 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { Injection } from '../mcp/injection.ts';
-import { explainServer, firstDenial } from '../policy/explain-tool.ts';
+import { aboutServer, explain, firstDenial } from '../policy/walk.ts';
 import { poolLimitSpecs } from '../pool/pool-options.ts';
 import type { ToolList } from '../pool/tool-list.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
@@ -9,6 +9,7 @@ import type { RunRegistry } from '../run/open-registry.ts';
 import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
+import { wordsFor } from './layer-words.ts';
 
 export interface ServersQuestion {
   readonly registry: RunRegistry;
@@ -61,12 +62,13 @@ async function examine(
   notes: ServerNotes,
 ): Promise<Examined | Finding> {
   const view = registry.cache.view();
-  const denial = firstDenial(explainServer(id, view, policy.task, policy.session));
-  const record = view?.servers.get(id);
-  if (denial !== null || record === undefined) {
-    const { reason, detail, fix } = denial ?? { reason: 'unknown_server', detail: '', fix: '' };
-    return bad('server', `server ${id}: ${detail}`, { cause: reason ?? '', fix: fix ?? '' });
+  const question = aboutServer(view, policy.task, policy.session, id);
+  const denial = firstDenial(explain(question));
+  if (denial !== null) {
+    const { text, fix } = wordsFor(denial, question);
+    return bad('server', `server ${id}: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' });
   }
+  const record = question.record as McpServerRecord; // one that is not there is denied
   const references = await diagnoseReferences(record, secrets);
   const findings = [diagnoseRecord(record), references];
   if (isBad(references) || !connect) {

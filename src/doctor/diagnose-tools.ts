@@ -1,15 +1,16 @@
-import { approvalMode } from '../mcp/approval/approval-mode.ts';
 import type { Injection } from '../mcp/injection.ts';
 import { filterTools } from '../mcp/session-tools.ts';
 import { fullName, isHashed, toolName } from '../mcp/tool-names.ts';
+import { approvalMode } from '../policy/approval-mode.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import { type Exclusion, quoted } from '../policy/decision.ts';
-import { explainTool, firstDenial, type LayerAnswer } from '../policy/explain-tool.ts';
 import { compilePatterns } from '../policy/pattern.ts';
+import { aboutTool, explain, firstDenial, type LayerAnswer } from '../policy/walk.ts';
 import type { ToolList } from '../pool/tool-list.ts';
 import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
+import { wordsFor } from './layer-words.ts';
 
 /** The policy that a session of the task would have. */
 export interface DiagnosedPolicy {
@@ -44,9 +45,10 @@ export function diagnoseTools(
     const fix = 'ask the maker of the server, or check what its configuration turns on';
     return bad('tools', 'the server offers no tools', { cause: 'no_tools', fix, children });
   }
-  const denial = firstDenial(explainTool(list.tools[0]?.name ?? '', record, task, session));
+  const question = aboutTool(record, task, session, list.tools[0]?.name ?? '');
+  const denial = firstDenial(explain(question));
   const cause = denial?.reason ?? 'name_collision';
-  const fix = denial?.fix ?? 'give one of the servers another tool_prefix';
+  const fix = (denial && wordsFor(denial, question).fix) ?? 'give one of the servers another tool_prefix';
   return bad('tools', `no tool of ${quoted(record.server_id)} is left for the model`, { cause, fix, children });
 }
 
@@ -56,12 +58,14 @@ function diagnoseTool(
   { task, session, approvals }: DiagnosedPolicy,
   collision: Exclusion | undefined,
 ): Finding {
-  const answers = explainTool(tool, record, task, session);
+  const question = aboutTool(record, task, session, tool);
+  const answers = explain(question);
   const denial = firstDenial(answers);
   if (denial !== null) {
     // Policy that works is nothing wrong.
-    const why = { cause: denial.reason ?? '', fix: denial.fix ?? '' };
-    return skipped('tool', `${tool}: ${denial.layer} ${denial.rule}: ${denial.detail}`, why);
+    const { text, fix } = wordsFor(denial, question);
+    const why = { cause: denial.reason ?? '', fix: fix ?? '' };
+    return skipped('tool', `${tool}: ${denial.layer} ${denial.rule}: ${text}`, why);
   }
   if (collision !== undefined) {
     const fix = 'give one of the servers another tool_prefix, or leave the tool out with a denylist';

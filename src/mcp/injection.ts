@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../base/json.ts';
-import { forcedTool, type InjectedTools, looksLikeMcp, type ModelToolCall } from '../chat/injected-tools.ts';
+import { forcedTool, type InjectedTools, looksLikeMcp } from '../chat/injected-tools.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
@@ -8,6 +8,7 @@ import type { ServerTools } from './session-tools.ts';
 import { aliases, allNames, NameTable, toolName } from './tool-names.ts';
 
 export interface NamedTool {
+  readonly kind: 'tool';
   readonly record: McpServerRecord;
   readonly tool: string;
   readonly name: string;
@@ -15,10 +16,11 @@ export interface NamedTool {
   readonly parameters: JsonObject;
 }
 
-/** What becomes of a call of the model: a tool to run, or why there is none under that name. */
-export interface InjectionPorts {
-  readonly run: (call: ModelToolCall, tool: NamedTool, signal: AbortSignal) => Promise<string>;
-  readonly refuse: (call: ModelToolCall, why: Exclusion | null) => string;
+/** A name that may be taken for one of these tools and is none. */
+export interface RefusedName {
+  readonly kind: 'refused';
+  /** Null: it was not injected, and policy has nothing against it. */
+  readonly why: Exclusion | null;
 }
 
 /** The names of one send: those that were injected, and those that policy kept out. */
@@ -29,7 +31,7 @@ export class Injection {
   readonly #refused = new Map<string, Exclusion | null>();
   readonly #policy: SessionPolicy;
   /** Made when first asked for: after the last server was added. */
-  #made: Pick<InjectedTools, 'definitions' | 'systemMessage'> | null = null;
+  #shown: Pick<InjectedTools, 'definitions' | 'systemMessage'> | null = null;
 
   constructor(policy: SessionPolicy) {
     this.#policy = policy;
@@ -40,7 +42,7 @@ export class Injection {
     const collisions: Exclusion[] = [];
     for (const { name: tool, description, inputSchema } of tools) {
       const name = toolName(record, tool, this.#policy.toolNaming);
-      const named = { record, tool, name, description, parameters: inputSchema };
+      const named: NamedTool = { kind: 'tool', record, tool, name, description, parameters: inputSchema };
       if (!guestTools.has(name) && this.#table.add(name, aliases(record, tool), named)) {
         this.#injected.push(named);
         this.#refuse(record, tool, null);
@@ -53,18 +55,27 @@ export class Injection {
     return collisions;
   }
 
-  tools(ports: InjectionPorts): InjectedTools {
-    const table = this.#table;
-    this.#made ??= { definitions: Object.freeze(this.#injected.map(definition)), systemMessage: this.#inventory() };
-    return {
-      ...this.#made,
-      owns: (name) => table.get(name) !== undefined || this.#refused.has(name) || looksLikeMcp(name),
-      toolChoice: (choice) => this.#choose(choice),
-      run: async (call, signal) => {
-        const tool = table.get(call.name);
-        return tool ? ports.run(call, tool, signal) : ports.refuse(call, this.#refused.get(call.name) ?? null);
-      },
-    };
+  /** What the model is shown. */
+  get shown(): Pick<InjectedTools, 'definitions' | 'systemMessage'> {
+    this.#shown ??= { definitions: Object.freeze(this.#injected.map(definition)), systemMessage: this.#inventory() };
+    return this.#shown;
+  }
+
+  /** What a name of the model stands for; null: nothing of MCP. */
+  find(name: string): NamedTool | RefusedName | null {
+    const tool = this.#table.get(name);
+    if (tool) return tool;
+    const why = this.#refused.get(name);
+    return why !== undefined || looksLikeMcp(name) ? { kind: 'refused', why: why ?? null } : null;
+  }
+
+  /** The choice with a forced tool under the name it was injected with; null if that tool is not there. */
+  toolChoice(choice: JsonValue): JsonValue | null {
+    const found = this.find(forcedTool(choice) ?? '');
+    if (found === null) return choice;
+    if (found.kind === 'refused') return null;
+    const forced = choice as { function: JsonObject };
+    return { ...forced, function: { ...forced.function, name: found.name } };
   }
 
   #refuse(record: McpServerRecord, tool: string, why: Exclusion | null): void {
@@ -85,15 +96,6 @@ export class Injection {
       }),
     );
     return renderInventory(wanted, tools);
-  }
-
-  #choose(choice: JsonValue): JsonValue | null {
-    const name = forcedTool(choice);
-    if (name === null) return choice;
-    const tool = this.#table.get(name);
-    if (!tool) return looksLikeMcp(name) || this.#refused.has(name) ? null : choice;
-    const forced = choice as { function: JsonObject };
-    return { ...forced, function: { ...forced.function, name: tool.name } };
   }
 }
 

@@ -1,6 +1,6 @@
 import { deny, type Exclusion, type ExclusionReason, exclusion } from '../policy/decision.ts';
 import { policyHash } from '../policy/policy-hash.ts';
-import { decideTool } from '../policy/tool-filter.ts';
+import { aboutTool, decide } from '../policy/walk.ts';
 import { McpConnectionError, McpTimeoutError } from '../pool/errors.ts';
 import type { ToolDescriptor, ToolList } from '../pool/tool-list.ts';
 import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
@@ -38,7 +38,7 @@ export function filterTools(
   const tools = [...list.tools]
     .sort((a, b) => (a.name < b.name ? -1 : 1))
     .filter(({ name }) => {
-      const decision = decideTool(name, record, task, session);
+      const decision = decide(aboutTool(record, task, session, name));
       if (!decision.allowed) exclusions.push(exclusion(record.server_id, name, decision));
       return decision.allowed;
     });

@@ -197,7 +197,9 @@ export class McpToolbox {
     };
     try {
       const registry = new StaticRegistry(this.#records);
-      const deps = { pool, registry, audit: this.#options.audit ?? noAudit, events: this.#events };
+      const given = this.#options.audit ?? noAudit;
+      const audit = metrics?.trail(given, null) ?? given;
+      const deps = { pool, registry, audit, events: this.#events };
       const run = randomUUID();
       const lists = await Promise.all(this.#records.map((record) => pool.listTools(record, { signal })));
       const tools = new Map<string, ToolboxTool>();

@@ -92,7 +92,7 @@ function matchesHints(wanted: ApprovalRule['annotations'], given: JsonObject | n
 }
 
 /** A hint as the protocol means it: what a tool does not say of itself is taken as the worse. */
-export function hintOf(hint: ToolHint, annotations: JsonObject | null): boolean {
+function hintOf(hint: ToolHint, annotations: JsonObject | null): boolean {
   const said = (name: ToolHint) => (isJsonObject(annotations) ? annotations[name] : undefined);
   const value = said(hint);
   if (typeof value === 'boolean') return value;

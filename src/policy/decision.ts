@@ -1,28 +1,30 @@
-/** Why a server or a tool is not there for a session. The words are part of the audit schema. */
-export const exclusionReasons = [
-  'disabled',
-  'registry_not_ready',
-  'stale_registry',
-  'unknown_server',
-  'not_allowed',
-  'not_requested',
-  'deny_all',
-  'denied_by_registry',
-  'denied_by_task',
-  'denied_by_session',
-  'env_missing',
-  'env_refused',
-  'list_failed',
-  'list_timeout',
-  'name_collision',
-  'schema_invalid',
-  'revoked',
-] as const;
-export type ExclusionReason = (typeof exclusionReasons)[number];
+import type { McpServerRecord } from '../protocol/record.ts';
+
+/** Why a layer of policy says no. */
+export type LayerReason =
+  | 'disabled'
+  | 'registry_not_ready'
+  | 'stale_registry'
+  | 'unknown_server'
+  | 'not_allowed'
+  | 'not_requested'
+  | 'deny_all'
+  | 'denied_by_registry'
+  | 'denied_by_task'
+  | 'denied_by_session';
+
+/** Why a server or a tool is not there for a session: policy, or what happened on the node. Words of the audit trail. */
+export type ExclusionReason =
+  | LayerReason
+  | 'env_missing'
+  | 'env_refused'
+  | 'list_failed'
+  | 'list_timeout'
+  | 'name_collision'
+  | 'schema_invalid';
 
 /** Who decided: the registry's record, the task's config, the session's parameters, or what happened on the node. */
-export const policyLayers = ['registry', 'task', 'session', 'node'] as const;
-export type PolicyLayer = (typeof policyLayers)[number];
+export type PolicyLayer = 'registry' | 'task' | 'session' | 'node';
 
 export interface Denial {
   readonly allowed: false;
@@ -32,7 +34,8 @@ export interface Denial {
   readonly detail: string;
 }
 
-export type Decision = { readonly allowed: true } | Denial;
+/** Whether a server may be used or a tool called, and by which record. */
+export type Decision = { readonly allowed: true; readonly record: McpServerRecord } | Denial;
 
 /** A line of the decision log. `tool` is null where the whole server is left out. */
 export interface Exclusion {
@@ -42,8 +45,6 @@ export interface Exclusion {
   readonly layer: PolicyLayer;
   readonly detail: string;
 }
-
-export const allow: Decision = Object.freeze({ allowed: true });
 
 export function deny(reason: ExclusionReason, layer: PolicyLayer, detail: string): Denial {
   return Object.freeze({ allowed: false, reason, layer, detail });

@@ -5,7 +5,7 @@ import { McpBudgetError, McpConnectionError, McpError, toToolError } from './err
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
-import { abortReason, type McpSession } from './session.ts';
+import { abortReason, type ServerSession } from './session.ts';
 
 export interface ConnectionHealth {
   /**
@@ -22,7 +22,7 @@ export interface ConnectionHealth {
 
 export interface ConnectionDeps {
   readonly limits: PoolLimits;
-  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession>;
+  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
   /** The server may offer other tools than before. */
   toolsChanged(): void;
   readonly log: PoolLog;
@@ -34,7 +34,7 @@ export interface ConnectionDeps {
 const MAX_LEASE_ROUNDS = 3;
 
 export interface Lease {
-  readonly session: McpSession;
+  readonly session: ServerSession;
   release(): void;
 }
 
@@ -45,9 +45,9 @@ export interface Lease {
 export class ServerConnection {
   readonly #deps: ConnectionDeps;
   #record: McpServerRecord;
-  #session: McpSession | null = null;
-  readonly #old = new Set<McpSession>();
-  #connecting: { readonly result: Promise<McpSession>; readonly abort: AbortController } | null = null;
+  #session: ServerSession | null = null;
+  readonly #old = new Set<ServerSession>();
+  #connecting: { readonly result: Promise<ServerSession>; readonly abort: AbortController } | null = null;
   #failure: { error: McpError; untilMs: number } | null = null;
   #wasLost = false;
   #lastError: string | null = null;
@@ -92,7 +92,7 @@ export class ServerConnection {
     const serverId = this.#record.server_id;
     for (let round = 0; round < MAX_LEASE_ROUNDS; round++) {
       const record = this.#record;
-      let session: McpSession;
+      let session: ServerSession;
       try {
         session = this.#session ?? (await this.#connected(serverId, signal));
       } catch (error) {
@@ -134,7 +134,7 @@ export class ServerConnection {
     return this.#wasLost ? 'degraded' : 'idle';
   }
 
-  #connected(serverId: string, signal: AbortSignal | null): Promise<McpSession> {
+  #connected(serverId: string, signal: AbortSignal | null): Promise<ServerSession> {
     if (this.#closed.signal.aborted) return Promise.reject(closedError(serverId));
     if (this.#failure !== null && this.#connecting === null && this.#deps.now() < this.#failure.untilMs) {
       return Promise.reject(this.#failure.error);
@@ -143,7 +143,7 @@ export class ServerConnection {
     return untilAborted(result, signal, () => abortReason(serverId, signal as AbortSignal));
   }
 
-  #startConnecting(): { readonly result: Promise<McpSession>; readonly abort: AbortController } {
+  #startConnecting(): { readonly result: Promise<ServerSession>; readonly abort: AbortController } {
     const abort = new AbortController();
     const result = this.#connect(abort.signal).finally(() => {
       if (this.#connecting === connecting) this.#connecting = null;
@@ -154,7 +154,7 @@ export class ServerConnection {
   }
 
   /** All attempts together have the time that the record gives for connecting. */
-  async #connect(signal: AbortSignal): Promise<McpSession> {
+  async #connect(signal: AbortSignal): Promise<ServerSession> {
     const record = this.#record;
     const end = performance.now() + record.budgets.connect_timeout_ms;
     const tries = this.#wasLost ? this.#deps.limits.reconnectTries : 1;
@@ -171,7 +171,7 @@ export class ServerConnection {
     }
   }
 
-  #adopt(record: McpServerRecord, session: McpSession): McpSession {
+  #adopt(record: McpServerRecord, session: ServerSession): ServerSession {
     if (this.#closed.signal.aborted || !sameConnection(this.#record, record)) {
       void session.close();
       throw closedError(record.server_id);
@@ -205,7 +205,7 @@ export class ServerConnection {
     };
   }
 
-  #replace(session: McpSession): void {
+  #replace(session: ServerSession): void {
     if (this.#session !== session) return;
     this.#wasLost = true;
     this.#retire();
@@ -219,7 +219,7 @@ export class ServerConnection {
     void session.retire().then(() => this.#old.delete(session));
   }
 
-  #forget(session: McpSession): void {
+  #forget(session: ServerSession): void {
     clearTimeout(this.#idleTimer);
     if (this.#session === session) this.#session = null;
   }

@@ -2,7 +2,7 @@ import type { JsonValue } from '../base/json.ts';
 import { redactStrings } from '../secrets/redactor.ts';
 import { McpToolError } from './errors.ts';
 import type { PoolLimits } from './pool-options.ts';
-import type { McpSession } from './session.ts';
+import type { ServerSession } from './session.ts';
 
 export interface RawListing {
   readonly tools: readonly JsonValue[];
@@ -13,7 +13,7 @@ export interface RawListing {
 const subject = { what: 'tools/list', toolName: '' } as const;
 
 /** Asks for all pages. More pages, tools or bytes than allowed fail the listing as a whole: half a list misleads. */
-export async function listTools(session: McpSession, limits: PoolLimits, signal: AbortSignal): Promise<RawListing> {
+export async function listTools(session: ServerSession, limits: PoolLimits, signal: AbortSignal): Promise<RawListing> {
   if (!session.offersTools) return { tools: [], source: '[]', durationMs: 0 };
   const startedAt = performance.now();
   const fail = (why: string) =>
@@ -39,7 +39,7 @@ export async function listTools(session: McpSession, limits: PoolLimits, signal:
 }
 
 /** A description goes to the model like a result does. Only a list that holds a secret is walked. */
-function withoutSecrets(listed: JsonValue[], { redactContent }: McpSession): JsonValue[] {
+function withoutSecrets(listed: JsonValue[], { redactContent }: ServerSession): JsonValue[] {
   const text = JSON.stringify(listed);
   return redactContent(text) === text ? listed : redactStrings(listed, redactContent);
 }

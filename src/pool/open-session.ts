@@ -8,7 +8,7 @@ import type { CompiledPoolOptions } from './pool-options.ts';
 import { StderrLog } from './process/stderr-log.ts';
 import type { ProcessSupervisor } from './process/supervisor.ts';
 import { type ResolvedRecord, resolveRecord } from './resolved-record.ts';
-import { McpSession, NO_LIBRARY_TIMEOUT_MS } from './session.ts';
+import { NO_LIBRARY_TIMEOUT_MS, ServerSession } from './session.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 import { SseTransport } from './transport/sse-transport.ts';
 import { StdioTransport } from './transport/stdio-transport.ts';
@@ -25,9 +25,9 @@ export interface OpenSessionDeps {
 
 export interface SessionEvents {
   /** The connection broke; everything in flight fails. */
-  lost(session: McpSession, why: string): void;
+  lost(session: ServerSession, why: string): void;
   /** The server may have been restarted behind our back. */
-  suspect(session: McpSession): void;
+  suspect(session: ServerSession): void;
   toolsChanged(): void;
 }
 
@@ -46,7 +46,7 @@ export async function openSession(
   events: SessionEvents,
   { timeoutMs, signal }: ConnectLimits,
   deps: OpenSessionDeps,
-): Promise<McpSession> {
+): Promise<ServerSession> {
   const { server_id: serverId } = record;
   const opening = new Opening(record, events, deps);
   let giveUp: (error: McpError) => void = () => {};
@@ -78,7 +78,7 @@ class Opening {
   readonly #events: SessionEvents;
   readonly #deps: OpenSessionDeps;
   #transport: Transport | null = null;
-  #session: McpSession | null = null;
+  #session: ServerSession | null = null;
   #stderr: StderrLog | null = null;
   #note = '';
   #lossBeforeSession: string | null = null;
@@ -90,7 +90,7 @@ class Opening {
     this.#deps = deps;
   }
 
-  async run(): Promise<McpSession> {
+  async run(): Promise<ServerSession> {
     const { server_id: serverId } = this.#record;
     const resolved = await resolveRecord(this.#record, this.#deps.secrets);
     const library = await import('@modelcontextprotocol/client');
@@ -109,7 +109,7 @@ class Opening {
       throw this.#connectError(error, library, resolved);
     }
     const { redact, redactContent } = resolved;
-    const session = new McpSession({ serverId, client, library, redact, redactContent });
+    const session = new ServerSession({ serverId, client, library, redact, redactContent });
     if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
     this.#session = session;
     return session;

@@ -13,10 +13,10 @@ import type { Spawn } from './process/spawn.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
 import { SchemaThread } from './schema/schema-thread.ts';
-import { ServerEntry, type ServerHealth, type ToolCall, type ToolOutcome } from './server-entry.ts';
-import type { McpSession } from './session.ts';
+import { type PoolCall, ServerEntry, type ServerHealth } from './server-entry.ts';
+import type { ServerSession } from './session.ts';
 import type { ToolDescriptor, ToolList } from './tool-list.ts';
-import { convertError } from './tool-result.ts';
+import { convertError, type ToolOutput } from './tool-result.ts';
 
 export interface PoolDeps {
   readonly secrets: SecretSource;
@@ -93,19 +93,18 @@ export class McpPool {
    */
   async describeTool(
     record: McpServerRecord,
-    call: Pick<ToolCall, 'tool' | 'args' | 'signal'>,
+    call: Pick<PoolCall, 'tool' | 'args' | 'signal'>,
   ): Promise<ToolDescriptor> {
     return this.#entry(record).describeTool(call);
   }
 
   /** Calls a tool at most once. A failure is an outcome, not an exception. */
-  async callTool(record: McpServerRecord, call: ToolCall): Promise<ToolOutcome> {
+  async callTool(record: McpServerRecord, call: PoolCall): Promise<ToolOutput> {
     let entry: ServerEntry;
     try {
       entry = this.#entry(record);
     } catch (error) {
-      const output = convertError(error, record.budgets.max_tool_output_bytes);
-      return { ...output, ok: false, dispatched: false, bytes: Buffer.byteLength(output.json), durationMs: 0 };
+      return convertError(error, record.budgets.max_tool_output_bytes);
     }
     return entry.callTool(call);
   }
@@ -195,7 +194,7 @@ export class McpPool {
     this.#ending.add(ended);
   }
 
-  #open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession> {
+  #open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession> {
     return openSession(record, events, limits, {
       ...this.#deps,
       options: this.#options,

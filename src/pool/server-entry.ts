@@ -16,7 +16,7 @@ import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
 import { type SchemaEngine, SchemaStrikes, type Verdict } from './schema/checks.ts';
-import type { McpSession } from './session.ts';
+import type { ServerSession } from './session.ts';
 import { TimeBudget } from './time-budget.ts';
 import {
   type CheckedTool,
@@ -28,7 +28,8 @@ import {
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 import { ToolsCache } from './tools-cache.ts';
 
-export interface ToolCall {
+/** A call that its caller has let through. */
+export interface PoolCall {
   /** The server's own name of the tool. */
   readonly tool: string;
   readonly args: JsonObject;
@@ -43,15 +44,6 @@ export interface ToolCall {
   readonly beforeDispatch?: (tool: ToolDescriptor) => void;
 }
 
-export interface ToolOutcome extends ToolOutput {
-  readonly ok: boolean;
-  /** Whether the call was handed to the server, which may have acted on it whatever the outcome says. */
-  readonly dispatched: boolean;
-  /** Of `json`. */
-  readonly bytes: number;
-  readonly durationMs: number;
-}
-
 export interface ServerHealth extends ConnectionHealth {
   readonly serverId: string;
   readonly toolCount: number | null;
@@ -63,7 +55,7 @@ export interface ServerEntryDeps {
   readonly places: CallQueue;
   readonly schemas: () => Promise<SchemaEngine>;
   readonly nextVersion: () => number;
-  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<McpSession>;
+  open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
   readonly log: PoolLog;
   readonly now: () => number;
   readonly random: () => number;
@@ -127,16 +119,15 @@ export class ServerEntry {
   }
 
   /** The tool as it is listed now, if it would take these arguments. */
-  async describeTool({ tool, args, signal }: Pick<ToolCall, 'tool' | 'args' | 'signal'>): Promise<ToolDescriptor> {
+  async describeTool({ tool, args, signal }: Pick<PoolCall, 'tool' | 'args' | 'signal'>): Promise<ToolDescriptor> {
     this.lastUsedMs = this.#deps.now();
     const found = this.#find(tool, await this.#tools.get(signal ?? null));
     await this.#check(found, args);
     return found.tool;
   }
 
-  async callTool(call: ToolCall): Promise<ToolOutcome> {
+  async callTool(call: PoolCall): Promise<ToolOutput> {
     const { budgets, server_id: serverId } = this.#record;
-    const startedAt = performance.now();
     this.lastUsedMs = this.#deps.now();
     const maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
     const timeoutMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, budgets.tool_timeout_ms);
@@ -145,14 +136,6 @@ export class ServerEntry {
     if (call.signal?.aborted) onCancel();
     call.signal?.addEventListener('abort', onCancel, { once: true });
     this.#calls.add(abort);
-    const progress = { dispatched: false };
-    const outcome = (output: ToolOutput): ToolOutcome => ({
-      ...output,
-      ok: output.error === null,
-      dispatched: progress.dispatched,
-      bytes: Buffer.byteLength(output.json),
-      durationMs: performance.now() - startedAt,
-    });
     try {
       const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
       const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
@@ -160,12 +143,12 @@ export class ServerEntry {
       abort.signal.throwIfAborted();
       const release = this.queue.take() ?? (await line.spend((signal) => this.queue.acquire(call.owner, signal)));
       try {
-        return outcome(await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes, progress }));
+        return await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes });
       } finally {
         release();
       }
     } catch (error) {
-      return outcome(convertError(error, maxOutputBytes));
+      return convertError(error, maxOutputBytes);
     } finally {
       call.signal?.removeEventListener('abort', onCancel);
       this.#calls.delete(abort);
@@ -178,13 +161,12 @@ export class ServerEntry {
   }
 
   async #run(
-    call: ToolCall,
+    call: PoolCall,
     run: {
       budget: TimeBudget;
       line: TimeBudget;
       signal: AbortSignal;
       maxOutputBytes: number;
-      progress: { dispatched: boolean };
     },
   ): Promise<ToolOutput> {
     const { server_id: serverId } = this.#record;
@@ -200,7 +182,6 @@ export class ServerEntry {
         try {
           if (!session.usable) continue;
           call.beforeDispatch?.(found.tool);
-          run.progress.dispatched = true;
           const subject = { what: `tool "${toolName}"`, toolName };
           const params = { name: toolName, arguments: args };
           const result = await run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
@@ -280,7 +261,7 @@ export class ServerEntry {
     this.#deps.log({ level: 'warn', event, serverId: this.#record.server_id, message });
   }
 
-  async #withSession<T>(work: (session: McpSession) => Promise<T>): Promise<T> {
+  async #withSession<T>(work: (session: ServerSession) => Promise<T>): Promise<T> {
     const { session, release } = await this.connection.lease(null);
     try {
       return await work(session);

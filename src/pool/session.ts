@@ -23,7 +23,7 @@ export interface RequestSubject {
 }
 
 /** One open connection to a server, from its handshake to its end. */
-export class McpSession {
+export class ServerSession {
   readonly serverId: string;
   readonly redact: Redact;
   readonly redactContent: Redact;

@@ -2,7 +2,7 @@ import { untilAborted } from '../base/abort.ts';
 import { McpBudgetError, McpError, McpTimeoutError } from './errors.ts';
 import type { RawListing } from './list-tools.ts';
 import type { PoolLimits } from './pool-options.ts';
-import { abortReason, type McpSession } from './session.ts';
+import { abortReason, type ServerSession } from './session.ts';
 import { TimeBudget } from './time-budget.ts';
 import type { CompiledToolList } from './tool-list.ts';
 
@@ -10,8 +10,8 @@ export interface ToolsCacheDeps {
   readonly serverId: string;
   readonly limits: PoolLimits;
   /** Hands `work` an open session; connecting has a deadline of its own. */
-  withSession<T>(work: (session: McpSession) => Promise<T>): Promise<T>;
-  list(session: McpSession, signal: AbortSignal): Promise<RawListing>;
+  withSession<T>(work: (session: ServerSession) => Promise<T>): Promise<T>;
+  list(session: ServerSession, signal: AbortSignal): Promise<RawListing>;
   /** Must give `before` back where the listing says the same. */
   compile(listing: RawListing, before: CompiledToolList | null): Promise<CompiledToolList>;
   failed(error: McpError): void;

@@ -44,7 +44,7 @@ class GrpcSource implements RemoteSource {
   #canWatchRecords = false;
 
   constructor({ address, token = null, ca = null, onInvalidRecord = () => {} }: RemoteSourceOptions) {
-    this.#url = smsUrl(address, '--sms');
+    this.#url = smsUrl(address, 'the address of the registry');
     this.#session = new Http2SessionManager(
       this.#url,
       { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },

@@ -1,14 +1,15 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import { ChatHistory } from '../chat/history.ts';
-import type { InjectedTools } from '../chat/injected-tools.ts';
+import type { ToolSource } from '../chat/injected-tools.ts';
 import { runSend, type SendObserver, type SendOutcome } from '../chat/tool-loop.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
 
 export interface ChatServiceOptions {
   readonly backend: (name: string | undefined) => Promise<ChatBackend>;
-  readonly inject: (history: ChatHistory, session: number, signal: AbortSignal) => Promise<InjectedTools>;
-  readonly observe: (session: number) => SendObserver;
+  /** Tools from outside the guest; null: there are none. */
+  readonly tools: ToolSource | null;
+  readonly observe: (session: string) => SendObserver;
   readonly reply: (call: number, reply: HostReply, transfer?: ArrayBuffer[]) => void;
 }
 
@@ -85,13 +86,15 @@ export class ChatService {
       () => send.controller.abort(new DOMException(`over ${timeoutMs} ms`, 'TimeoutError')),
       timeoutMs,
     );
+    const session = `chat-${id}`;
     const outcome = await runSend(
       history,
       flags,
       {
         backend: this.#options.backend,
-        observer: this.#options.observe(id),
-        inject: (history, signal) => this.#options.inject(history, id, signal),
+        observer: this.#options.observe(session),
+        tools: this.#options.tools,
+        session,
         callGuestTool: (tool, args, maxOutputBytes) =>
           new Promise((resolve) => {
             const callback = this.#nextCallback++;

@@ -1,7 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { ModuleError } from '../abi/guest-module.ts';
 import type { JsonObject } from '../base/json.ts';
-import { noInjectedTools } from '../chat/injected-tools.ts';
 import { describeComponent } from '../load/component/describe-component.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
 import type { GuestSpec } from '../protocol/guest-spec.ts';
@@ -81,20 +80,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const chat = new ChatService({
     backend: options.backend,
     observe: (session) => ({
-      ...native.observe(`chat-${session}`),
+      ...native.observe(session),
       failed: (error) =>
         options.onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
     }),
-    inject: async (history, session, signal) =>
-      options.mcp?.inject(
-        {
-          session: `chat-${session}`,
-          params: history.mcpParams(),
-          guestTools: new Set(history.tools.keys()),
-          maxOutputBytes: history.number('max_tool_output_bytes'),
-        },
-        signal,
-      ) ?? noInjectedTools,
+    tools: options.mcp,
     reply,
   });
   const mcp = new McpService(options.mcp, reply);

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../../src/chat/backend.ts';
 import { ChatHistory } from '../../src/chat/history.ts';
-import { noInjectedTools } from '../../src/chat/injected-tools.ts';
 import { AUTO_TOOL_CALL, runSend, type SendPorts } from '../../src/chat/tool-loop.ts';
 
 const never = new AbortController().signal;
@@ -44,7 +43,8 @@ async function trySend(backend: FakeBackend, signal = never, history = new ChatH
   const toolCalls: [string, string][] = [];
   const ports: SendPorts = {
     backend: async () => backend,
-    inject: async () => noInjectedTools,
+    tools: null,
+    session: 'chat-1',
     observer: {
       toolStarted: () => {},
       toolFinished: () => {},

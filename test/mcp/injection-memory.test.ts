@@ -18,7 +18,6 @@ function listing(id: string, ...names: string[]): ServerTools {
 }
 
 const nothing = new Set<string>();
-const ports = { run: async () => '', refuse: () => '' };
 
 describe('what was injected before', () => {
   it('is given again while nothing changed, and nothing is made anew [bridge.injection.kept]', () => {
@@ -28,8 +27,8 @@ describe('what was injected before', () => {
     const again = lists.map((list) => ({ ...list, durationMs: 2 }));
     const second = memory.find(sessionWith(), again, new Set(['own']));
     expect(second.injection).toBe(first.injection);
-    expect(second.injection.tools(ports).definitions).toBe(first.injection.tools(ports).definitions);
-    expect(second.injection.tools(ports).definitions).toHaveLength(3);
+    expect(second.injection.shown.definitions).toBe(first.injection.shown.definitions);
+    expect(second.injection.shown.definitions).toHaveLength(3);
   });
 
   it.each([

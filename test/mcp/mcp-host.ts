@@ -1,8 +1,8 @@
 import { expect, onTestFinished } from 'vitest';
 import type { AuditEvent } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { InjectedTools } from '../../src/chat/injected-tools.ts';
-import { GuestMcp, type InjectionRequest } from '../../src/mcp/guest-mcp.ts';
+import type { InjectedTools, InjectionRequest } from '../../src/chat/injected-tools.ts';
+import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents, type ToolInvocation } from '../../src/mcp/tool-events.ts';
 import type { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';

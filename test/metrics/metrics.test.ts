@@ -13,6 +13,8 @@ import { createMetrics, McpToolbox } from '../../src/index.ts';
 import { BoundedLabel, MAX_LABELLED_SERVERS, MAX_LABELLED_TOOLS, OTHER } from '../../src/metrics/labels.ts';
 import { openPrometheusMeters, type PrometheusMeters } from '../../src/metrics/prometheus.ts';
 import { fixture } from '../pool/pool-records.ts';
+import { scripted } from '../support/chat-host.ts';
+import { runFixture } from '../support/run-fixture.ts';
 import { parseExposition, sampleValue } from './exposition.ts';
 
 const open: PrometheusMeters[] = [];
@@ -268,21 +270,43 @@ describe('counting', () => {
   });
 });
 
+it('have the limit that a send of a guest without MCP ran into, once [metrics.mcp-policy]', async () => {
+  const { metrics, scrape } = setUp();
+  const reply = { tool_calls: [{ id: 'a', name: 'sum', arguments: { a: 1, b: 2 } }] };
+  const backend = await scripted([{ reply, repeat: true }]);
+  await runFixture('c/sum.wasm', { backend, metrics });
+  const families = await scrape();
+  expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
+});
+
 it('go into the meter provider of the program that embeds the library [metrics.embedding]', async () => {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
   const provider = new MeterProvider({ readers: [reader] });
   const toolbox = new McpToolbox({
-    servers: [{ name: 'tiny', transport: { kind: 'stdio', command: process.execPath, args: [fixture('tiny.mjs')] } }],
+    servers: [
+      {
+        name: 'tiny',
+        transport: { kind: 'stdio', command: process.execPath, args: [fixture('tiny.mjs')] },
+        approval: { perTool: { pid: 'always' } },
+      },
+    ],
     metrics: createMetrics(provider),
   });
   await toolbox.connect();
   await toolbox.tool('tiny_echo').call({ message: 'hi' });
+  await toolbox.tool('tiny_pid').call({});
   await provider.forceFlush();
   await toolbox.disconnect();
   const found = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
   const named = (name: string) => found.find(({ descriptor }) => descriptor.name === name)?.dataPoints;
-  expect(named('mcp_tool_call_total')).toMatchObject([{ value: 1, attributes: { server_id: 'tiny', tool: 'echo' } }]);
+  expect(named('mcp_tool_call_total')).toMatchObject([
+    { value: 1, attributes: { server_id: 'tiny', tool: 'echo' } },
+    { value: 1, attributes: { server_id: 'tiny', tool: 'pid' } },
+  ]);
+  expect(named('mcp_denied_reason')).toMatchObject([
+    { value: 1, attributes: { server_id: 'tiny', reason: 'approval_required' } },
+  ]);
   expect(named('mcp_server_connect_total')).toMatchObject([{ value: 1, attributes: { server_id: 'tiny' } }]);
   expect(named('mcp_pool_connected')).toMatchObject([{ value: 1 }]);
   await provider.shutdown();

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decideServer, effectiveSet } from '../../src/policy/effective-set.ts';
+import { effectiveSet } from '../../src/policy/effective-set.ts';
+import { aboutServer, decide } from '../../src/policy/walk.ts';
 import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/protocol/policy-layers.ts';
 import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
 
@@ -127,7 +128,7 @@ describe('one server', () => {
   it('outside a chat session needs the task and the registry [policy.server_decision]', () => {
     const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git', 'gone'] });
     const reasonOf = (id: string, policy = task, view: RegistryView | null = registry) => {
-      const decision = decideServer(id, view, policy, null);
+      const decision = decide(aboutServer(view, policy, null, id));
       return decision.allowed ? 'allowed' : decision.reason;
     };
     expect(reasonOf('fs')).toBe('allowed');
@@ -139,7 +140,7 @@ describe('one server', () => {
 
   it('that the task does not allow looks the same whether it exists or not [policy.server_decision]', () => {
     const details = ['shut', 'nope'].map((id) => {
-      const decision = decideServer(id, registry, taskWith(), null);
+      const decision = decide(aboutServer(registry, taskWith(), null, id));
       return decision.allowed ? '' : decision.reason + decision.detail.replace(id, 'ID');
     });
     expect(details[0]).toBe(details[1]);
@@ -148,6 +149,6 @@ describe('one server', () => {
 
   it('that is allowed but neither default nor asked for is not used [policy.server_decision]', () => {
     const task = taskWith({ allowedServerIds: ['fs'] });
-    expect(decideServer('fs', registry, task, sessionWith())).toMatchObject({ reason: 'not_requested' });
+    expect(decide(aboutServer(registry, task, sessionWith(), 'fs'))).toMatchObject({ reason: 'not_requested' });
   });
 });

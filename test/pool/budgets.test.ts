@@ -97,12 +97,7 @@ describe('beyond a budget', () => {
       most = Math.max(most, pool.stats().callsInFlight);
     };
     const calls = Array.from({ length: 20 }, (_, i) =>
-      pool.callTool(records[i % 2] as (typeof records)[0], {
-        tool: 'work',
-        args: { label: `n${i}`, ms: 5 },
-        owner: 'guest',
-        beforeDispatch: watch,
-      }),
+      call(pool, records[i % 2] as (typeof records)[0], 'work', { label: `n${i}`, ms: 5 }, { beforeDispatch: watch }),
     );
     expect((await Promise.all(calls)).every(({ ok }) => ok)).toBe(true);
     expect(most).toBe(1);
@@ -149,16 +144,13 @@ describe('the policy', () => {
     await pool.listTools(record);
     let allowed = true;
     const order: string[] = [];
-    const make = (label: string) =>
-      pool.callTool(record, {
-        tool: 'work',
-        args: { label, ms: 50 },
-        owner: 'guest',
-        beforeDispatch: () => {
-          order.push(label);
-          if (!allowed) throw new McpPolicyError('counting', 'the tool was revoked');
-        },
-      });
+    const make = (label: string) => {
+      const beforeDispatch = () => {
+        order.push(label);
+        if (!allowed) throw new McpPolicyError('counting', 'the tool was revoked');
+      };
+      return call(pool, record, 'work', { label, ms: 50 }, { beforeDispatch });
+    };
     const first = make('first');
     const second = make('second');
     await eventually(() => expect(order).toEqual(['first']));

@@ -9,7 +9,8 @@ import type { EgressOptions } from '../../src/pool/egress.ts';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
-import type { ToolOutcome } from '../../src/pool/server-entry.ts';
+import type { PoolCall } from '../../src/pool/server-entry.ts';
+import type { ToolOutput } from '../../src/pool/tool-result.ts';
 import type { McpServerRecord, StdioPolicy } from '../../src/protocol/record.ts';
 import type { RegistryChange } from '../../src/registry/snapshot.ts';
 import { createSecretSource, type SecretSource } from '../../src/secrets/secret-source.ts';
@@ -57,14 +58,32 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
   return { pool, log, stateDir };
 }
 
-export function call(
+/** An answer of the pool, and what its caller can know besides. */
+export interface ToolOutcome extends ToolOutput {
+  readonly ok: boolean;
+  /** Whether the call was handed to the server, which may have acted on it whatever the outcome says. */
+  readonly dispatched: boolean;
+  /** Of `json`. */
+  readonly bytes: number;
+  readonly durationMs: number;
+}
+
+export async function call(
   pool: McpPool,
   record: McpServerRecord,
   tool: string,
   args: JsonObject = {},
-  more: { owner?: string; signal?: AbortSignal; timeoutMs?: number; maxOutputBytes?: number } = {},
+  more: Partial<Omit<PoolCall, 'tool' | 'args'>> = {},
 ): Promise<ToolOutcome> {
-  return pool.callTool(record, { tool, args, owner: 'guest-1', ...more });
+  const started = performance.now();
+  let dispatched = false;
+  const beforeDispatch: PoolCall['beforeDispatch'] = (found) => {
+    more.beforeDispatch?.(found);
+    dispatched = true;
+  };
+  const output = await pool.callTool(record, { tool, args, owner: 'guest-1', ...more, beforeDispatch });
+  const [ok, bytes] = [output.error === null, Buffer.byteLength(output.json)];
+  return { ...output, ok, dispatched, bytes, durationMs: performance.now() - started };
 }
 
 interface OutcomeJson {

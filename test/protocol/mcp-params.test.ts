@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { effectiveSet } from '../../src/policy/effective-set.ts';
-import { decideTool } from '../../src/policy/tool-filter.ts';
+import { aboutTool, decide } from '../../src/policy/walk.ts';
 import { applySessionParam, isPolicyParam, sessionParamKeys } from '../../src/protocol/mcp-params.ts';
 import { initialSession } from '../../src/protocol/policy-layers.ts';
 import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from '../policy/policy-samples.ts';
@@ -89,8 +89,8 @@ describe('SET_PARAM', () => {
         for (const id of effectiveSet(view, policy, session).serverIds) {
           expect(policy.enabled && policy.allowedServerIds.includes(id)).toBe(true);
           const record = view.servers.get(id);
-          if (record !== undefined && decideTool(tool, record, policy, session).allowed) {
-            expect(decideTool(tool, record, policy, null).allowed).toBe(true);
+          if (record !== undefined && decide(aboutTool(record, policy, session, tool)).allowed) {
+            expect(decide(aboutTool(record, policy, null, tool)).allowed).toBe(true);
           }
         }
       }),

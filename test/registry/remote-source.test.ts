@@ -212,7 +212,7 @@ describe('the way to the registry', () => {
     const source = createRemoteSource({ address: '127.0.0.1:1' });
     onStop(() => source.close());
     await expect(source.list(signal())).rejects.toThrow('the registry at http://127.0.0.1:1');
-    expect(() => createRemoteSource({ address: 'ftp://x' })).toThrow('--sms: expected HOST:PORT');
+    expect(() => createRemoteSource({ address: 'ftp://x' })).toThrow('the address of the registry: expected HOST:PORT');
   });
 
   it('lets other work go on while a large list is read [registry.remote.turns]', async () => {

@@ -12,15 +12,17 @@ it('waits at its end for sends that still unwind, those of closed sessions too [
   const happened: string[] = [];
   const chat = new ChatService({
     backend: async () => backend,
-    inject: async () => ({
-      ...noInjectedTools,
-      run: async () => {
-        called.resolve();
-        await unwound.promise;
-        happened.push('the tool has unwound');
-        return '{}';
-      },
-    }),
+    tools: {
+      inject: async () => ({
+        ...noInjectedTools,
+        run: async () => {
+          called.resolve();
+          await unwound.promise;
+          happened.push('the tool has unwound');
+          return '{}';
+        },
+      }),
+    },
     observe: () => ({ toolStarted() {}, toolFinished() {}, limitReached() {}, failed() {} }),
     reply: () => {},
   });

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { noInjectedTools } from '../../src/chat/injected-tools.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
 import { type ObservedBackend, scripted } from '../support/chat-host.ts';
@@ -21,7 +20,7 @@ async function serve(turns = HELLO): Promise<Served> {
   const replies: Served['replies'] = [];
   const service = new ChatService({
     backend: async () => backend,
-    inject: async () => noInjectedTools,
+    tools: null,
     observe: () => ({
       toolStarted: () => {},
       toolFinished: () => {},

@@ -4,7 +4,6 @@ import type { JsonObject } from '../../src/base/json.ts';
 import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import { noInjectedTools } from '../../src/chat/injected-tools.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
@@ -86,18 +85,9 @@ export function serveGuest(
     port.postMessage([0, call, ...message], transfer);
   const chat = new ChatService({
     backend: async () => backend,
-    inject: async (history, session, signal) =>
-      side?.guest.inject(
-        {
-          session: `chat-${session}`,
-          params: history.mcpParams(),
-          guestTools: new Set(history.tools.keys()),
-          maxOutputBytes: history.number('max_tool_output_bytes'),
-        },
-        signal,
-      ) ?? noInjectedTools,
+    tools: side?.guest ?? null,
     observe: (session) => ({
-      ...native.observe(`chat-${session}`),
+      ...native.observe(session),
       failed: (error) => {
         throw error;
       },

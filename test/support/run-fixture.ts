@@ -9,6 +9,7 @@ import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { ApprovalDecider } from '../../src/mcp/approval/decider.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
+import type { Metrics } from '../../src/metrics/metrics.ts';
 import type { LimitName } from '../../src/protocol/limits.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
 
@@ -31,6 +32,7 @@ export interface FixtureOptions {
   readonly approve?: ApprovalDecider;
   readonly audit?: AuditTrail;
   readonly events?: ToolEvents;
+  readonly metrics?: Metrics;
 }
 
 export interface FixtureRun extends RunResult {

@@ -5,9 +5,17 @@ import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../../docto
 import { approvalRules, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
 import { approvalNote, type DiagnosedPolicy } from '../../doctor/diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
+import { wordsFor } from '../../doctor/layer-words.ts';
 import { fullName, isHashed, toolName } from '../../mcp/tool-names.ts';
 import { quoted } from '../../policy/decision.ts';
-import { explainCall, firstDenial, type LayerAnswer } from '../../policy/explain-tool.ts';
+import {
+  aboutCall,
+  decideCall,
+  explain,
+  firstDenial,
+  type LayerAnswer,
+  type PolicyQuestion,
+} from '../../policy/walk.ts';
 import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { openRunPool } from '../../run/open-pool.ts';
@@ -26,7 +34,7 @@ export const explainCommand: OwnCommand = async (argv) => {
     process.stdout.write(explainHelp);
     return spearExitCodes.ok;
   }
-  const findings = await explain(flags);
+  const findings = await explainTool(flags);
   const callable = !findings.some(isBad);
   const name = `${quoted(flags.tool)} of ${quoted(flags.server)}`;
   const looked = findings.some(({ what, status }) => what === 'registry' && status === 'skipped');
@@ -41,15 +49,16 @@ export const explainCommand: OwnCommand = async (argv) => {
   return callable ? spearExitCodes.ok : spearExitCodes.failed;
 };
 
-async function explain(flags: ExplainFlags): Promise<Finding[]> {
+async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
   const { finding, policy, taskRules } = await diagnoseTask(flags);
   const { host, finding: hostFinding } = await diagnoseHost(flags);
   const before = [withoutChoice(finding), ...(hostFinding === null ? [] : [hostFinding])];
   if (policy === null || host === null) return before;
   const whole: DiagnosedPolicy = { ...policy, approvals: approvalRules(host, taskRules) };
   if (flags.mcpDir === undefined && flags.sms === undefined) {
-    const answers = explainCall(flags.server, flags.tool, null, policy.task, policy.session);
-    const known = answers.filter(({ layer }) => layer !== 'node').map(layerFinding);
+    const question = aboutCall(null, policy.task, policy.session, flags.server, flags.tool);
+    const answers = explain(question).filter(({ layer }) => layer !== 'node');
+    const known = answers.map((answer) => layerFinding(answer, question));
     return [...before, ...known, skipped('registry', 'registry: not asked; --mcp-dir or --sms names one')];
   }
   const { finding: found, registry } = await diagnoseRegistry(flags, host);
@@ -79,16 +88,18 @@ async function explainRecord(
 ): Promise<Finding[]> {
   const { task, session, approvals } = policy;
   const view = registry.cache.view();
-  const all = explainCall(flags.server, flags.tool, view, task, session);
-  const record = view?.servers.get(flags.server);
-  if (record === undefined) return all.map(layerFinding);
+  const question = aboutCall(view, task, session, flags.server, flags.tool);
+  const answers = explain(question);
+  const layers = answers.map((answer) => layerFinding(answer, question));
+  const { record } = question;
+  if (record === null) return layers;
   const findings = [
-    ...all.map(layerFinding),
+    ...layers,
     ...approvalFindings(record, flags.tool, approvals),
     budgets(record),
     explicitly(flags, task, view),
   ];
-  if (firstDenial(all) !== null) return findings;
+  if (firstDenial(answers) !== null) return findings;
   const name = toolName(record, flags.tool, session.toolNaming);
   const hashed = isHashed(record.server_id, flags.tool, name)
     ? ` (a hash: the full name has ${fullName(record.server_id, flags.tool).length} characters, models take 64)`
@@ -130,10 +141,12 @@ async function askServer(
   }
 }
 
-function layerFinding({ layer, rule, verdict, detail, reason, fix }: LayerAnswer): Finding {
-  const text = `${layer} ${rule}: ${detail}`;
-  if (verdict === 'denies') return bad('layer', text, { cause: reason ?? '', fix: fix ?? '' });
-  return verdict === 'allows' ? ok('layer', text) : skipped('layer', text);
+function layerFinding(answer: LayerAnswer, question: PolicyQuestion): Finding {
+  const { layer, rule, verdict, reason } = answer;
+  const { text, fix } = wordsFor(answer, question);
+  const line = `${layer} ${rule}: ${text}`;
+  if (verdict === 'denies') return bad('layer', line, { cause: reason ?? '', fix: fix ?? '' });
+  return verdict === 'allows' ? ok('layer', line) : skipped('layer', line);
 }
 
 function approvalFindings(record: McpServerRecord, tool: string, rules: DiagnosedPolicy['approvals']): Finding[] {
@@ -146,7 +159,7 @@ function approvalFindings(record: McpServerRecord, tool: string, rules: Diagnose
 
 /** A guest that calls MCP itself has no session, so it is bound by task and registry alone. */
 function explicitly({ server, tool }: ExplainFlags, task: TaskPolicy, view: RegistryView | null): Finding {
-  const can = firstDenial(explainCall(server, tool, view, task, null)) === null ? 'can' : 'cannot';
+  const can = decideCall(view, task, null, server, tool).allowed ? 'can' : 'cannot';
   return skipped('explicit', `a guest that calls MCP itself (mcp_open, mcp_call_tool) ${can} call it`);
 }
 

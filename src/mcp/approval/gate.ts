@@ -1,11 +1,12 @@
-import type { AuditArguments, AuditEvent } from '../../audit/event.ts';
+import type { AuditEvent } from '../../audit/event.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { approvalMode } from '../../policy/approval-mode.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../../policy/approval-rules.ts';
 import { McpArgumentsError, McpCancelledError } from '../../pool/errors.ts';
 import { limitSpecs } from '../../protocol/limits.ts';
-import type { SessionPolicy, TaskPolicy } from '../../protocol/policy-layers.ts';
+import type { SessionPolicy } from '../../protocol/policy-layers.ts';
 import type { ApprovalMode, McpServerRecord } from '../../protocol/record.ts';
-import { approvalMode } from './approval-mode.ts';
+import { type GuestScope, revisionOf, shownArguments } from '../guest-scope.ts';
 import { type GrantBinding, hashArguments, hashDefinition, policyRevision } from './binding.ts';
 import type { ApprovalCause, ApprovalDecider, ToolDefinition } from './decider.ts';
 import { definitionChanges } from './definition-difference.ts';
@@ -38,26 +39,18 @@ export interface GatedCall {
   readonly sessionPolicy: SessionPolicy | null;
 }
 
-export interface GatePorts {
-  readonly run: string;
-  readonly task: TaskPolicy;
-  /** Of the registry, at this moment. */
-  readonly revision: () => number | null;
-  readonly audit: (event: AuditEvent) => void;
-  readonly showArguments: (args: JsonObject) => AuditArguments;
-  /** The tool as its server lists it now. Fails for arguments that its schema does not take. @throws McpError */
-  readonly describe: (
-    record: McpServerRecord,
-    call: { readonly tool: string; readonly args: JsonObject; readonly signal: AbortSignal },
-  ) => Promise<ToolDefinition>;
-}
+/** The guest, as far as the gate looks at it. */
+export type GateScope = Pick<GuestScope, 'run' | 'task' | 'audit'> & {
+  readonly registry: Pick<GuestScope['registry'], 'snapshot'>;
+  readonly pool: Pick<GuestScope['pool'], 'describeTool'>;
+};
 
 /**
  * Where calls wait for an approval. {@link obtain} asks before a call takes a place anywhere, {@link redeem} looks again
  * at the moment it is sent: what was allowed must still be the same.
  */
 export class ApprovalGate {
-  readonly #ports: GatePorts;
+  readonly #scope: GateScope;
   readonly #task: string | null;
   readonly #rules: ApprovalRules;
   /** Where nothing needs an approval, rules are asked only if they can say no. */
@@ -68,8 +61,8 @@ export class ApprovalGate {
   #decidedBy: string;
   #timeoutMs: number;
 
-  constructor(options: ApprovalOptions, ports: GatePorts) {
-    this.#ports = ports;
+  constructor(options: ApprovalOptions, scope: GateScope) {
+    this.#scope = scope;
     this.#task = options.task ?? null;
     this.#rules = options.rules ?? noRules;
     this.#rulesDeny = canDeny(this.#rules);
@@ -110,7 +103,7 @@ export class ApprovalGate {
     if (mode === 'never') return null;
     // Before anything is started for a call that cannot be made.
     if (this.#decide === null && (mode === 'always' || isEmpty(this.#rules))) throw nobodyThere(call, mode);
-    const definition = await this.#ports.describe(record, { tool: call.tool, args, signal });
+    const definition = await this.#scope.pool.describeTool(record, { tool: call.tool, args, signal });
     const question = this.#question(record, call, args, definition);
     const verdict = this.#judge(call, args, definition);
     if (verdict.verdict === 'deny') throw this.#deniedByRule(question, verdict);
@@ -164,12 +157,12 @@ export class ApprovalGate {
     const { call, args, definition, binding } = question;
     const { session, callId, serverId: server, tool } = call;
     const started = performance.now();
-    const shown = this.#ports.showArguments(args);
-    this.#ports.audit({ event: 'approval.asked', ...this.#about(question), reason: cause.text, args: shown });
+    const shown = shownArguments(this.#scope, args);
+    this.#audit({ event: 'approval.asked', ...this.#about(question), reason: cause.text, args: shown });
     const before = this.#grants.lastAllowed(binding);
     const request = {
       task: this.#task,
-      run: this.#ports.run,
+      run: this.#scope.run,
       session,
       callId,
       server,
@@ -210,13 +203,13 @@ export class ApprovalGate {
 
   #question(record: McpServerRecord, call: GatedCall, args: JsonObject, definition: ToolDefinition): Question {
     const binding: GrantBinding = {
-      task: JSON.stringify([this.#ports.run, this.#task]),
+      task: JSON.stringify([this.#scope.run, this.#task]),
       session: call.session,
       server: call.serverId,
       tool: call.tool,
       arguments: argumentsHash(call, args),
       definition: hashDefinition(definition),
-      policy: policyRevision(record, this.#ports.task, call.sessionPolicy, this.#rules),
+      policy: policyRevision(record, this.#scope.task, call.sessionPolicy, this.#rules),
     };
     return { call, args, definition, binding };
   }
@@ -233,7 +226,7 @@ export class ApprovalGate {
   }
 
   #decided(question: Question, { reason, duration_ms: durationMs = 0, ...how }: Decided): void {
-    this.#ports.audit({
+    this.#audit({
       event: 'approval.decided',
       ...this.#about(question),
       ...how,
@@ -242,13 +235,17 @@ export class ApprovalGate {
     });
   }
 
+  #audit(event: AuditEvent): void {
+    this.#scope.audit.write(this.#scope.run, event);
+  }
+
   #about({ call, binding }: Question) {
     return {
       session_id: call.session,
       request_id: call.callId,
       server_id: call.serverId,
       tool_name: call.tool,
-      revision: this.#ports.revision(),
+      revision: revisionOf(this.#scope),
       args_sha256: binding.arguments,
       tool_sha256: binding.definition,
     };

@@ -14,7 +14,7 @@ export type ApprovalOutcome =
   /** Nobody waits for the answer any more. */
   | { readonly kind: 'withdrawn'; readonly error: McpError };
 
-interface Question {
+interface OpenQuestion {
   readonly binding: GrantBinding;
   readonly end: (outcome: ApprovalOutcome) => void;
 }
@@ -29,7 +29,7 @@ export class QuestionWithdrawn extends Error {
 
 /** The questions that are open now. Each ends by its answer, its deadline or its call's end, whichever comes first. */
 export class PendingApprovals {
-  readonly #open = new Set<Question>();
+  readonly #open = new Set<OpenQuestion>();
 
   get isFull(): boolean {
     return this.#open.size >= MAX_PENDING_APPROVALS;
@@ -43,7 +43,7 @@ export class PendingApprovals {
   ): Promise<ApprovalOutcome> {
     const { signal, timeoutMs } = wait;
     const { promise, resolve } = Promise.withResolvers<ApprovalOutcome>();
-    const question: Question = { binding, end: resolve };
+    const question: OpenQuestion = { binding, end: resolve };
     const withdraw = () => resolve({ kind: 'withdrawn', error: endOf(request.server, signal) });
     const timer = setTimeout(() => resolve({ kind: 'timeout' }), timeoutMs);
     const unanswered = new AbortController();

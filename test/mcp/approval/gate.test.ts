@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { AuditEvent } from '../../../src/audit/event.ts';
+import { type AuditEvent, noAudit } from '../../../src/audit/event.ts';
 import { hashArguments, hashDefinition } from '../../../src/mcp/approval/binding.ts';
 import type { ApprovalDecider, ApprovalDecision } from '../../../src/mcp/approval/decider.ts';
 import { ApprovalGate, type ApprovalOptions, type GatedCall } from '../../../src/mcp/approval/gate.ts';
@@ -9,6 +9,7 @@ import { MAX_PENDING_APPROVALS } from '../../../src/mcp/approval/pending.ts';
 import { isOutdated } from '../../../src/mcp/approval/refusal.ts';
 import { encodedName } from '../../../src/mcp/tool-names.ts';
 import { initialSession } from '../../../src/protocol/policy-layers.ts';
+import { StaticRegistry } from '../../../src/registry/static-registry.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';
@@ -381,10 +382,9 @@ describe('a grant for one call, at the moment the call is sent', () => {
       {
         run: 'run-1',
         task,
-        revision: () => 7,
-        audit: (event) => events.push(event),
-        showArguments: () => null,
-        describe: async () => definition,
+        registry: { snapshot: () => ({ ...new StaticRegistry([record]).snapshot(), revision: 7 }) },
+        audit: { write: (_, event) => void events.push(event), showArguments: () => null },
+        pool: { describeTool: async () => ({ ...definition, title: null, outputSchema: null }) },
       },
     );
     const grant = await gate.obtain(record, call, args, never);
@@ -559,9 +559,9 @@ describe('a tool with approval_policy policy', () => {
   });
 
   it('is no concern of a gate where nothing asks and nothing denies [approval.never]', () => {
-    const ports = { run: 'r', task: taskWith(), revision: () => 1, audit: () => {}, showArguments: () => null };
-    const describe = () => Promise.reject(new Error('asked'));
-    const gate = (rules: object[]) => new ApprovalGate({ rules: rulesOf({ node: rules }) }, { ...ports, describe });
+    const pool = { describeTool: () => Promise.reject(new Error('asked')) };
+    const scope = { run: 'r', task: taskWith(), registry: new StaticRegistry([]), audit: noAudit, pool };
+    const gate = (rules: object[]) => new ApprovalGate({ rules: rulesOf({ node: rules }) }, scope);
     const call = { serverId: 'tiny', tool: 'echo', callId: 'c', session: 's', sessionPolicy: null };
     expect(gate([]).concerns(tiny, call)).toBe(false);
     expect(gate([{ verdict: 'allow' }, { verdict: 'ask' }]).concerns(tiny, call)).toBe(false);

@@ -1,5 +1,5 @@
-import { compilePattern, type NameMatcher } from '../../policy/pattern.ts';
-import type { ApprovalMode, McpApprovalPolicy, McpServerRecord } from '../../protocol/record.ts';
+import type { ApprovalMode, McpApprovalPolicy, McpServerRecord } from '../protocol/record.ts';
+import { compilePattern, type NameMatcher } from './pattern.ts';
 
 const strictness: readonly ApprovalMode[] = ['never', 'policy', 'always'];
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compilePatterns } from '../../src/policy/pattern.ts';
-import { decideTool } from '../../src/policy/tool-filter.ts';
+import { aboutTool, decide } from '../../src/policy/walk.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 import { anyPatterns, anySession, anyTask, anyTool, sessionWith, taskWith } from './policy-samples.ts';
 
@@ -30,24 +30,22 @@ describe('a tool', () => {
 
   it.each(cases)('%s [policy.tool_filter]', (_what, allowed_tools, task, session, expected) => {
     const record = sampleRecord('fs', { allowed_tools });
-    const decision = decideTool('read_file', record, taskWith(task), session === null ? null : sessionWith(session));
+    const decision = decide(
+      aboutTool(record, taskWith(task), session === null ? null : sessionWith(session), 'read_file'),
+    );
     expect(decision.allowed ? 'allowed' : `${decision.reason} ${decision.layer}`).toBe(expected);
   });
 
   it('is named in the reason, however it is called, in one short line [policy.tool_filter]', () => {
-    const decision = decideTool(
-      `x\n${'y'.repeat(10_000)}`,
-      sampleRecord('fs', { allowed_tools: ['a'] }),
-      taskWith(),
-      null,
-    );
+    const record = sampleRecord('fs', { allowed_tools: ['a'] });
+    const decision = decide(aboutTool(record, taskWith(), null, `x\n${'y'.repeat(10_000)}`));
     expect(decision).toMatchObject({ detail: expect.stringContaining('"x\\nyyy') });
     expect(decision.allowed ? '' : decision.detail.length).toBeLessThan(300);
   });
 
   it('is filtered by the lists of the task also where the default set is empty [policy.task_lists_always]', () => {
     const task = taskWith({ defaultServerIds: [], allowedServerIds: ['fs'], toolDenylist: ['read_*'] });
-    const decision = decideTool('read_file', sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }));
+    const decision = decide(aboutTool(sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }), 'read_file'));
     expect(decision).toMatchObject({ allowed: false, reason: 'denied_by_task' });
   });
 
@@ -58,8 +56,8 @@ describe('a tool', () => {
         const passes = (list: readonly string[] | null) => list === null || compilePatterns(list)(tool);
         const vetoed = compilePatterns([...task.toolDenylist, ...session.toolDenylist])(tool);
         const expected = passes(allowed) && passes(task.toolAllowlist) && passes(session.toolAllowlist) && !vetoed;
-        expect(decideTool(tool, record, task, session).allowed).toBe(expected);
-        if (expected) expect(decideTool(tool, record, task, null).allowed).toBe(true);
+        expect(decide(aboutTool(record, task, session, tool)).allowed).toBe(expected);
+        if (expected) expect(decide(aboutTool(record, task, null, tool)).allowed).toBe(true);
       }),
     );
   });

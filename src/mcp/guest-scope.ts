@@ -1,0 +1,31 @@
+import type { AuditArguments, AuditTrail } from '../audit/event.ts';
+import { redactArguments } from '../audit/redact-arguments.ts';
+import type { JsonValue } from '../base/json.ts';
+import type { McpPool } from '../pool/pool.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import type { RegistryCache } from '../registry/cache.ts';
+import type { ToolEvents } from './tool-events.ts';
+
+/** What all guests of a process share. */
+export interface McpDeps {
+  readonly pool: Pick<McpPool, 'callTool' | 'describeTool' | 'listTools'>;
+  readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onChange'>;
+  readonly audit: AuditTrail;
+  readonly events: ToolEvents;
+}
+
+/** The same for one guest: who it is, and what its task may use. */
+export interface GuestScope extends McpDeps {
+  readonly run: string;
+  readonly task: TaskPolicy;
+}
+
+/** Of the registry, at this moment. */
+export function revisionOf({ registry }: { readonly registry: Pick<RegistryCache, 'snapshot'> }): number | null {
+  return registry.snapshot()?.revision ?? null;
+}
+
+/** A call's arguments as the guest's trail shows them; undefined are no JSON. */
+export function shownArguments({ audit }: Pick<GuestScope, 'audit'>, args: JsonValue | undefined): AuditArguments {
+  return (audit.showArguments ?? redactArguments)(args);
+}
