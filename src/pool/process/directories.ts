@@ -29,7 +29,10 @@ export class ServerDirectories {
    * program under the same id gets another one: what the first left there (a login, say) is not for it.
    */
   async home({ serverId, command, args }: HomeOwner): Promise<string> {
-    const program = createHash('sha256').update(JSON.stringify([command, ...args])).digest('hex').slice(0, HASH_CHARS);
+    const program = createHash('sha256')
+      .update(JSON.stringify([command, ...args]))
+      .digest('hex')
+      .slice(0, HASH_CHARS);
     const path = join(this.#stateDir, 'home', `${serverId}-${program}`);
     await mkdir(path, { recursive: true, mode: OWNER_ONLY });
     return path;
