@@ -6,7 +6,7 @@ import { processEnvironment } from '../config/process-environment.ts';
 import { stateDirectory } from '../config/state-directory.ts';
 import { egressOf } from '../pool/egress.ts';
 import { McpPool, type PoolDeps } from '../pool/pool.ts';
-import type { PoolOptions } from '../pool/pool-options.ts';
+import { type PoolOptions, stdioPolicyOf } from '../pool/pool-options.ts';
 import { createSecretSource } from '../secrets/secret-source.ts';
 import type { RunRegistry } from './open-registry.ts';
 
@@ -29,7 +29,9 @@ export async function openRunPool(
   const secrets = createSecretSource({ ...references, backendKeyNames: host.keyVariables }, processEnvironment);
   const path = processEnvironment.PATH;
   const egress = egressOf(host.egress, references.mode);
-  const pool = new McpPool({ stateDir: state.directory, ...(path ? { path } : {}), egress, limits }, { secrets, log });
+  const stdio = stdioPolicyOf(host.mcp.stdio, references.mode);
+  const options = { stateDir: state.directory, ...(path ? { path } : {}), egress, stdio, limits };
+  const pool = new McpPool(options, { secrets, log });
   return {
     pool,
     secrets,

@@ -150,7 +150,12 @@ async function serve(
           store,
           config.allowServerTest
             ? async (record, signal) =>
-                (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, signal })
+                (await import('./server-test.ts')).testServer(record, {
+                  ...serverTest,
+                  egress,
+                  stdio: 'sandboxed',
+                  signal,
+                })
             : null,
         ),
         ...operationRoutes({

@@ -3,6 +3,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { stateDirectory } from '../../config/state-directory.ts';
 import { egressOf } from '../../pool/egress.ts';
+import { stdioPolicyOf } from '../../pool/pool-options.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
 import { oneArgument, type SpearCommand } from '../spear/command.ts';
@@ -41,6 +42,7 @@ export const testRegisteredServer: SpearCommand = async ({ flags, client, env, p
     path: env.PATH ?? '',
     secrets: createSecretSource(policy, env),
     egress: egressOf(egress, policy.mode),
+    stdio: stdioPolicyOf(mcp.stdio, policy.mode),
     signal: interrupt.signal,
     ...(flags.json ? {} : { onStderr: (line: string) => say(`${id}: ${line}`) }),
   });

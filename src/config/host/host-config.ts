@@ -1,4 +1,5 @@
 import { nearestKey } from '../../base/nearest-key.ts';
+import type { StdioPolicy } from '../../protocol/record.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
@@ -35,6 +36,8 @@ export interface CompiledNodeMcp {
   readonly allowFiles: readonly string[];
   /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs: number | null;
+  /** @default null: `allow` for the user's own files, `sandboxed` for a registry that others write to */
+  readonly stdio: StdioPolicy | null;
   /** Rules about calls of tools, as they are written; policy/approval-rules-parse.ts reads them. @default none */
   readonly approvalRules: readonly unknown[];
 }
@@ -67,6 +70,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       allowEnv: document.mcp?.allow_env ?? [],
       allowFiles: document.mcp?.allow_files ?? [],
       maxStalenessMs: document.mcp?.max_staleness_ms ?? null,
+      stdio: document.mcp?.stdio ?? null,
       approvalRules: document.mcp?.approval_rules ?? [],
     }),
     egress: compileEgress(document.egress),

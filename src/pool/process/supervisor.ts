@@ -87,9 +87,11 @@ export class ProcessSupervisor {
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
-    const [home, tmpRoot, tmpDir] = await this.#makeDirectories(spec.serverId);
+    if (this.#options.stdio === 'deny') throw stdioDenied(spec.serverId);
+    const [home, tmpRoot, tmpDir] = await this.#makeDirectories(spec);
     this.#watchdog ??= new HostWatchdog({ spawn: this.#spawn, log: this.#log, tmpRoot, path: this.#options.path });
     const watchdog = this.#watchdog;
+    watchdog.watch();
     try {
       const env = { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env };
       const bare: Launch = { command: spec.command, args: spec.args, env, cwd: spec.cwd };
@@ -121,11 +123,13 @@ export class ProcessSupervisor {
 
   async #sandboxed(
     launch: Launch,
-    { serverId, sandbox }: ProcessSpec,
+    { serverId, sandbox: asked }: ProcessSpec,
     directories: { readonly home: string; readonly tmpDir: string },
   ): Promise<SandboxedLaunch | null> {
+    const sandbox = this.#options.stdio === 'sandboxed' ? inAnyCase(asked) : asked;
     if (sandbox === null || sandbox.mode === 'none') return null;
-    return this.#sandbox.wrap(launch, { serverId, sandbox, ...directories });
+    const by = this.#options.stdio === 'sandboxed' ? 'node' : 'record';
+    return this.#sandbox.wrap(launch, { serverId, sandbox, by, ...directories });
   }
 
   #launch({ command, args, env, cwd }: Launch, settings: string | null): PipedChild {
@@ -144,10 +148,11 @@ export class ProcessSupervisor {
     return child;
   }
 
-  async #makeDirectories(serverId: string): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
+  async #makeDirectories(spec: ProcessSpec): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
     const directories = this.#directories;
+    const { serverId } = spec;
     try {
-      return await Promise.all([directories.home(serverId), directories.tmpRoot(), directories.makeTmp()]);
+      return await Promise.all([directories.home(spec), directories.tmpRoot(), directories.makeTmp()]);
     } catch (error) {
       const { stateDir, tmpDir } = this.#options;
       const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
@@ -160,6 +165,17 @@ export class ProcessSupervisor {
     const message = `ended ${count} processes that had left the process group of the server`;
     this.#log({ level: 'info', event: 'process_leftover', serverId, message });
   }
+}
+
+/** What the record asks for; where it asks for none or would do without, a sandbox with the network and nothing else. */
+function inAnyCase(asked: McpSandbox | null): McpSandbox {
+  const plain = { mode: 'required', network: 'allow', read_only_paths: [], writable_paths: [] } as const;
+  return { ...plain, ...asked, mode: 'required' };
+}
+
+function stdioDenied(serverId: string): McpConnectionError {
+  const message = `server "${serverId}": this node runs no stdio servers (mcp.stdio = "deny")`;
+  return new McpConnectionError(serverId, 'stdio_denied', message);
 }
 
 // Node sets the pid synchronously; an 'error' event is what follows where it could not start anything.

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { selfSigned } from '../../chat/backends/self-signed.ts';
+import { sandboxOf } from '../../pool/pool-records.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
 import { builtCommand } from '../../support/built-command.ts';
 
@@ -118,11 +119,13 @@ describe('servers', () => {
   it('are tested where the caller is, with what the caller allows [cli.spear.test]', async () => {
     const sms = await startTestSms();
     const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
+    const served = temporaryDirectory();
     const json = {
       ...fsRecord,
+      sandbox: sandboxOf(served),
       stdio: {
         command: process.execPath,
-        args: [everything, temporaryDirectory()],
+        args: [everything, served],
         env: { KEY: `\${ENV:PRIVATE_KEY}` },
       },
     };
