@@ -219,6 +219,11 @@ export const requirements: readonly Requirement[] = [
     source: 'ABI.md',
   },
   {
+    id: 'tool.unreachable',
+    text: 'A guest whose tools cannot be called for want of a table is told at load, to the model, in the exit code and by doctor.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'wasm.imports',
     text: 'The types of imports are read from the binary whatever else its type section has.',
     source: 'ABI.md',
@@ -1082,6 +1087,11 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   {
+    id: 'guests.arguments',
+    text: 'Arguments for a guest that imports no way to see them are said to be unseen.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'guests.build',
     text: 'one command builds every guest reproducibly and says which toolchain is missing and how to install it',
     source: 'issue 2',
@@ -1111,7 +1121,7 @@ export const requirements: readonly Requirement[] = [
   {
     id: 'layout.guest_thread',
     text: 'What the entry of the guest thread can reach is guest, hostcalls, fd, protocol, abi and base.',
-    source: 'issue 11',
+    source: 'guest-examples/README.md',
   },
   { id: 'layout.length', text: 'No file of src/ is longer than 500 lines.', source: 'issue 2' },
   { id: 'limits.chat', text: 'What a guest writes into all its chat sessions together is bounded.', source: 'issue 2' },
