@@ -1193,6 +1193,11 @@ export const requirements: readonly Requirement[] = [
   { id: 'run.objects', text: 'Engine objects that a guest makes cannot take the host’s memory.', source: 'issue 2' },
   { id: 'run.sleep', text: 'sleep_ms and poll_oneoff wait for as long as they were asked to.', source: 'issue 2' },
   {
+    id: 'sdk.answers',
+    text: 'Every SDK reads what the model said: a text, a text in parts, or a refusal.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'sdk.calls',
     text: 'spear.h and spear.ts import every call of the table, in its order, and nothing else of the host',
     source: 'issue 2',
@@ -1207,6 +1212,11 @@ export const requirements: readonly Requirement[] = [
     id: 'sdk.fixtures',
     text: 'every example has its built module in fixtures, which imports only rows of the table (with their signatures) and WASI, exports memory and table, and keeps its function names',
     source: 'issue 2',
+  },
+  {
+    id: 'sdk.javascript.async',
+    text: 'spear.js refuses async tasks and tools by name, instead of ending at their first await.',
+    source: 'guest-examples/javascript/README.md',
   },
   {
     id: 'sdk.json',
