@@ -1101,6 +1101,7 @@ export const requirements: readonly Requirement[] = [
     text: 'every example runs under spear-run with a scripted model, and prints the same in C and in AssemblyScript',
     source: 'issue 2',
   },
+  { id: 'guests.go', text: 'The examples in Go run as modules.', source: 'guest-examples/go/README.md' },
   {
     id: 'handback.lost',
     text: 'Calls that the guest never saw, because it closed the response, are answered by the host.',
