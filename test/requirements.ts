@@ -219,6 +219,11 @@ export const requirements: readonly Requirement[] = [
     source: 'ABI.md',
   },
   {
+    id: 'tool.unreachable',
+    text: 'A guest whose tools cannot be called for want of a table is told at load, to the model, in the exit code and by doctor.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'wasm.imports',
     text: 'The types of imports are read from the binary whatever else its type section has.',
     source: 'ABI.md',
@@ -1086,6 +1091,11 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   {
+    id: 'guests.arguments',
+    text: 'Arguments for a guest that imports no way to see them are said to be unseen.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'guests.build',
     text: 'one command builds every guest reproducibly and says which toolchain is missing and how to install it',
     source: 'issue 2',
@@ -1095,6 +1105,7 @@ export const requirements: readonly Requirement[] = [
     text: 'every example runs under spear-run with a scripted model, and prints the same in C and in AssemblyScript',
     source: 'issue 2',
   },
+  { id: 'guests.go', text: 'The examples in Go run as modules.', source: 'guest-examples/go/README.md' },
   {
     id: 'handback.lost',
     text: 'Calls that the guest never saw, because it closed the response, are answered by the host.',
@@ -1115,7 +1126,7 @@ export const requirements: readonly Requirement[] = [
   {
     id: 'layout.guest_thread',
     text: 'What the entry of the guest thread can reach is guest, hostcalls, fd, protocol, abi and base.',
-    source: 'issue 11',
+    source: 'guest-examples/README.md',
   },
   { id: 'layout.length', text: 'No file of src/ is longer than 500 lines.', source: 'issue 2' },
   { id: 'limits.chat', text: 'What a guest writes into all its chat sessions together is bounded.', source: 'issue 2' },
@@ -1197,6 +1208,11 @@ export const requirements: readonly Requirement[] = [
   { id: 'run.objects', text: 'Engine objects that a guest makes cannot take the host’s memory.', source: 'issue 2' },
   { id: 'run.sleep', text: 'sleep_ms and poll_oneoff wait for as long as they were asked to.', source: 'issue 2' },
   {
+    id: 'sdk.answers',
+    text: 'Every SDK reads what the model said: a text, a text in parts, or a refusal.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'sdk.calls',
     text: 'spear.h and spear.ts import every call of the table, in its order, and nothing else of the host',
     source: 'issue 2',
@@ -1211,6 +1227,11 @@ export const requirements: readonly Requirement[] = [
     id: 'sdk.fixtures',
     text: 'every example has its built module in fixtures, which imports only rows of the table (with their signatures) and WASI, exports memory and table, and keeps its function names',
     source: 'issue 2',
+  },
+  {
+    id: 'sdk.javascript.async',
+    text: 'spear.js refuses async tasks and tools by name, instead of ending at their first await.',
+    source: 'guest-examples/javascript/README.md',
   },
   {
     id: 'sdk.json',

@@ -224,7 +224,8 @@ class Send {
     const { rc, content } = this.#signal.aborted
       ? aborted
       : await untilAborted(this.#ports.callGuestTool(tool, call.arguments, cap), this.#signal, aborted);
-    call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}`));
+    const why = content === '' ? '' : ` (${content})`;
+    call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}${why}`));
     this.#metrics.toolBytes += Buffer.byteLength(call.result);
     this.#ports.observer.toolFinished(call, rc === 0 ? 'ok' : 'tool_exec_failed', performance.now() - started);
   }

@@ -1,11 +1,13 @@
 import { basename } from 'node:path';
-import { ModuleError } from '../../abi/guest-module.ts';
+import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
 import { BackendError } from '../../chat/backend.ts';
 import { BackendSet } from '../../chat/backends/open-backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { type CompiledHostConfig, loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig } from '../../config/task/task-config.ts';
+import { moduleRemedies } from '../../doctor/module-remedy.ts';
+import { guestNotices } from '../../load/guest-notices.ts';
 import { prepare } from '../../load/prepare.ts';
 import { ToolEvents } from '../../mcp/tool-events.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
@@ -82,13 +84,14 @@ async function run(flags: RunFlags): Promise<number> {
     const counted = metrics?.mcp.trail(audit, task.name) ?? audit;
     const mcp = await openMcp(flags, task, { host, run: id, audit: counted, events, metrics, limits });
     if (mcp) closers.unshift(() => mcp.close());
-    if (flags.dryRun) return await dryRun(flags, wasm, limits, host, mcp);
+    const args = [basename(flags.wasm), ...task.args, ...flags.guestArgs];
+    if (flags.dryRun) return await dryRun(flags, args, wasm, limits, host, mcp);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
     audit.write(id, { event: 'guest.started', module: basename(flags.wasm) });
     const result = await runGuest({
       wasm,
-      args: [basename(flags.wasm), ...task.args, ...flags.guestArgs],
+      args,
       env: { ...task.env, ...flags.env },
       limits,
       backend: (name) => backends.get(name),
@@ -139,6 +142,7 @@ async function openMetrics(address: string, closers: (() => unknown)[]): Promise
 
 async function dryRun(
   flags: RunFlags,
+  args: readonly string[],
   wasm: Promise<Uint8Array>,
   limits: Limits,
   host: CompiledHostConfig,
@@ -148,6 +152,7 @@ async function dryRun(
   const { allowUnknownImports } = flags;
   const options = { limits, allowUnknownImports, componentCache: componentCache(flags), onNotice: say };
   const prepared = await prepare(bytes, options).catch((error) => blame(flags.wasm, error));
+  for (const notice of guestNotices(prepared, args)) say(notice);
   const about = [
     `module   ${flags.wasm}: ${bytes.byteLength} bytes, ${describePrepared(prepared)}`,
     `backend  ${host.defaultBackend}${host.file ? ` of ${host.file}` : ''}`,
@@ -168,9 +173,12 @@ function describeMcp({ effective: { serverIds, exclusions } }: RunMcp): string[]
 }
 
 function blame(file: string, error: unknown): never {
-  if (error instanceof ModuleError) throw new ModuleError(`${file}: ${error.message}`);
-  throw error;
+  if (!(error instanceof ModuleError)) throw error;
+  throw new ModuleError(`${file}: ${withRemedy(error.message, error.problem)}`);
 }
+
+const withRemedy = (message: string, problem: ModuleProblem | null) =>
+  problem ? `${message}; ${moduleRemedies[problem]}` : message;
 
 /** The first signal ends the guest, then the host; the second ends the host at once. */
 function onSignals(interrupt: AbortController): () => void {
@@ -190,7 +198,8 @@ const signalCode = (signal: unknown) => signalCodes[String(signal)] ?? exitCodes
 
 function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): number {
   const code = exitCode(result, interrupted);
-  if (result.message !== null) say(result.reason === 'module' ? `${flags.wasm}: ${result.message}` : describe(result));
+  if (result.message !== null)
+    say(result.reason === 'module' ? `${flags.wasm}: ${describe(result)}` : describe(result));
   if (result.stack) sayBlock(indent(result.stack));
   if (result.droppedLogLines > 0) say(`${result.droppedLogLines} log lines were dropped`);
   if (flags.verbose) say(`hostcalls ${JSON.stringify(result.hostcalls)}`);
@@ -199,7 +208,9 @@ function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): n
 }
 
 function describe(result: RunResult): string {
-  return result.reason === 'trap' ? `the guest trapped: ${result.message}` : String(result.message);
+  return result.reason === 'trap'
+    ? `the guest trapped: ${result.message}`
+    : withRemedy(String(result.message), result.problem);
 }
 
 function exitCode({ reason, exitCode: own }: RunResult, interrupted: AbortSignal): number {
@@ -226,7 +237,7 @@ function toJson(result: RunResult, code: number) {
     exit_code: code,
     reason: result.reason,
     guest_exit_code: result.exitCode,
-    message: result.message,
+    message: result.message && withRemedy(result.message, result.problem),
     stack: result.stack === '' ? [] : result.stack.split('\n'),
     durations: result.durations,
     hostcalls: result.hostcalls,

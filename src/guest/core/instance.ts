@@ -1,4 +1,4 @@
-import { ENTRIES, WASI_MODULE } from '../../abi/guest-module.ts';
+import { ENTRIES, NO_FUNCTION_TABLE, WASI_MODULE } from '../../abi/guest-module.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState } from '../../hostcalls/guest-state.ts';
@@ -57,9 +57,18 @@ export async function runCore(guest: CoreGuest): Promise<GuestRun> {
     env: { abort: abortImport(memory, guest.output) },
   });
 
-  const ending = await enter();
+  const ending = judge(await enter());
   state.fds.closeAll();
   return { ending, hostcalls: namedCounts(counts) };
+
+  /** A guest rarely notices that the model's calls of its tools failed: a run without tools must not look like a good one. */
+  function judge(ending: GuestEnding): GuestEnding {
+    if (!tools?.unreachable) return ending;
+    const message = `its tools could not be called: ${NO_FUNCTION_TABLE}`;
+    if (ending.kind === 'exit' && ending.code === 0) return { kind: 'load_failed', message };
+    guest.state.notice(`the guest: ${message}`);
+    return ending;
+  }
 
   async function enter(): Promise<GuestEnding> {
     try {
