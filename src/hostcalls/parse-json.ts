@@ -1,16 +1,11 @@
-import type { JsonValue } from '../base/json.ts';
+import { type JsonValue, parseJson } from '../base/json.ts';
 
 /** Nesting that nothing real has; beyond it the stack of whoever walks the value would be at risk. */
 export const MAX_JSON_DEPTH = 256;
 
 /** JSON that a guest wrote: `undefined` if it is none, or is nested too deeply. */
-export function parseJson(text: string): JsonValue | undefined {
-  if (isTooDeep(text)) return undefined;
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return undefined;
-  }
+export function parseGuestJson(text: string): JsonValue | undefined {
+  return isTooDeep(text) ? undefined : parseJson(text);
 }
 
 /** Looks before parsing: walking a value that is nested too deeply is what must not happen. */

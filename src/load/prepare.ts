@@ -1,6 +1,6 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
-import { nearestKey } from '../base/nearest-key.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
@@ -102,8 +102,8 @@ function checkSignature(row: Call, type: FunctionType | undefined): void {
 
 function describeUnknown(unknown: readonly UnknownImport[]): string {
   const names = unknown.map(({ module, name }) => {
-    const near = module === 'spear' ? nearestKey(name, [...rows.keys()]) : undefined;
-    return near ? `${module}.${name} (did you mean ${near}?)` : `${module}.${name}`;
+    const hint = module === 'spear' ? didYouMean(name, [...rows.keys()]) : undefined;
+    return hint ? `${module}.${name} (${hint})` : `${module}.${name}`;
   });
   return `it imports what this host does not have: ${names.join(', ')}; --allow-unknown-imports links them to ENOSYS`;
 }

@@ -1,3 +1,5 @@
+import { cutText } from '../base/cut-text.ts';
+
 const MAX_DESCRIPTION = 200;
 
 export interface InventoryTool {
@@ -39,6 +41,5 @@ function plain(text: string): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .replaceAll('`', "'")
     .trim();
-  const characters = [...line];
-  return characters.length > MAX_DESCRIPTION ? `${characters.slice(0, MAX_DESCRIPTION - 1).join('')}…` : line;
+  return cutText(line, MAX_DESCRIPTION);
 }

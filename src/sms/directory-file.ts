@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
+import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject } from '../base/json.ts';
 import { isServerId, type McpServerRecord, type RecordIssue } from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
@@ -102,7 +103,7 @@ function decode(bytes: Uint8Array): string {
 function messageOf(error: unknown): string {
   if (error instanceof TomlError) return `is not valid TOML: ${error.message.split('\n')[0]?.split(': ')[1]}`;
   if (error instanceof JsonTextError) return `is not valid JSON: ${error.message}`;
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }
 
 export function problem(
@@ -116,5 +117,5 @@ export function problem(
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  return errorCode(error) ?? 'unknown error';
 }

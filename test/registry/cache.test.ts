@@ -83,7 +83,7 @@ describe('the cache at start', () => {
   it('tries again, with longer and longer pauses, and is ready when it works [registry.backoff]', async () => {
     source.answer = new Error('connection refused');
     environment.randomValue = 0.999_999;
-    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 1_000 } });
+    await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
     const pauses: number[] = [];
     for (let i = 0; i < 6; i++) {
       pauses.push(environment.nextIn);
@@ -100,7 +100,7 @@ describe('the cache at start', () => {
   it('spreads the pauses at random between half and all of them [registry.backoff]', async () => {
     source.answer = new Error('no');
     environment.randomValue = 0;
-    await start({ timing: { backoffMinMs: 100 } });
+    await start({ timing: { backoff: { firstMs: 100, maxMs: 30_000 } } });
     expect(environment.nextIn).toBe(50);
     environment.randomValue = 0.5;
     await environment.advance(50);
@@ -253,7 +253,7 @@ describe('a full resync', () => {
   it('comes slower and slower where no stream ever works [registry.backoff]', async () => {
     environment.randomValue = 0.999_999;
     source.watchError = new Error('unimplemented');
-    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 1_000 } });
+    await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
     await environment.advance(5_500);
     // 0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500
     expect(source.lists).toHaveLength(9);
@@ -264,7 +264,7 @@ describe('a full resync', () => {
   it('comes soon again after a stream that worked [registry.backoff]', async () => {
     environment.randomValue = 0.999_999;
     source.answer = new Error('down');
-    await start({ timing: { backoffMinMs: 100, backoffMaxMs: 10_000 } });
+    await start({ timing: { backoff: { firstMs: 100, maxMs: 10_000 } } });
     await environment.advance(1_500);
     source.answer = listing(5, ['a']);
     await environment.advance(1_600);

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { BackendError } from '../backend.ts';
 import { CompletionAssembly } from './completion-assembly.ts';
 import type { BackendFailures } from './failures.ts';
@@ -56,12 +56,8 @@ async function readBytes(body: Readable, maxBytes: number, failures: BackendFail
 }
 
 function parseWhole(text: string, failures: BackendFailures): JsonObject {
-  let parsed: JsonValue;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    throw failures.badResponse('it is not JSON', text);
-  }
+  const parsed = parseJson(text);
+  if (parsed === undefined) throw failures.badResponse('it is not JSON', text);
   if (!isJsonObject(parsed)) throw failures.badResponse('it is not a JSON object', text);
   return parsed;
 }
@@ -80,31 +76,18 @@ async function readStream(body: Readable, maxBytes: number, failures: BackendFai
   }
   const rest = decoder.end();
   if (rest === END_OF_STREAM) return assembly.body();
-  if (rest !== undefined && isWholeJson(rest)) assembly.add(parseChunk(rest, failures));
+  if (rest !== undefined && parseJson(rest) !== undefined) assembly.add(parseChunk(rest, failures));
   // Not every provider says [DONE]; all of them give a finish reason.
   if (!assembly.finished) throw failures.streamBroken();
   return assembly.body();
 }
 
 function parseChunk(data: string, failures: BackendFailures): JsonObject {
-  let chunk: JsonValue;
-  try {
-    chunk = JSON.parse(data);
-  } catch {
-    throw failures.badResponse('an event of its stream is not JSON', data);
-  }
+  const chunk = parseJson(data);
+  if (chunk === undefined) throw failures.badResponse('an event of its stream is not JSON', data);
   if (!isJsonObject(chunk)) throw failures.badResponse('an event of its stream is not a JSON object', data);
   if (chunk.error !== undefined && chunk.error !== null) throw failures.errorObject(chunk.error);
   return chunk;
-}
-
-function isWholeJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Leaves the body as it is when the reader stops early: who stops decides whether the connection lives on. */

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { rotatedFiles } from '../../audit/rotation.ts';
+import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -79,7 +80,7 @@ function withRotated(path: string): string[] {
   try {
     return [...rotatedFiles(path), path];
   } catch (error) {
-    throw new UsageError(`${path}: it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${path}: it cannot be read (${errorCode(error)})`);
   }
 }
 

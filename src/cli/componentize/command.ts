@@ -1,5 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { errorCode } from '../../base/error-text.ts';
 import { flagError } from '../flag-error.ts';
 import type { OwnCommand } from '../spear/command.ts';
 import { spearExitCodes } from '../spear-exit-codes.ts';
@@ -54,7 +55,7 @@ function read(file: string): Uint8Array {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new UsageError(`${file}: it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${file}: it cannot be read (${errorCode(error)})`);
   }
 }
 
@@ -64,7 +65,7 @@ function write(file: string, bytes: Uint8Array): void {
     writeFileSync(`${file}.new`, bytes);
     renameSync(`${file}.new`, file);
   } catch (error) {
-    throw new UsageError(`--output ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`--output ${file}: it cannot be written (${errorCode(error)})`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
-import type { JsonValue } from '../../base/json.ts';
-import { nearestKey } from '../../base/nearest-key.ts';
+import { type JsonValue, parseJson } from '../../base/json.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
 import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
 import { flagError } from '../flag-error.ts';
@@ -105,19 +106,16 @@ function common(values: SharedValues): DiagnosisFlags {
 }
 
 function parseParam(text: string): [string, JsonValue] {
-  const at = text.indexOf('=');
-  const key = at < 0 ? text : text.slice(0, at);
+  const [key, json] = splitOnce(text, '=');
   const example = `for example --param 'mcp.server_ids=["fs"]'`;
-  if (at < 0 || !isPolicyParam(key)) {
-    const near = nearestKey(key, sessionParamKeys);
-    if (near !== undefined && near !== key) throw new UsageError(`--param ${key}: did you mean ${near}?`);
+  if (json === null || !isPolicyParam(key)) {
+    const hint = isPolicyParam(key) ? undefined : didYouMean(key, sessionParamKeys);
+    if (hint !== undefined) throw new UsageError(`--param ${key}: ${hint}`);
     throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
   }
-  try {
-    return [key, JSON.parse(text.slice(at + 1)) as JsonValue];
-  } catch {
-    throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
-  }
+  const value = parseJson(json);
+  if (value === undefined) throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
+  return [key, value];
 }
 
 function timeout(text: string | undefined): number {

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { splitOnce } from '../../base/split-once.ts';
 import { parseLimit } from '../../config/task/task-config.ts';
 import type { LimitName } from '../../protocol/limits.ts';
 import { flagError } from '../flag-error.ts';
@@ -110,8 +111,8 @@ function parseApprove(text: string | undefined): RunFlags['approve'] {
 }
 
 function parseEnv(text: string): [string, string] {
-  const at = text.indexOf('=');
+  const [name, value] = splitOnce(text, '=');
   // What stands there may be a secret whose name was forgotten: it is not repeated.
-  if (at <= 0) throw new UsageError('--env: expected NAME=VALUE');
-  return [text.slice(0, at), text.slice(at + 1)];
+  if (name === '' || value === null) throw new UsageError('--env: expected NAME=VALUE');
+  return [name, value];
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
-import { stateDirectory } from '../../config/state-directory.ts';
 import { egressOf } from '../../pool/egress.ts';
 import { stdioPolicyOf } from '../../pool/pool-options.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';

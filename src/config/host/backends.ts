@@ -1,9 +1,10 @@
 import { resolve } from 'node:path';
+import { isHeaderValue } from '../../base/http-header.ts';
 import { looksLikeCredential } from '../../protocol/record-credentials.ts';
 import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import type { HostFile, ReadTextFile } from './file.ts';
-import { backendUrlComplaint, isHeaderValue } from './http.ts';
+import { backendUrlComplaint } from './http.ts';
 import { backendLimitSpecs } from './limits.ts';
 import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 

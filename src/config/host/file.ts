@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../config-error.ts';
 
 export type ReadTextFile = (path: string) => string;
@@ -42,7 +43,7 @@ function open(path: string, required: string | undefined, readFile: ReadTextFile
   try {
     return { path, folder: dirname(resolve(path)), text: readFile(path) };
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = errorCode(error) ?? String(error);
     if (required === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) return undefined;
     throw new ConfigError(`${path}: ${required ?? 'the config file'} cannot be read (${code})`);
   }

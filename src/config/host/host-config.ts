@@ -1,4 +1,4 @@
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
 import type { StdioPolicy } from '../../protocol/record.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
@@ -130,9 +130,9 @@ function chooseDefault(named: string | undefined, valid: readonly string[], file
     throw new ConfigError(`${file?.path}: default_backend is missing: name one of ${valid.join(', ')}`);
   }
   if (valid.includes(named)) return named;
-  const nearest = nearestKey(named, valid);
-  const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+  const hint = didYouMean(named, valid);
+  const meant = hint === undefined ? '' : `, ${hint}`;
   throw new ConfigError(
-    `${file?.path}: default_backend: there is no backend "${named}"${hint} (defined: ${valid.join(', ')})`,
+    `${file?.path}: default_backend: there is no backend "${named}"${meant} (defined: ${valid.join(', ')})`,
   );
 }

@@ -1,5 +1,6 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
+import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../config-error.ts';
 import type { ReadTextFile } from '../host/file.ts';
 import { checkSmsDocument, type SmsDocument } from './schema.ts';
@@ -35,7 +36,7 @@ function read(path: string, required: boolean, readFile: ReadTextFile): string |
   try {
     return readFile(path);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = errorCode(error) ?? String(error);
     if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) return null;
     throw new ConfigError(`${path}: the config file cannot be read (${code})`);
   }

@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { errorCode } from '../../base/error-text.ts';
 import { decodeEntry, encodeEntry } from './cache-entry.ts';
 import { evict } from './cache-eviction.ts';
 import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
@@ -57,7 +58,7 @@ export class ComponentCache {
       if (hasModes && found.mode & OPEN_TO_OTHERS) return `others may enter it (chmod 700 ${directory})`;
       return new ComponentCache(directory, maxBytes);
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code ?? String(error);
+      return errorCode(error) ?? String(error);
     }
   }
 
@@ -68,7 +69,7 @@ export class ComponentCache {
     try {
       bytes = readOwn(file);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      if (errorCode(error) === 'ENOENT') return undefined;
     }
     const entry = bytes && decodeEntry(bytes, key);
     if (!entry) {
@@ -92,7 +93,7 @@ export class ComponentCache {
       return undefined;
     } catch (error) {
       ignoreErrors(() => rmSync(unfinished, { force: true }));
-      return (error as NodeJS.ErrnoException).code ?? String(error);
+      return errorCode(error) ?? String(error);
     }
   }
 
@@ -108,7 +109,7 @@ function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: DIRECTORY_MODE });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // another process was faster
+    if (errorCode(error) !== 'EEXIST') throw error; // another process was faster
   }
 }
 

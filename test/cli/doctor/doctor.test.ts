@@ -321,7 +321,7 @@ describe('spear doctor', () => {
       expect(stderr).toMatch(/^spear: .+\n$/);
     }
     const param = await spear(['doctor', 'a.wasm', '--param', 'mcp.server_id=["fs"]']);
-    expect(param.stderr).toBe('spear: --param mcp.server_id: did you mean mcp.server_ids?\n');
+    expect(param.stderr).toBe('spear: --param mcp.server_id: did you mean "mcp.server_ids"?\n');
     const typo = await spear(['docter', 'a.wasm']);
     expect(typo).toEqual({
       code: 2,
