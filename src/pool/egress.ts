@@ -64,10 +64,10 @@ export class EgressRules {
   /** Null: allowed. `address` is where the connection really goes. */
   addressDenial(host: string, address: string): EgressDenied | null {
     const name = plainHost(host);
-    const bytes = parseAddress(address);
-    if (bytes === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
-    const kind = specialKind(bytes);
-    if (kind === null || this.#listed.some((block) => isInBlock(bytes, block))) return null;
+    const parsed = parseAddress(address);
+    if (parsed === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
+    const kind = specialKind(parsed);
+    if (kind === null || this.#listed.some((block) => isInBlock(parsed, block))) return null;
     const where = name === address ? `address ${address}` : `host ${JSON.stringify(name)} is at ${address}, which`;
     const article = kind === 'unspecified' ? 'an' : 'a';
     return new EgressDenied(
