@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { cutText } from '../../base/cut-text.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { ReadTextFile } from '../../config/host/file.ts';
+import type { ReadTextFile } from '../../config/config-file.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import { messageText } from './message-text.ts';

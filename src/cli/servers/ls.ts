@@ -1,7 +1,7 @@
 import { cutText } from '../../base/cut-text.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { noArguments, oneArgument, SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { age, printable, table } from '../table.ts';
 
 /** What the admin API says of a server. */

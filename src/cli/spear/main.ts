@@ -3,7 +3,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 import { version } from '../version.ts';
 import type { OwnCommand, SpearCommand } from './command.ts';

@@ -2,7 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type { SmsEndpoint } from '../../config/sms/client.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 
 /** The registry did not do what was asked; `exitCode` says why in a way that scripts can use. */
 export class SmsRequestError extends Error {

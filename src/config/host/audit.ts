@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { LimitSpec } from '../../protocol/limits.ts';
-import type { HostFile } from './file.ts';
+import type { ConfigFile } from '../config-file.ts';
 
 /** What the trail keeps of a call's arguments. */
 export const argumentForms = ['redacted', 'sha256', 'shape', 'none'] as const;
@@ -37,7 +37,7 @@ interface AuditTable {
   readonly keep?: number | undefined;
 }
 
-export function compileAudit(table: AuditTable | undefined, file: HostFile | undefined): CompiledAudit {
+export function compileAudit(table: AuditTable | undefined, file: ConfigFile | undefined): CompiledAudit {
   return Object.freeze({
     file: table?.file === undefined ? null : resolve(file?.folder ?? '.', table.file),
     args: table?.args ?? 'redacted',

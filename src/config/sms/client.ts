@@ -3,7 +3,7 @@ import { errorCode } from '../../base/error-text.ts';
 import { Secret } from '../../secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { type ReadTextFile, readTextFile } from '../config-file.ts';
 import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './address.ts';
 import { defaultSmsDirectory, smsFiles } from './paths.ts';
 

@@ -3,7 +3,7 @@ import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
 import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { type ReadTextFile, readTextFile } from '../config-file.ts';
 
 /** What a task is allowed and given; every field is set. */
 export interface TaskConfig {

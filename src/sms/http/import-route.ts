@@ -1,5 +1,5 @@
-import { parse as parseToml, TomlError } from 'smol-toml';
 import type { JsonValue } from '../../base/json.ts';
+import { parseToml, TomlTextError } from '../../config/toml.ts';
 import type { ServiceLog } from '../service-log.ts';
 import type { RegistryStore } from '../store/store.ts';
 import { type HttpCall, parseBody, requireContentType } from './http-call.ts';
@@ -63,10 +63,9 @@ function planJson(plan: ImportPlan, outcome: 'dry_run' | 'applied') {
 
 function readToml(text: string): JsonValue {
   try {
-    return parseToml(text) as unknown as JsonValue;
+    return parseToml(text) as JsonValue;
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    // The rest of the parser's message quotes the text, and that may hold a secret.
+    if (!(error instanceof TomlTextError)) throw error;
     throw new HttpProblem(400, 'invalid-body', `the body is not valid TOML (line ${error.line})`);
   }
 }
