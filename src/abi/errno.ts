@@ -27,12 +27,6 @@ export type ErrnoName = keyof typeof errno;
 
 export const errnoNames = Object.keys(errno) as ErrnoName[];
 
-const nameByNumber = new Map<number, ErrnoName>(errnoNames.map((name) => [errno[name], name]));
-
-export function errnoName(number: number): ErrnoName | undefined {
-  return nameByNumber.get(number);
-}
-
 /**
  * What a handler returns instead of a value when the call fails. There is one per errno, so that failing
  * allocates nothing, and only the binding turns it into a number.

@@ -3,7 +3,7 @@ import { knownSecrets } from '../secrets/redactor.ts';
 import type { AuditChainEvent, AuditEvent } from './event.ts';
 
 /** A longer line is written again with its texts and lists cut: names and ids come from models and servers. */
-export const MAX_LINE_CHARS = 32_768;
+const MAX_LINE_CHARS = 32_768;
 const CUT_TEXT_CHARS = 512;
 const CUT_LIST_ITEMS = 32;
 

@@ -20,7 +20,7 @@ export interface EgressOptions {
 /** For records that others write: nothing inside this machine or its network. */
 export const REGISTRY_ADDRESSES: readonly string[] = Object.freeze([]);
 /** For the user's own records: servers under development run beside them. */
-export const OWN_ADDRESSES: readonly string[] = Object.freeze(['loopback']);
+const OWN_ADDRESSES: readonly string[] = Object.freeze(['loopback']);
 
 /** What the config says; where it is silent, what fits the records: a registry's are trusted with less. */
 export function egressOf(config: CompiledEgress, records: ReferencePolicy['mode']): EgressOptions {

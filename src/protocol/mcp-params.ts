@@ -12,12 +12,12 @@ export const sessionParamKeys = [
 export type SessionParamKey = (typeof sessionParamKeys)[number];
 
 /** Keys under this prefix belong to the host. */
-export const HOST_PARAM_PREFIX = 'mcp.task_';
+const HOST_PARAM_PREFIX = 'mcp.task_';
 
-export const MAX_SESSION_SERVER_IDS = 1_024;
-export const MAX_INVENTORY_CHARS = 16_384;
+const MAX_SESSION_SERVER_IDS = 1_024;
+const MAX_INVENTORY_CHARS = 16_384;
 
-export const inventoryPlaceholders = ['server_names', 'tool_count', 'tools_by_server'] as const;
+const inventoryPlaceholders = ['server_names', 'tool_count', 'tools_by_server'] as const;
 
 export type SessionParamResult =
   | { readonly ok: true; readonly policy: SessionPolicy }

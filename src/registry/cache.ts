@@ -161,14 +161,14 @@ export class RegistryCache {
       if (item.revision === snapshot.revision) this.#confirm();
     } else if (item.revision > snapshot.revision) {
       if (!this.#source.canWatchRecords) this.#adopt(await this.#list(), snapshot);
-      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item, this.#environment.now()));
+      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item));
       else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
     }
     this.#streamSpoke = true;
   }
 
   #restore(listing: RegistryListing): void {
-    this.#swap(restoreSnapshot(this.#snapshot, listing, this.#environment.now()));
+    this.#swap(restoreSnapshot(this.#snapshot, listing));
   }
 
   /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */

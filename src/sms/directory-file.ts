@@ -10,7 +10,7 @@ import { JsonTextError, jsonFieldLines } from './directory-json.ts';
 import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 
 /** Far above any record: what is larger is not one. */
-export const MAX_RECORD_FILE_BYTES = 256 * 1024;
+const MAX_RECORD_FILE_BYTES = 256 * 1024;
 
 /** `file` is the name within the directory. An error means that the file is not used. */
 export interface DirectoryProblem {

@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { type ErrnoName, errno, errnoName } from '../../src/abi/errno.ts';
+import { type ErrnoName, errno, errnoNames } from '../../src/abi/errno.ts';
 import { GuestMemory } from '../../src/abi/memory.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { WaitPoint } from '../../src/fd/readiness.ts';
@@ -230,7 +230,7 @@ export class TestGuest {
 
 /** The name of the errno that a call gave, if its row has it. */
 export function checkDocumented(call: CallName, result: number): ErrnoName {
-  const name = errnoName(-result);
+  const name = errnoNames.find((known) => errno[known] === -result);
   if (name && rows.get(call)?.errnos[name] !== undefined) return name;
   throw new Error(`${call} gave ${result} (${name}), which its row does not have`);
 }

@@ -9,7 +9,7 @@ import type { RetryTiming } from './retry.ts';
 const SHOWN_NAME_CHARS = 64;
 
 /** How long closing may take before it is given up: nothing useful happens in a backend after that. */
-export const CLOSE_DEADLINE_MS = 2_000;
+const CLOSE_DEADLINE_MS = 2_000;
 
 export interface BackendDeps {
   proxy: CompiledProxy;

@@ -6,7 +6,7 @@ import type { BackendFailures } from './failures.ts';
 import { SseDecoder } from './sse.ts';
 
 /** Error bodies beyond this are web pages; they are left unread. */
-export const MAX_ERROR_BODY_BYTES = 64 * 1024;
+const MAX_ERROR_BODY_BYTES = 64 * 1024;
 /** What may follow the end of a stream without costing the connection. */
 const MAX_TRAILING_BYTES = 4096;
 const MAX_TRAILING_MS = 1000;

@@ -19,8 +19,6 @@ export const auditLimitSpecs = {
   keep: { default: 10, min: 1, max: 100_000, doc: 'files that were moved aside; the oldest beyond it is removed' },
 } as const satisfies Record<string, LimitSpec>;
 
-export type AuditLimitName = keyof typeof auditLimitSpecs;
-
 /** The trail of every run on this node, as its config has it. */
 export interface CompiledAudit {
   /** null: there is none unless the command line asks for it. */

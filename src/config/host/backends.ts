@@ -8,7 +8,7 @@ import { backendUrlComplaint } from './http.ts';
 import { backendLimitSpecs } from './limits.ts';
 import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 
-export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
+const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
 
 export interface CompiledOpenAiBackend {
   readonly kind: 'openai';

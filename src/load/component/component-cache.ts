@@ -21,7 +21,7 @@ import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
 import type { CompiledComponent } from './compiled-component.ts';
 
 /** What all entries together may take; beyond it those that were not used for longest go. */
-export const CACHE_BYTES = 512 * 1024 * 1024;
+const CACHE_BYTES = 512 * 1024 * 1024;
 
 const DIRECTORY_MODE = 0o700;
 const ENTRY_MODE = 0o600;

@@ -18,7 +18,7 @@ export interface Budget {
   definitions: number;
 }
 
-export const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
+const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
 
 /** Reads a component or a core module inside of one: exact numbers, admitted names, bounded counts. */
 export class ComponentReader extends WasmReader {

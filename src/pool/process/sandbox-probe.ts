@@ -15,7 +15,7 @@ export type ProbeResult =
 const userNamespaces: readonly (readonly string[])[] = [['--unshare-user', '--disable-userns'], []];
 
 /** What every sandbox has, whatever its record lists. */
-export function isolationArguments(network: SandboxNetwork, userNamespace: readonly string[]): string[] {
+function isolationArguments(network: SandboxNetwork, userNamespace: readonly string[]): string[] {
   return [
     '--unshare-all',
     ...(network === 'allow' ? ['--share-net'] : []),
