@@ -4,7 +4,7 @@ import { didYouMean } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
-import type { PreparedComponent } from './component/prepared.ts';
+import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { binaryKind } from './wasm-binary.ts';
 

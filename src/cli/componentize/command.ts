@@ -2,9 +2,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { errorCode } from '../../base/error-text.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { flagError } from '../flag-error.ts';
 import type { OwnCommand } from '../spear/command.ts';
-import { UsageError } from '../usage-error.ts';
+import { flagError, UsageError } from '../usage-error.ts';
 import { ComponentizeError, componentize, type World } from './componentize.ts';
 
 const options = {

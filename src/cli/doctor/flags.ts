@@ -3,9 +3,8 @@ import { type JsonValue, parseJson } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
-import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
-import { flagError } from '../flag-error.ts';
-import { UsageError } from '../usage-error.ts';
+import { isMcpParam, mcpParamKeys } from '../../protocol/mcp-params.ts';
+import { flagError, UsageError } from '../usage-error.ts';
 
 const shared = {
   'task-config': { type: 'string' },
@@ -108,8 +107,8 @@ function common(values: SharedValues): DiagnosisFlags {
 function parseParam(text: string): [string, JsonValue] {
   const [key, json] = splitOnce(text, '=');
   const example = `for example --param 'mcp.server_ids=["fs"]'`;
-  if (json === null || !isPolicyParam(key)) {
-    const hint = isPolicyParam(key) ? undefined : didYouMean(key, sessionParamKeys);
+  if (json === null || !isMcpParam(key)) {
+    const hint = isMcpParam(key) ? undefined : didYouMean(key, mcpParamKeys);
     if (hint !== undefined) throw new UsageError(`--param ${key}: ${hint}`);
     throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
   }

@@ -2,8 +2,7 @@ import { parseArgs } from 'node:util';
 import { splitOnce } from '../../base/split-once.ts';
 import { parseLimit } from '../../config/task/task-config.ts';
 import type { LimitName } from '../../protocol/limits.ts';
-import { flagError } from '../flag-error.ts';
-import { UsageError } from '../usage-error.ts';
+import { flagError, UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 
 const options = {

@@ -3,7 +3,7 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { describeComponent } from '../../load/component/describe-component.ts';
+import { describeComponent } from '../../load/component/component-stages.ts';
 import type { Prepared } from '../../load/prepare.ts';
 import type { RunFlags } from './flags.ts';
 

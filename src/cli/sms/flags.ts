@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { SmsFlags } from '../../config/sms/sms-config.ts';
-import { flagError } from '../flag-error.ts';
-import { UsageError } from '../usage-error.ts';
+import { flagError, UsageError } from '../usage-error.ts';
 
 const options = {
   grpc: { type: 'string' },

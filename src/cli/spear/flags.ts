@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util';
-import { flagError } from '../flag-error.ts';
-import { UsageError } from '../usage-error.ts';
+import { flagError, UsageError } from '../usage-error.ts';
 
 const options = {
   sms: { type: 'string' },

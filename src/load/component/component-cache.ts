@@ -7,21 +7,28 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
 import { decodeEntry, encodeEntry } from './cache-entry.ts';
-import { evict } from './cache-eviction.ts';
-import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
-import type { CompiledComponent } from './compiled-component.ts';
+import type { CompiledComponent } from './component-stages.ts';
 
 /** What all entries together may take; beyond it those that were not used for longest go. */
 const CACHE_BYTES = 512 * 1024 * 1024;
+
+/** Nobody writes for so long: what is older was left behind by a process that died. */
+const ABANDONED_MS = 3_600_000;
+
+const ENTRY_SUFFIX = '.component';
+/** What is still being written; it has a name of its own until it is whole. */
+const UNFINISHED_SUFFIX = '.unfinished';
 
 const DIRECTORY_MODE = 0o700;
 const ENTRY_MODE = 0o600;
@@ -99,6 +106,27 @@ export class ComponentCache {
 
   #file(key: string): string {
     return join(this.#directory, key + ENTRY_SUFFIX);
+  }
+}
+
+/** Removes what was not used for longest until the rest fits. Other processes may be doing the same. */
+function evict(directory: string, maxBytes: number, now: number): void {
+  const files = readdirSync(directory)
+    .filter((name) => name.endsWith(ENTRY_SUFFIX) || name.endsWith(UNFINISHED_SUFFIX))
+    .flatMap((name) => {
+      const path = join(directory, name);
+      const found = statSync(path, { throwIfNoEntry: false });
+      return found ? [{ path, bytes: found.size, usedAt: found.mtimeMs, finished: name.endsWith(ENTRY_SUFFIX) }] : [];
+    });
+  for (const { path, usedAt, finished } of files) {
+    if (!finished && now - usedAt > ABANDONED_MS) rmSync(path, { force: true });
+  }
+  const entries = files.filter(({ finished }) => finished).sort((one, other) => one.usedAt - other.usedAt);
+  let total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
+  for (const { path, bytes } of entries) {
+    if (total <= maxBytes) return;
+    rmSync(path, { force: true });
+    total -= bytes;
   }
 }
 
