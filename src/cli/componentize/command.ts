@@ -1,9 +1,9 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { errorCode } from '../../base/error-text.ts';
 import { spearExitCodes } from '../exit-codes.ts';
+import { parseFlags } from '../parse-flags.ts';
 import type { OwnCommand } from '../spear/command.ts';
-import { flagError, UsageError } from '../usage-error.ts';
+import { UsageError } from '../usage-error.ts';
 import { ComponentizeError, componentize, type World } from './componentize.ts';
 
 const options = {
@@ -24,7 +24,7 @@ componentize-qjs makes components of JavaScript by itself.
 
 /** `spear componentize`: for toolchains that stop at core modules. */
 export const componentizeCommand: OwnCommand = async (argv) => {
-  const { values, positionals } = parse(argv);
+  const { values, positionals } = parseFlags(argv, options, 'spear');
   if (values.help) {
     process.stdout.write(help);
     return spearExitCodes.ok;
@@ -65,13 +65,5 @@ function write(file: string, bytes: Uint8Array): void {
     renameSync(`${file}.new`, file);
   } catch (error) {
     throw new UsageError(`--output ${file}: it cannot be written (${errorCode(error)})`);
-  }
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear', Object.keys(options));
   }
 }

@@ -1,8 +1,8 @@
-import { parseArgs } from 'node:util';
 import { splitOnce } from '../../base/split-once.ts';
 import { parseLimit } from '../../config/task/task-config.ts';
 import type { LimitName } from '../../protocol/limits.ts';
-import { flagError, UsageError } from '../usage-error.ts';
+import { parseFlags } from '../parse-flags.ts';
+import { UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 
 const options = {
@@ -60,7 +60,7 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   const separator = argv.indexOf('--');
   const own = separator < 0 ? argv : argv.slice(0, separator);
   const guestArgs = separator < 0 ? [] : argv.slice(separator + 1);
-  const { values, positionals } = parse(own);
+  const { values, positionals } = parseFlags(own, options, 'spear-run');
   if (values.help) return 'help';
   if (values.version) return 'version';
   const [wasm, ...more] = positionals;
@@ -94,14 +94,6 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
     verbose: values.verbose ?? false,
     dryRun: values['dry-run'] ?? false,
   };
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear-run', Object.keys(options));
-  }
 }
 
 function parseApprove(text: string | undefined): RunFlags['approve'] {
