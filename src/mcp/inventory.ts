@@ -1,5 +1,3 @@
-import { cutText } from '../base/cut-text.ts';
-
 const MAX_DESCRIPTION = 200;
 
 export interface InventoryTool {
@@ -41,5 +39,7 @@ function plain(text: string): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .replaceAll('`', "'")
     .trim();
-  return cutText(line, MAX_DESCRIPTION);
+  // Characters are counted, not units: so it is promised, and the ellipsis is one of them.
+  const characters = [...line];
+  return characters.length > MAX_DESCRIPTION ? `${characters.slice(0, MAX_DESCRIPTION - 1).join('')}…` : line;
 }

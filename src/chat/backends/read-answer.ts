@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { BackendError } from '../backend.ts';
 import { CompletionAssembly } from './completion-assembly.ts';
@@ -118,6 +119,5 @@ function drain(body: Readable): void {
 }
 
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown error';
-  return 'code' in error ? String(error.code) : error.message;
+  return errorCode(error) ?? errorText(error);
 }

@@ -279,7 +279,7 @@ describe('spear doctor', () => {
       text: expect.stringContaining('not a WebAssembly'),
     });
     expect(all(findings, 'task_key').map(({ text }) => text)).toEqual([
-      'config.mcp.tool_alowlist is not a key of the task config; did you mean mcp.tool_allowlist?',
+      'config.mcp.tool_alowlist is not a key of the task config; did you mean "mcp.tool_allowlist"?',
       'config.mcp.enabled must be "true" or "false"',
     ]);
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
