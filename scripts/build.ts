@@ -51,8 +51,12 @@ for (const [name, file] of Object.entries(entries)) {
     // "use components" stands above jco's own code, and means nothing to Node.
     onLog: (level, log, write) => log.code !== 'MODULE_LEVEL_DIRECTIVE' && write(level, log),
     // jco asks for no files and no network, so it gets the form of its WASI that starts no thread and has no native part.
+    // The form of jsonc-parser that Node would load hides its own files from a bundler.
     resolve: {
-      alias: { '@bytecodealliance/preview2-shim': join(packages, '@bytecodealliance/preview2-shim/dist/browser') },
+      alias: {
+        '@bytecodealliance/preview2-shim': join(packages, '@bytecodealliance/preview2-shim/dist/browser'),
+        'jsonc-parser': join(packages, 'jsonc-parser/lib/esm/main.js'),
+      },
     },
   });
   // Commands and threads are CommonJS, which Node starts 10–20 ms sooner than modules; the library is a module.

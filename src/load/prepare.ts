@@ -1,10 +1,10 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
-import { nearestKey } from '../base/nearest-key.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
-import type { PreparedComponent } from './component/prepared.ts';
+import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { binaryKind } from './wasm-binary.ts';
 
@@ -113,8 +113,8 @@ function unknownError(unknown: readonly UnknownImport[]): ModuleError {
     );
   }
   const names = unknown.map(({ module, name }) => {
-    const near = module === 'spear' ? nearestKey(name, [...rows.keys()]) : undefined;
-    return near ? `${module}.${name} (did you mean ${near}?)` : `${module}.${name}`;
+    const hint = module === 'spear' ? didYouMean(name, [...rows.keys()]) : undefined;
+    return hint ? `${module}.${name} (${hint})` : `${module}.${name}`;
   });
   return new ModuleError(`it imports what this host does not have: ${names.join(', ')}`, 'unknown_imports');
 }

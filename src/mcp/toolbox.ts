@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { startOf } from '../base/cut-text.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
@@ -264,7 +265,7 @@ function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): 
     name: nameOf(record, tool.name),
     server: record.server_id,
     tool: tool.name,
-    description: [...tool.description].slice(0, MAX_DESCRIPTION).join(''),
+    description: startOf(tool.description, MAX_DESCRIPTION),
     inputSchema: tool.inputSchema,
     outputSchema: tool.outputSchema,
     async call(params: Record<string, unknown>, options: { readonly signal?: AbortSignal } = {}) {

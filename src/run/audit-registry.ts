@@ -10,7 +10,7 @@ const MAX_IDS = 100;
  * those whom they stop, so that the trail has the cause before its effects.
  */
 export function auditRegistry(cache: RegistryCache, audit: AuditTrail, run: string): void {
-  const write = ({ snapshot, upserted, deleted }: Omit<RegistryChange, 'changedTransport'>) =>
+  const write = ({ snapshot, upserted, deleted }: RegistryChange) =>
     audit.write(run, {
       event: 'registry.applied',
       revision: snapshot.revision,

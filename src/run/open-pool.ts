@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stateDirectory } from '../base/xdg-directories.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { stateDirectory } from '../config/state-directory.ts';
 import { egressOf } from '../pool/egress.ts';
 import { McpPool, type PoolDeps } from '../pool/pool.ts';
 import { type PoolOptions, stdioPolicyOf } from '../pool/pool-options.ts';

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { ModuleError, type ModuleProblem } from '../abi/guest-module.ts';
 import type { JsonObject } from '../base/json.ts';
-import { describeComponent } from '../load/component/describe-component.ts';
+import { describeComponent } from '../load/component/component-stages.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
 import type { GuestSpec } from '../protocol/guest-spec.ts';

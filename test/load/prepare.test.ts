@@ -156,7 +156,7 @@ describe('imports', () => {
 
   it('that we do not have are named, with the nearest that we have [prepare.unknown-imports]', async () => {
     expect(await complaint(importing('spear', 'cchat_sent', ['i32', 'i32'], ['i32']))).toBe(
-      'it imports what this host does not have: spear.cchat_sent (did you mean cchat_send?)',
+      'it imports what this host does not have: spear.cchat_sent (did you mean "cchat_send"?)',
     );
     expect(await complaint(importing('host', 'cchat_send'))).toBe(
       'it imports what this host does not have: host.cchat_send',

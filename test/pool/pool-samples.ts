@@ -110,8 +110,8 @@ export function changeOf(change: {
 }): RegistryChange {
   const { upserted = [], deleted = [] } = change;
   const servers = new Map(upserted.map((record) => [record.server_id, record]));
-  const snapshot = { epoch: 'test', revision: 1, servers, syncedAtMs: 0 };
-  return { snapshot, upserted: [...servers.keys()], deleted, changedTransport: [] };
+  const snapshot = { epoch: 'test', revision: 1, servers };
+  return { snapshot, upserted: [...servers.keys()], deleted };
 }
 
 export function isAlive(pid: number): boolean {

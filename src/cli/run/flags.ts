@@ -1,7 +1,7 @@
-import { parseArgs } from 'node:util';
+import { splitOnce } from '../../base/split-once.ts';
 import { parseLimit } from '../../config/task/task-config.ts';
 import type { LimitName } from '../../protocol/limits.ts';
-import { flagError } from '../flag-error.ts';
+import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 
@@ -60,7 +60,7 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   const separator = argv.indexOf('--');
   const own = separator < 0 ? argv : argv.slice(0, separator);
   const guestArgs = separator < 0 ? [] : argv.slice(separator + 1);
-  const { values, positionals } = parse(own);
+  const { values, positionals } = parseFlags(own, options, 'spear-run');
   if (values.help) return 'help';
   if (values.version) return 'version';
   const [wasm, ...more] = positionals;
@@ -96,22 +96,14 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   };
 }
 
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear-run', Object.keys(options));
-  }
-}
-
 function parseApprove(text: string | undefined): RunFlags['approve'] {
   if (text === undefined || text === 'prompt' || text === 'deny') return text;
   throw new UsageError(`--approve ${text}: expected prompt or deny`);
 }
 
 function parseEnv(text: string): [string, string] {
-  const at = text.indexOf('=');
+  const [name, value] = splitOnce(text, '=');
   // What stands there may be a secret whose name was forgotten: it is not repeated.
-  if (at <= 0) throw new UsageError('--env: expected NAME=VALUE');
-  return [text.slice(0, at), text.slice(at + 1)];
+  if (name === '' || value === null) throw new UsageError('--env: expected NAME=VALUE');
+  return [name, value];
 }

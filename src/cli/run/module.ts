@@ -1,8 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { ModuleError } from '../../abi/guest-module.ts';
+import { errorCode } from '../../base/error-text.ts';
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { describeComponent } from '../../load/component/describe-component.ts';
+import { describeComponent } from '../../load/component/component-stages.ts';
 import type { Prepared } from '../../load/prepare.ts';
 import type { RunFlags } from './flags.ts';
 
@@ -11,7 +12,7 @@ export async function readModule(file: string): Promise<Uint8Array> {
   try {
     return readFileSync(file);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
+    const code = errorCode(error);
     const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
     throw new ModuleError(
       isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,

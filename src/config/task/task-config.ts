@@ -1,7 +1,9 @@
-import { nearestKey } from '../../base/nearest-key.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { splitOnce } from '../../base/split-once.ts';
 import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { type ReadTextFile, readTextFile } from '../config-file.ts';
 
 /** What a task is allowed and given; every field is set. */
 export interface TaskConfig {
@@ -41,7 +43,7 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
   try {
     text = readFile(file);
   } catch (error) {
-    throw new ConfigError(`${file}: the task config cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new ConfigError(`${file}: the task config cannot be read (${errorCode(error)})`);
   }
   try {
     return JSON.parse(text);
@@ -52,18 +54,16 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
 
 /** One `--limit NAME=VALUE`. */
 export function parseLimit(text: string): [LimitName, number] {
-  const [name = '', ...rest] = text.split('=');
-  const value = rest.join('=');
+  const [name, value] = splitOnce(text, '=');
   const known = limitNames.find((limit) => limit === name);
   if (known === undefined) {
-    const near = nearestKey(name, limitNames);
-    const hint = near ? `; did you mean ${near}?` : ` (valid: ${limitNames.join(', ')})`;
-    throw new ConfigError(`--limit ${text}: unknown limit "${name}"${hint}`);
+    const hint = didYouMean(name, limitNames) ?? `valid: ${limitNames.join(', ')}`;
+    throw new ConfigError(`--limit ${text}: unknown limit "${name}"; ${hint}`);
   }
   const { min, max } = limitSpecs[known];
   const number = Number(value);
-  if (!/^\d+$/.test(value) || number < min || number > max) {
-    throw new ConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value}"`);
+  if (value === null || !/^\d+$/.test(value) || number < min || number > max) {
+    throw new ConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value ?? ''}"`);
   }
   return [known, number];
 }

@@ -1,3 +1,4 @@
+import { wasiErrno } from '../../abi/errno.ts';
 import { ENTRIES, NO_FUNCTION_TABLE, WASI_MODULE } from '../../abi/guest-module.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
@@ -6,7 +7,6 @@ import type { Output } from '../../hostcalls/output.ts';
 import type { GuestEnding, UnknownImport } from '../../protocol/port.ts';
 import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
 import { throwUncatchable } from '../uncatchable.ts';
-import { wasi } from '../wasi/errno.ts';
 import { preview1 } from '../wasi/preview1.ts';
 import { abortImport } from './assemblyscript.ts';
 import { bindCoreImports } from './bind.ts';
@@ -104,7 +104,7 @@ const own = <T>(from: Readonly<Record<string, T>> | undefined, key: string): T |
   from && Object.hasOwn(from, key) ? from[key] : undefined;
 
 function missing(guest: CoreGuest, module: string, name: string): () => number | bigint {
-  if (module === WASI_MODULE) return () => wasi.NOSYS;
+  if (module === WASI_MODULE) return () => wasiErrno.NOSYS;
   const result = guest.unknownImports.find((found) => found.module === module && found.name === name)?.result;
   return () => (result === 'i64' ? BigInt(ENOSYS) : ENOSYS);
 }

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import { errorCode } from '../../base/error-text.ts';
 import type { McpSandbox } from '../../protocol/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
@@ -155,7 +156,7 @@ export class ProcessSupervisor {
       return await Promise.all([directories.home(spec), directories.tmpRoot(), directories.makeTmp()]);
     } catch (error) {
       const { stateDir, tmpDir } = this.#options;
-      const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+      const code = errorCode(error) ?? 'unknown error';
       const message = `server "${serverId}": its directories under ${stateDir} and ${tmpDir} could not be made: ${code}`;
       throw new McpConnectionError(serverId, 'spawn_failed', message);
     }
@@ -187,7 +188,7 @@ function spawned(child: PipedChild): Promise<number> {
 }
 
 function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
-  const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+  const code = errorCode(error) ?? 'unknown error';
   const hint =
     code === 'ENOENT'
       ? 'there is no such command on its PATH, or stdio.cwd does not exist'
