@@ -60,7 +60,7 @@ function mcpResult(result: JsonObject): string {
     serverId: 'weather',
     toolName: 'read',
     maxOutputBytes: 4096,
-    validateOutput: null,
+    outputProblem: null,
     redact,
     redactContent: redact,
   }).json;

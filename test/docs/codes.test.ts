@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { exclusionReasons } from '../../src/policy/decision.ts';
 import { taskPolicyKeys } from '../../src/policy/task-policy.ts';
+import { parseRecord } from '../../src/protocol/record-parse.ts';
 import { codesIn, prose, readPage, root, tableBelow } from './pages.ts';
 
 /** The text of all files in a folder of src/. */
@@ -58,6 +59,14 @@ it('docs/troubleshooting.md has every reason of an exclusion', () => {
 
 it('docs/mcp.md has every key of a task', () => {
   expect(documented('docs/mcp.md', '## What a task allows')).toEqual([...taskPolicyKeys].sort());
+});
+
+it('docs/mcp.md has every field of a record', () => {
+  const parsed = parseRecord({ server_id: 'a', transport: 'stdio', stdio: { command: 'b' } }, { strict: true });
+  if (!parsed.ok) throw new Error('the smallest record is not valid');
+  const stamps = ['updated_at_ms', 'mod_revision'];
+  const fields = Object.keys(parsed.record).filter((field) => !stamps.includes(field));
+  expect(documented('docs/mcp.md', '## Records')).toEqual([...fields, 'version'].sort());
 });
 
 it('docs/metrics.md has every instrument, and no other', () => {
