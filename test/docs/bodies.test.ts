@@ -1,13 +1,12 @@
 import { expect, it } from 'vitest';
 import { canonicalJson, type JsonObject, type JsonValue } from '../../src/base/json.ts';
-import type { ChatBackend } from '../../src/chat/backend.ts';
-import { BackendFailures } from '../../src/chat/backends/failures.ts';
+import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { toolError } from '../../src/chat/error-body.ts';
-import { ChatHistory } from '../../src/chat/history.ts';
-import { noInjectedTools } from '../../src/chat/injected-tools.ts';
-import { HAND_BACK, runSend, type SendOutcome } from '../../src/chat/tool-loop.ts';
 import { McpTimeoutError } from '../../src/pool/errors.ts';
 import { convertError, convertResult } from '../../src/pool/tool-result.ts';
+import { fdCommand, fdGet, HAND_BACK, METRICS, newSession, recv, send, writeTool } from '../support/chat-calls.ts';
+import type { TestGuest } from '../support/test-guest.ts';
+import { useGuests } from '../support/use-guest.ts';
 import { readPage } from './pages.ts';
 
 const abi = readPage('docs/abi.md');
@@ -20,39 +19,24 @@ const examples = new Map(
   ]),
 );
 
-const nobody = () => {};
-const observer = { toolStarted: nobody, toolFinished: nobody, limitReached: nobody, failed: nobody };
+const openGuest = useGuests();
 
-/** One send to a backend that answers so. */
-async function sendTo(complete: ChatBackend['complete'], flags = 0): Promise<SendOutcome> {
-  const history = new ChatHistory();
-  history.apply({
-    messages: [['user', 'What is 2 + 40?']],
-    tools: [[-1, '{"name":"sum"}']],
-    toolResults: [],
-    params: [],
-  });
-  const backend: ChatBackend = { name: 'main', model: 'm-large', complete, close: async () => {} };
-  const ports = {
-    backend: async () => backend,
-    callGuestTool: async () => ({ rc: 0, content: '' }),
-    inject: async () => noInjectedTools,
-    observer,
-  };
-  return runSend(history, flags, ports, new AbortController().signal);
-}
-
-const textOf = ({ body }: SendOutcome): string => Buffer.from(body).toString();
-
+const sum = { id: 'call_1', name: 'sum', arguments: { a: 2, b: 40 } };
 const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+const answers: readonly ScriptTurn[] = [{ reply: { content: '42', usage } }];
 
-function completion(message: JsonObject, finish: string): JsonObject {
-  return { choices: [{ index: 0, finish_reason: finish, message: { role: 'assistant', ...message } }] };
+/** A guest whose model answers so, and the response of its first send. */
+async function sendTo(turns: readonly ScriptTurn[], flags = 0): Promise<{ guest: TestGuest; response: number }> {
+  const guest = await openGuest({ turns });
+  const fd = await newSession(guest, 'What is 2 + 40?');
+  await writeTool(guest, fd, 'sum', -1);
+  return { guest, response: await send(guest, fd, flags) };
 }
 
-const plain = async () => ({ ...completion({ content: '42' }, 'stop'), usage });
-
-const sum = { id: 'call_1', type: 'function', function: { name: 'sum', arguments: '{"a":2,"b":40}' } };
+async function bodyOf(turns: readonly ScriptTurn[], flags = 0): Promise<string> {
+  const { guest, response } = await sendTo(turns, flags);
+  return recv(guest, response);
+}
 
 function mcpResult(result: JsonObject): string {
   const redact = (text: string) => text;
@@ -68,22 +52,17 @@ function mcpResult(result: JsonObject): string {
 
 /** What the code makes, by the name of the example. */
 const made: Readonly<Record<string, () => Promise<string> | string>> = {
-  answer: async () => textOf(await sendTo(plain)),
-  'handed-back': async () =>
-    textOf(await sendTo(async () => completion({ content: null, tool_calls: [sum] }, 'tool_calls'), HAND_BACK)),
-  error: async () =>
-    textOf(
-      await sendTo(async () => {
-        throw new BackendFailures('main').refused(429, 'slow down');
-      }),
-    ),
+  answer: () => bodyOf(answers),
+  'handed-back': () => bodyOf([{ reply: { tool_calls: [sum], usage } }], HAND_BACK),
+  error: () => bodyOf([{ error: { status: 429, message: 'slow down' } }]),
   'tool-error': () => canonicalJson(toolError('tool_exec_failed', 'tool rc: -5')),
   'mcp-result': () => mcpResult({ content: [{ type: 'text', text: '17 °C' }], structuredContent: { celsius: 17 } }),
   'mcp-failure': () => convertError(new McpTimeoutError('weather', 8000, 'tool "read"'), 4096).json,
   'mcp-tool-error': () => mcpResult({ content: [{ type: 'text', text: 'no such city' }], isError: true }),
   metrics: async () => {
-    const { metrics } = await sendTo(plain);
-    return canonicalJson({ ...JSON.parse(metrics.toJson(0)), duration_ms: 0, model_ms: 0 });
+    const { guest, response } = await sendTo(answers, METRICS);
+    const metrics: JsonObject = JSON.parse(await fdGet(guest, response, fdCommand.GET_METRICS));
+    return canonicalJson({ ...metrics, duration_ms: 0, model_ms: 0 });
   },
 };
 
