@@ -8,7 +8,7 @@ describe('where things are kept that can be made again', () => {
     [{ XDG_CACHE_HOME: '', HOME: '/home/me' }, '/home/me/.cache/spear'],
     [{ USERPROFILE: '/users/me' }, '/users/me/.cache/spear'],
     [{}, null],
-  ])('%j: %s [component.cache-directory]', (env, directory) => {
+  ])('%j: %s', (env, directory) => {
     expect(cacheDirectory(env)).toBe(directory);
     expect(componentCacheDirectory(env)).toBe(directory && `${directory}/components`);
   });

@@ -16,7 +16,7 @@ const TEST_COMMAND = 'npm install && npm test';
 /** Lines of a terminal: what has to be on the first screen is above. */
 const FIRST_SCREEN = 24;
 
-it.each(generatedPages())('$path is what npm run docs writes [docs.generated]', ({ path, text: expected }) => {
+it.each(generatedPages())('$path is what npm run docs writes', ({ path, text: expected }) => {
   expect(readFileSync(join(root, path), 'utf8') === expected, `${path} is stale: run npm run docs`).toBe(true);
 });
 

@@ -10,7 +10,7 @@ it('the backoff doubles up to its ceiling, half of it random [chat.backend.retry
   expect(longest.at(-1)).toBe(MAX_BACKOFF_MS);
 });
 
-it('Retry-After lengthens the wait and never shortens it [chat.backend.retry_after]', () => {
+it('Retry-After lengthens the wait and never shortens it', () => {
   expect(retryDelayMs(0, 5000, () => 1)).toBe(5000);
   expect(retryDelayMs(0, 100, () => 1)).toBe(BACKOFF_BASE_MS);
 });

@@ -8,7 +8,7 @@ function event(revision: number): RegistryEvent {
 
 const open = () => new AbortController().signal;
 
-it('forgets watchers that were cut off, stopped or returned [store.slow_watchers]', async () => {
+it('forgets watchers that were cut off, stopped or returned', async () => {
   const hub = new WatchHub(2);
   const stopping = new AbortController();
   hub.subscribe(null, open());
@@ -24,7 +24,7 @@ it('forgets watchers that were cut off, stopped or returned [store.slow_watchers
   expect(hub.watcherCount).toBe(0);
 });
 
-it('serves several reads of one watcher in order [store.watch]', async () => {
+it('serves several reads of one watcher in order', async () => {
   const hub = new WatchHub(2);
   const reader = hub.subscribe(event(1), open())[Symbol.asyncIterator]();
   const reads = [reader.next(), reader.next(), reader.next()];
