@@ -112,9 +112,10 @@ export class ChatService {
   }
 
   #count({ metrics }: SendOutcome): void {
+    const { iterations, toolCalls } = metrics.own;
     this.totals.sends++;
-    this.totals.iterations += metrics.iterations;
-    this.totals.tool_calls += metrics.toolCalls;
+    this.totals.iterations += iterations;
+    this.totals.tool_calls += toolCalls;
     for (const [key, value] of Object.entries(metrics.usage)) {
       if (typeof value === 'number') this.totals.usage[key] = Number(this.totals.usage[key] ?? 0) + value;
     }

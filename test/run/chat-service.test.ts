@@ -87,6 +87,30 @@ describe('the chat of one guest', () => {
     });
     await service.close();
   });
+
+  it('counts each round of a handed-back turn once [service.totals]', async () => {
+    const HAND_BACK = 4;
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    const asks = (id: string) => ({ reply: { tool_calls: [{ id, name: 'sum', arguments: {} }], usage } });
+    const { service, replies } = await serve([asks('a'), asks('b'), { reply: { content: 'done', usage } }]);
+    const tools: SessionDelta['tools'] = [[-1, '{"name":"sum"}']];
+    const rounds: SessionDelta[] = [
+      { ...says('hi'), tools },
+      { ...nothing, toolResults: [['a', '1']] },
+      { ...nothing, toolResults: [['b', '2']] },
+    ];
+    for (const [index, delta] of rounds.entries()) {
+      service.send(index + 1, 1000, HAND_BACK, delta);
+      await until(() => replies.length === index + 1, 'the reply');
+    }
+    expect(service.totals).toEqual({
+      sends: 3,
+      iterations: 3,
+      tool_calls: 2,
+      usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
+    });
+    await service.close();
+  });
 });
 
 describe('closing', () => {
