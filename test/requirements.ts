@@ -77,7 +77,11 @@ export const requirements: readonly Requirement[] = [
     text: 'GET_METRICS gives usage, model calls, tool calls, bytes and durations of the whole send.',
     source: 'ABI.md',
   },
-  { id: 'chat.tool-choice', text: 'tool_choice is passed on with tools and left out without.', source: 'ABI.md' },
+  {
+    id: 'chat.tool-choice',
+    text: 'tool_choice is passed on with tools and left out without; a force holds for the first request of a send.',
+    source: 'ABI.md',
+  },
   { id: 'component.exit', text: 'run of a component ends with exit code 0 for ok and 1 for err.', source: 'ABI.md' },
   {
     id: 'component.results',
