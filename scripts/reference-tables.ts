@@ -23,7 +23,11 @@ function specs(all: Readonly<Record<string, LimitSpec>>): string {
 const texts: readonly (readonly [key: string, type: string, doc: string])[] = [
   ['model', 'string', 'the model; default: that of the backend'],
   ['backend', 'string', 'a backend of the host’s config; default: that of the task, else of the host'],
-  ['tool_choice', 'string or object', 'passed on with the tools, if there are any; `required` and a forced tool hold for the first request of a send'],
+  [
+    'tool_choice',
+    'string or object',
+    'passed on with the tools, if there are any; `required` and a forced tool hold for the first request of a send',
+  ],
   ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory in which arguments and output of tool callbacks live'],
 ];
 

@@ -23,9 +23,11 @@ export interface SendPorts {
   readonly callGuestTool: GuestToolCaller;
   /** Tools from outside the guest; null: there are none. */
   readonly tools: ToolSource | null;
-  /** The session's name, for whoever is asked for tools. */
+  /** The session's name, for whoever is asked for tools or for an answer. */
   readonly session: string;
   readonly observer: SendObserver;
+  /** What is left until the deadline of the send. */
+  readonly timeLeftMs: () => number;
 }
 
 /** Who is told of what a send does, besides the guest. */
@@ -164,9 +166,10 @@ class Send {
 
   async #ask(backend: ChatBackend, head: ChatRequest): Promise<JsonObject> {
     this.#metrics.iterations++;
+    const { session, timeLeftMs } = this.#ports;
     const started = performance.now();
     try {
-      const body = await backend.complete(head, this.#signal);
+      const body = await backend.complete(head, this.#signal, { session, timeLeftMs: timeLeftMs() });
       this.#metrics.answered(body);
       return body;
     } finally {

@@ -87,6 +87,7 @@ export class ChatService {
       timeoutMs,
     );
     const session = `chat-${id}`;
+    const endsAt = performance.now() + timeoutMs;
     const outcome = await runSend(
       history,
       flags,
@@ -95,6 +96,7 @@ export class ChatService {
         observer: this.#options.observe(session),
         tools: this.#options.tools,
         session,
+        timeLeftMs: () => endsAt - performance.now(),
         callGuestTool: (tool, args, maxOutputBytes) =>
           new Promise((resolve) => {
             const callback = this.#nextCallback++;

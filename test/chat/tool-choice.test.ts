@@ -122,6 +122,7 @@ it.each([['required'], [forced]])(
       {
         backend: async () => backend,
         session: 'chat-1',
+        timeLeftMs: () => 60_000,
         tools: null,
         observer,
         callGuestTool: async () => ({ rc: 0, content: '3' }),

@@ -74,6 +74,17 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
+  it('tells the backend which session asks, and how much of timeout_ms is left', async () => {
+    const { service, backend, replies } = await serve();
+    service.send(1, 1000, 0, { ...says('hi'), params: [['timeout_ms', 5_000]] });
+    await until(() => replies.length === 1, 'the reply');
+    const [by] = backend.askedBy;
+    expect(by?.session).toBe('chat-1000');
+    expect(by?.timeLeftMs).toBeLessThanOrEqual(5_000);
+    expect(by?.timeLeftMs).toBeGreaterThan(0);
+    await service.close();
+  });
+
   it('adds up what all sends cost [service.totals]', async () => {
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const { service, replies } = await serve([{ reply: { content: 'x', usage }, repeat: true }]);

@@ -3,7 +3,7 @@ import { type Dispatcher, errors } from 'undici';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
-import type { BackendError, ChatBackend, ChatRequest } from '../backend.ts';
+import type { AskedBy, BackendError, ChatBackend, ChatRequest } from '../backend.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { BackendFailures, providerMessage } from './failures.ts';
 import { readAnswer, readErrorText } from './read-answer.ts';
@@ -27,7 +27,7 @@ export interface OpenAiBackendDeps {
   timing?: RetryTiming | undefined;
 }
 
-type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean; retryAfterMs: number | undefined };
+type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean };
 
 /** Any provider with an OpenAI-compatible `/chat/completions`. */
 export class OpenAiBackend implements ChatBackend {
@@ -54,7 +54,7 @@ export class OpenAiBackend implements ChatBackend {
     this.#failures = new BackendFailures(config.name, redact);
   }
 
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+  async complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject> {
     signal.throwIfAborted();
     if (this.#closing !== undefined) throw this.#failures.closed();
     const { timeoutMs } = this.#config;
@@ -64,7 +64,8 @@ export class OpenAiBackend implements ChatBackend {
     const timer = setTimeout(() => running.abort(this.#failures.timeout(timeoutMs)), timeoutMs);
     this.#running.add(running);
     try {
-      return await this.#tryUntil(this.#timing.now() + timeoutMs, bodyOf(request), running.signal);
+      const leftMs = Math.min(timeoutMs, by?.timeLeftMs ?? timeoutMs);
+      return await this.#tryUntil(this.#timing.now() + leftMs, bodyOf(request), running.signal);
     } catch (error) {
       // Whatever an aborted request fails with, the reason of the abort is what happened.
       running.signal.throwIfAborted();
@@ -92,9 +93,10 @@ export class OpenAiBackend implements ChatBackend {
       const outcome = await this.#try(body, signal);
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
-      const wait = retryDelayMs(attempt, outcome.retryAfterMs, this.#timing.random);
+      const { retryAfterMs } = outcome.failure;
+      const wait = retryDelayMs(attempt, retryAfterMs, this.#timing.random);
       // The provider's own words say more than a timeout that is certain to come.
-      if (this.#timing.now() + wait >= deadline) throw outcome.failure;
+      if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
       await this.#timing.sleep(wait, signal);
     }
   }
@@ -121,24 +123,24 @@ export class OpenAiBackend implements ChatBackend {
       return { answer: knownSecrets.clean(await readAnswer(answer, this.#config.maxResponseBytes, this.#failures)) };
     }
     const said = await readErrorText(response.body, this.#failures);
+    const retryAfterMs = parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now());
     return {
-      failure: this.#failures.refused(statusCode, refusalText(statusCode, said)),
+      failure: this.#failures.refused(statusCode, refusalText(statusCode, said), retryAfterMs),
       mayRetry: isRetriedStatus(statusCode),
-      retryAfterMs: parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now()),
     };
   }
 
   #unreachable(error: unknown): Outcome {
     if (error instanceof errors.HTTPParserError) {
       const failure = this.#failures.badResponse('it is not HTTP');
-      return { failure, mayRetry: false, retryAfterMs: undefined };
+      return { failure, mayRetry: false };
     }
     const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
     const transient = isTransientConnectionError(code);
     const message = error instanceof Error ? error.message.split('\n', 1)[0] : undefined;
     const reason = [code, message].filter(Boolean).join(': ') || 'unknown error';
     const failure = this.#failures.unreachable(this.#url.origin, reason, transient);
-    return { failure, mayRetry: transient, retryAfterMs: undefined };
+    return { failure, mayRetry: transient };
   }
 
   #headers(): Record<string, string> {

@@ -76,7 +76,7 @@ it.each([
   ['7', 7000],
   ['1.5', 1500],
   ['0', 250],
-  ['3600', 60_000],
+  ['300', 60_000],
   [new Date(FAKE_NOW + 9000).toUTCString(), 9000],
   [new Date(FAKE_NOW - 9000).toUTCString(), 250],
   ['soon', 250],
@@ -101,6 +101,30 @@ it('does not wait for what the deadline makes pointless [chat.backend.retry_afte
   expect(provider.requests).toHaveLength(1);
   expect(timing.slept).toEqual([]);
 });
+
+it.each([
+  ['of the send', { timeoutMs: 600_000 }, 5_000, '7'],
+  ['of the backend', { timeoutMs: 5_000 }, 600_000, '7'],
+  ['of the send, beyond the cap', { timeoutMs: 600_000 }, 90_000, '3600'],
+])(
+  'a Retry-After longer than what is left %s fails at once, and says it [chat.backend.retry_after]',
+  async (_, changes, timeLeftMs, retryAfter) => {
+    const { provider, timing, backend } = await open(
+      (response) => sendJson(response, 429, { error: { message: 'slow down' } }, { 'retry-after': retryAfter }),
+      changes,
+    );
+    const asked = backend.complete(chat(), never, { session: 'chat-1', timeLeftMs });
+    await expect(asked).rejects.toMatchObject({
+      code: 'rate_limited',
+      retryable: true,
+      status: 429,
+      retryAfterMs: Number(retryAfter) * 1000,
+      message: `backend "main" answered with status 429: slow down (it asks to wait ${retryAfter} s)`,
+    });
+    expect(provider.requests).toHaveLength(1);
+    expect(timing.slept).toEqual([]);
+  },
+);
 
 it('asks again when the connection breaks before the answer [chat.backend.retry]', async () => {
   const { provider, timing, backend } = await open((response, _, count) => {
