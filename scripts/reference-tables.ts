@@ -36,7 +36,10 @@ const mcpTexts: Readonly<Record<SessionParamKey, readonly [type: string, doc: st
   'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
   'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
   'mcp.tool_denylist': ['string list', 'patterns of tools not to offer'],
-  'mcp.tool_naming': ['string', '`encoded` (default) or `readable`: how tools are named to the model'],
+  'mcp.tool_naming': [
+    'string',
+    '`encoded` or `readable`: how tools are named to the model; default: as the task says, else `encoded`',
+  ],
   'mcp.inventory': ['true or string', 'a system message that lists the tools, or a template for it'],
 };
 

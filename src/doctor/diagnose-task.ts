@@ -69,7 +69,7 @@ function mcpOff(
 ): Finding {
   const speaksOfMcp = Object.keys(config).some((key) => key.startsWith('mcp.'));
   const text = `${name}: MCP is off, so no tool is ever shown to the model`;
-  const fix = 'set "mcp.enabled": "true" and "mcp.default_server_ids" in its config';
+  const fix = 'set "mcp.enabled": true and "mcp.default_server_ids" in its config';
   const about = { cause: 'mcp_disabled', fix, children };
   return speaksOfMcp || mcpDir !== undefined || sms !== undefined
     ? bad('task', text, about)

@@ -1,5 +1,5 @@
 import { isStringList, patternListProblem } from './pattern-list.ts';
-import { type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './policy-layers.ts';
+import { isToolNaming, type SessionPolicy, type TaskPolicy } from './policy-layers.ts';
 
 export const sessionParamKeys = [
   'mcp.enabled',
@@ -94,10 +94,6 @@ function inventoryProblem(value: unknown): string | null {
 
 function isSessionParamKey(key: string): key is SessionParamKey {
   return sessionParamKeys.some((known) => known === key);
-}
-
-function isToolNaming(value: unknown): value is ToolNaming {
-  return toolNamings.some((naming) => naming === value);
 }
 
 function changed(session: SessionPolicy, change: Partial<SessionPolicy>): SessionParamResult {

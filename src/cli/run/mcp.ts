@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../audit/event.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
+import type { TaskConfig } from '../../config/task/task-config.ts';
 import { GuestMcp } from '../../mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../mcp/tool-events.ts';
 import { watchMcp } from '../../mcp/watch-mcp.ts';
@@ -24,7 +25,7 @@ import { sayNoEffect } from './unused-registry.ts';
 export interface RunMcpOptions {
   readonly flags: RunFlags;
   readonly taskName: string | null;
-  readonly config: Readonly<Record<string, string>>;
+  readonly config: TaskConfig['config'];
   readonly limits: Limits;
   readonly host: CompiledHostConfig;
   readonly run: string;

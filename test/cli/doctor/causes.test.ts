@@ -31,7 +31,7 @@ describe('1: MCP is not turned on for the session', () => {
   it('mcp.enabled is missing [doctor.causes]', async () => {
     const { findings } = await causes([...taskWith({ 'mcp.default_server_ids': ['tiny'] }), '--mcp-dir', tiny()]);
     expect(one(findings, 'task')).toMatchObject({ status: 'bad', cause: 'mcp_disabled' });
-    expect(one(findings, 'task').fix).toContain('"mcp.enabled": "true"');
+    expect(one(findings, 'task').fix).toContain('"mcp.enabled": true');
     expect(one(findings, 'registry').status).toBe('skipped');
   });
 

@@ -280,7 +280,7 @@ describe('spear doctor', () => {
     });
     expect(all(findings, 'task_key').map(({ text }) => text)).toEqual([
       'config.mcp.tool_alowlist is not a key of the task config; did you mean mcp.tool_allowlist?',
-      'config.mcp.enabled must be "true" or "false"',
+      'config.mcp.enabled must be true or false',
     ]);
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
     expect(one(missing.findings, 'module').text).toBe('nowhere.wasm: there is no such file');
