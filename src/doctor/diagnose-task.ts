@@ -37,7 +37,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     const children = parsed.issues.map(({ key, message }) =>
       bad('task_key', `config.${key} ${message}`, { cause: 'task_config', fix: `correct config.${key}` }),
     );
-    const fix = 'correct the keys below; their values are JSON written as strings';
+    const fix = 'correct the keys below';
     return { ...nothing, task, finding: bad('task', `${name} is wrong`, { cause: 'task_config', fix, children }) };
   }
   const { policy, approvalRules: taskRules } = parsed;
@@ -50,7 +50,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     return { finding: ok('task', text, children), task, policy: { task: policy, session }, taskRules };
   }
   const fix =
-    'set "mcp.default_server_ids": "[\\"ID\\"]"; where the guest chooses by mcp.server_ids, try it with ' +
+    'set "mcp.default_server_ids": ["ID"]; where the guest chooses by mcp.server_ids, try it with ' +
     `--param 'mcp.server_ids=["ID"]'`;
   const about = { cause: 'no_servers', fix, children };
   return {

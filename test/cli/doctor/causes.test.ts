@@ -125,7 +125,7 @@ it('the server’s file is wrong, so the registry does not have it [doctor.cause
   const [problem] = all(findings, 'record_file').filter(({ text }) => text.includes('transport'));
   expect(problem).toMatchObject({ status: 'bad', cause: 'bad_file' });
   expect(problem?.text).toContain(`${dir}/git.toml:2: transport `);
-  expect(one(findings, 'server')).toMatchObject({ status: 'bad', cause: 'unknown_server' });
+  expect(one(findings, 'server')).toMatchObject({ status: 'bad', cause: 'unknown_server', fix: null });
 });
 
 describe('4: the record forbids the tools', () => {
