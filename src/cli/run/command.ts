@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { ModuleError } from '../../abi/guest-module.ts';
+import { version } from '../../base/version.ts';
 import { BackendError } from '../../chat/backend.ts';
 import { BackendSet } from '../../chat/backends/open-backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
@@ -14,7 +15,6 @@ import { type RunResult, runGuest } from '../../run/run-guest.ts';
 import { newRunId } from '../../run/run-id.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
 import { chooseBackend } from './backend.ts';
 import { parseRunFlags, type RunFlags } from './flags.ts';

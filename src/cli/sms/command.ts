@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { version } from '../../base/version.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { loadSmsConfig, type SmsConfig } from '../../config/sms/sms-config.ts';
@@ -11,7 +12,6 @@ import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
 import { createMemoryStore } from '../../sms/store/memory-store.ts';
 import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
 import { parseSmsFlags, type SmsCommand } from './flags.ts';
 import { smsHelp } from './help.ts';
