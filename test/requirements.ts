@@ -78,6 +78,16 @@ export const requirements: readonly Requirement[] = [
     source: 'ABI.md',
   },
   {
+    id: 'chat.trace',
+    text: 'A trace has every request to the model and its answer or error under one ordinal, without known secrets.',
+    source: 'README.md',
+  },
+  {
+    id: 'cli.trace',
+    text: 'spear-run --trace FILE appends them to a file of its owner’s alone, within a bound; a failure is said once and the run goes on.',
+    source: 'README.md',
+  },
+  {
     id: 'chat.tool-choice',
     text: 'tool_choice is passed on with tools and left out without; a force holds for the first request of a send.',
     source: 'ABI.md',

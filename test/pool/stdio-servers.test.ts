@@ -56,7 +56,7 @@ describe('a server killed in the middle of a call', () => {
   });
 });
 
-it('a server is told the version of this package', async () => {
+it('a server is told the version of this package [pool.options]', async () => {
   const { pool } = openPool();
   const told = JSON.parse(await textOf(call(pool, stdioRecord('curious', 'client.mjs'), 'client')));
   expect(told).toEqual({ name: 'spear', version: packageJson.version });

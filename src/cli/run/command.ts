@@ -22,6 +22,7 @@ import { runHelp } from './help.ts';
 import type { RunMcp, RunMcpOptions } from './mcp.ts';
 import { componentCache, describePrepared, readModule } from './module.ts';
 import { print, say, sayBlock } from './output.ts';
+import type { RunTrace } from './trace.ts';
 import { sayNoEffect } from './unused-registry.ts';
 
 /** `spear-run`: from the command line to an exit code. */
@@ -79,6 +80,7 @@ async function run(flags: RunFlags): Promise<number> {
     if (flags.script !== undefined || flags.dryRun) await backends.get();
     const audit = await openRunAudit(flags, host.audit, task.name, closers, say);
     const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
+    const trace = await openTrace(flags, id, closers);
     const counted = metrics?.mcp.trail(audit, task.name) ?? audit;
     const mcp = await openMcp(flags, task, { host, run: id, audit: counted, events, metrics, limits });
     if (mcp) closers.unshift(() => mcp.close());
@@ -91,7 +93,7 @@ async function run(flags: RunFlags): Promise<number> {
       args: [basename(flags.wasm), ...task.args, ...flags.guestArgs],
       env: { ...task.env, ...flags.env },
       limits,
-      backend: (name) => backends.get(name),
+      backend: async (name) => trace(await backends.get(name)),
       output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
       stdin: () => mcp?.stdin() ?? process.stdin,
       verbose: flags.verbose,
@@ -128,6 +130,18 @@ async function openMcp(
   }
   const { openRunMcp } = await import('./mcp.ts');
   return openRunMcp({ ...shared, flags, taskName: task.name, config: task.config, say });
+}
+
+/** Loaded only where it is asked for. */
+async function openTrace(
+  { trace, dryRun }: RunFlags,
+  run: string,
+  closers: (() => unknown)[],
+): Promise<RunTrace['wrap']> {
+  if (trace === undefined || dryRun) return (backend) => backend;
+  const opened = (await import('./trace.ts')).openTrace(trace, run, say);
+  closers.push(() => opened.close());
+  return opened.wrap;
 }
 
 async function openMetrics(address: string, closers: (() => unknown)[]): Promise<Metrics> {

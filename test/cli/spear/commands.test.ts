@@ -46,7 +46,7 @@ describe('help', () => {
   });
 });
 
-it('tells its version as a word too', async () => {
+it('tells its version as a word too [cli.spear.help]', async () => {
   const version = { code: 0, stdout: `spear ${packageJson.version}\n`, stderr: '' };
   for (const word of ['version', '--version', '-V']) expect(await spear(word)).toEqual(version);
 });
@@ -63,7 +63,7 @@ it.each([
   [['help', 'docter'], 'there is no "docter"; did you mean "doctor"?'],
   [['verison'], 'there is no "verison"; did you mean "version"?'],
   [['qqqqqqqq'], 'there is no "qqqqqqqq"; there are servers ls,'],
-])('%j is answered with what was meant', async (argv, complaint) => {
+])('%j is answered with what was meant [cli.spear.flags]', async (argv, complaint) => {
   const { code, stdout, stderr } = await spear(...argv);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain(`spear: ${complaint}`);
