@@ -88,6 +88,17 @@ export const requirements: readonly Requirement[] = [
     source: 'README.md',
   },
   {
+    id: 'cli.waits',
+    text: 'What spear-run waits for longer than two seconds is said on stderr: one line, on a terminal kept up to date and taken away, never during a prompt.',
+    source: 'README.md',
+  },
+  { id: 'pool.waits', text: 'The pool tells what a call waits for, and when that is over.', source: 'README.md' },
+  {
+    id: 'chat.backend.waits',
+    text: 'A backend tells that it waits for an answer or for another try, and when that is over.',
+    source: 'README.md',
+  },
+  {
     id: 'chat.tool-choice',
     text: 'tool_choice is passed on with tools and left out without; a force holds for the first request of a send.',
     source: 'ABI.md',

@@ -1,11 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import type { AskedBy, BackendError, ChatBackend, ChatRequest } from '../backend.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { BackendFailures, providerMessage } from './failures.ts';
+import { answerOf } from './message-text.ts';
 import { readAnswer, readErrorText } from './read-answer.ts';
 import {
   isRetriedStatus,
@@ -25,6 +27,8 @@ export interface OpenAiBackendDeps {
   proxy: CompiledProxy;
   /** @default the real clock */
   timing?: RetryTiming | undefined;
+  /** @default nobody is told */
+  waiting?: Waiting | undefined;
 }
 
 type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean };
@@ -37,6 +41,7 @@ export class OpenAiBackend implements ChatBackend {
   readonly #url: URL;
   readonly #dispatcher: Dispatcher;
   readonly #timing: RetryTiming;
+  readonly #waiting: Waiting;
   readonly #failures: BackendFailures;
   readonly #running = new Set<AbortController>();
   #closing: Promise<void> | undefined;
@@ -49,6 +54,7 @@ export class OpenAiBackend implements ChatBackend {
     this.#url.pathname = `${this.#url.pathname.replace(/\/+$/, '')}/chat/completions`;
     this.#dispatcher = openDispatcher(this.#url, deps.proxy, config.connectTimeoutMs);
     this.#timing = deps.timing ?? realTiming;
+    this.#waiting = deps.waiting ?? untold;
     const secrets = [...config.headers.values(), ...(config.apiKey === undefined ? [] : [config.apiKey])];
     const redact = knownSecrets.scoped(secrets.map((secret) => secret.reveal()));
     this.#failures = new BackendFailures(config.name, redact);
@@ -65,7 +71,8 @@ export class OpenAiBackend implements ChatBackend {
     this.#running.add(running);
     try {
       const leftMs = Math.min(timeoutMs, by?.timeLeftMs ?? timeoutMs);
-      return await this.#tryUntil(this.#timing.now() + leftMs, bodyOf(request), running.signal);
+      const asked = { body: bodyOf(request), what: answerOf(this.name, request.model) };
+      return await this.#tryUntil(this.#timing.now() + leftMs, asked, running.signal);
     } catch (error) {
       // Whatever an aborted request fails with, the reason of the abort is what happened.
       running.signal.throwIfAborted();
@@ -88,16 +95,22 @@ export class OpenAiBackend implements ChatBackend {
     await this.#dispatcher.destroy();
   }
 
-  async #tryUntil(deadline: number, body: string, signal: AbortSignal): Promise<JsonObject> {
+  async #tryUntil(
+    deadline: number,
+    { body, what }: { readonly body: string; readonly what: string },
+    signal: AbortSignal,
+  ): Promise<JsonObject> {
     for (let attempt = 0; ; attempt++) {
-      const outcome = await this.#try(body, signal);
+      const answer = { what, atMostMs: deadline - this.#timing.now() };
+      const outcome = await toldWhile(this.#waiting, answer, this.#try(body, signal));
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
       const { retryAfterMs } = outcome.failure;
       const wait = retryDelayMs(attempt, retryAfterMs, this.#timing.random);
       // The provider's own words say more than a timeout that is certain to come.
       if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
-      await this.#timing.sleep(wait, signal);
+      const another = { what: `another try: ${outcome.failure.message}`, atMostMs: wait };
+      await toldWhile(this.#waiting, another, this.#timing.sleep(wait, signal));
     }
   }
 

@@ -21,7 +21,7 @@ import { parseRunFlags, type RunFlags } from './flags.ts';
 import { runHelp } from './help.ts';
 import type { RunMcp, RunMcpOptions } from './mcp.ts';
 import { componentCache, describePrepared, readModule } from './module.ts';
-import { print, say, sayBlock } from './output.ts';
+import { print, say, sayBlock, waits } from './output.ts';
 import type { RunTrace } from './trace.ts';
 import { sayNoEffect } from './unused-registry.ts';
 
@@ -70,6 +70,7 @@ async function run(flags: RunFlags): Promise<number> {
     task.backend,
   );
   const backends = new BackendSet(host, {
+    waiting: waits.waiting,
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
   const id = newRunId();

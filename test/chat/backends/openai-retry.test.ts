@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
+import type { Wait } from '../../../src/base/waiting.ts';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
 import type { RetryTiming } from '../../../src/chat/backends/retry.ts';
 import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
@@ -223,4 +224,26 @@ it('stops waiting for a retry when the backend is closed [chat.backend.close]', 
   await timing.asleep;
   await backend.close();
   await expect(answer).rejects.toMatchObject({ code: 'backend_closed' });
+});
+
+it('tells what it waits for: the answer, and another try [chat.backend.waits]', async () => {
+  const begun: Wait[] = [];
+  let over = 0;
+  const waiting = (wait: Wait) => {
+    begun.push(wait);
+    return () => void over++;
+  };
+  const provider = await ProviderServer.start((response, _, count) => {
+    if (count === 1) sendJson(response, 429, { error: { message: 'slow down' } }, { 'retry-after': '7' });
+    else sendJson(response, 200, completionBody());
+  });
+  cleanups.push(() => provider.stop());
+  const config = compiledBackend(provider.baseUrl, { timeoutMs: 60_000 });
+  const backend = new OpenAiBackend(config, { proxy: NO_PROXY, timing: new FakeTiming(), waiting });
+  cleanups.push(() => backend.close());
+  await backend.complete(chat('hi', { model: 'm-1' }), never);
+  const answer = { what: 'an answer of backend "main" (m-1)', atMostMs: 60_000 };
+  const again = 'another try: backend "main" answered with status 429: slow down (it asks to wait 7 s)';
+  expect(begun).toEqual([answer, { what: again, atMostMs: 7_000 }, answer]);
+  expect(over).toBe(3);
 });

@@ -1,0 +1,62 @@
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { recordDir, recordOf, taskWithMcp } from '../mcp/mcp-run.ts';
+import { fixture, scratch, spearRun } from './spear-run.ts';
+import { runOnTerminal } from './terminal-run.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const chat = fixture('c/chat.wasm');
+const slow = join(scratch, 'slow.json');
+writeFileSync(slow, JSON.stringify({ turns: [{ reply: { content: 'At last.' }, delay_ms: 3_500, repeat: true }] }));
+const line = 'spear-run: waiting for an answer of backend "script" (scripted) (2 s)';
+
+describe('a model that takes its time', () => {
+  it('is one plain line on stderr where that is no terminal, and none on stdout [cli.waits]', async () => {
+    const { stdout, stderr } = await spearRun([chat, '--script', slow]);
+    expect({ stdout, stderr }).toEqual({ stdout: 'At last.\n', stderr: `${line}\n` });
+    const json = await spearRun([chat, '--script', slow, '--json']);
+    expect(JSON.parse(json.stdout)).toMatchObject({ exit_code: 0 });
+    expect(json.stderr).toContain(`${line}\n`);
+  });
+
+  it('is a line that counts and goes away on a terminal [cli.waits]', async () => {
+    const run = runOnTerminal([chat, '--script', slow]);
+    await run.shows(`\r\u001b[K${line}`);
+    await run.shows(`\r\u001b[K${line.replace('2 s', '3 s')}`);
+    expect(await run.finished()).toMatchObject({ code: 0, stdout: 'At last.\n' });
+    expect(run.screen.endsWith('\r\u001b[K')).toBe(true);
+    expect(run.screen).not.toContain('\n');
+  });
+});
+
+it('a server that is slow to list its tools is named [cli.waits]', async () => {
+  const dir = recordDir({ 'slow.json': recordOf('slow', 'lists.mjs', { args: ['slow', '2500'] }) });
+  const flags = [...taskWithMcp(['slow']), '--mcp-dir', dir];
+  const { code, stderr } = await spearRun([fixture('c/files.wasm'), ...flags]);
+  expect(code).toBe(0);
+  expect(stderr).toContain('spear-run: waiting for server "slow" to list its tools (2 s, at most 13 s more)\n');
+});
+
+describe('a registry that does not answer', () => {
+  const mute = createServer(() => {}).listen(0, '127.0.0.1');
+  afterAll(() => mute.close());
+
+  it('is waited for aloud [cli.waits]', async () => {
+    const address = mute.address();
+    const sms = `127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+    const { stderr } = await spearRun([
+      fixture('c/files.wasm'),
+      ...taskWithMcp(['a']),
+      '--sms',
+      sms,
+      '--sms-token',
+      'a-token',
+    ]);
+    expect(stderr).toContain(
+      `spear-run: waiting for the first records of the registry at ${sms} (2 s, at most 3 s more)\n`,
+    );
+  });
+});
