@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { recordDir, recordOf, taskWithMcp } from '../mcp/mcp-run.ts';
+import { recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 import { runOnTerminal } from './terminal-run.ts';
 
@@ -38,6 +38,28 @@ it('a server that is slow to list its tools is named [cli.waits]', async () => {
   const { code, stderr } = await spearRun([fixture('c/files.wasm'), ...flags]);
   expect(code).toBe(0);
   expect(stderr).toContain('spear-run: waiting for server "slow" to list its tools (2 s, at most 13 s more)\n');
+});
+
+it('nothing of it is shown while a question is open, and it is afterwards [cli.waits]', async () => {
+  const dir = recordDir({
+    'mid.json': recordOf('mid', 'mid-call.mjs', { budgets: { tool_timeout_ms: 6_000 } }),
+    'tiny.json': recordOf('tiny', 'tiny.mjs', { approval_policy: { default: 'always' } }),
+  });
+  const calls = [
+    { id: 'a', name: 'mid_hang', arguments: {} },
+    { id: 'b', name: 'tiny_echo', arguments: { message: 'hi' } },
+  ];
+  const model = script({ when: { role: 'user' }, reply: { tool_calls: calls } }, { reply: { content: 'done' } });
+  const task = taskWithMcp(['mid', 'tiny'], { 'mcp.tool_naming': 'readable' });
+  const limit = ['--limit', 'approval_timeout_ms=4000'];
+  const run = runOnTerminal([fixture('c/files.wasm'), ...task, ...model, '--mcp-dir', dir, ...limit]);
+  await run.shows('allow it?');
+  await run.shows('waiting for tool "hang" of server "mid"');
+  const [, afterQuestion = ''] = run.screen.split('allow it?');
+  // The question was answered by its deadline, and its line finished, before anything else was written.
+  expect(afterQuestion.indexOf('\n')).toBeGreaterThan(0);
+  expect(afterQuestion.indexOf('waiting for')).toBeGreaterThan(afterQuestion.indexOf('\n'));
+  expect((await run.finished()).code).toBe(0);
 });
 
 describe('a registry that does not answer', () => {
