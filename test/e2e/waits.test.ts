@@ -3,11 +3,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
-import { fixture, scratch, spearRun } from './spear-run.ts';
+import { fixture, spearRun as runCommand, scratch } from './spear-run.ts';
 import { runOnTerminal } from './terminal-run.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
+const spearRun = (args: readonly string[]) => runCommand(args, { waits: true });
 const chat = fixture('c/chat.wasm');
 const slow = join(scratch, 'slow.json');
 writeFileSync(slow, JSON.stringify({ turns: [{ reply: { content: 'At last.' }, delay_ms: 3_500, repeat: true }] }));
@@ -23,7 +24,7 @@ describe('a model that takes its time', () => {
   });
 
   it('is a line that counts and goes away on a terminal [cli.waits]', async () => {
-    const run = runOnTerminal([chat, '--script', slow]);
+    const run = runOnTerminal([chat, '--script', slow], { env: { TERM: 'xterm' } });
     await run.shows(`\r\u001b[K${line}`);
     await run.shows(`\r\u001b[K${line.replace('2 s', '3 s')}`);
     expect(await run.finished()).toMatchObject({ code: 0, stdout: 'At last.\n' });
@@ -52,7 +53,9 @@ it('nothing of it is shown while a question is open, and it is afterwards [cli.w
   const model = script({ when: { role: 'user' }, reply: { tool_calls: calls } }, { reply: { content: 'done' } });
   const task = taskWithMcp(['mid', 'tiny'], { 'mcp.tool_naming': 'readable' });
   const limit = ['--limit', 'approval_timeout_ms=4000'];
-  const run = runOnTerminal([fixture('c/files.wasm'), ...task, ...model, '--mcp-dir', dir, ...limit]);
+  const run = runOnTerminal([fixture('c/files.wasm'), ...task, ...model, '--mcp-dir', dir, ...limit], {
+    env: { TERM: 'xterm' },
+  });
   await run.shows('allow it?');
   await run.shows('waiting for tool "hang" of server "mid"');
   const [, afterQuestion = ''] = run.screen.split('allow it?');

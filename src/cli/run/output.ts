@@ -16,7 +16,8 @@ const ERASED = '\r\u001b[K';
 export const waits = new WaitDisplay({ say: (text) => say(text), draw: canRedraw() ? draw : null });
 
 function canRedraw(): boolean {
-  return isatty(STDERR) && processEnvironment.TERM !== 'dumb';
+  const { TERM = 'dumb' } = processEnvironment;
+  return isatty(STDERR) && TERM !== 'dumb';
 }
 
 /** Never as wide as the terminal: a line that it breaks could not be taken away again. */
