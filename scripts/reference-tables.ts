@@ -78,7 +78,11 @@ function specs(all: Readonly<Record<string, LimitSpec>>): string {
 const texts: readonly (readonly [key: string, type: string, doc: string])[] = [
   ['model', 'string', 'the model; default: that of the backend'],
   ['backend', 'string', 'a backend of the host’s config; default: that of the task, else of the host'],
-  ['tool_choice', 'string or object', 'passed on; left out when no tools go with the request'],
+  [
+    'tool_choice',
+    'string or object',
+    'passed on with the tools, if there are any; `required` and a forced tool hold for the first request of a send',
+  ],
   ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory in which arguments and output of tool callbacks live'],
 ];
 
@@ -87,7 +91,10 @@ const mcpTexts: Readonly<Record<McpParamKey, readonly [type: string, doc: string
   'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
   'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
   'mcp.tool_denylist': ['string list', 'patterns of tools not to offer'],
-  'mcp.tool_naming': ['string', '`encoded` (default) or `readable`: how tools are named to the model'],
+  'mcp.tool_naming': [
+    'string',
+    '`encoded` or `readable`: how tools are named to the model; default: as the task says, else `encoded`',
+  ],
   'mcp.inventory': ['true or string', 'a system message that lists the tools, or a template for it'],
 };
 

@@ -280,4 +280,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'toolbox.errors', promise: 'The toolbox throws McpConnectionError, McpTimeoutError, McpToolError and McpSchemaError, without secrets.', docs: 'docs/library.md' },
   { id: 'toolbox.failure', promise: 'A failed call of the toolbox is a result with success false and its reason.', docs: 'docs/library.md' },
   { id: 'toolbox.tools', promise: 'The toolbox gives and calls the tools of real servers on all transports.', docs: 'docs/library.md' },
+
+  { id: 'cli.trace', promise: 'spear-run --trace FILE keeps every request to the model and its answer, for its owner alone and within a bound.', docs: 'docs/commands.md#what-was-said-to-the-model---trace-file' },
+  { id: 'cli.waits', promise: 'What spear-run waits for longer than two seconds is said on stderr, and never during a prompt.', docs: 'docs/commands.md#what-it-waits-for' },
 ];

@@ -33,6 +33,7 @@ export function openMcpHost(servers: number, tools: number): McpHost {
     allowedServerIds: ids,
     toolAllowlist: null,
     toolDenylist: [],
+    toolNaming: 'encoded',
   });
   return {
     guest,

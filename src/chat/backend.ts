@@ -5,6 +5,14 @@ export interface ChatRequest extends JsonObject {
   messages: JsonObject[];
 }
 
+/** Who asks, for a backend that wants to know. */
+export interface AskedBy {
+  /** The session under its name in events and in the audit trail. */
+  readonly session: string;
+  /** What is left of the deadline of its send. */
+  readonly timeLeftMs: number;
+}
+
 /** One source of model answers. It lives on the host thread and is shared by all sessions of the process. */
 export interface ChatBackend {
   /** Its name in the config; shown to guests as `_spear.backend`. */
@@ -12,8 +20,15 @@ export interface ChatBackend {
   /** The model asked for when the session names none. */
   readonly model: string | undefined;
   /** Answers with a whole `chat.completion` body, or throws a {@link BackendError} or the signal's reason. */
-  complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject>;
+  complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject>;
   close(): Promise<void>;
+}
+
+export interface BackendErrorDetails {
+  readonly retryable: boolean;
+  readonly status?: number | undefined;
+  readonly retryAfterMs?: number | undefined;
+  readonly cause?: unknown;
 }
 
 /** A failure of the model's side, in the words the guest will read. Never holds a key. */
@@ -22,12 +37,15 @@ export class BackendError extends Error {
   readonly retryable: boolean;
   /** The provider's HTTP status, where there was one. */
   readonly status: number | undefined;
+  /** How long the provider asked to be left alone, where it did. */
+  readonly retryAfterMs: number | undefined;
 
-  constructor(code: string, message: string, details: { retryable: boolean; status?: number; cause?: unknown }) {
+  constructor(code: string, message: string, details: BackendErrorDetails) {
     super(message, { cause: details.cause });
     this.name = 'BackendError';
     this.code = code;
     this.retryable = details.retryable;
     this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
   }
 }

@@ -7,11 +7,11 @@ export function meteredBackend(backend: ChatBackend, metrics: GuestMetrics): Cha
   return {
     name: backend.name,
     model: backend.model,
-    complete: async (request, signal) => {
+    complete: async (request, signal, by) => {
       const startedAt = performance.now();
       const took = () => performance.now() - startedAt;
       try {
-        const body = await backend.complete(request, signal);
+        const body = await backend.complete(request, signal, by);
         metrics.modelAnswered(backend.name, 'ok', took(), isJsonObject(body.usage) ? body.usage : null);
         return body;
       } catch (error) {

@@ -11,10 +11,18 @@ export class SendMetrics {
   modelMs = 0;
   #usage: JsonObject = {};
   readonly #started = performance.now();
+  readonly #before: { readonly iterations: number; readonly toolCalls: number };
 
   constructor(turn: OpenTurn | undefined) {
-    this.iterations = turn?.iterations ?? 0;
-    this.toolCalls = turn?.toolCalls ?? 0;
+    this.#before = { iterations: turn?.iterations ?? 0, toolCalls: turn?.toolCalls ?? 0 };
+    this.iterations = this.#before.iterations;
+    this.toolCalls = this.#before.toolCalls;
+  }
+
+  /** This send alone, so that the sends of a run can be added up. */
+  get own(): { readonly iterations: number; readonly toolCalls: number } {
+    const { iterations, toolCalls } = this.#before;
+    return { iterations: this.iterations - iterations, toolCalls: this.toolCalls - toolCalls };
   }
 
   answered(body: JsonObject): void {

@@ -7,6 +7,7 @@ import { errorBody, toErrorBody, toolError } from './error-body.ts';
 import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './history.ts';
 import { forcedTool, type InjectedTools, noInjectedTools, type ToolSource } from './injected-tools.ts';
 import { SendMetrics } from './send-metrics.ts';
+import { unforced, withoutForce } from './tool-choice.ts';
 
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;
@@ -23,9 +24,11 @@ export interface SendPorts {
   readonly callGuestTool: GuestToolCaller;
   /** Tools from outside the guest; null: there are none. */
   readonly tools: ToolSource | null;
-  /** The session's name, for whoever is asked for tools. */
+  /** The session's name, for whoever is asked for tools or for an answer. */
   readonly session: string;
   readonly observer: SendObserver;
+  /** What is left until the deadline of the send. */
+  readonly timeLeftMs: () => number;
 }
 
 /** Who is told of what a send does, besides the guest. */
@@ -109,11 +112,12 @@ class Send {
     const model = history.text('model') ?? backend.model;
     const wantsTools = history.param('tool_choice') !== 'none';
     const injected = looping && wantsTools ? await this.#inject() : noInjectedTools;
-    const head: ChatRequest = this.#requestHead(model, injected);
+    let head: ChatRequest = this.#requestHead(model, injected);
 
     for (;;) {
       if (this.#metrics.iterations >= history.number('max_iterations')) return this.#limit('max_iterations');
       const body = await this.#ask(backend, { ...head, messages: withSystemMessage(history.messages, injected) });
+      head = withoutForce(head);
       const message = assistantMessage(body);
       const calls = toolCalls(message);
       const stamped = { ...body, _spear: { backend: backend.name, model: model ?? String(body.model ?? '') } };
@@ -142,11 +146,13 @@ class Send {
     return tools.inject({ session, params: history.mcpParams(), guestTools, maxOutputBytes }, this.#signal);
   }
 
-  /** Everything of the request that stays the same during a send. */
+  /** Everything of the request that stays the same during a send, but for a force: that holds for its first request. */
   #requestHead(model: string | undefined, injected: InjectedTools): ChatRequest {
     const history = this.#history;
     const definitions = [...[...history.tools.values()].map(({ definition }) => definition), ...injected.definitions];
-    const wanted = history.param('tool_choice');
+    const given = history.param('tool_choice');
+    // A send that goes on with a handed-back turn is not at its first request.
+    const wanted = this.#metrics.iterations === 0 ? given : unforced(given);
     const isOwn = wanted === undefined || history.tools.has(forcedTool(wanted) ?? '');
     const choice = isOwn ? wanted : injected.toolChoice(wanted);
     if (choice === null) throw forcedToolMissing();
@@ -161,9 +167,10 @@ class Send {
 
   async #ask(backend: ChatBackend, head: ChatRequest): Promise<JsonObject> {
     this.#metrics.iterations++;
+    const { session, timeLeftMs } = this.#ports;
     const started = performance.now();
     try {
-      const body = await backend.complete(head, this.#signal);
+      const body = await backend.complete(head, this.#signal, { session, timeLeftMs: timeLeftMs() });
       this.#metrics.answered(body);
       return body;
     } finally {

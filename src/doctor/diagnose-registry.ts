@@ -1,3 +1,4 @@
+import { parse } from 'node:path';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
@@ -9,6 +10,8 @@ export interface DiagnosedRegistry {
   readonly finding: Finding;
   /** Null where there is none to open. */
   readonly registry: RunRegistry | null;
+  /** Servers that are missing only because what describes them is wrong, as is said in the finding. */
+  readonly unusable: ReadonlySet<string>;
 }
 
 /** Opens the registry as a run would, with every record that cannot be used. */
@@ -16,15 +19,19 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const source = flags.sms === undefined ? `directory ${flags.mcpDir}` : `SMS at ${flags.sms}`;
   if (flags.sms === undefined && flags.mcpDir === undefined) {
     const fix = 'name a directory of records with --mcp-dir, or a running spear-sms with --sms';
-    return { registry: null, finding: bad('registry', 'there is no registry', { cause: 'no_registry', fix }) };
+    const finding = bad('registry', 'there is no registry', { cause: 'no_registry', fix });
+    return { registry: null, unusable: new Set(), finding };
   }
   const children: Finding[] = [];
+  const unusable = new Set<string>();
   let registry: RunRegistry;
   try {
     registry = await openRunRegistry(flags, host.mcp, () => {}, {
       file: (directory, problem) => {
         const text = describeProblem(directory, problem);
-        const fix = 'correct the file; until then it is left out';
+        const fix = `correct ${problem.file}; until then it is left out`;
+        // The file need not be named after its server, but mostly is; what it says of itself cannot be read.
+        if (problem.severity === 'error') unusable.add(parse(problem.file).name);
         children.push(
           problem.severity === 'error'
             ? bad('record_file', text, { cause: 'bad_file', fix })
@@ -33,6 +40,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
       },
       record: (serverId, { path, message }) => {
         const fix = `correct it: spear servers get ${serverId}`;
+        unusable.add(serverId);
         const text = `the record of ${serverId} cannot be used: ${path} ${message}`;
         children.push(bad('record', text, { cause: 'bad_record', fix }));
       },
@@ -42,6 +50,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     const fix = flags.sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
     return {
       registry: null,
+      unusable,
       finding: bad('registry', error.message, { cause: 'registry_unreachable', fix, children }),
     };
   }
@@ -52,13 +61,14 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     const fix =
       'is spear-sms running there? --sms takes the address of its gRPC side, --sms-token the token of a node; ' +
       'until it answers, a run goes on without MCP';
-    return { registry, finding: bad('registry', text, { cause: 'registry_unreachable', fix, children }) };
+    return { registry, unusable, finding: bad('registry', text, { cause: 'registry_unreachable', fix, children }) };
   }
   const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
-  if (servers > 0) return { registry, finding: ok('registry', text, children) };
+  if (servers > 0) return { registry, unusable, finding: ok('registry', text, children) };
   const fix =
     flags.sms === undefined
       ? 'put a record into it: one server a file, *.toml or *.json, not in a subdirectory'
       : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
-  return { registry, finding: bad('registry', `${text}: it is empty`, { cause: 'registry_empty', fix, children }) };
+  const about = { cause: 'registry_empty', fix, children };
+  return { registry, unusable, finding: bad('registry', `${text}: it is empty`, about) };
 }

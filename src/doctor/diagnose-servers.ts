@@ -13,6 +13,8 @@ import { wordsFor } from './layer-words.ts';
 
 export interface ServersQuestion {
   readonly registry: RunRegistry;
+  /** Servers whose description is wrong: that was said. */
+  readonly unusable: ReadonlySet<string>;
   readonly host: CompiledHostConfig;
   readonly policy: DiagnosedPolicy;
   /** False: no server is started or connected to. */
@@ -57,7 +59,7 @@ export async function diagnoseServers(question: ServersQuestion): Promise<Findin
 
 async function examine(
   id: string,
-  { registry, policy, connect, timeoutMs, signal }: ServersQuestion,
+  { registry, unusable, policy, connect, timeoutMs, signal }: ServersQuestion,
   { pool, secrets }: RunPool,
   notes: ServerNotes,
 ): Promise<Examined | Finding> {
@@ -66,7 +68,9 @@ async function examine(
   const denial = firstDenial(explain(question));
   if (denial !== null) {
     const { text, fix } = wordsFor(denial, question);
-    return bad('server', `server ${id}: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' });
+    const finding = bad('server', `server ${id}: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' });
+    // The fault is told at the registry, with its fix.
+    return view?.servers.has(id) !== true && unusable.has(id) ? { ...finding, fix: null } : finding;
   }
   const record = question.record as McpServerRecord; // one that is not there is denied
   const references = await diagnoseReferences(record, secrets);

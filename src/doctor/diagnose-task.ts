@@ -37,7 +37,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     const children = parsed.issues.map(({ key, message }) =>
       bad('task_key', `config.${key} ${message}`, { cause: 'task_config', fix: `correct config.${key}` }),
     );
-    const fix = 'correct the keys below; their values are JSON written as strings';
+    const fix = 'correct the keys below';
     return { ...nothing, task, finding: bad('task', `${name} is wrong`, { cause: 'task_config', fix, children }) };
   }
   const { policy, approvalRules: taskRules } = parsed;
@@ -50,7 +50,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     return { finding: ok('task', text, children), task, policy: { task: policy, session }, taskRules };
   }
   const fix =
-    'set "mcp.default_server_ids": "[\\"ID\\"]"; where the guest chooses by mcp.server_ids, try it with ' +
+    'set "mcp.default_server_ids": ["ID"]; where the guest chooses by mcp.server_ids, try it with ' +
     `--param 'mcp.server_ids=["ID"]'`;
   const about = { cause: 'no_servers', fix, children };
   return {
@@ -69,7 +69,7 @@ function mcpOff(
 ): Finding {
   const speaksOfMcp = Object.keys(config).some((key) => key.startsWith('mcp.'));
   const text = `${name}: MCP is off, so no tool is ever shown to the model`;
-  const fix = 'set "mcp.enabled": "true" and "mcp.default_server_ids" in its config';
+  const fix = 'set "mcp.enabled": true and "mcp.default_server_ids" in its config';
   const about = { cause: 'mcp_disabled', fix, children };
   return speaksOfMcp || mcpDir !== undefined || sms !== undefined
     ? bad('task', text, about)

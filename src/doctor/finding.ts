@@ -11,7 +11,7 @@ export interface Finding {
   readonly text: string;
   /** Why, as one word of a fixed set; null where nothing is wrong. Part of the JSON output. */
   readonly cause: string | null;
-  /** What to do about it. */
+  /** What to do about it; null where nothing is wrong, or it follows from another finding. */
   readonly fix: string | null;
   readonly children: readonly Finding[];
 }

@@ -19,7 +19,7 @@ type Words = (answer: LayerAnswer, question: PolicyQuestion) => LayerWords;
 const denials: Readonly<Record<LayerReason, Words>> = {
   disabled: ({ layer }) =>
     layer === 'task'
-      ? { text: 'the task does not turn MCP on', fix: 'set "mcp.enabled": "true"' }
+      ? { text: 'the task does not turn MCP on', fix: 'set "mcp.enabled": true' }
       : { text: 'the session turns MCP off', fix: 'do not set mcp.enabled to false in the session' },
   not_allowed: (_, { serverId, task }) => ({
     text: `${quoted(serverId)} is not among the servers of the task${near(serverId, task.allowedServerIds)}`,

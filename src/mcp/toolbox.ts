@@ -237,6 +237,7 @@ export class McpToolbox {
       allowedServerIds: [record.server_id],
       toolAllowlist: null,
       toolDenylist: Object.freeze([...(this.#denied.get(record.server_id) ?? [])]),
+      toolNaming: 'encoded',
     });
   }
 }

@@ -1,7 +1,7 @@
-import { parseJson } from '../base/json.ts';
+import { type JsonValue, parseJson } from '../base/json.ts';
 import { didYouMean } from '../base/nearest-key.ts';
 import { isStringList, patternListProblem } from '../protocol/pattern-list.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import { isToolNaming, type TaskPolicy, type ToolNaming } from '../protocol/policy-layers.ts';
 import { isServerId, serverIdRule } from '../protocol/record.ts';
 import type { ApprovalRule } from './approval-rules.ts';
 import { type ParsedApprovalRules, parseApprovalRules, type RuleIssue } from './approval-rules-parse.ts';
@@ -12,6 +12,7 @@ export const taskPolicyKeys = [
   'mcp.allowed_server_ids',
   'mcp.tool_allowlist',
   'mcp.tool_denylist',
+  'mcp.tool_naming',
   'mcp.approval_rules',
 ] as const;
 type TaskPolicyKey = (typeof taskPolicyKeys)[number];
@@ -33,16 +34,19 @@ export type ParsedTaskPolicy =
     }
   | { readonly ok: false; readonly issues: readonly TaskPolicyIssue[] };
 
+type Config = Readonly<Record<string, JsonValue>>;
+
 /**
- * Reads the `mcp.*` keys of a task's config, whose values are JSON written as strings; other keys are not looked at.
- * MCP is off unless `mcp.enabled` is "true"; the allowed set is the default set unless it is given.
+ * Reads the `mcp.*` keys of a task's config; other keys are not looked at. A value that is no string anyway may be
+ * written as JSON or as a string of JSON.
+ * MCP is off unless `mcp.enabled` is true; the allowed set is the default set unless it is given.
  */
-export function parseTaskPolicy(config: Readonly<Record<string, string>>): ParsedTaskPolicy {
+export function parseTaskPolicy(config: Config): ParsedTaskPolicy {
   const issues: TaskPolicyIssue[] = unknownKeys(config);
-  const read = <T>(key: TaskPolicyKey, parse: (text: string) => T | Problem): T | null => {
-    const text = Object.hasOwn(config, key) ? config[key] : undefined;
-    if (text === undefined) return null;
-    const value = parse(text);
+  const read = <T>(key: TaskPolicyKey, parse: (value: unknown) => T | Problem): T | null => {
+    const given = Object.hasOwn(config, key) ? config[key] : undefined;
+    if (given === undefined) return null;
+    const value = parse(given);
     if (!(value instanceof Problem)) return value;
     issues.push({ key, message: value.message });
     return null;
@@ -53,6 +57,7 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
   const allowed = read('mcp.allowed_server_ids', readServerIds);
   const toolAllowlist = read('mcp.tool_allowlist', readPatterns);
   const toolDenylist = read('mcp.tool_denylist', readPatterns);
+  const toolNaming = read('mcp.tool_naming', readNaming);
   const approval = readApprovalRules(config);
   if (!approval.ok) issues.push(...approval.issues.map(asTaskIssue));
 
@@ -70,6 +75,7 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
     allowedServerIds: allowed ?? defaultServerIds,
     toolAllowlist,
     toolDenylist: toolDenylist ?? Object.freeze([]),
+    toolNaming: toolNaming ?? 'encoded',
   });
   const warnings = [...doubts(config, policy), ...approval.warnings.map(asTaskIssue)];
   return { ok: true, policy, approvalRules: approval.rules, warnings };
@@ -77,13 +83,13 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
 
 const APPROVAL_RULES: TaskPolicyKey = 'mcp.approval_rules';
 
-function readApprovalRules(config: Readonly<Record<string, string>>): ParsedApprovalRules {
-  return parseApprovalRules(Object.hasOwn(config, APPROVAL_RULES) ? parseJson(config[APPROVAL_RULES] as string) : []);
+function readApprovalRules(config: Config): ParsedApprovalRules {
+  return parseApprovalRules(Object.hasOwn(config, APPROVAL_RULES) ? readJson(config[APPROVAL_RULES]) : []);
 }
 
 const asTaskIssue = ({ path, message }: RuleIssue): TaskPolicyIssue => ({ key: `${APPROVAL_RULES}${path}`, message });
 
-function unknownKeys(config: Readonly<Record<string, string>>): TaskPolicyIssue[] {
+function unknownKeys(config: Config): TaskPolicyIssue[] {
   return Object.keys(config)
     .filter((key) => key.startsWith(TASK_POLICY_PREFIX) && !taskPolicyKeys.some((known) => known === key))
     .map((key) => {
@@ -92,14 +98,14 @@ function unknownKeys(config: Readonly<Record<string, string>>): TaskPolicyIssue[
     });
 }
 
-function doubts(config: Readonly<Record<string, string>>, policy: TaskPolicy): TaskPolicyIssue[] {
+function doubts(config: Config, policy: TaskPolicy): TaskPolicyIssue[] {
   if (policy.enabled && policy.defaultServerIds.length === 0) {
     const message = 'MCP is on, but mcp.default_server_ids is empty: a session gets no server unless it asks for one';
     return [{ key: 'mcp.enabled', message }];
   }
   const idle = taskPolicyKeys.find((key) => Object.hasOwn(config, key));
   if (idle !== undefined && !Object.hasOwn(config, 'mcp.enabled')) {
-    return [{ key: idle, message: 'has no effect: mcp.enabled is not set to "true"' }];
+    return [{ key: idle, message: 'has no effect: mcp.enabled is not set to true' }];
   }
   return [];
 }
@@ -112,22 +118,30 @@ class Problem {
   }
 }
 
-function readBoolean(text: string): boolean | Problem {
-  if (text === 'true') return true;
-  return text === 'false' ? false : new Problem('must be "true" or "false"');
+function readBoolean(given: unknown): boolean | Problem {
+  const value = readJson(given);
+  return typeof value === 'boolean' ? value : new Problem('must be true or false');
 }
 
-function readServerIds(text: string): readonly string[] | Problem {
-  const list = parseJson(text);
+function readNaming(given: unknown): ToolNaming | Problem {
+  return isToolNaming(given) ? given : new Problem('must be "encoded" or "readable"');
+}
+
+function readServerIds(given: unknown): readonly string[] | Problem {
+  const list = readJson(given);
   if (!isStringList(list)) return new Problem('must be a JSON list of server ids, for example ["fs","gitlab"]');
   const odd = list.findIndex((id) => !isServerId(id));
   if (odd !== -1) return new Problem(`entry ${odd} is not a server id: it must be ${serverIdRule}`);
   return Object.freeze([...new Set(list)]);
 }
 
-function readPatterns(text: string): readonly string[] | Problem {
-  const list = parseJson(text);
+function readPatterns(given: unknown): readonly string[] | Problem {
+  const list = readJson(given);
   const problem = patternListProblem(list);
   if (problem === null) return Object.freeze(list as string[]);
   return new Problem(`${problem}; give a JSON list of tool name patterns, for example ["read_*"]`);
+}
+
+function readJson(given: unknown): unknown {
+  return typeof given === 'string' ? parseJson(given) : given;
 }

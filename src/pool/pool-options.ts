@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os';
+import { version } from '../base/version.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
 import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { type EgressOptions, EgressRules } from './egress.ts';
@@ -149,7 +150,7 @@ export interface PoolOptions {
   readonly sandboxCommand?: string;
   /**
    * How the pool presents itself to servers.
-   * @default { name: "spear", version: "0.1.0" }
+   * @default { name: "spear" } with the version of this package
    */
   readonly client?: { readonly name: string; readonly version: string };
   /** @default see {@link poolLimitSpecs} */
@@ -182,7 +183,7 @@ export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
     egress: new EgressRules(options.egress),
     stdio: options.stdio ?? 'allow',
     sandboxCommand: options.sandboxCommand ?? 'bwrap',
-    client: Object.freeze({ ...(options.client ?? { name: 'spear', version: '0.1.0' }) }),
+    client: Object.freeze({ ...(options.client ?? { name: 'spear', version }) }),
   });
 }
 

@@ -1,5 +1,6 @@
 import { spawn as nodeSpawn } from 'node:child_process';
 import type { FetchLike } from '@modelcontextprotocol/client';
+import { untold, type Waiting } from '../base/waiting.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
@@ -25,6 +26,8 @@ export interface PoolDeps {
   /** In [0, 1). */
   readonly random?: () => number;
   readonly spawn?: Spawn;
+  /** Told of everything that a caller waits for. @default nobody is */
+  readonly waiting?: Waiting;
   /** In place of the pool's own HTTP client. */
   readonly fetch?: FetchLike;
 }
@@ -66,6 +69,7 @@ export class McpPool {
     this.#deps = {
       secrets: deps.secrets,
       log: deps.log ?? (() => {}),
+      waiting: deps.waiting ?? untold,
       now: deps.now ?? (() => performance.now()),
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,

@@ -1,7 +1,8 @@
 import { abortWith } from '../base/abort.ts';
 import type { JsonObject } from '../base/json.ts';
+import { toldWhile, type Wait, type Waiting } from '../base/waiting.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { CallQueue } from './call-queue.ts';
+import { CallQueue, type Release } from './call-queue.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';
 import {
   McpArgumentsError,
@@ -28,6 +29,7 @@ import {
 } from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 import { ToolsCache } from './tools-cache.ts';
+import { answerOf, listOf, placeAnywhere, placeAt, startOf } from './waits.ts';
 
 /** A call that its caller has let through. */
 export interface PoolCall {
@@ -58,6 +60,7 @@ export interface ServerEntryDeps {
   readonly nextVersion: () => number;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
   readonly log: PoolLog;
+  readonly waiting: Waiting;
   readonly now: () => number;
   readonly random: () => number;
 }
@@ -87,12 +90,18 @@ export class ServerEntry {
       { capacity: record.budgets.max_concurrency, maxQueued: deps.limits.maxQueuedCalls },
       () => new McpBudgetError(serverId, `too many calls wait for server "${serverId}" (maxQueuedCalls)`),
     );
-    this.connection = new ServerConnection(record, { ...deps, toolsChanged: () => this.#tools.invalidate() });
+    this.connection = new ServerConnection(record, {
+      ...deps,
+      open: (wanted, events, limits) =>
+        toldWhile(deps.waiting, startOf(wanted, limits.timeoutMs), deps.open(wanted, events, limits)),
+      toolsChanged: () => this.#tools.invalidate(),
+    });
     this.#tools = new ToolsCache({
       ...deps,
       serverId,
       withSession: (work) => this.#withSession(work),
-      list: (session, signal) => listTools(session, deps.limits, signal),
+      list: (session, signal) =>
+        toldWhile(deps.waiting, listOf(this.#record, deps.limits), listTools(session, deps.limits, signal)),
       compile: (listing, before) => this.#compile(listing, before),
       failed: (error) => deps.log({ level: 'warn', event: 'list_failed', serverId, message: error.message }),
     });
@@ -140,7 +149,8 @@ export class ServerEntry {
       const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
       const line = new TimeBudget(this.#deps.limits.queueTimeoutMs, abort.signal, () => this.#waitedTooLong());
       abort.signal.throwIfAborted();
-      const release = this.queue.take() ?? (await line.spend((signal) => this.queue.acquire(call.owner, signal)));
+      const place = () => placeAt(this.#record, this.#deps.limits);
+      const release = this.queue.take() ?? (await this.#acquire(this.queue, call.owner, line, place));
       try {
         return await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes });
       } finally {
@@ -177,13 +187,15 @@ export class ServerEntry {
         await this.#check(found, args);
         run.signal.throwIfAborted();
         const { places } = this.#deps;
-        const leave = places.take() ?? (await run.line.spend((signal) => places.acquire(call.owner, signal)));
+        const place = () => placeAnywhere(this.#deps.limits);
+        const leave = places.take() ?? (await this.#acquire(places, call.owner, run.line, place));
         try {
           if (!session.usable) continue;
           call.beforeDispatch?.(found.tool);
           const subject = { what: `tool "${toolName}"`, toolName };
           const params = { name: toolName, arguments: args };
-          const result = await run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
+          const work = run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
+          const result = await toldWhile(this.#deps.waiting, answerOf(toolName, this.#record, run.budget.leftMs), work);
           const { maxOutputBytes } = run;
           const { redact, redactContent } = session;
           const outputProblem = await this.#outputProblem(found, result);
@@ -203,6 +215,14 @@ export class ServerEntry {
       }
     }
     throw new McpConnectionError(serverId, 'lost', `server "${serverId}" ended its connection while the call waited`);
+  }
+
+  #acquire(queue: CallQueue, owner: string, line: TimeBudget, place: () => Wait): Promise<Release> {
+    return toldWhile(
+      this.#deps.waiting,
+      place(),
+      line.spend((signal) => queue.acquire(owner, signal)),
+    );
   }
 
   #waitedTooLong(): McpBudgetError {

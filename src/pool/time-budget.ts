@@ -16,6 +16,10 @@ export class TimeBudget {
     this.#spent = spent;
   }
 
+  get leftMs(): number {
+    return this.#leftMs;
+  }
+
   /** Runs `work` with a signal that aborts with the caller's signal, or when the rest of the time is over. */
   async spend<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();

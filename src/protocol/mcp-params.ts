@@ -2,7 +2,7 @@ import type { CheckedParam } from '../abi/chat-params.ts';
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
 import { isStringList, patternListProblem } from './pattern-list.ts';
-import { initialSession, type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './policy-layers.ts';
+import { initialSession, isToolNaming, type SessionPolicy, type TaskPolicy } from './policy-layers.ts';
 
 export const mcpParamKeys = [
   'mcp.enabled',
@@ -104,10 +104,6 @@ function inventoryProblem(value: unknown): string | null {
 
 function isMcpParamKey(key: string): key is McpParamKey {
   return mcpParamKeys.some((known) => known === key);
-}
-
-function isToolNaming(value: unknown): value is ToolNaming {
-  return toolNamings.some((naming) => naming === value);
 }
 
 function changed(session: SessionPolicy, change: Partial<SessionPolicy>): McpParamResult {

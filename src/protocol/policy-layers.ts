@@ -11,10 +11,16 @@ export interface TaskPolicy {
   readonly allowedServerIds: readonly string[];
   readonly toolAllowlist: readonly string[] | null;
   readonly toolDenylist: readonly string[];
+  /** How tools are named to the model where the session does not choose. */
+  readonly toolNaming: ToolNaming;
 }
 
 export const toolNamings = ['encoded', 'readable'] as const;
 export type ToolNaming = (typeof toolNamings)[number];
+
+export function isToolNaming(value: unknown): value is ToolNaming {
+  return toolNamings.some((naming) => naming === value);
+}
 
 export interface SessionPolicy {
   readonly enabled: boolean;
@@ -40,6 +46,7 @@ export const disabledTask: TaskPolicy = Object.freeze({
   allowedServerIds: Object.freeze([]),
   toolAllowlist: null,
   toolDenylist: Object.freeze([]),
+  toolNaming: 'encoded',
 });
 
 /** The policy of a session that has set no parameter yet. */
@@ -49,7 +56,7 @@ export function initialSession(task: TaskPolicy): SessionPolicy {
     serverIds: null,
     toolAllowlist: null,
     toolDenylist: Object.freeze([]),
-    toolNaming: 'encoded',
+    toolNaming: task.toolNaming,
     inventory: false,
   });
 }

@@ -87,6 +87,7 @@ export class ChatService {
       timeoutMs,
     );
     const session = `chat-${id}`;
+    const endsAt = performance.now() + timeoutMs;
     const outcome = await runSend(
       history,
       flags,
@@ -95,6 +96,7 @@ export class ChatService {
         observer: this.#options.observe(session),
         tools: this.#options.tools,
         session,
+        timeLeftMs: () => endsAt - performance.now(),
         callGuestTool: (tool, args, maxOutputBytes) =>
           new Promise((resolve) => {
             const callback = this.#nextCallback++;
@@ -112,9 +114,10 @@ export class ChatService {
   }
 
   #count({ metrics }: SendOutcome): void {
+    const { iterations, toolCalls } = metrics.own;
     this.totals.sends++;
-    this.totals.iterations += metrics.iterations;
-    this.totals.tool_calls += metrics.toolCalls;
+    this.totals.iterations += iterations;
+    this.totals.tool_calls += toolCalls;
     for (const [key, value] of Object.entries(metrics.usage)) {
       if (typeof value === 'number') this.totals.usage[key] = Number(this.totals.usage[key] ?? 0) + value;
     }

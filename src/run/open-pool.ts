@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { untold, type Waiting } from '../base/waiting.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
@@ -24,6 +25,7 @@ export async function openRunPool(
   host: CompiledHostConfig,
   log: NonNullable<PoolDeps['log']>,
   limits: NonNullable<PoolOptions['limits']> = {},
+  waiting: Waiting = untold,
 ): Promise<RunPool> {
   const state = await openState();
   const secrets = createSecretSource({ ...references, backendKeyNames: host.keyVariables }, processEnvironment);
@@ -31,7 +33,7 @@ export async function openRunPool(
   const egress = egressOf(host.egress, references.mode);
   const stdio = stdioPolicyOf(host.mcp.stdio, references.mode);
   const options = { stateDir: state.directory, ...(path ? { path } : {}), egress, stdio, limits };
-  const pool = new McpPool(options, { secrets, log });
+  const pool = new McpPool(options, { secrets, log, waiting });
   return {
     pool,
     secrets,

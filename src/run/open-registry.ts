@@ -1,3 +1,4 @@
+import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledNodeMcp } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
@@ -49,6 +50,7 @@ export async function openRunRegistry(
     file: (directory, problem) => say(describeProblem(directory, problem)),
     record: (serverId, { path, message }) => say(`mcp ${serverId}: its record cannot be used: ${path} ${message}`),
   },
+  waiting: Waiting = untold,
 ): Promise<RunRegistry> {
   if (flags.sms !== undefined && flags.mcpDir !== undefined) {
     throw new ConfigError('--sms and --mcp-dir: records come from one of them; leave the other out');
@@ -57,7 +59,11 @@ export async function openRunRegistry(
     flags.sms === undefined ? await openDirectory(flags, say, problems) : await openSms(flags, node, say, problems);
   const { cache } = registry;
   cache.start();
-  if (await cache.ready(FIRST_SNAPSHOT_MS)) return registry;
+  const first = {
+    what: `the first records of the registry at ${flags.sms ?? flags.mcpDir}`,
+    atMostMs: FIRST_SNAPSHOT_MS,
+  };
+  if (await toldWhile(waiting, first, cache.ready(FIRST_SNAPSHOT_MS))) return registry;
   const why = cache.status().lastError ?? `no answer within ${FIRST_SNAPSHOT_MS} ms`;
   if (flags.requireRegistry) {
     await registry.close();

@@ -45,6 +45,7 @@ async function trySend(backend: FakeBackend, signal = never, history = new ChatH
     backend: async () => backend,
     tools: null,
     session: 'chat-1',
+    timeLeftMs: () => 60_000,
     observer: {
       toolStarted: () => {},
       toolFinished: () => {},
@@ -71,6 +72,14 @@ function unansweredIn(messages: readonly JsonObject[]): string[] {
   }
   return open;
 }
+
+it('how long a provider asked to be left alone is in the error', async () => {
+  const details = { retryable: true, status: 429, retryAfterMs: 90_000 };
+  const { body } = await trySend(new FakeBackend(new BackendError('rate_limited', 'slow down', details)));
+  expect(body).toEqual({
+    error: { code: 'rate_limited', message: 'slow down', retryable: true, status: 429, retry_after_ms: 90_000 },
+  });
+});
 
 describe('calls that a provider wrote in its own way', () => {
   const call = (id: JsonValue | undefined, args: JsonValue = '{}') => ({

@@ -51,6 +51,11 @@ describe('a bare map', () => {
     expect(await load(map)).toEqual({ ...nothing, config: map });
   });
 
+  it('of keys of MCP may hold other values than strings [task.bare-map]', async () => {
+    const map = { 'mcp.enabled': true, 'mcp.default_server_ids': ['fs'], anything: '' };
+    expect(await load(map)).toEqual({ ...nothing, config: map });
+  });
+
   it.each([
     ['one key of ours', { name: 'n', greeting: 'x' }, 'unknown key "greeting"'],
     ['one value that is no string', { greeting: 'x', retries: 3 }, 'unknown key "greeting"'],
@@ -65,6 +70,7 @@ it.each([
   [{ limits: { memory: 1 } }, 'did you mean "memory_bytes"?'],
   [{ limits: { 'max-fds': 1 } }, 'did you mean "max_fds"?'],
   [{ environment: { A: '1' } }, 'did you mean "env"?'],
+  [{ config: { greeting: ['x'] } }, 'config.greeting: expected a string, found a list'],
   [{ limits: [] }, 'limits: expected a table, found a list'],
   [{ name: '' }, 'name: must not be empty'],
   [{ args: ['a\0b'] }, 'args[0]: must not contain a NUL character'],

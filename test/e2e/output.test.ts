@@ -71,6 +71,13 @@ describe('--json', () => {
     });
   });
 
+  it('counts every round of a guest that answers its tools itself once [cli.json]', async () => {
+    const args = [fixture('c/handback.wasm'), '--json', '--script', fixture('scripts/handback.json')];
+    const { hostcalls, ...counts } = JSON.parse((await spearRun(args)).stdout);
+    expect(hostcalls).toMatchObject({ cchat_send: 3, cchat_write_tool_result: 3 });
+    expect(counts).toMatchObject({ model_calls: 3, tool_calls: 3 });
+  });
+
   it.each<[string, string[], object]>([
     [
       'the guest’s code',

@@ -16,7 +16,7 @@ function taskFile(content: unknown): string {
 it('takes name, config, limits, args, env and backend [task.keys]', async () => {
   const task = taskFile({
     name: 'everything',
-    config: { 'mcp.enabled': 'false', note: 'any text' },
+    config: { 'mcp.enabled': false, 'mcp.default_server_ids': ['notes'], note: 'any text' },
     limits: { timeout_ms: 60_000, memory_bytes: 16_777_216, max_fds: 16 },
     args: ['one', 'two'],
     env: { LANG: 'C' },

@@ -5,13 +5,13 @@ import { command, projectNode, scratch } from './spear-run.ts';
 export function runOnTerminal(
   args: readonly string[],
   /** `stdin`: a file for the guest to read; `pid`: a file for the id of the process. */
-  options: { readonly stdin?: string; readonly pid?: string } = {},
+  options: { readonly stdin?: string; readonly pid?: string; readonly env?: Readonly<Record<string, string>> } = {},
 ): OnTerminal {
-  const { pid = '/dev/null', ...rest } = options;
+  const { pid = '/dev/null', env, ...rest } = options;
   const noted = ['sh', '-c', 'echo $$ > "$0"; exec "$@"', pid];
   return new OnTerminal([...noted, projectNode, command, ...args], {
     ...rest,
     ownOutput: true,
-    env: { HOME: scratch },
+    env: { HOME: scratch, ...env },
   });
 }

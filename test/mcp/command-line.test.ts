@@ -105,7 +105,7 @@ describe('spear-run --mcp-dir', () => {
 
 describe('the mcp.* keys of a task', () => {
   it.each<[string, Record<string, string>, string[]]>([
-    ['no truth value', { 'mcp.enabled': 'yes' }, ['config.mcp.enabled: must be "true" or "false"']],
+    ['no truth value', { 'mcp.enabled': 'yes' }, ['config.mcp.enabled: must be true or false']],
     ['no JSON', { 'mcp.default_server_ids': 'fs' }, ['config.mcp.default_server_ids: must be a JSON list']],
     ['no list', { 'mcp.allowed_server_ids': '"fs"' }, ['config.mcp.allowed_server_ids: must be a JSON list']],
     [

@@ -103,6 +103,12 @@ describe('what is offered', () => {
   it('has readable names where the session asks for them', async () => {
     const host = await openHost([tiny('tiny', { tool_prefix: 'little', allowed_tools: ['echo', 'pid'] })]);
     const tools = await inject(host.guest(), { params: [['mcp.tool_naming', 'readable']] });
+    const asTaskSays = await inject(host.guest({ toolNaming: 'readable' }));
+    expect(namesOf(asTaskSays)).toEqual(namesOf(tools));
+    const asSessionSays = await inject(host.guest({ toolNaming: 'readable' }), {
+      params: [['mcp.tool_naming', 'encoded']],
+    });
+    expect(namesOf(asSessionSays)).toEqual(namesOf(await inject(host.guest())));
     expect(namesOf(tools)).toEqual(['little_echo', 'little_pid']);
     expect(await textOf(tools, 'little_echo', { message: 'hi' })).toBe('hi');
   });

@@ -37,10 +37,9 @@ export function taskWithMcp(servers: readonly string[], config: Readonly<Record<
   return taskWith({ 'mcp.enabled': true, 'mcp.default_server_ids': servers, ...config });
 }
 
-/** `--task-config` of a task whose config has these keys, written as JSON. */
+/** `--task-config` of a task whose config has these keys. */
 export function taskWith(config: Readonly<Record<string, unknown>>): string[] {
-  const entries = Object.entries(config).map(([key, value]) => [key, JSON.stringify(value)]);
-  return ['--task-config', fileWith('task.json', { name: 'test', config: Object.fromEntries(entries) })];
+  return ['--task-config', fileWith('task.json', { name: 'test', config })];
 }
 
 /** `--script` of a model that takes these turns. */

@@ -11,6 +11,7 @@ export function taskWith(fields: Partial<TaskPolicy> = {}): TaskPolicy {
     allowedServerIds: defaultServerIds,
     toolAllowlist: null,
     toolDenylist: [],
+    toolNaming: 'encoded',
     ...fields,
   };
 }
@@ -43,6 +44,7 @@ export const anyTask = fc.record<TaskPolicy>({
   allowedServerIds: anyIds,
   toolAllowlist: fc.option(anyPatterns, { nil: null }),
   toolDenylist: anyPatterns,
+  toolNaming: fc.constant('encoded'),
 });
 
 export const anySession = fc.record<SessionPolicy>({

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import { disabledTask } from '../../src/protocol/policy-layers.ts';
+import { disabledTask, initialSession } from '../../src/protocol/policy-layers.ts';
 
-function issuesOf(config: Record<string, string>): string[] {
+function issuesOf(config: JsonObject): string[] {
   const parsed = parseTaskPolicy(config);
   return parsed.ok ? [] : parsed.issues.map(({ key, message }) => `${key} ${message}`);
 }
 
-function warningsOf(config: Record<string, string>): string[] {
+function warningsOf(config: JsonObject): string[] {
   const parsed = parseTaskPolicy(config);
   return parsed.ok ? parsed.warnings.map(({ key, message }) => `${key} ${message}`) : ['not accepted'];
 }
@@ -30,10 +31,33 @@ describe('the task config', () => {
         allowedServerIds: ['gitlab', 'fs', 'search'],
         toolAllowlist: ['*'],
         toolDenylist: ['delete_*'],
+        toolNaming: 'encoded',
       },
       approvalRules: [],
       warnings: [],
     });
+  });
+
+  it('may write values as what they are, with the same meaning [policy.task_config]', () => {
+    const values: JsonObject = {
+      'mcp.enabled': true,
+      'mcp.default_server_ids': ['gitlab', 'fs'],
+      'mcp.allowed_server_ids': ['gitlab', 'fs', 'search'],
+      'mcp.tool_allowlist': ['*'],
+      'mcp.tool_denylist': ['delete_*'],
+      'mcp.approval_rules': [{ servers: ['fs'], verdict: 'deny' }],
+    };
+    const texts = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, JSON.stringify(value)]));
+    const parsed = parseTaskPolicy(values);
+    expect(parsed).toMatchObject({ ok: true, policy: { enabled: true }, approvalRules: [{ verdict: 'deny' }] });
+    expect(parsed).toEqual(parseTaskPolicy(texts));
+  });
+
+  it('names tools for the sessions that do not choose [policy.task_config]', () => {
+    const parsed = parseTaskPolicy({ 'mcp.enabled': true, 'mcp.tool_naming': 'readable' });
+    if (!parsed.ok) return expect.fail('not accepted');
+    expect(parsed.policy.toolNaming).toBe('readable');
+    expect(initialSession(parsed.policy).toolNaming).toBe('readable');
   });
 
   it('without a word about MCP has it off [policy.task_config]', () => {
@@ -55,15 +79,21 @@ describe('the task config', () => {
     expect(parsed).toMatchObject({ policy: { defaultServerIds: [], toolDenylist: ['x'], toolAllowlist: [] } });
   });
 
-  it.each<[string, Record<string, string>, string]>([
+  it.each<[string, JsonObject, string]>([
     ['a bare id', { 'mcp.default_server_ids': 'fs' }, 'mcp.default_server_ids must be a JSON list of server ids'],
     ['a JSON string', { 'mcp.default_server_ids': '"fs"' }, 'mcp.default_server_ids must be a JSON list'],
     ['half a list', { 'mcp.allowed_server_ids': '["fs"' }, 'mcp.allowed_server_ids must be a JSON list'],
     ['a list of numbers', { 'mcp.allowed_server_ids': '[1]' }, 'mcp.allowed_server_ids must be a JSON list'],
     ['an odd id', { 'mcp.default_server_ids': '["a","b c"]' }, 'mcp.default_server_ids entry 1 is not a server id'],
     ['an empty id', { 'mcp.default_server_ids': '[""]' }, 'mcp.default_server_ids entry 0 is not a server id'],
-    ['another truth', { 'mcp.enabled': 'yes' }, 'mcp.enabled must be "true" or "false"'],
-    ['an empty truth', { 'mcp.enabled': '' }, 'mcp.enabled must be "true" or "false"'],
+    ['another truth', { 'mcp.enabled': 'yes' }, 'mcp.enabled must be true or false'],
+    ['an empty truth', { 'mcp.enabled': '' }, 'mcp.enabled must be true or false'],
+    ['a number for a truth', { 'mcp.enabled': 1 }, 'mcp.enabled must be true or false'],
+    ['a table for a list', { 'mcp.default_server_ids': {} }, 'mcp.default_server_ids must be a JSON list'],
+    ['nothing for a list', { 'mcp.tool_denylist': null }, 'mcp.tool_denylist must be a list of strings'],
+    ['no rules', { 'mcp.approval_rules': 'often' }, 'mcp.approval_rules'],
+    ['another naming', { 'mcp.tool_naming': 'short' }, 'mcp.tool_naming must be "encoded" or "readable"'],
+    ['a slip in a key with a list', { 'mcp.tool_namin': [] }, 'did you mean mcp.tool_naming?'],
     ['a bare pattern', { 'mcp.tool_allowlist': 'read_*' }, 'mcp.tool_allowlist must be a list of strings; give a JSON'],
     ['an empty pattern', { 'mcp.tool_denylist': '["a",""]' }, 'mcp.tool_denylist [1] must not be empty'],
     [
@@ -94,7 +124,7 @@ describe('the task config', () => {
   it('is doubted when MCP is on without a default, or not turned on at all', () => {
     expect(warningsOf({ 'mcp.enabled': 'true' })).toEqual([expect.stringContaining('mcp.default_server_ids is empty')]);
     expect(warningsOf({ 'mcp.default_server_ids': '["fs"]' })).toEqual([
-      'mcp.default_server_ids has no effect: mcp.enabled is not set to "true"',
+      'mcp.default_server_ids has no effect: mcp.enabled is not set to true',
     ]);
     expect(warningsOf({ 'mcp.enabled': 'false', 'mcp.default_server_ids': '["fs"]' })).toEqual([]);
   });

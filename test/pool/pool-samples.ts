@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
+import type { Waiting } from '../../src/base/waiting.ts';
 import type { EgressOptions } from '../../src/pool/egress.ts';
 import { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
@@ -25,6 +26,7 @@ export function tempDir(): string {
 }
 
 export interface PoolSample {
+  readonly waiting?: Waiting;
   readonly limits?: Partial<Record<PoolLimitName, number>>;
   readonly variables?: Readonly<Record<string, string>>;
   readonly secrets?: SecretSource;
@@ -52,6 +54,7 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
       secrets: sample.secrets ?? createSecretSource(policy, sample.variables ?? {}),
       log: (entry) => log.push(entry),
       ...(sample.now === undefined ? {} : { now: sample.now }),
+      ...(sample.waiting === undefined ? {} : { waiting: sample.waiting }),
     },
   );
   onTestFinished(() => pool.close());

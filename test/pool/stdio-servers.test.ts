@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { referenceTo } from '../../src/secrets/references.ts';
 import { call, eventually, isAlive, openPool, parsed, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
@@ -53,6 +54,12 @@ describe('a server killed in the middle of a call', () => {
     expect((await call(pool, record, 'pid')).ok).toBe(true);
     expect(trailOf(trail)).toEqual(['die']);
   });
+});
+
+it('a server is told the version of this package', async () => {
+  const { pool } = openPool();
+  const told = JSON.parse(await textOf(call(pool, stdioRecord('curious', 'client.mjs'), 'client')));
+  expect(told).toEqual({ name: 'spear', version: packageJson.version });
 });
 
 describe('a server that never answers', () => {

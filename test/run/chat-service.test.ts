@@ -74,6 +74,17 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
+  it('tells the backend which session asks, and how much of timeout_ms is left', async () => {
+    const { service, backend, replies } = await serve();
+    service.send(1, 1000, 0, { ...says('hi'), params: [['timeout_ms', 5_000]] });
+    await until(() => replies.length === 1, 'the reply');
+    const [by] = backend.askedBy;
+    expect(by?.session).toBe('chat-1000');
+    expect(by?.timeLeftMs).toBeLessThanOrEqual(5_000);
+    expect(by?.timeLeftMs).toBeGreaterThan(0);
+    await service.close();
+  });
+
   it('adds up what all sends cost', async () => {
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const { service, replies } = await serve([{ reply: { content: 'x', usage }, repeat: true }]);
@@ -83,6 +94,30 @@ describe('the chat of one guest', () => {
       sends: 3,
       iterations: 3,
       tool_calls: 0,
+      usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
+    });
+    await service.close();
+  });
+
+  it('counts each round of a handed-back turn once', async () => {
+    const HAND_BACK = 4;
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    const asks = (id: string) => ({ reply: { tool_calls: [{ id, name: 'sum', arguments: {} }], usage } });
+    const { service, replies } = await serve([asks('a'), asks('b'), { reply: { content: 'done', usage } }]);
+    const tools: SessionDelta['tools'] = [[-1, '{"name":"sum"}']];
+    const rounds: SessionDelta[] = [
+      { ...says('hi'), tools },
+      { ...nothing, toolResults: [['a', '1']] },
+      { ...nothing, toolResults: [['b', '2']] },
+    ];
+    for (const [index, delta] of rounds.entries()) {
+      service.send(index + 1, 1000, HAND_BACK, delta);
+      await until(() => replies.length === index + 1, 'the reply');
+    }
+    expect(service.totals).toEqual({
+      sends: 3,
+      iterations: 3,
+      tool_calls: 2,
       usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
     });
     await service.close();

@@ -1,7 +1,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { type AuditTrail, noAudit } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
+import type { AskedBy, ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
@@ -14,6 +14,8 @@ import { NativeTools } from '../../src/run/native-tools.ts';
 /** Notes every request on its way to a real backend, and can hold the answers back. */
 export class ObservedBackend implements ChatBackend {
   readonly requests: ChatRequest[] = [];
+  /** Who made each of them. */
+  readonly askedBy: (AskedBy | undefined)[] = [];
   /** Requests whose signal was aborted before they were answered. */
   aborted = 0;
   readonly #inner: ChatBackend;
@@ -38,8 +40,9 @@ export class ObservedBackend implements ChatBackend {
     return resolve;
   }
 
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+  async complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject> {
     this.requests.push(structuredClone(request));
+    this.askedBy.push(by);
     if (signal.aborted) this.aborted++;
     signal.throwIfAborted();
     const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -50,7 +53,7 @@ export class ObservedBackend implements ChatBackend {
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       await Promise.race([this.#gate, aborted]);
-      return await this.#inner.complete(request, signal);
+      return await this.#inner.complete(request, signal, by);
     } finally {
       signal.removeEventListener('abort', onAbort);
     }

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { knownSecrets, type Redact } from '../../secrets/redactor.ts';
-import { BackendError } from '../backend.ts';
+import { BackendError, type BackendErrorDetails } from '../backend.ts';
 
 /** How much of a provider's own message reaches the guest, in bytes of UTF-8. */
 export const MAX_PROVIDER_MESSAGE_BYTES = 2048;
@@ -27,12 +27,14 @@ export class BackendFailures {
     this.#redact = redact;
   }
 
-  /** The provider answered, and not with a completion. */
-  refused(status: number, providerMessage: string): BackendError {
+  /** The provider answered, and not with a completion. `retryAfterMs`: how long it asked to be left alone. */
+  refused(status: number, providerMessage: string, retryAfterMs?: number): BackendError {
     const said = this.#clean(providerMessage, MAX_PROVIDER_MESSAGE_BYTES);
     const code = CODE_OF_STATUS.get(status) ?? 'provider_error';
     const retryable = status === 408 || status === 429 || status >= 500;
-    return this.#error(code, `answered with status ${status}${said && `: ${said}`}`, { retryable, status });
+    const wait = retryAfterMs === undefined ? '' : ` (it asks to wait ${Math.ceil(retryAfterMs / 1000)} s)`;
+    const text = `answered with status ${status}${said && `: ${said}`}${wait}`;
+    return this.#error(code, text, { retryable, status, retryAfterMs });
   }
 
   /** An `error` object where a completion was expected, in a body or in a stream. */
@@ -82,7 +84,7 @@ export class BackendFailures {
   }
 
   // No `cause`: what libraries put into their errors is theirs, and a log would print it.
-  #error(code: string, text: string, details: { retryable: boolean; status?: number }): BackendError {
+  #error(code: string, text: string, details: BackendErrorDetails): BackendError {
     return new BackendError(code, this.#redact(`backend "${this.#name}" ${text}`), details);
   }
 

@@ -7,3 +7,9 @@ export function messageText(message: JsonObject | undefined): string {
   if (!Array.isArray(content)) return '';
   return content.flatMap((part) => (isJsonObject(part) && typeof part.text === 'string' ? [part.text] : [])).join('\n');
 }
+
+/** What is waited for when a model is asked, for people. */
+export function answerOf(backend: string, model: unknown): string {
+  const named = typeof model === 'string' ? ` (${model})` : '';
+  return `an answer of backend ${JSON.stringify(backend)}${named}`;
+}

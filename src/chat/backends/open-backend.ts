@@ -1,5 +1,6 @@
 import { cutText } from '../../base/cut-text.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
+import type { Waiting } from '../../base/waiting.ts';
 import { type ReadTextFile, readTextFile } from '../../config/config-file.ts';
 import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host/host-config.ts';
 import { BackendError, type ChatBackend } from '../backend.ts';
@@ -19,6 +20,8 @@ export interface BackendDeps {
   readFile?: ReadTextFile | undefined;
   /** @default the real clock */
   timing?: RetryTiming | undefined;
+  /** Told when an answer, or another try, is waited for. @default nobody is */
+  waiting?: Waiting | undefined;
 }
 
 /** Opens one backend. Its libraries are loaded here and not before: a guest that never chats does not pay for them. */
@@ -27,11 +30,11 @@ export async function openBackend(compiled: CompiledBackend, deps: BackendDeps):
     case 'openai': {
       if (compiled.problem !== undefined) throw new BackendFailures(compiled.name).misconfigured(compiled.problem);
       const { OpenAiBackend } = await import('./openai.ts');
-      return new OpenAiBackend(compiled, { proxy: deps.proxy, timing: deps.timing });
+      return new OpenAiBackend(compiled, { proxy: deps.proxy, timing: deps.timing, waiting: deps.waiting });
     }
     case 'scripted': {
       const { openScriptedBackend } = await import('./scripted.ts');
-      return openScriptedBackend(compiled.name, compiled.script, deps.readFile ?? readTextFile);
+      return openScriptedBackend(compiled.name, compiled.script, deps.readFile ?? readTextFile, deps.waiting);
     }
     case 'stub': {
       const { StubBackend } = await import('./stub.ts');

@@ -3,11 +3,13 @@ import { type Dispatcher, errors } from 'undici';
 import { abortWith } from '../../base/abort.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
-import type { BackendError, ChatBackend, ChatRequest } from '../backend.ts';
+import type { AskedBy, BackendError, ChatBackend, ChatRequest } from '../backend.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { BackendFailures, providerMessage } from './failures.ts';
+import { answerOf } from './message-text.ts';
 import { readAnswer, readErrorText } from './read-answer.ts';
 import {
   isRetriedStatus,
@@ -27,9 +29,11 @@ export interface OpenAiBackendDeps {
   proxy: CompiledProxy;
   /** @default the real clock */
   timing?: RetryTiming | undefined;
+  /** @default nobody is told */
+  waiting?: Waiting | undefined;
 }
 
-type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean; retryAfterMs: number | undefined };
+type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean };
 
 /** Any provider with an OpenAI-compatible `/chat/completions`. */
 export class OpenAiBackend implements ChatBackend {
@@ -39,6 +43,7 @@ export class OpenAiBackend implements ChatBackend {
   readonly #url: URL;
   readonly #dispatcher: Dispatcher;
   readonly #timing: RetryTiming;
+  readonly #waiting: Waiting;
   readonly #failures: BackendFailures;
   readonly #running = new Set<AbortController>();
   #closing: Promise<void> | undefined;
@@ -51,12 +56,13 @@ export class OpenAiBackend implements ChatBackend {
     this.#url.pathname = `${this.#url.pathname.replace(/\/+$/, '')}/chat/completions`;
     this.#dispatcher = openDispatcher(this.#url, deps.proxy, config.connectTimeoutMs);
     this.#timing = deps.timing ?? realTiming;
+    this.#waiting = deps.waiting ?? untold;
     const secrets = [...config.headers.values(), ...(config.apiKey === undefined ? [] : [config.apiKey])];
     const redact = knownSecrets.scoped(secrets.map((secret) => secret.reveal()));
     this.#failures = new BackendFailures(config.name, redact);
   }
 
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+  async complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject> {
     signal.throwIfAborted();
     if (this.#closing !== undefined) throw this.#failures.closed();
     const { timeoutMs } = this.#config;
@@ -65,7 +71,9 @@ export class OpenAiBackend implements ChatBackend {
     const timer = setTimeout(() => running.abort(this.#failures.timeout(timeoutMs)), timeoutMs);
     this.#running.add(running);
     try {
-      return await this.#tryUntil(this.#timing.now() + timeoutMs, bodyOf(request), running.signal);
+      const leftMs = Math.min(timeoutMs, by?.timeLeftMs ?? timeoutMs);
+      const asked = { body: bodyOf(request), what: answerOf(this.name, request.model) };
+      return await this.#tryUntil(this.#timing.now() + leftMs, asked, running.signal);
     } catch (error) {
       // Whatever an aborted request fails with, the reason of the abort is what happened.
       running.signal.throwIfAborted();
@@ -88,15 +96,22 @@ export class OpenAiBackend implements ChatBackend {
     await this.#dispatcher.destroy();
   }
 
-  async #tryUntil(deadline: number, body: string, signal: AbortSignal): Promise<JsonObject> {
+  async #tryUntil(
+    deadline: number,
+    { body, what }: { readonly body: string; readonly what: string },
+    signal: AbortSignal,
+  ): Promise<JsonObject> {
     for (let attempt = 0; ; attempt++) {
-      const outcome = await this.#try(body, signal);
+      const answer = { what, atMostMs: deadline - this.#timing.now() };
+      const outcome = await toldWhile(this.#waiting, answer, this.#try(body, signal));
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
-      const wait = retryDelayMs(attempt, outcome.retryAfterMs, this.#timing);
+      const { retryAfterMs } = outcome.failure;
+      const wait = retryDelayMs(attempt, retryAfterMs, this.#timing);
       // The provider's own words say more than a timeout that is certain to come.
-      if (this.#timing.now() + wait >= deadline) throw outcome.failure;
-      await this.#timing.sleep(wait, signal);
+      if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
+      const another = { what: `another try: ${outcome.failure.message}`, atMostMs: wait };
+      await toldWhile(this.#waiting, another, this.#timing.sleep(wait, signal));
     }
   }
 
@@ -122,24 +137,24 @@ export class OpenAiBackend implements ChatBackend {
       return { answer: knownSecrets.clean(await readAnswer(answer, this.#config.maxResponseBytes, this.#failures)) };
     }
     const said = await readErrorText(response.body, this.#failures);
+    const retryAfterMs = parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now());
     return {
-      failure: this.#failures.refused(statusCode, refusalText(statusCode, said)),
+      failure: this.#failures.refused(statusCode, refusalText(statusCode, said), retryAfterMs),
       mayRetry: isRetriedStatus(statusCode),
-      retryAfterMs: parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now()),
     };
   }
 
   #unreachable(error: unknown): Outcome {
     if (error instanceof errors.HTTPParserError) {
       const failure = this.#failures.badResponse('it is not HTTP');
-      return { failure, mayRetry: false, retryAfterMs: undefined };
+      return { failure, mayRetry: false };
     }
     const code = errorCode(error);
     const transient = isTransientConnectionError(code);
     const message = error instanceof Error ? error.message.split('\n', 1)[0] : undefined;
     const reason = [code, message].filter(Boolean).join(': ') || 'unknown error';
     const failure = this.#failures.unreachable(this.#url.origin, reason, transient);
-    return { failure, mayRetry: transient, retryAfterMs: undefined };
+    return { failure, mayRetry: transient };
   }
 
   #headers(): Record<string, string> {

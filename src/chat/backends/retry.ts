@@ -38,9 +38,12 @@ export function isTransientConnectionError(code: string | undefined): boolean {
   return code !== undefined && TRANSIENT_CONNECTION_ERRORS.has(code);
 }
 
-/** How long to wait before try number `attempt + 1`: what the provider asked for, and never less than the backoff. */
+/**
+ * How long to wait before try number `attempt + 1`: what the provider asked for, up to MAX_RETRY_AFTER_MS, and never
+ * less than the backoff.
+ */
 export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, dice: Dice): number {
-  return Math.max(backoffMs(backoff, attempt + 1, dice), retryAfterMs ?? 0);
+  return Math.max(backoffMs(backoff, attempt + 1, dice), Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
 }
 
 /** Retry-After in either form, seconds or an HTTP date; undefined when it says nothing usable. */
@@ -48,5 +51,5 @@ export function parseRetryAfter(header: string | undefined, now: number): number
   const text = header?.trim();
   if (!text) return undefined;
   const wait = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
-  return Number.isNaN(wait) ? undefined : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
+  return Number.isFinite(wait) ? Math.max(Math.round(wait), 0) : undefined;
 }

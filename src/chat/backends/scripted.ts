@@ -3,21 +3,27 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { cutText } from '../../base/cut-text.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
+import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { ReadTextFile } from '../../config/config-file.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
-import { messageText } from './message-text.ts';
+import { answerOf, messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 const MAX_SHOWN_CHARACTERS = 200;
 const MAX_TURNS_SHOWN = 10;
 
 /** Reads and checks a script. */
-export async function openScriptedBackend(name: string, file: string, readFile: ReadTextFile): Promise<ChatBackend> {
+export async function openScriptedBackend(
+  name: string,
+  file: string,
+  readFile: ReadTextFile,
+  waiting: Waiting = untold,
+): Promise<ChatBackend> {
   const { checkScript } = await import('./script-schema.ts');
   const checked = checkScript(file, parseScript(file, readFile));
   if ('complaint' in checked) throw badScript(checked.complaint);
-  return new ScriptedBackend(name, basename(file), checked.script);
+  return new ScriptedBackend(name, basename(file), checked.script, waiting);
 }
 
 /** Plays the turns of a file: the first unused one whose matchers hold answers. */
@@ -29,14 +35,16 @@ class ScriptedBackend implements ChatBackend {
   readonly #used = new Set<ScriptTurn>();
   readonly #failures: BackendFailures;
   readonly #closed = new AbortController();
+  readonly #waiting: Waiting;
   #answers = 0;
 
-  constructor(name: string, file: string, script: Script) {
+  constructor(name: string, file: string, script: Script, waiting: Waiting) {
     this.name = name;
     this.model = script.model ?? 'scripted';
     this.#file = file;
     this.#turns = script.turns;
     this.#failures = new BackendFailures(name);
+    this.#waiting = waiting;
   }
 
   async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
@@ -58,7 +66,8 @@ class ScriptedBackend implements ChatBackend {
   async #wait(ms: number, signal: AbortSignal): Promise<void> {
     const either = AbortSignal.any([signal, this.#closed.signal]);
     try {
-      await delay(ms, undefined, { signal: either });
+      const answer = { what: answerOf(this.name, this.model), atMostMs: null };
+      await toldWhile(this.#waiting, answer, delay(ms, undefined, { signal: either }));
     } catch {
       either.throwIfAborted();
     }

@@ -1,5 +1,6 @@
 import { rotatedFiles } from '../../audit/rotation.ts';
 import { errorCode } from '../../base/error-text.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -41,8 +42,11 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
     case '-h':
     case '--help':
       return printHelp(output.print);
-    default:
-      throw new UsageError(`there is no "audit ${verb}"; there are audit verify, audit tail`);
+    default: {
+      const near = nearestKey(verb, ['verify', 'tail']);
+      const hint = near === undefined ? 'there are audit verify, audit tail' : `did you mean "audit ${near}"?`;
+      throw new UsageError(`there is no "audit ${verb}"; ${hint}`);
+    }
   }
 }
 

@@ -89,18 +89,16 @@ async function examineServers(
 ): Promise<Finding[]> {
   if (policy === null) return [skipped('registry', 'registry and servers: not reached, the task has no MCP')];
   if (host === null) return [skipped('registry', 'registry and servers: not reached, the host config is wrong')];
-  const { finding, registry } = await diagnoseRegistry(flags, host);
+  const { finding, registry, unusable } = await diagnoseRegistry(flags, host);
   if (registry === null) return [finding, skipped('server', 'servers: not reached')];
   try {
     const { connect, timeoutMs } = flags;
     const approvals = approvalRules(host, taskRules);
-    const question = { registry, host, policy: { ...policy, approvals }, connect, timeoutMs, signal };
-    return [
-      finding,
-      ...(registry.cache.view() === null
-        ? [skipped('server', 'servers: not reached')]
-        : await diagnoseServers(question)),
-    ];
+    const question = { registry, unusable, host, policy: { ...policy, approvals }, connect, timeoutMs, signal };
+    // Nothing can be said of the servers of a registry that is not there, or has none.
+    if (finding.status === 'bad') return [finding, skipped('server', 'servers: not reached')];
+    if (!policy.session.enabled) return [finding, skipped('server', 'servers: not reached, the session turns MCP off')];
+    return [finding, ...(await diagnoseServers(question))];
   } finally {
     await registry.close();
   }

@@ -1,4 +1,4 @@
-import { badOnes, type Finding, type FindingStatus, findingJson } from '../../doctor/finding.ts';
+import { badOnes, type Finding, type FindingStatus, findingJson, isBad } from '../../doctor/finding.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { printable } from '../table.ts';
 
@@ -24,9 +24,10 @@ export function reportJson(findings: readonly Finding[], more: Readonly<Record<s
   return knownSecrets.redact(`${JSON.stringify({ ...more, findings: findings.map(findingJson) })}\n`);
 }
 
+/** Counts causes: what follows from another finding has no fix of its own, and what the same mends is one thing. */
 export function summaryOf(findings: readonly Finding[]): string {
-  // A branch that is wrong only because of what is below it has no fix of its own.
-  const wrong = badOnes(findings).filter(({ fix }) => fix !== null).length;
+  const own = badOnes(findings).filter(({ fix, children }) => fix !== null && !children.some(isBad));
+  const wrong = new Set(own.map(({ cause, fix }) => `${cause}: ${fix}`)).size;
   if (wrong === 0) return 'nothing is wrong';
   return `${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong`;
 }

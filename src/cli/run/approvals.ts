@@ -7,8 +7,9 @@ import { parseApprovalRules } from '../../policy/approval-rules-parse.ts';
 import type { Limits } from '../../protocol/limits.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
-import { createPromptDecider } from './approval-prompt.ts';
+import { createPromptDecider, type PromptPorts } from './approval-prompt.ts';
 import type { RunFlags } from './flags.ts';
+import { waits } from './output.ts';
 
 export interface ApprovalSources {
   readonly flags: Pick<RunFlags, 'approve'>;
@@ -39,10 +40,34 @@ export function openApprovals(sources: ApprovalSources, taskRules: readonly Appr
   if (!canAsk) return { options, stdin: () => null };
   const terminal = new Terminal();
   const decide = createPromptDecider({
-    open: () => terminal.open(),
+    open: () => whileHeld(() => terminal.open()),
     interrupt: () => process.kill(process.pid, 'SIGINT'),
   });
   return { options: { ...options, decide, decidedBy: 'terminal' }, stdin: () => terminal.guestInput() };
+}
+
+type OpenTerminal = ReturnType<PromptPorts['open']>;
+
+/** Nobody wants to read what is waited for in the middle of a question. */
+function whileHeld(open: () => OpenTerminal): OpenTerminal {
+  const release = waits.hold();
+  try {
+    const terminal = open();
+    return {
+      get columns() {
+        return terminal.columns;
+      },
+      write: (text) => terminal.write(text),
+      takeKeys: (onKeys, onLost) => terminal.takeKeys(onKeys, onLost),
+      close: () => {
+        terminal.close();
+        release();
+      },
+    };
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 function nodeRules({ host, say }: ApprovalSources): readonly ApprovalRule[] {

@@ -1,8 +1,8 @@
 import { type AuditTrail, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
+import { version } from '../../base/version.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
 import type { AuditFlags } from './audit-flags.ts';
 
 const STDOUT = '-';

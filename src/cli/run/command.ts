@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
+import { version } from '../../base/version.ts';
 import { BackendError } from '../../chat/backend.ts';
 import { BackendSet } from '../../chat/backends/open-backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
@@ -16,14 +17,14 @@ import { type RunResult, runGuest } from '../../run/run-guest.ts';
 import { newRunId } from '../../run/run-id.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
 import { chooseBackend } from './backend.ts';
 import { parseRunFlags, type RunFlags } from './flags.ts';
 import { runHelp } from './help.ts';
 import type { RunMcp, RunMcpOptions } from './mcp.ts';
 import { componentCache, describePrepared, readModule } from './module.ts';
-import { print, say, sayBlock } from './output.ts';
+import { print, say, sayBlock, waits } from './output.ts';
+import type { RunTrace } from './trace.ts';
 import { sayNoEffect } from './unused-registry.ts';
 
 /** `spear-run`: from the command line to an exit code. */
@@ -71,6 +72,7 @@ async function run(flags: RunFlags): Promise<number> {
     task.backend,
   );
   const backends = new BackendSet(host, {
+    waiting: waits.waiting,
     onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
   });
   const id = newRunId();
@@ -81,6 +83,7 @@ async function run(flags: RunFlags): Promise<number> {
     if (flags.script !== undefined || flags.dryRun) await backends.get();
     const audit = await openRunAudit(flags, host.audit, task.name, closers, say);
     const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
+    const trace = await openTrace(flags, id, closers);
     const counted = metrics?.mcp.trail(audit, task.name) ?? audit;
     const mcp = await openMcp(flags, task, { host, run: id, audit: counted, events, metrics, limits });
     if (mcp) closers.unshift(() => mcp.close());
@@ -94,7 +97,7 @@ async function run(flags: RunFlags): Promise<number> {
       args,
       env: { ...task.env, ...flags.env },
       limits,
-      backend: (name) => backends.get(name),
+      backend: async (name) => trace(await backends.get(name)),
       output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
       stdin: () => mcp?.stdin() ?? process.stdin,
       verbose: flags.verbose,
@@ -131,6 +134,18 @@ async function openMcp(
   }
   const { openRunMcp } = await import('./mcp.ts');
   return openRunMcp({ ...shared, flags, taskName: task.name, config: task.config, say });
+}
+
+/** Loaded only where it is asked for. */
+async function openTrace(
+  { trace, dryRun }: RunFlags,
+  run: string,
+  closers: (() => unknown)[],
+): Promise<RunTrace['wrap']> {
+  if (trace === undefined || dryRun) return (backend) => backend;
+  const opened = (await import('./trace.ts')).openTrace(trace, run, say);
+  closers.push(() => opened.close());
+  return opened.wrap;
 }
 
 async function openMetrics(address: string, closers: (() => unknown)[]): Promise<Metrics> {

@@ -19,6 +19,7 @@ const options = {
   approve: { type: 'string' },
   ...auditOptions,
   metrics: { type: 'string' },
+  trace: { type: 'string' },
   limit: { type: 'string', multiple: true },
   env: { type: 'string', multiple: true },
   'allow-unknown-imports': { type: 'boolean' },
@@ -46,6 +47,7 @@ export interface RunFlags extends AuditFlags {
   /** Undefined: a prompt if there is a terminal. */
   readonly approve: 'prompt' | 'deny' | undefined;
   readonly metrics: string | undefined;
+  readonly trace: string | undefined;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly env: Readonly<Record<string, string>>;
   readonly allowUnknownImports: boolean;
@@ -86,6 +88,7 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
     approve: parseApprove(values.approve),
     ...parseAuditFlags(values),
     metrics: values.metrics,
+    trace: values.trace,
     limits: Object.fromEntries((values.limit ?? []).map(parseLimit)),
     env: Object.fromEntries((values.env ?? []).map(parseEnv)),
     allowUnknownImports: values['allow-unknown-imports'] ?? false,

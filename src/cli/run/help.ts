@@ -27,6 +27,8 @@ The model:
                            (default: $SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists)
   --backend NAME           the backend for sessions that name none
   --script FILE            a scripted model instead of any other backend
+  --trace FILE             append every request to the model and every answer to FILE, one JSON object a line:
+                           all that was said, but for known secrets (made for its owner alone; at most 256 MiB a run)
   Without a config file, OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are enough.
 
 MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_ids", …):

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../audit/event.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
+import type { TaskConfig } from '../../config/task/task-config.ts';
 import { GuestMcp } from '../../mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../mcp/tool-events.ts';
 import { watchMcp } from '../../mcp/watch-mcp.ts';
@@ -19,12 +20,13 @@ import { openRunPool } from '../../run/open-pool.ts';
 import { openRunRegistry, type RunRegistry } from '../../run/open-registry.ts';
 import { openApprovals } from './approvals.ts';
 import type { RunFlags } from './flags.ts';
+import { waits } from './output.ts';
 import { sayNoEffect } from './unused-registry.ts';
 
 export interface RunMcpOptions {
   readonly flags: RunFlags;
   readonly taskName: string | null;
-  readonly config: Readonly<Record<string, string>>;
+  readonly config: TaskConfig['config'];
   readonly limits: Limits;
   readonly host: CompiledHostConfig;
   readonly run: string;
@@ -63,16 +65,22 @@ export async function openRunMcp(options: RunMcpOptions): Promise<RunMcp | null>
     return null;
   }
   const approvals = openApprovals(options, approvalRules);
-  const registry = await openRunRegistry(flags, host.mcp, say);
+  const registry = await openRunRegistry(flags, host.mcp, say, undefined, waits.waiting);
   const effective = effectiveSet(registry.cache.view(), task, initialSession(task));
   if (registry.cache.view() !== null) warnIfEmpty(effective, say);
   let reporter: NodeReporter | null = null;
-  const { pool, close: closePool } = await openRunPool(registry.references, host, (entry) => {
-    const { level, event, serverId, message } = entry;
-    metrics?.mcp.poolEvent(entry);
-    if (healthEvents.has(event)) reporter?.changed();
-    if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
-  });
+  const { pool, close: closePool } = await openRunPool(
+    registry.references,
+    host,
+    (entry) => {
+      const { level, event, serverId, message } = entry;
+      metrics?.mcp.poolEvent(entry);
+      if (healthEvents.has(event)) reporter?.changed();
+      if (level === 'warn' || flags.verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
+    },
+    {},
+    waits.waiting,
+  );
   auditRegistry(registry.cache, options.audit, options.run);
   registry.cache.onChange((change) => pool.applyChange(change));
   reporter = openReporter(registry, pool, options);

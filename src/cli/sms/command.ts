@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { errorText } from '../../base/error-text.ts';
+import { version } from '../../base/version.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -12,7 +13,6 @@ import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
 import { createMemoryStore } from '../../sms/store/memory-store.ts';
 import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
 import { parseSmsFlags, type SmsCommand } from './flags.ts';
 import { smsHelp } from './help.ts';

@@ -19,6 +19,7 @@ const options = {
 export interface SpearFlags {
   /** What to do it with: `servers`, `nodes`. */
   readonly noun: string;
+  /** Empty where none was given. */
   readonly verb: string;
   readonly args: readonly string[];
   readonly sms: string | undefined;
@@ -35,13 +36,13 @@ export interface SpearFlags {
 
 const MAX_TIMEOUT_MS = 3_600_000;
 
-export function parseSpearFlags(argv: readonly string[]): SpearFlags | 'help' | 'version' {
+/** `help`: the words of the command that help is wanted about. */
+export function parseSpearFlags(argv: readonly string[]): SpearFlags | { readonly help: string[] } | 'version' {
   const { values, positionals } = parseFlags(argv, options, 'spear');
-  if (values.help) return 'help';
+  if (values.help) return { help: positionals };
   if (values.version) return 'version';
-  const [noun, verb, ...args] = positionals;
+  const [noun, verb = '', ...args] = positionals;
   if (noun === undefined) throw new UsageError('what to do? for example: spear servers ls; spear --help lists all');
-  if (verb === undefined) throw new UsageError(`spear ${noun}: what to do with them? spear --help lists all`);
   if (values.token !== undefined && values['token-file'] !== undefined) {
     throw new UsageError('--token and --token-file cannot be combined');
   }

@@ -1,27 +1,19 @@
-export const spearHelp = `spear looks after the MCP servers of a registry (spear-sms).
-
-Usage:
-  spear servers ls                     all servers, and what nodes see of them
+const servers = `  spear servers ls                     all servers, and what nodes see of them
   spear servers get ID                 one server
   spear servers apply PATH...          create or replace servers from files (.toml, .json), directories, or - (stdin)
   spear servers rm ID...               remove servers
   spear servers test ID                run the server here, list its tools, end it
   spear servers import FILE [--yes]    show what a file with many servers would change; with --yes, change it
-  spear servers export [DIR]           all servers as JSON on stdout, or one .toml file each in DIR
-  spear nodes ls                       the nodes that reported lately
-  spear doctor task.wasm               why a task has no tools, and what to do; spear doctor --help
-  spear explain SERVER TOOL            why a task can or cannot call a tool; spear explain --help
-  spear audit verify FILE              whether an audit trail is whole; exit code 1 and the first bad line if not
-  spear audit tail FILE [-f]           its last lines, with filters; spear audit --help has them
-  spear componentize MODULE -o FILE    make a component of a core module that imports the functions of spear.wit
+  spear servers export [DIR]           all servers as JSON on stdout, or one .toml file each in DIR`;
 
-Examples:
-  spear servers apply mcp.d/
+const nodes = `  spear nodes ls                       the nodes that reported lately`;
+
+const serverExamples = `  spear servers apply mcp.d/
   spear servers ls --json | jq -r '.servers[].server_id'
   spear servers test fs --allow-env GITLAB_TOKEN
-  spear servers import servers.json --yes
+  spear servers import servers.json --yes`;
 
-Which registry:
+const registry = `Which registry:
   --sms ADDRESS        HOST:PORT or url of its HTTP side (default: $SPEAR_SMS, else the registry of this user on this
                        machine). A bare HOST:PORT is called in clear on loopback and by TLS everywhere else
   --token-file FILE    the admin's token (default: $SPEAR_SMS_TOKEN, else the file of this user's own registry)
@@ -30,17 +22,65 @@ Which registry:
   --timeout-ms MS      for one request (default: 30000)
 
 Output:
-  --json               one JSON value on stdout instead of a table
+  --json               one JSON value on stdout instead of a table`;
 
-More options:
-  --dry-run            import: only show the plan, whatever else is given
+const serverOptions = `  --dry-run            import: only show the plan, whatever else is given
   -y, --yes            import: go on after the plan
   --reveal             export: write literal env and header values instead of ********; files are made for their owner
-  --allow-env NAME     test: a variable of yours that the record may refer to, beside MCP_*; may be repeated
-  -h, --help           this text
-  -V, --version        the version
+  --allow-env NAME     test: a variable of yours that the record may refer to, beside MCP_*; may be repeated`;
 
-Exit code:
+const exitCode = `Exit code:
   0 done; 1 no such server, an invalid record, a failed test, or refused by the registry; 2 bad usage;
   3 the registry cannot be reached; 4 denied: no token, or not the admin's.
 `;
+
+export const spearHelp = `spear looks after the MCP servers of a registry (spear-sms).
+
+Usage:
+${servers}
+${nodes}
+  spear doctor task.wasm               why a task has no tools, and what to do; spear doctor --help
+  spear explain SERVER TOOL            why a task can or cannot call a tool; spear explain --help
+  spear audit verify FILE              whether an audit trail is whole; exit code 1 and the first bad line if not
+  spear audit tail FILE [-f]           its last lines, with filters; spear audit --help has them
+  spear componentize MODULE -o FILE    make a component of a core module that imports the functions of spear.wit
+  spear help [COMMAND]                 this text, or that of a command
+  spear version                        the version
+
+Examples:
+${serverExamples}
+
+${registry}
+
+More options:
+${serverOptions}
+  -h, --help           this text
+  -V, --version        the version
+
+${exitCode}`;
+
+export const serversHelp = `spear servers looks after the MCP servers of a registry (spear-sms).
+
+Usage:
+${servers}
+
+Examples:
+${serverExamples}
+
+${registry}
+
+More options:
+${serverOptions}
+  -h, --help           this text
+
+${exitCode}`;
+
+export const nodesHelp = `spear nodes shows the nodes that follow a registry (spear-sms).
+
+Usage:
+${nodes}
+
+${registry}
+  -h, --help           this text
+
+${exitCode}`;

@@ -1,52 +1,30 @@
-import { didYouMean } from '../../base/nearest-key.ts';
+import { version } from '../../base/version.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
-import { version } from '../version.ts';
-import type { OwnCommand, SpearCommand } from './command.ts';
+import { commands, helpOn, isCommand, ownCommands, unknownCommand } from './commands.ts';
 import { parseSpearFlags } from './flags.ts';
-import { spearHelp } from './help.ts';
 import { SmsClient, SmsRequestError } from './sms-client.ts';
-
-// Loaded when asked for: what one command needs costs the others start-up time.
-const commands: ReadonlyMap<string, () => Promise<SpearCommand>> = new Map([
-  ['servers ls', async () => (await import('../servers/ls.ts')).listServers],
-  ['servers get', async () => (await import('../servers/ls.ts')).getServer],
-  ['servers apply', async () => (await import('../servers/apply.ts')).applyServers],
-  ['servers rm', async () => (await import('../servers/rm.ts')).removeServers],
-  ['servers test', async () => (await import('../servers/test.ts')).testRegisteredServer],
-  ['servers import', async () => (await import('../servers/import.ts')).importServers],
-  ['servers export', async () => (await import('../servers/export.ts')).exportServers],
-  ['nodes ls', async () => (await import('../nodes/ls.ts')).listNodes],
-]);
-
-/** Commands that speak to no registry, or have flags of their own: they get what follows their name. */
-const ownCommands: ReadonlyMap<string, () => Promise<OwnCommand>> = new Map([
-  ['audit', async () => (await import('../audit/command.ts')).auditCommand],
-  ['doctor', async () => (await import('../doctor/command.ts')).doctorCommand],
-  ['explain', async () => (await import('../doctor/explain-command.ts')).explainCommand],
-  ['componentize', async () => (await import('../componentize/command.ts')).componentizeCommand],
-]);
 
 /** `spear`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   const say = (text: string) => process.stderr.write(`spear: ${knownSecrets.redact(text)}\n`);
   try {
-    const own = ownCommands.get(argv[0] ?? '');
-    if (own) return await (await own())(argv.slice(1));
+    const [word = '', ...rest] = argv;
+    const own = ownCommands.get(word);
+    if (own) return await (await own())(rest);
+    if (word === 'help') return await printHelp(rest);
+    if (word === 'version') return print(`spear ${version}\n`);
+    // Before its flags are read: those of a misspelled command are not known either.
+    if (word !== '' && !word.startsWith('-') && !isCommand(word)) throw unknownCommand(argv);
     const flags = parseSpearFlags(argv);
-    if (flags === 'help') return print(spearHelp);
     if (flags === 'version') return print(`spear ${version}\n`);
+    if ('help' in flags) return await printHelp(flags.help);
     const load = commands.get(`${flags.noun} ${flags.verb}`);
-    if (load === undefined) {
-      const known = [...commands.keys(), ...ownCommands.keys()];
-      // One word more than was meant may follow: the file of `spear docter task.wasm`.
-      const hint = didYouMean(flags.noun, [...ownCommands.keys()]) ?? didYouMean(`${flags.noun} ${flags.verb}`, known);
-      throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; ${hint ?? `there are ${known.join(', ')}`}`);
-    }
+    if (load === undefined) throw unknownCommand([flags.noun, flags.verb]);
     const endpoint = findSmsAdmin(flags, processEnvironment);
     const command = await load();
     return await command({
@@ -74,6 +52,11 @@ function describe({ message, problem }: SmsRequestError): string[] {
     const { field, detail } = error as { field?: string; detail?: string };
     return field ? `${field}: ${detail}` : String(detail);
   });
+}
+
+async function printHelp(words: readonly string[]): Promise<number> {
+  const help = await helpOn(words);
+  return typeof help === 'string' ? print(help) : help(['--help']);
 }
 
 function print(text: string): number {

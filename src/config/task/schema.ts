@@ -12,9 +12,19 @@ const limits = strictTable(
   ),
 );
 
+const MCP_PREFIX = 'mcp.';
+
+/** Texts, but for what the host itself reads: lists, booleans and tables are written as what they are. */
+const configMap = z.record(z.string(), z.json()).superRefine((map, context) => {
+  for (const [key, value] of Object.entries(map)) {
+    if (typeof value === 'string' || key.startsWith(MCP_PREFIX)) continue;
+    context.addIssue({ code: 'invalid_type', expected: 'string', path: [key], input: value });
+  }
+});
+
 const taskDocument = strictTable({
   name: z.string().min(1).optional(),
-  config: z.record(z.string(), z.string()).optional(),
+  config: configMap.optional(),
   limits: limits.optional(),
   args: z.array(plainText).optional(),
   env: z.record(envName, plainText).optional(),
@@ -25,11 +35,13 @@ export type TaskDocument = z.infer<typeof taskDocument>;
 
 const taskKeys = Object.keys(taskDocument.shape);
 
-/** A file with none of our keys and nothing but strings is the `config` map itself. */
+/** A file with none of our keys and nothing but strings and keys of MCP is the `config` map itself. */
 function isBareConfig(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false;
   const entries = Object.entries(parsed);
-  return entries.every(([key, value]) => typeof value === 'string' && !taskKeys.includes(key));
+  return entries.every(
+    ([key, value]) => !taskKeys.includes(key) && (typeof value === 'string' || key.startsWith(MCP_PREFIX)),
+  );
 }
 
 export function checkTaskDocument(file: string, parsed: unknown): { document: TaskDocument } | { complaint: string } {

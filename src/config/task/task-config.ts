@@ -1,4 +1,5 @@
 import { errorCode } from '../../base/error-text.ts';
+import type { JsonObject } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
 import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
@@ -8,8 +9,8 @@ import { type ReadTextFile, readTextFile } from '../config-file.ts';
 /** What a task is allowed and given; every field is set. */
 export interface TaskConfig {
   readonly name: string | null;
-  /** The string map of the task, `mcp.*` keys among them. */
-  readonly config: Readonly<Record<string, string>>;
+  /** The map of the task: strings, but for values of `mcp.*` keys, which may be any JSON. */
+  readonly config: Readonly<JsonObject>;
   readonly limits: Readonly<Partial<Record<LimitName, number>>>;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -30,7 +31,7 @@ export async function loadTaskConfig(
   const { name, config, limits, args, env, backend } = checked.document;
   return Object.freeze({
     name: name ?? null,
-    config: config ?? {},
+    config: (config ?? {}) as JsonObject,
     limits: (limits ?? {}) as TaskConfig['limits'],
     args: args ?? [],
     env: env ?? {},

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
+import type { Wait } from '../../../src/base/waiting.ts';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
 import type { RetryTiming } from '../../../src/chat/backends/retry.ts';
 import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
@@ -76,7 +77,7 @@ it.each([
   ['7', 7000],
   ['1.5', 1500],
   ['0', 250],
-  ['3600', 60_000],
+  ['300', 60_000],
   [new Date(FAKE_NOW + 9000).toUTCString(), 9000],
   [new Date(FAKE_NOW - 9000).toUTCString(), 250],
   ['soon', 250],
@@ -101,6 +102,30 @@ it('does not wait for what the deadline makes pointless', async () => {
   expect(provider.requests).toHaveLength(1);
   expect(timing.slept).toEqual([]);
 });
+
+it.each([
+  ['of the send', { timeoutMs: 600_000 }, 5_000, '7'],
+  ['of the backend', { timeoutMs: 5_000 }, 600_000, '7'],
+  ['of the send, beyond the cap', { timeoutMs: 600_000 }, 90_000, '3600'],
+])(
+  'a Retry-After longer than what is left %s fails at once, and says it',
+  async (_, changes, timeLeftMs, retryAfter) => {
+    const { provider, timing, backend } = await open(
+      (response) => sendJson(response, 429, { error: { message: 'slow down' } }, { 'retry-after': retryAfter }),
+      changes,
+    );
+    const asked = backend.complete(chat(), never, { session: 'chat-1', timeLeftMs });
+    await expect(asked).rejects.toMatchObject({
+      code: 'rate_limited',
+      retryable: true,
+      status: 429,
+      retryAfterMs: Number(retryAfter) * 1000,
+      message: `backend "main" answered with status 429: slow down (it asks to wait ${retryAfter} s)`,
+    });
+    expect(provider.requests).toHaveLength(1);
+    expect(timing.slept).toEqual([]);
+  },
+);
 
 it('asks again when the connection breaks before the answer [chat.backend.retry]', async () => {
   const { provider, timing, backend } = await open((response, _, count) => {
@@ -199,4 +224,26 @@ it('stops waiting for a retry when the backend is closed', async () => {
   await timing.asleep;
   await backend.close();
   await expect(answer).rejects.toMatchObject({ code: 'backend_closed' });
+});
+
+it('tells what it waits for: the answer, and another try [chat.backend.waits]', async () => {
+  const begun: Wait[] = [];
+  let over = 0;
+  const waiting = (wait: Wait) => {
+    begun.push(wait);
+    return () => void over++;
+  };
+  const provider = await ProviderServer.start((response, _, count) => {
+    if (count === 1) sendJson(response, 429, { error: { message: 'slow down' } }, { 'retry-after': '7' });
+    else sendJson(response, 200, completionBody());
+  });
+  cleanups.push(() => provider.stop());
+  const config = compiledBackend(provider.baseUrl, { timeoutMs: 60_000 });
+  const backend = new OpenAiBackend(config, { proxy: NO_PROXY, timing: new FakeTiming(), waiting });
+  cleanups.push(() => backend.close());
+  await backend.complete(chat('hi', { model: 'm-1' }), never);
+  const answer = { what: 'an answer of backend "main" (m-1)', atMostMs: 60_000 };
+  const again = 'another try: backend "main" answered with status 429: slow down (it asks to wait 7 s)';
+  expect(begun).toEqual([answer, { what: again, atMostMs: 7_000 }, answer]);
+  expect(over).toBe(3);
 });

@@ -33,7 +33,7 @@ describe('1: MCP is not turned on for the session', () => {
   it('mcp.enabled is missing [doctor.causes]', async () => {
     const { findings } = await causes([...taskWith({ 'mcp.default_server_ids': ['tiny'] }), '--mcp-dir', tiny()]);
     expect(one(findings, 'task')).toMatchObject({ status: 'bad', cause: 'mcp_disabled' });
-    expect(one(findings, 'task').fix).toContain('"mcp.enabled": "true"');
+    expect(one(findings, 'task').fix).toContain('"mcp.enabled": true');
     expect(one(findings, 'registry').status).toBe('skipped');
   });
 
@@ -127,7 +127,7 @@ it('the server’s file is wrong, so the registry does not have it [doctor.cause
   const [problem] = all(findings, 'record_file').filter(({ text }) => text.includes('transport'));
   expect(problem).toMatchObject({ status: 'bad', cause: 'bad_file' });
   expect(problem?.text).toContain(`${dir}/git.toml:2: transport `);
-  expect(one(findings, 'server')).toMatchObject({ status: 'bad', cause: 'unknown_server' });
+  expect(one(findings, 'server')).toMatchObject({ status: 'bad', cause: 'unknown_server', fix: null });
 });
 
 describe('4: the record forbids the tools', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { diagnoseNode } from '../../../src/cli/doctor/command.ts';
 import { reportText, summaryOf } from '../../../src/cli/doctor/report.ts';
-import { bad, ok, skipped } from '../../../src/doctor/finding.ts';
+import { bad, type Finding, ok, skipped } from '../../../src/doctor/finding.ts';
 import { fixture, scratch } from '../../e2e/spear-run.ts';
 import { SteeredModel } from '../../e2e/steered-model.ts';
 import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../../mcp/mcp-run.ts';
@@ -280,7 +280,7 @@ describe('spear doctor', () => {
     });
     expect(all(findings, 'task_key').map(({ text }) => text)).toEqual([
       'config.mcp.tool_alowlist is not a key of the task config; did you mean "mcp.tool_allowlist"?',
-      'config.mcp.enabled must be "true" or "false"',
+      'config.mcp.enabled must be true or false',
     ]);
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
     expect(one(missing.findings, 'module').text).toBe('nowhere.wasm: there is no such file');
@@ -326,7 +326,7 @@ describe('spear doctor', () => {
     expect(typo).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'spear: there is no "docter a.wasm"; did you mean "doctor"?\n',
+      stderr: 'spear: there is no "docter"; did you mean "doctor"?\n',
     });
     expect((await spear(['servers', 'lst'])).stderr).toContain('did you mean "servers ls"?');
     expect((await spear(['nothing', 'alike'])).stderr).toContain('there are servers ls, ');
@@ -404,6 +404,34 @@ describe('the report', () => {
       '✓ good\n└ – evil  [2J text\n✗ wrong\n│ fix: mend it\n└ ✓ below\n\n1 thing is wrong\n',
     );
     expect(reportText(findings, '', { colours: true })).toContain('\x1b[31m✗\x1b[0m wrong');
+  });
+
+  it('counts causes: not the branches above one, nor every line that it shows in', () => {
+    const key = (fix: string) => bad('task_key', 'wrong', { cause: 'task_config', fix });
+    const branch = (children: Finding[]) => bad('task', 'wrong', { cause: 'task_config', fix: 'below', children });
+    const token = () => bad('references', 'TOKEN is not set', { cause: 'env_missing', fix: 'set TOKEN' });
+    expect(summaryOf([ok('node', 'fine')])).toBe('nothing is wrong');
+    expect(summaryOf([branch([key('correct a')])])).toBe('1 thing is wrong');
+    expect(summaryOf([branch([key('correct a'), key('correct b')])])).toBe('2 things are wrong');
+    expect(summaryOf([ok('server', 'a', [token()]), ok('server', 'b', [token()])])).toBe('1 thing is wrong');
+  });
+
+  it.each<[string, () => string[]]>([
+    ['a wrong file', () => [...taskWithMcp(['tiny']), '--mcp-dir', recordDir({ 'tiny.json': '{"server_id": "tiny"' })]],
+    [
+      'a wrong file beside a good one',
+      () => {
+        const good = recordOf('other', 'tiny.mjs', {});
+        return [...taskWithMcp(['tiny', 'other']), '--mcp-dir', recordDir({ 'tiny.json': '{', 'other.json': good })];
+      },
+    ],
+    ['an empty registry', () => [...taskWithMcp(['tiny', 'other']), '--mcp-dir', recordDir({})]],
+    ['a wrong key', () => ['--task-config', fileWith('task.json', { config: { 'mcp.enabled': 'yes' } })]],
+    ['a session without MCP', () => [...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--param', 'mcp.enabled=false']],
+  ])('says "1 thing is wrong" for %s', async (_, flags) => {
+    const { code, stdout } = await spear(['doctor', chats, ...flags(), '--no-model']);
+    expect(stdout).toMatch(/\n1 thing is wrong\n$/);
+    expect(code).toBe(1);
   });
 
   it('shows a person the first of many, and every one that is wrong', () => {

@@ -67,6 +67,7 @@ describe('spear audit', () => {
     ],
     ['half a flag', ['tail', 'x', '--since'], "'--since"],
     ['a flag that does not exist', ['verify', 'x', '--jsn'], 'unknown option --jsn; did you mean --json?'],
+    ['a misspelled verb', ['verfy', 'x'], 'there is no "audit verfy"; did you mean "audit verify"?'],
     ['another verb', ['show', 'x'], 'there is no "audit show"; there are audit verify, audit tail'],
     [
       'a number that is none',

@@ -13,13 +13,12 @@ it('reads what to do, and with what', () => {
     timeoutMs: 5,
     allowEnv: ['X'],
   });
-  expect(parseSpearFlags(['servers', '-h'])).toBe('help');
+  expect(parseSpearFlags(['servers', '-h'])).toEqual({ help: ['servers'] });
   expect(parseSpearFlags(['-V'])).toBe('version');
 });
 
 it.each([
   [[], 'what to do?'],
-  [['servers'], 'spear servers: what to do with them?'],
   [['servers', 'ls', '--jsn'], 'unknown option --jsn; did you mean --json?'],
   [['servers', 'ls', '--timeout-ms', '0'], '--timeout-ms: expected a whole number'],
   [['servers', 'ls', '--timeout-ms', 'soon'], '--timeout-ms: expected a whole number'],

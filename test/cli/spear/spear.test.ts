@@ -200,7 +200,7 @@ describe('exit codes', () => {
     for (const word of ['servers apply', 'nodes ls', 'Exit code', '3 the registry cannot be reached', 'SPEAR_SMS']) {
       expect(stdout).toContain(word);
     }
-    expect((await run(['--version'])).stdout).toMatch(/^spear \d/);
+    for (const words of [['--version'], ['version']]) expect((await run(words)).stdout).toMatch(/^spear \d/);
   });
 });
 
