@@ -14,7 +14,7 @@ function noted(): { waiting: Waiting; begun: Wait[]; open: Set<Wait> } {
   return { waiting, begun, open };
 }
 
-it('tells what a call waits for: the start, the list, the answer [pool.waits]', async () => {
+it('tells what a call waits for: the start, the list, the answer', async () => {
   const { waiting, begun, open } = noted();
   const { pool } = openPool({ waiting });
   const record = stdioRecord('tiny', 'tiny.mjs', { budgets: { connect_timeout_ms: 9_000, tool_timeout_ms: 8_000 } });
@@ -31,7 +31,7 @@ it('tells what a call waits for: the start, the list, the answer [pool.waits]', 
   expect(open.size).toBe(0);
 });
 
-it('tells of a wait for a place, at the server and at any [pool.waits]', async () => {
+it('tells of a wait for a place, at the server and at any', async () => {
   const { waiting, begun, open } = noted();
   const { pool } = openPool({ waiting, limits: { maxCallsInFlight: 1, queueTimeoutMs: 5_000 } });
   const narrow = stdioRecord('narrow', 'mid-call.mjs', { budgets: { max_concurrency: 1 } });
@@ -49,7 +49,7 @@ it('tells of a wait for a place, at the server and at any [pool.waits]', async (
   expect(open.size).toBe(0);
 });
 
-it('tells of no wait any more when a server could not be started [pool.waits]', async () => {
+it('tells of no wait any more when a server could not be started', async () => {
   const { waiting, begun, open } = noted();
   const { pool } = openPool({ waiting });
   const mute = stdioRecord('mute', 'mute.mjs', { budgets: { connect_timeout_ms: 100 } });

@@ -226,7 +226,7 @@ it('stops waiting for a retry when the backend is closed', async () => {
   await expect(answer).rejects.toMatchObject({ code: 'backend_closed' });
 });
 
-it('tells what it waits for: the answer, and another try [chat.backend.waits]', async () => {
+it('tells what it waits for: the answer, and another try', async () => {
   const begun: Wait[] = [];
   let over = 0;
   const waiting = (wait: Wait) => {
