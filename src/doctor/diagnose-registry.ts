@@ -1,5 +1,6 @@
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
 import { describeProblem } from '../sms/directory.ts';
 import type { DiagnosisFlags } from './diagnosis.ts';
@@ -13,15 +14,16 @@ export interface DiagnosedRegistry {
 
 /** Opens the registry as a run would, with every record that cannot be used. */
 export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHostConfig): Promise<DiagnosedRegistry> {
-  const source = flags.sms === undefined ? `directory ${flags.mcpDir}` : `SMS at ${flags.sms}`;
-  if (flags.sms === undefined && flags.mcpDir === undefined) {
+  const { directory, sms } = flags.registry;
+  const source = sms === undefined ? `directory ${directory}` : `SMS at ${sms.address}`;
+  if (sms === undefined && directory === undefined) {
     const fix = 'name a directory of records with --mcp-dir, or a running spear-sms with --sms';
     return { registry: null, finding: bad('registry', 'there is no registry', { cause: 'no_registry', fix }) };
   }
   const children: Finding[] = [];
   let registry: RunRegistry;
   try {
-    registry = await openRunRegistry(flags, host.mcp, () => {}, {
+    registry = await openRunRegistry({ ...nodeOptions(host), ...flags.registry }, flags.words, () => {}, {
       file: (directory, problem) => {
         const text = describeProblem(directory, problem);
         const fix = 'correct the file; until then it is left out';
@@ -39,7 +41,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const fix = flags.sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
+    const fix = sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
     return {
       registry: null,
       finding: bad('registry', error.message, { cause: 'registry_unreachable', fix, children }),
@@ -57,7 +59,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
   if (servers > 0) return { registry, finding: ok('registry', text, children) };
   const fix =
-    flags.sms === undefined
+    sms === undefined
       ? 'put a record into it: one server a file, *.toml or *.json, not in a subdirectory'
       : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
   return { registry, finding: bad('registry', `${text}: it is empty`, { cause: 'registry_empty', fix, children }) };

@@ -91,7 +91,7 @@ describe('callbacks of a guest in C', () => {
     const run = await runFixture('c/test/callback.wasm', { args: [mode], backend: 'scripts/test/probe.json' });
     expect(run.stdout).toContain(`calls ${calls}\nanswer: ${answer}\n`);
     expect(run.stdout).not.toContain('never called');
-    expect(run).toMatchObject({ reason: 'exit', exitCode: 0, chat: { sends: 1, iterations: 2, tool_calls: 1 } });
+    expect(run).toMatchObject({ reason: 'exit', exitCode: 0, chat: { sends: 1, iterations: 2, toolCalls: 1 } });
   });
 });
 

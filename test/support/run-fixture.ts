@@ -51,9 +51,10 @@ export async function runFixture(guest: string | Uint8Array, options: FixtureOpt
   const backend = await openBackend(options.backend);
   const notices: string[] = [];
   try {
-    const { args = [], backend: _named, ...rest } = options;
+    const { args = [], backend: _named, mcp, ...rest } = options;
     const result = await runGuest({
       ...rest,
+      mcp: mcp ? { taskName: null, forRun: () => ({ guest: mcp, close: () => {} }) } : null,
       wasm: typeof guest === 'string' ? fixtureBytes(guest) : guest,
       args: ['guest', ...args],
       backend: async () => backend,

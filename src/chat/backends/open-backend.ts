@@ -56,7 +56,7 @@ export class BackendSet {
   async get(name: string = this.#config.defaultBackend): Promise<ChatBackend> {
     if (this.#closing !== undefined) throw new BackendFailures(name).closed();
     const compiled = this.#config.backends.get(name);
-    if (compiled === undefined) throw this.#unknown(name);
+    if (compiled === undefined) throw unknownBackend(name, [...this.#config.backends.keys()]);
     let opening = this.#open.get(name);
     if (opening === undefined) {
       opening = openBackend(compiled, { ...this.#deps, proxy: this.#config.proxy });
@@ -80,15 +80,15 @@ export class BackendSet {
     await Promise.race([closing, deadline]);
     clearTimeout(timer);
   }
+}
 
-  #unknown(name: string): BackendError {
-    const valid = [...this.#config.backends.keys()];
-    const nearest = nearestKey(name, valid);
-    const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
-    return new BackendError(
-      'unknown_backend',
-      `there is no backend ${JSON.stringify(name.slice(0, 64))}${hint} (configured: ${valid.join(', ')})`,
-      { retryable: false },
-    );
-  }
+/** For a session that names a backend which is not there. */
+export function unknownBackend(name: string, valid: readonly string[]): BackendError {
+  const nearest = nearestKey(name, valid);
+  const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+  return new BackendError(
+    'unknown_backend',
+    `there is no backend ${JSON.stringify(name.slice(0, 64))}${hint} (configured: ${valid.join(', ')})`,
+    { retryable: false },
+  );
 }

@@ -12,8 +12,13 @@ const MAX_TURNS_SHOWN = 10;
 
 /** Reads and checks a script. */
 export async function openScriptedBackend(name: string, file: string, readFile: ReadTextFile): Promise<ChatBackend> {
+  return playScript(name, file, parseScript(file, readFile));
+}
+
+/** Checks a script that was read already; `file` is what messages call it. */
+export async function playScript(name: string, file: string, script: unknown): Promise<ChatBackend> {
   const { checkScript } = await import('./script-schema.ts');
-  const checked = checkScript(file, parseScript(file, readFile));
+  const checked = checkScript(file, script);
   if ('complaint' in checked) throw badScript(checked.complaint);
   return new ScriptedBackend(name, basename(file), checked.script);
 }

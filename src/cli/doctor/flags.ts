@@ -4,6 +4,7 @@ import { nearestKey } from '../../base/nearest-key.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
 import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
 import { flagError } from '../flag-error.ts';
+import { flagWords, registryOptions } from '../run/registry-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
 const shared = {
@@ -92,12 +93,15 @@ function common(values: SharedValues): DiagnosisFlags {
   return {
     taskConfig: values['task-config'],
     config: values.config,
-    mcpDir: values['mcp-dir'],
-    strict: values.strict ?? false,
-    sms: values.sms,
-    smsToken: values['sms-token'],
-    smsCa: values['sms-ca'],
-    requireRegistry: false,
+    registry: registryOptions({
+      mcpDir: values['mcp-dir'],
+      strict: values.strict ?? false,
+      sms: values.sms,
+      smsToken: values['sms-token'],
+      smsCa: values['sms-ca'],
+      requireRegistry: false,
+    }),
+    words: flagWords,
     params: (values.param ?? []).map(parseParam),
     timeoutMs: timeout(values['timeout-ms']),
     json: values.json ?? false,

@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util';
-import { parseLimit } from '../../config/task/task-config.ts';
-import type { LimitName } from '../../protocol/limits.ts';
+import { nearestKey } from '../../base/nearest-key.ts';
+import { type LimitName, limitNames, limitProblem } from '../../protocol/limits.ts';
 import { flagError } from '../flag-error.ts';
 import { UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
+import type { RegistryFlags } from './registry-flags.ts';
 
 const options = {
   'task-config': { type: 'string' },
@@ -30,19 +31,13 @@ const options = {
   version: { type: 'boolean', short: 'V' },
 } as const;
 
-export interface RunFlags extends AuditFlags {
+export interface RunFlags extends AuditFlags, RegistryFlags {
   readonly wasm: string;
   readonly guestArgs: readonly string[];
   readonly taskConfig: string | undefined;
   readonly config: string | undefined;
   readonly backend: string | undefined;
   readonly script: string | undefined;
-  readonly mcpDir: string | undefined;
-  readonly strict: boolean;
-  readonly sms: string | undefined;
-  readonly smsToken: string | undefined;
-  readonly smsCa: string | undefined;
-  readonly requireRegistry: boolean;
   /** Undefined: a prompt if there is a terminal. */
   readonly approve: 'prompt' | 'deny' | undefined;
   readonly metrics: string | undefined;
@@ -107,6 +102,21 @@ function parse(argv: readonly string[]) {
 function parseApprove(text: string | undefined): RunFlags['approve'] {
   if (text === undefined || text === 'prompt' || text === 'deny') return text;
   throw new UsageError(`--approve ${text}: expected prompt or deny`);
+}
+
+/** One `--limit NAME=VALUE`. */
+export function parseLimit(text: string): [LimitName, number] {
+  const [name = '', ...rest] = text.split('=');
+  const value = rest.join('=');
+  const known = limitNames.find((limit) => limit === name);
+  if (known === undefined) {
+    const near = nearestKey(name, limitNames);
+    const hint = near ? `; did you mean ${near}?` : ` (valid: ${limitNames.join(', ')})`;
+    throw new UsageError(`--limit ${text}: unknown limit "${name}"${hint}`);
+  }
+  const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+  if (limitProblem(known, number) === null) return [known, number];
+  throw new UsageError(`--limit ${text}: ${limitProblem(known, value)}`);
 }
 
 function parseEnv(text: string): [string, string] {

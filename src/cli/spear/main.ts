@@ -31,6 +31,8 @@ const ownCommands: ReadonlyMap<string, () => Promise<OwnCommand>> = new Map([
   ['componentize', async () => (await import('../componentize/command.ts')).componentizeCommand],
 ]);
 
+const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
+
 /** `spear`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   const say = (text: string) => process.stderr.write(`spear: ${knownSecrets.redact(text)}\n`);
@@ -48,7 +50,7 @@ export async function main(argv: readonly string[]): Promise<number> {
       const hint = near === undefined ? `there are ${known.join(', ')}` : `did you mean "${near}"?`;
       throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; ${hint}`);
     }
-    const endpoint = findSmsAdmin(flags, processEnvironment);
+    const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
     const command = await load();
     return await command({
       flags,

@@ -153,7 +153,7 @@ function resolveSecrets(
 }
 
 /** A title or a version is kept from this backend's messages, but is no secret to the rest of the host. */
-function headerSecret(header: string, value: string): Secret {
+export function headerSecret(header: string, value: string): Secret {
   return looksLikeCredential(header, value)
     ? new Secret(value, [value, value.replace(/^\S+ +/, '')])
     : new Secret(value, []);
