@@ -1,6 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { BackendError } from '../../chat/backend.ts';
-import { scriptedBackend } from '../../chat/backends/program-backends.ts';
+import { BackendError, type ChatBackend } from '../../chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import type { McpLogEntry } from '../../run/open-mcp.ts';
@@ -74,7 +73,7 @@ async function taskOptions(flags: RunFlags, metrics: Metrics | null): Promise<Ta
     wasm: flags.wasm,
     task: flags.taskConfig,
     config: flags.config,
-    backend: script === undefined ? backend : await scriptedBackend({ file: script, name: 'script' }),
+    backend: script === undefined ? backend : await openScript(script),
     args: flags.guestArgs,
     env: flags.env,
     limits: flags.limits,
@@ -86,6 +85,12 @@ async function taskOptions(flags: RunFlags, metrics: Metrics | null): Promise<Ta
     metrics,
     onNotice: say,
   };
+}
+
+/** Checked now, not when the guest first sends. */
+async function openScript(file: string): Promise<ChatBackend> {
+  const { scriptedBackend } = await import('../../chat/backends/program-backends.ts');
+  return scriptedBackend({ file, name: 'script' });
 }
 
 const sayMcp =
