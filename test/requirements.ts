@@ -198,6 +198,41 @@ export const requirements: readonly Requirement[] = [
     text: 'An unknown import is reported by name with the nearest that there is.',
     source: 'ABI.md',
   },
+  {
+    id: 'library.backend',
+    text: 'The backend of runGuest is an object, a function of the name, or a stub that says so.',
+    source: 'docs/library.md',
+  },
+  {
+    id: 'library.backends',
+    text: 'A program opens the backends of the host config itself: openAiBackend, scriptedBackend, stubBackend.',
+    source: 'docs/library.md',
+  },
+  { id: 'library.docs', text: 'Every example of docs/library.md is checked and run.', source: 'docs/library.md' },
+  {
+    id: 'library.mcp',
+    text: 'openMcp takes servers, a directory or an SMS; what cannot be opened is thrown.',
+    source: 'docs/library.md',
+  },
+  { id: 'library.metrics', text: 'serveMetrics serves the metrics of runs for Prometheus.', source: 'docs/library.md' },
+  {
+    id: 'library.output',
+    text: 'Output of a guest goes to descriptors, streams or functions; nothing is lost, and no more than 1 MiB waits.',
+    source: 'docs/library.md',
+  },
+  { id: 'library.results', text: 'Results of a run are in camelCase.', source: 'docs/library.md' },
+  { id: 'library.run', text: 'runGuest runs a module from a file or its bytes.', source: 'docs/library.md' },
+  {
+    id: 'library.strict',
+    text: 'Options that are not known, and limits out of their range, are refused with the nearest name.',
+    source: 'docs/library.md',
+  },
+  { id: 'library.surface', text: 'The package exports these values.', source: 'docs/library.md' },
+  {
+    id: 'library.task',
+    text: 'runTask and openTask run a module with its task config on a host as its config has it.',
+    source: 'docs/library.md',
+  },
   { id: 'run.poll', text: 'A guest may poll without ever suspending.', source: 'ABI.md' },
   { id: 'send.busy', text: 'A second send on a busy session is EBUSY.', source: 'ABI.md' },
   {
@@ -2905,6 +2940,11 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 7',
   },
   { id: 'bridge.inventory.default', text: 'mcp.inventory true lists the tools by server.', source: 'seed 002' },
+  {
+    id: 'toolbox.commands',
+    text: 'The toolbox finds commands on the PATH of its process and in node_modules/.bin.',
+    source: 'docs/library.md',
+  },
   {
     id: 'toolbox.errors',
     text: 'The toolbox throws McpConnectionError, McpTimeoutError, McpToolError and McpSchemaError, without secrets.',

@@ -1,8 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { BackendError } from '../../src/chat/backend.ts';
 import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { runGuest } from '../../src/run/run-guest.ts';
+import { BackendError, runGuest } from '../../src/index.ts';
 import { compiledBackend, ProviderServer } from '../chat/backends/provider-server.ts';
 import { scripted } from '../support/chat-host.ts';
 import { runFixture } from '../support/run-fixture.ts';

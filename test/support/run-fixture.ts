@@ -6,7 +6,6 @@ import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../src/audit/event.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import type { ApprovalDecider } from '../../src/mcp/approval/decider.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
 import type { Metrics } from '../../src/metrics/metrics.ts';
@@ -29,7 +28,6 @@ export interface FixtureOptions {
   readonly componentCache?: string;
   readonly run?: string;
   readonly mcp?: GuestMcp;
-  readonly approve?: ApprovalDecider;
   readonly audit?: AuditTrail;
   readonly events?: ToolEvents;
   readonly metrics?: Metrics;
