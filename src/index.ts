@@ -34,6 +34,8 @@ export {
   type ToolboxTool,
 } from './mcp/toolbox.ts';
 export { createMetrics, type Metrics } from './metrics/metrics.ts';
+export type { Exclusion } from './policy/decision.ts';
+export type { EffectiveSet } from './policy/effective-set.ts';
 export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,

@@ -60,9 +60,10 @@ export async function openTask(options: TaskOptions, words: TaskWords = libraryW
         ? { name: task.backend, from: `${label}: backend` }
         : null;
   const host = withDefaultBackend(await loadHostConfig({ file: options.config, env: processEnvironment }), asked);
+  const models = openModels(options, host, words);
   const id = options.run ?? newRunId();
   const mcp = await openMcpOf(options, task, host, { label, id, words });
-  return new OpenTask(options, { wasm, id, task, limits, host, mcp, words });
+  return new OpenTask(options, { wasm, id, task, limits, host, mcp, models });
 }
 
 interface Opened {
@@ -73,7 +74,22 @@ interface Opened {
   readonly limits: Limits;
   readonly host: CompiledHostConfig;
   readonly mcp: OpenMcp | null;
-  readonly words: TaskWords;
+  readonly models: OpenModels;
+}
+
+interface OpenModels {
+  readonly find: FindBackend;
+  close(): Promise<void>;
+}
+
+/** Those of the host's config, unless the program brings its own: that is the program's to close. */
+function openModels({ backend, onNotice }: TaskOptions, host: CompiledHostConfig, words: TaskWords): OpenModels {
+  const onStubUsed = () => onNotice?.(words.stubUsed);
+  if (backend !== undefined && typeof backend !== 'string') {
+    return { find: compileBackendOption(backend, onStubUsed), close: async () => {} };
+  }
+  const backends = new BackendSet(host, { onStubUsed });
+  return { find: (name) => backends.get(name), close: () => backends.close() };
 }
 
 /** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
@@ -102,19 +118,17 @@ export class OpenTask implements AsyncDisposable {
   readonly name: string | null;
   readonly mcp: OpenMcp | null;
   readonly limits: Limits;
-  /** The host's config, as it was read. */
-  readonly host: CompiledHostConfig;
+  /** Of the host's config: its file, if there is one, and what it says of the trail. */
+  readonly host: Pick<CompiledHostConfig, 'file' | 'audit'>;
   readonly #options: TaskOptions;
   readonly #opened: Opened;
-  readonly #backends: BackendSet | null;
-  readonly #backend: FindBackend;
   readonly #componentCache: string | null;
   #runId: string | undefined;
   #log: Promise<AuditLog> | null = null;
   #closing: Promise<void> | undefined;
 
   constructor(options: TaskOptions, opened: Opened) {
-    const { task, limits, host, mcp, words, id } = opened;
+    const { task, limits, host, mcp, id } = opened;
     this.name = task.name;
     this.mcp = mcp;
     this.limits = limits;
@@ -122,16 +136,7 @@ export class OpenTask implements AsyncDisposable {
     this.#options = options;
     this.#opened = opened;
     this.#runId = id;
-    const { backend, onNotice, componentCache = componentCacheDirectory(processEnvironment) } = options;
-    const onStubUsed = () => onNotice?.(words.stubUsed);
-    if (backend === undefined || typeof backend === 'string') {
-      const backends = new BackendSet(host, { onStubUsed });
-      this.#backends = backends;
-      this.#backend = (name) => backends.get(name);
-    } else {
-      this.#backends = null;
-      this.#backend = compileBackendOption(backend, onStubUsed);
-    }
+    const { componentCache = componentCacheDirectory(processEnvironment) } = options;
     this.#componentCache = componentCache;
   }
 
@@ -140,7 +145,7 @@ export class OpenTask implements AsyncDisposable {
    * @throws ModuleError, BackendError
    */
   async check(): Promise<TaskCheck> {
-    const backend = await this.#backend(undefined);
+    const backend = await this.#opened.models.find(undefined);
     const { allowUnknownImports = false, onNotice = () => {} } = this.#options;
     const bytes = await this.#opened.wasm;
     const componentCache = this.#componentCache;
@@ -159,7 +164,7 @@ export class OpenTask implements AsyncDisposable {
   async run(more: TaskRunOptions = {}): Promise<RunResult> {
     refuseUnknownKeys('run', more, taskRunOptionKeys);
     const { task: _task, config: _config, ...options } = { ...this.#options, ...more };
-    const { wasm, task } = this.#opened;
+    const { wasm, task, models } = this.#opened;
     const run = more.run ?? this.#runId ?? newRunId();
     this.#runId = undefined;
     return runGuest({
@@ -169,7 +174,7 @@ export class OpenTask implements AsyncDisposable {
       args: [moduleName(this.#options.wasm), ...task.args, ...(options.args ?? [])],
       env: { ...task.env, ...options.env },
       limits: this.limits,
-      backend: this.#backend,
+      backend: models.find,
       componentCache: this.#componentCache,
       mcp: this.mcp,
       audit: await this.#trail(options.audit),
@@ -196,7 +201,7 @@ export class OpenTask implements AsyncDisposable {
 
   async #end(): Promise<void> {
     await this.mcp?.close();
-    await this.#backends?.close();
+    await this.#opened.models.close();
     await (await this.#log)?.close();
   }
 }

@@ -110,22 +110,18 @@ describe('the tarball installed in an empty folder elsewhere', () => {
 
   it('is a library with types [package.library]', async () => {
     const example = `import { readFile } from 'node:fs/promises';
-import { compileLimits, type ChatBackend, ModuleError, type RunResult, runGuest } from 'spear';
+import { compileLimits, type JsonObject, type RunResult, runGuest, scriptedBackend, type ScriptTurn } from 'spear';
 
-const backend: ChatBackend = {
-  name: 'none',
-  model: undefined,
-  complete: async () => { throw new ModuleError('not asked'); },
-  close: async () => {},
-};
+const turns: ScriptTurn[] = [{ reply: { content: 'not asked' } }];
+const about: JsonObject = { turns: turns.length };
 
 export async function run(file: string): Promise<RunResult> {
   return runGuest({
     wasm: await readFile(file),
     args: [file],
     limits: compileLimits({ timeout_ms: 20_000 }),
-    backend: async () => backend,
-    onNotice: (text: string) => console.error(text),
+    backend: () => scriptedBackend({ turns }),
+    onNotice: (text: string) => console.error(text, about),
   });
 }
 
@@ -151,10 +147,7 @@ console.log(reason, exitCode);
   });
 
   it('types that are wrong are found [package.library]', async () => {
-    writeFileSync(
-      join(elsewhere, 'wrong.ts'),
-      "import { runGuest } from 'spear';\nawait runGuest({ wasm: 'a file' });\n",
-    );
+    writeFileSync(join(elsewhere, 'wrong.ts'), "import { runGuest } from 'spear';\nawait runGuest({ wasm: 42 });\n");
     const config = JSON.parse(readFileSync(join(elsewhere, 'tsconfig.json'), 'utf8'));
     writeFileSync(join(elsewhere, 'tsconfig.wrong.json'), JSON.stringify({ ...config, files: ['wrong.ts'] }));
     const { code, stdout } = await run('tsc', ['-p', 'tsconfig.wrong.json'], elsewhere);

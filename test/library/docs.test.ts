@@ -18,7 +18,7 @@ writeFileSync(join(home, 'package.json'), '{"type":"module"}\n');
 mkdirSync(join(home, 'node_modules'));
 symlinkSync(root, join(home, 'node_modules/spear'));
 symlinkSync(join(root, 'node_modules/.bin'), join(home, 'node_modules/.bin'));
-blocks.forEach((block, index) => writeFileSync(join(home, `example-${index}.ts`), block));
+for (const [index, block] of blocks.entries()) writeFileSync(join(home, `example-${index}.ts`), block);
 
 it('its examples are checked by the types of the package [library.docs]', { timeout: 120_000 }, () => {
   const compilerOptions = {

@@ -52,11 +52,14 @@ async function run(flags: RunFlags): Promise<number> {
   const closers: (() => unknown)[] = [];
   try {
     const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
-    const task = await openTask(await taskOptions(flags, metrics), flagWords);
+    const task = await openTask(
+      { ...taskOptions(flags, metrics), backend: await openModel(flags, closers) },
+      flagWords,
+    );
     closers.unshift(() => task.close());
-    if (flags.dryRun) return await dryRun(flags, task);
     const audit = await openRunAudit(flags, task.host.audit, task.name, closers, say);
     const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags);
+    if (flags.dryRun) return await dryRun(flags, task);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
     const result = await task.run({ stdin: () => process.stdin, ...approvals, audit, signal: interrupt.signal });
@@ -67,13 +70,11 @@ async function run(flags: RunFlags): Promise<number> {
   }
 }
 
-async function taskOptions(flags: RunFlags, metrics: Metrics | null): Promise<TaskOptions> {
-  const { script, backend } = flags;
+function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
   return {
     wasm: flags.wasm,
     task: flags.taskConfig,
     config: flags.config,
-    backend: script === undefined ? backend : await openScript(script),
     args: flags.guestArgs,
     env: flags.env,
     limits: flags.limits,
@@ -87,10 +88,16 @@ async function taskOptions(flags: RunFlags, metrics: Metrics | null): Promise<Ta
   };
 }
 
-/** Checked now, not when the guest first sends. */
-async function openScript(file: string): Promise<ChatBackend> {
+/** A script is checked now, not when the guest first sends. */
+async function openModel(
+  { script: file, backend }: RunFlags,
+  closers: (() => unknown)[],
+): Promise<ChatBackend | string | undefined> {
+  if (file === undefined) return backend;
   const { scriptedBackend } = await import('../../chat/backends/program-backends.ts');
-  return scriptedBackend({ file, name: 'script' });
+  const script = await scriptedBackend({ file, name: 'script' });
+  closers.push(() => script.close());
+  return script;
 }
 
 const sayMcp =
