@@ -38,6 +38,8 @@ for (const [name, file] of Object.entries(entries)) {
     cwd: root,
     input: { [name]: join(root, file) },
     platform: 'node',
+    // The library loads at once what the commands load when they need it.
+    checks: { ineffectiveDynamicImport: false },
     // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
     external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino', /^@bytecodealliance\//],
   });

@@ -5,7 +5,7 @@ import * as library from '../../src/index.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-it('tests of the library know nothing of src/ but its index', () => {
+it('tests of the library know nothing of src/ but its index [library.surface]', () => {
   for (const file of readdirSync(here)) {
     const imports = [...readFileSync(`${here}/${file}`, 'utf8').matchAll(/from '([^']*src\/[^']*)'/g)];
     for (const [, path] of imports) expect(path, file).toBe('../../src/index.ts');
