@@ -1,8 +1,4 @@
 #!/usr/bin/env node
 // Nothing here is newer than Node 6: an old one is told what it lacks instead of failing on syntax.
-if (Number.parseInt(process.versions.node, 10) < 24) {
-  process.stderr.write(`spear-run: needs Node 24 or newer, this is ${process.version}\n`);
-  process.exitCode = 125;
-} else {
-  require('../dist/spear-run.cjs');
-}
+if (Number.parseInt(process.versions.node, 10) < 24) require('./old-node.cjs')('spear-run', 125);
+else require('../dist/spear-run.cjs');

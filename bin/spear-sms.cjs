@@ -1,8 +1,4 @@
 #!/usr/bin/env node
 // Nothing here is newer than Node 6: an old one is told what it lacks instead of failing on syntax.
-if (Number.parseInt(process.versions.node, 10) < 24) {
-  process.stderr.write(`spear-sms: needs Node 24 or newer, this is ${process.version}\n`);
-  process.exitCode = 2;
-} else {
-  require('../dist/spear-sms.cjs');
-}
+if (Number.parseInt(process.versions.node, 10) < 24) require('./old-node.cjs')('spear-sms', 2);
+else require('../dist/spear-sms.cjs');

@@ -18,6 +18,7 @@ Builds every guest of guest-examples/ into fixtures/. A missing toolchain is nam
 const root = fileURLToPath(new URL('..', import.meta.url));
 const languages: Readonly<Record<string, Language>> = {
   '.c': 'c',
+  '.cpp': 'c',
   '.ts': 'assemblyscript',
   '.js': 'javascript',
   '.rs': 'rust',
@@ -34,7 +35,7 @@ const notGuests = new Set([
   'rust/expenses.rs',
 ]);
 /** Examples that are built in both forms. */
-const alsoComponents = new Set(['hello', 'sum', 'agent', 'tour']);
+const alsoComponents = new Set(['hello', 'chat', 'sum', 'agent', 'tour', 'inventory']);
 
 interface Guest {
   readonly language: Language;

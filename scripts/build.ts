@@ -10,11 +10,13 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { thirdPartyNotices } from './third-party.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
@@ -32,6 +34,12 @@ const entries = {
   index: 'src/index.ts',
 };
 
+const packages = join(root, 'node_modules');
+const jco = join(packages, '@bytecodealliance/jco-transpile/vendor');
+
+/** What goes from packages into dist/. */
+const bundled = new Set<string>();
+
 // One build per entry: what an entry always needs is one file, since every further file costs start-up time.
 for (const [name, file] of Object.entries(entries)) {
   const bundle = await rolldown({
@@ -41,24 +49,45 @@ for (const [name, file] of Object.entries(entries)) {
     // The library loads at once what the commands load when they need it.
     checks: { ineffectiveDynamicImport: false },
     // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
-    external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino', /^@bytecodealliance\//],
+    external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino'],
+    // "use components" stands above jco's own code, and means nothing to Node.
+    onLog: (level, log, write) => log.code !== 'MODULE_LEVEL_DIRECTIVE' && write(level, log),
+    // jco asks for no files and no network, so it gets the form of its WASI that starts no thread and has no native part.
+    // The form of jsonc-parser that Node would load hides its own files from a bundler.
+    resolve: {
+      alias: {
+        '@bytecodealliance/preview2-shim': join(packages, '@bytecodealliance/preview2-shim/dist/browser'),
+        'jsonc-parser': join(packages, 'jsonc-parser/lib/esm/main.js'),
+      },
+    },
   });
   // Commands and threads are CommonJS, which Node starts 10–20 ms sooner than modules; the library is a module.
   const [format, extension] = name === 'index' ? (['esm', 'js'] as const) : (['cjs', 'cjs'] as const);
-  await bundle.write({
+  const { output } = await bundle.write({
     dir: fresh,
     format,
     entryFileNames: `[name].${extension}`,
     chunkFileNames: `${name}-[name]-[hash].${extension}`,
   });
+  for (const part of output) if (part.type === 'chunk') for (const id of part.moduleIds) bundled.add(id);
   await bundle.close();
 }
 
-// For `spear componentize`; the package that brings them is far too large to be a dependency.
-for (const kind of ['command', 'reactor']) {
-  const adapter = `wasi_snapshot_preview1.${kind}.wasm`;
-  copyFileSync(join(root, 'node_modules/@bytecodealliance/jco/lib', adapter), join(fresh, adapter));
+// Read at run time by what was bundled: the modules of jco, and the adapters of `spear componentize`. Bundled and not
+// depended on, because the packages that bring them are far too large.
+const wasm = [
+  ...['js-component-bindgen-component', 'wasm-tools'].flatMap((name) =>
+    ['core', 'core2'].map((part) => join(jco, `${name}.${part}.wasm`)),
+  ),
+  ...['command', 'reactor'].map((kind) =>
+    join(packages, '@bytecodealliance/jco/lib', `wasi_snapshot_preview1.${kind}.wasm`),
+  ),
+];
+for (const file of wasm) {
+  copyFileSync(file, join(fresh, basename(file)));
+  bundled.add(file);
 }
+writeFileSync(join(fresh, 'THIRD-PARTY.txt'), thirdPartyNotices(bundled));
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');
 const types = spawnSync(

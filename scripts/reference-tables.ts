@@ -1,7 +1,7 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/abi/chat-params.ts';
 import { backendLimitSpecs } from '../src/config/host/limits.ts';
 import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
-import { type SessionParamKey, sessionParamKeys } from '../src/protocol/mcp-params.ts';
+import { type McpParamKey, mcpParamKeys } from '../src/protocol/mcp-params.ts';
 import { amount, code, table } from './markdown.ts';
 
 /** `limits` of the task config, and `--limit`. */
@@ -27,7 +27,7 @@ const texts: readonly (readonly [key: string, type: string, doc: string])[] = [
   ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory in which arguments and output of tool callbacks live'],
 ];
 
-const mcpTexts: Readonly<Record<SessionParamKey, readonly [type: string, doc: string]>> = {
+const mcpTexts: Readonly<Record<McpParamKey, readonly [type: string, doc: string]>> = {
   'mcp.enabled': ['bool', 'whether MCP tools are offered to the model; only where the task has MCP on'],
   'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
   'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
@@ -48,7 +48,7 @@ export function sessionParamsTable(): string {
     ];
   });
   const others = texts.map(([key, type, doc]) => [key.split(', ').map(code).join(', '), type, doc]);
-  const mcp = sessionParamKeys.map((key) => [code(key), ...mcpTexts[key]]);
+  const mcp = mcpParamKeys.map((key) => [code(key), ...mcpTexts[key]]);
   const rest = [
     [code('mcp.task_*'), '', 'the host’s own: EACCES'],
     [`${code('messages')}, ${code('tools')}`, '', 'written with their own calls: EACCES'],

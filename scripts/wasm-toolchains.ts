@@ -54,6 +54,9 @@ function sysroots(): string[] {
 const isReactor = (source: string, form: Form) =>
   source.endsWith('json.c') || (form === 'component' && readFileSync(source, 'utf8').includes('#include "spear.h"'));
 
+/** wasi-libc comes without a library of C++: what needs one (exceptions, type information, `new`) is left out. */
+const cppFlags = (source: string) => (source.endsWith('.cpp') ? ['-std=c++20', '-fno-exceptions', '-fno-rtti'] : []);
+
 /**
  * Compiled and linked in two steps: with -O at link time clang runs whatever wasm-opt is in the PATH, so that bytes would depend
  * on the machine and the names would be gone. Relative sources keep the paths of the machine out of a module.
@@ -65,7 +68,19 @@ async function clangBuild(clang: string, sysroot: string, source: string, output
   try {
     await run(
       clang,
-      [...target, ...defined, '-Oz', '-Wall', '-Wextra', '-Werror', '-c', basename(source), '-o', object],
+      [
+        ...target,
+        ...defined,
+        ...cppFlags(source),
+        '-Oz',
+        '-Wall',
+        '-Wextra',
+        '-Werror',
+        '-c',
+        basename(source),
+        '-o',
+        object,
+      ],
       dirname(source),
     );
     await run(

@@ -254,6 +254,11 @@ export const requirements: readonly Requirement[] = [
     source: 'ABI.md',
   },
   {
+    id: 'tool.unreachable',
+    text: 'A guest whose tools cannot be called for want of a table is told at load, to the model, in the exit code and by doctor.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'wasm.imports',
     text: 'The types of imports are read from the binary whatever else its type section has.',
     source: 'ABI.md',
@@ -1020,7 +1025,11 @@ export const requirements: readonly Requirement[] = [
   { id: 'cli.module', text: 'A module that cannot run is refused with its name and the reason.', source: 'issue 2' },
   { id: 'cli.npx', text: 'npx spear-run in a checkout runs on the Node that the project brings.', source: 'issue 2' },
   { id: 'cli.offline', text: 'Without a model on the network no connection is tried.', source: 'issue 2' },
-  { id: 'cli.old-node', text: 'A Node below 24 gets one line that says so, and 125.', source: 'issue 2' },
+  {
+    id: 'cli.old-node',
+    text: 'A Node below 24 gets one line that says so and how to get a newer one, and 125.',
+    source: 'issue 2',
+  },
   {
     id: 'cli.openai-env',
     text: 'OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL work with no config at all.',
@@ -1117,6 +1126,11 @@ export const requirements: readonly Requirement[] = [
     source: 'issue 2',
   },
   {
+    id: 'guests.arguments',
+    text: 'Arguments for a guest that imports no way to see them are said to be unseen.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'guests.build',
     text: 'one command builds every guest reproducibly and says which toolchain is missing and how to install it',
     source: 'issue 2',
@@ -1126,6 +1140,7 @@ export const requirements: readonly Requirement[] = [
     text: 'every example runs under spear-run with a scripted model, and prints the same in C and in AssemblyScript',
     source: 'issue 2',
   },
+  { id: 'guests.go', text: 'The examples in Go run as modules.', source: 'guest-examples/go/README.md' },
   {
     id: 'handback.lost',
     text: 'Calls that the guest never saw, because it closed the response, are answered by the host.',
@@ -1146,7 +1161,7 @@ export const requirements: readonly Requirement[] = [
   {
     id: 'layout.guest_thread',
     text: 'What the entry of the guest thread can reach is guest, hostcalls, fd, protocol, abi and base.',
-    source: 'issue 11',
+    source: 'guest-examples/README.md',
   },
   { id: 'layout.length', text: 'No file of src/ is longer than 500 lines.', source: 'issue 2' },
   { id: 'limits.chat', text: 'What a guest writes into all its chat sessions together is bounded.', source: 'issue 2' },
@@ -1175,12 +1190,22 @@ export const requirements: readonly Requirement[] = [
   },
   { id: 'output.closed', text: 'A guest goes on when the reader of its output has gone.', source: 'issue 2' },
   { id: 'output.refused', text: 'Output that the system does not take is reported to the guest.', source: 'issue 2' },
-  { id: 'package.contents', text: 'The package holds what it needs and nothing of the workshop.', source: 'issue 2' },
+  {
+    id: 'package.bundled',
+    text: 'The compiler of components that the package brings is the one that was tested, with its licence.',
+    source: 'issue 11',
+  },
+  {
+    id: 'package.contents',
+    text: 'The package holds what it needs and what its pages point to, and nothing of the workshop.',
+    source: 'issue 2',
+  },
   {
     id: 'package.install',
     text: 'The packed tarball installed elsewhere runs guests and finds its libraries.',
     source: 'issue 2',
   },
+  { id: 'package.weight', text: 'An install of the package brings less than 45 MB.', source: 'issue 11' },
   { id: 'package.library', text: 'The package is a library whose types resolve.', source: 'issue 2' },
   {
     id: 'prepare.damaged',
@@ -1218,6 +1243,11 @@ export const requirements: readonly Requirement[] = [
   { id: 'run.objects', text: 'Engine objects that a guest makes cannot take the host’s memory.', source: 'issue 2' },
   { id: 'run.sleep', text: 'sleep_ms and poll_oneoff wait for as long as they were asked to.', source: 'issue 2' },
   {
+    id: 'sdk.answers',
+    text: 'Every SDK reads what the model said: a text, a text in parts, or a refusal.',
+    source: 'guest-examples/README.md',
+  },
+  {
     id: 'sdk.calls',
     text: 'spear.h and spear.ts import every call of the table, in its order, and nothing else of the host',
     source: 'issue 2',
@@ -1232,6 +1262,11 @@ export const requirements: readonly Requirement[] = [
     id: 'sdk.fixtures',
     text: 'every example has its built module in fixtures, which imports only rows of the table (with their signatures) and WASI, exports memory and table, and keeps its function names',
     source: 'issue 2',
+  },
+  {
+    id: 'sdk.javascript.async',
+    text: 'spear.js refuses async tasks and tools by name, instead of ending at their first await.',
+    source: 'guest-examples/javascript/README.md',
   },
   {
     id: 'sdk.json',

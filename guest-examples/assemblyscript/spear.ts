@@ -211,9 +211,8 @@ export function logText(level: i32, text: string): void {
   log(level, changetype<usize>(bytes), bytes.byteLength);
 }
 
-/** The arguments of the guest, its name first. A component without WASI has none. */
+/** The arguments of the guest, its name first. A component that asks for them gets the adapter of WASI, some KiB. */
 export function commandLine(): string[] {
-  if (isDefined(SPEAR_COMPONENT)) return [];
   if (args_sizes_get(slots, slots + 4) != 0) return [];
   const count = load<u32>(slots);
   const memoryOfArgs = heap.alloc(count * 4 + load<u32>(slots, 4));
@@ -544,6 +543,16 @@ export class ChatSession {
   }
 }
 
+/** The text of a message: its content, which may come in parts, or else what it was refused with; null if it has neither. */
+export function messageText(message: Json): string | null {
+  const content = message.at("content");
+  let text = content.text("");
+  const parts = content.items();
+  for (let i = 0; i < parts.length; i++) text += parts[i].text("text", parts[i].text("refusal"));
+  if (text.length == 0) text = message.text("refusal");
+  return text.length > 0 || content.isText || parts.length > 0 ? text : null;
+}
+
 export class ChatResponse {
   constructor(readonly fd: i32) {}
 
@@ -553,14 +562,15 @@ export class ChatResponse {
   }
 
   get failed(): bool {
-    return !Json.parse(this.body()).at("choices[0].message.content").isText;
+    return messageText(Json.parse(this.body()).at("choices[0].message")) === null;
   }
 
-  /** What the model said, or what went wrong: always a text that can be shown. */
+  /** What the model said, a refusal included, or what went wrong: always a text that can be shown. */
   answer(): string {
     const body = Json.parse(this.body());
     const noAnswer = "no answer in the response (cchat_recv: " + lastRead.toString() + ")";
-    return body.text("choices[0].message.content", body.text("error.message", noAnswer));
+    const said = messageText(body.at("choices[0].message"));
+    return said === null ? body.text("error.message", noAnswer) : said;
   }
 
   /** Tool calls handed back by SEND_HAND_BACK: objects with id, name and arguments. */

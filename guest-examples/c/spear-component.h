@@ -389,7 +389,8 @@ SPEAR_WIT_CLOSE(mic_close)
   static inline int32_t name(int32_t fd, int32_t cmd, void *arg_ptr, uint32_t *arg_len_ptr) {      \
     spear_wit_bytes result;                                                                        \
     int takes_text = cmd == 1, gives_text = !takes_text && arg_len_ptr != NULL;                    \
-    spear_wit_##wit(fd, cmd, takes_text ? arg_ptr : "", takes_text ? *arg_len_ptr : 0, &result);  \
+    spear_wit_##wit(fd, cmd, takes_text ? (const char *)arg_ptr : "",                              \
+                    takes_text ? *arg_len_ptr : 0, &result);                                       \
     if (gives_text) return spear_wit_out(&result, arg_ptr, arg_len_ptr);                           \
     spear_wit_free(&result);                                                                       \
     return result.failed ? spear_wit_errno(result.error) : 0;                                      \
@@ -429,8 +430,8 @@ static inline int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t n
              memcmp(held->request, name_ptr, name_len) == 0 && memcmp(held->request + name_len, args_ptr, args_len) == 0;
   if (!same) {
     spear_wit_drop_held(held);
-    held = calloc(1, sizeof *held);
-    char *request = malloc(name_len + args_len + 1);
+    held = (spear_wit_held *)calloc(1, sizeof *held);
+    char *request = (char *)malloc(name_len + args_len + 1);
     if (!held || !request) {
       free(held);
       free(request);
@@ -438,7 +439,11 @@ static inline int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t n
     }
     memcpy(request, name_ptr, name_len);
     memcpy(request + name_len, args_ptr, args_len);
-    *held = (spear_wit_held){spear_wit_results, fd, name_len, args_len, request, {0}};
+    held->next = spear_wit_results;
+    held->fd = fd;
+    held->name_len = name_len;
+    held->args_len = args_len;
+    held->request = request;
     spear_wit_results = held;
     spear_wit_mcp_call_tool(fd, name_ptr, name_len, args_ptr, args_len, &held->result);
   }
@@ -457,15 +462,18 @@ static inline int32_t cchat_write_fn(int32_t fd, int32_t fn_offset, const char *
   spear_wit_done result;
   spear_wit_cchat_write_fn(fd, json_ptr, json_len, &result);
   if (result.failed || fn_offset == SPEAR_TOOL_HANDED_BACK) return spear_wit_nothing(&result);
-  char *json = malloc(json_len + 1);
-  spear_wit_tool *tool = malloc(sizeof *tool);
+  char *json = (char *)malloc(json_len + 1);
+  spear_wit_tool *tool = (spear_wit_tool *)malloc(sizeof *tool);
   if (!json || !tool) return -SPEAR_ENOMEM;
   memcpy(json, json_ptr, json_len);
   json[json_len] = 0;
   char *name = spear_json_text_alloc(json, "function.name");
   if (!name) name = spear_json_text_alloc(json, "name");
   free(json);
-  *tool = (spear_wit_tool){spear_wit_tools, fd, (spear_tool_fn)(intptr_t)fn_offset, name};
+  tool->next = spear_wit_tools;
+  tool->session = fd;
+  tool->run = (spear_tool_fn)(intptr_t)fn_offset;
+  tool->name = name;
   spear_wit_tools = tool;
   return 0;
 }
@@ -479,7 +487,7 @@ static inline int32_t spear_wit_answer_call(int32_t session, const char *call) {
   char *name = spear_json_text_alloc(call, "name");
   char *arguments = spear_json_text_alloc(call, "arguments");
   uint32_t capacity = SPEAR_WIT_TOOL_OUTPUT, length = capacity;
-  char *output = malloc(capacity);
+  char *output = (char *)malloc(capacity);
   spear_wit_tool *tool = spear_wit_tools;
   while (tool && !(tool->session == session && name && tool->name && strcmp(tool->name, name) == 0)) tool = tool->next;
   int32_t rc = -SPEAR_ENOSYS;
@@ -489,7 +497,7 @@ static inline int32_t spear_wit_answer_call(int32_t session, const char *call) {
     if (rc == -SPEAR_ENOSPC && length > capacity && length <= SPEAR_WIT_TOOL_OUTPUT_MAX) {
       free(output);
       capacity = length;
-      output = malloc(capacity);
+      output = (char *)malloc(capacity);
       if (output) rc = tool->run(args, (uint32_t)strlen(args), output, &length);
     }
   }

@@ -1,5 +1,5 @@
 /*
- * spear.h: the host's calls for a guest written in C. One header, nothing to link.
+ * spear.h: the host's calls for a guest written in C or C++. One header, nothing to link.
  *
  *   clang --target=wasm32-wasi -Os -Wl,--export-table -Wl,--strip-debug guest.c -o guest.wasm
  *
@@ -24,6 +24,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPEAR_ABI_MAJOR 1
 #define SPEAR_ABI_MINOR 0
@@ -236,7 +240,10 @@ typedef struct {
   uint32_t length;
 } spear_writer;
 
-static inline spear_writer spear_write_to(char *out, uint32_t capacity) { return (spear_writer){out, capacity, 0}; }
+static inline spear_writer spear_write_to(char *out, uint32_t capacity) {
+  spear_writer w = {out, capacity, 0};
+  return w;
+}
 
 static inline void spear_put_bytes(spear_writer *w, const char *bytes, uint32_t length) {
   if (w->length <= w->capacity && length <= w->capacity - w->length) memcpy(w->out + w->length, bytes, length);
@@ -261,10 +268,13 @@ static inline void spear_put_json(spear_writer *w, const char *text) {
   spear_put_bytes(w, "\"", 1);
   for (; *text; text++) {
     unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\') spear_put_bytes(w, (char[]){'\\', (char)c}, 2);
-    else if (c == '\n') spear_put_bytes(w, "\\n", 2);
-    else if (c < 0x20) spear_put_bytes(w, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
-    else spear_put_bytes(w, text, 1);
+    const char code[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    if (c == '\n') spear_put_bytes(w, "\\n", 2);
+    else if (c < 0x20) spear_put_bytes(w, code, sizeof code);
+    else {
+      if (c == '"' || c == '\\') spear_put_bytes(w, "\\", 1);
+      spear_put_bytes(w, text, 1);
+    }
   }
   spear_put_bytes(w, "\"", 1);
 }
@@ -287,7 +297,7 @@ static inline int32_t spear_tool(int32_t session, spear_tool_fn fn, const char *
 /* json_value is JSON: "0.2", "true", "\"gpt-5\"". */
 static inline int32_t spear_set_param(int32_t session, const char *key, const char *json_value) {
   uint32_t capacity = (uint32_t)(strlen(key) * 6 + strlen(json_value) + 24);
-  char *json = malloc(capacity);
+  char *json = (char *)malloc(capacity);
   if (!json) return -SPEAR_ENOMEM;
   spear_writer w = spear_write_to(json, capacity);
   spear_put(&w, "{\"key\":");
@@ -308,7 +318,7 @@ static inline int32_t spear_set_param_int(int32_t session, const char *key, int3
 
 static inline int32_t spear_set_param_text(int32_t session, const char *key, const char *text) {
   uint32_t capacity = (uint32_t)(strlen(text) * 6 + 3);
-  char *json = malloc(capacity);
+  char *json = (char *)malloc(capacity);
   if (!json) return -SPEAR_ENOMEM;
   spear_writer w = spear_write_to(json, capacity - 1);
   spear_put_json(&w, text);
@@ -327,9 +337,9 @@ static inline int32_t spear_set_arena(int32_t session, void *memory, uint32_t le
  * Memory in which the host hands over a tool's arguments and takes its answer: needed by every session with tools.
  * Each place in the source has one arena of its own. Two sessions may share one unless a tool of the first sends on the second.
  */
-#define SPEAR_TOOL_ARENA(session, bytes)                              \
-  ({                                                                  \
-    static _Alignas(8) unsigned char spear_arena[bytes];              \
+#define SPEAR_TOOL_ARENA(session, bytes)                                 \
+  ({                                                                     \
+    static unsigned char spear_arena[bytes] __attribute__((aligned(8))); \
     spear_set_arena((session), spear_arena, (uint32_t)sizeof spear_arena); \
   })
 
@@ -354,7 +364,7 @@ typedef int32_t (*spear_reader)(int32_t fd, void *out_ptr, uint32_t *out_len_ptr
 static inline char *spear_read_alloc(spear_reader read, int32_t fd, int32_t *length) {
   uint32_t capacity = 4096;
   for (char *text = NULL;;) {
-    char *larger = realloc(text, capacity + 1);
+    char *larger = (char *)realloc(text, capacity + 1);
     if (!larger) {
       free(text);
       *length = -SPEAR_ENOMEM;
@@ -543,7 +553,7 @@ static inline int32_t spear_json_text(const char *json, const char *path, char *
 static inline char *spear_json_text_alloc(const char *json, const char *path) {
   const char *value = spear_json_at(json, path);
   const char *end = value && *value == '"' ? spear_json_end(value) : NULL;
-  char *text = end ? malloc((size_t)(end - value)) : NULL;
+  char *text = end ? (char *)malloc((size_t)(end - value)) : NULL;
   if (text && spear_json_text(value, "", text, (uint32_t)(end - value)) < 0) {
     free(text);
     return NULL;
@@ -586,21 +596,54 @@ static inline int spear_json_true(const char *json, const char *path) {
 }
 
 /*
- * What the model said, or what went wrong: always a text that can be shown, free() it. *failed tells which it is.
+ * The text of a message, such as "choices[0].message": its content, which may come in parts, or else what it was refused
+ * with; free() it. NULL if it has neither.
+ */
+static inline char *spear_message_text(const char *message) {
+  const char *content = spear_json_at(message, "content"), *part;
+  char *text = spear_json_text_alloc(content, "");
+  size_t length = 0;
+  for (uint32_t i = 0; (part = spear_json_item(content, i)) != NULL; i++) {
+    char *piece = spear_json_text_alloc(part, "text");
+    if (!piece) piece = spear_json_text_alloc(part, "refusal");
+    size_t more = piece ? strlen(piece) : 0;
+    char *longer = (char *)realloc(text, length + more + 1);
+    if (longer) {
+      text = longer;
+      if (piece) memcpy(text + length, piece, more);
+      length += more;
+      text[length] = 0;
+    }
+    free(piece);
+  }
+  if (text && *text) return text;
+  char *refusal = spear_json_text_alloc(message, "refusal");
+  if (!refusal) return text;
+  free(text);
+  return refusal;
+}
+
+/*
+ * What the model said, a refusal included, or what went wrong: always a text that can be shown, free() it. *failed tells
+ * which it is.
  */
 static inline char *spear_answer(int32_t response, int *failed) {
   int32_t length;
   char *body = spear_recv_alloc(response, &length);
-  char *text = body ? spear_json_text_alloc(body, "choices[0].message.content") : NULL;
+  char *text = spear_message_text(spear_json_at(body, "choices[0].message"));
   *failed = text == NULL;
-  if (!text) text = body ? spear_json_text_alloc(body, "error.message") : NULL;
-  if (!text && (text = malloc(64))) snprintf(text, 64, "no answer in the response (cchat_recv: %d)", (int)length);
+  if (!text) text = spear_json_text_alloc(body, "error.message");
+  if (!text && (text = (char *)malloc(64))) snprintf(text, 64, "no answer in the response (cchat_recv: %d)", (int)length);
   free(body);
   return text;
 }
 
 #ifdef SPEAR_COMPONENT
 #include "spear-component.h"
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

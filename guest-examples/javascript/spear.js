@@ -11,11 +11,27 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 /** Lines for whoever runs the guest: `say.info(…)` goes to stdout, `say.error(…)` to stderr. */
 export const say = Object.fromEntries(LEVELS.map((name, level) => [name, (text) => log(level, String(text))]));
 
-/** The entry of a guest: `export const run = task(() => …)`. What it throws is logged and ends the guest with exit code 1. */
+const AsyncFunction = (async () => {}).constructor;
+const NO_ASYNC = 'no promise is ever settled here; calls of the host wait by themselves, so leave out async and await';
+
+/** The engine runs no jobs while a guest runs: what stands after an `await` would never happen, and nobody would see it. */
+function refuseAsync(body, what) {
+  if (body instanceof AsyncFunction) throw new TypeError(`${what} is an async function: ${NO_ASYNC}`);
+}
+
+function refusePromise(value, what) {
+  if (typeof value?.then === 'function') throw new TypeError(`${what} returned a promise: ${NO_ASYNC}`);
+}
+
+/**
+ * The entry of a guest: `export const run = task(() => …)`. What it throws is logged and ends the guest with exit code 1.
+ * An async function is refused, when the component is built.
+ */
 export function task(body) {
+  refuseAsync(body, 'the task');
   return () => {
     try {
-      body();
+      refusePromise(body(), 'the task');
     } catch (error) {
       say.error(`${error}\n${error?.stack ?? ''}`.trimEnd());
       throw undefined; // the error case of `run: func() -> result`; anything else would be a trap
@@ -43,18 +59,19 @@ export class Chat {
 
   /** `definition`: { name, description, parameters } as OpenAI has it; `run` gets the arguments and returns the answer. */
   tool(definition, run) {
+    refuseAsync(run, `the tool ${definition.name}`);
     cchat.cchatWriteFn(this.#fd, JSON.stringify(definition));
     this.#tools.set(definition.name, run);
     return this;
   }
 
-  /** What the model says in the end. Throws what went wrong. */
+  /** What the model says in the end, a refusal included. Throws what went wrong. */
   send() {
     for (;;) {
       const body = this.#receive();
       if (body.error) throw new Error(`${body.error.code}: ${body.error.message}`);
       const pending = body._spear?.pending_tool_calls ?? [];
-      if (pending.length === 0) return body.choices[0].message.content;
+      if (pending.length === 0) return answerOf(body.choices?.[0]?.message ?? {});
       for (const call of pending) cchat.cchatWriteToolResult(this.#fd, call.id, this.#answer(call));
     }
   }
@@ -73,13 +90,25 @@ export class Chat {
   }
 
   #answer({ name, arguments: json }) {
+    let answer;
     try {
-      const answer = this.#tools.get(name)(JSON.parse(json || '{}'));
-      return typeof answer === 'string' ? answer : JSON.stringify(answer);
+      answer = this.#tools.get(name)(JSON.parse(json || '{}'));
     } catch (error) {
       return JSON.stringify({ error: { code: 'tool_exec_failed', message: String(error?.message ?? error) } });
     }
+    refusePromise(answer, `the tool ${name}`); // a mistake of the guest: the model cannot do anything about it
+    return typeof answer === 'string' ? answer : (JSON.stringify(answer) ?? 'null');
   }
+}
+
+/** The text of a message: its content, which may come in parts, or else what it was refused with. */
+function answerOf({ content, refusal }) {
+  const parts = Array.isArray(content) ? content : [{ text: content }];
+  const texts = parts.map((part) => part.text ?? part.refusal).filter((text) => typeof text === 'string');
+  const text = texts.join('') || refusal;
+  if (typeof text === 'string') return text;
+  if (texts.length === 0) throw new Error('no text in the response');
+  return '';
 }
 
 /** An MCP server that the guest calls itself. */

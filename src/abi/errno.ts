@@ -25,13 +25,10 @@ export const errno = {
 
 export type ErrnoName = keyof typeof errno;
 
+/** WASI preview 1 numbers its errors in its own way. */
+export const wasiErrno = { SUCCESS: 0, BADF: 8, FAULT: 21, INVAL: 28, IO: 29, NOSYS: 52, SPIPE: 70 } as const;
+
 export const errnoNames = Object.keys(errno) as ErrnoName[];
-
-const nameByNumber = new Map<number, ErrnoName>(errnoNames.map((name) => [errno[name], name]));
-
-export function errnoName(number: number): ErrnoName | undefined {
-  return nameByNumber.get(number);
-}
 
 /**
  * What a handler returns instead of a value when the call fails. There is one per errno, so that failing

@@ -1,3 +1,4 @@
+import { startOf } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { ArgumentForm } from '../config/host/audit.ts';
 import type { AuditArguments, AuditTrail } from './event.ts';
@@ -24,7 +25,7 @@ export function argumentsShown(
 export function shapeOfArguments(args: JsonValue | undefined): JsonObject | null {
   if (!isJsonObject(args)) return null;
   const entries = Object.entries(args).slice(0, ARGUMENT_BOUNDS.keys);
-  return Object.fromEntries(entries.map(([key, item]) => [key.slice(0, ARGUMENT_BOUNDS.keyChars), shape(item)]));
+  return Object.fromEntries(entries.map(([key, item]) => [startOf(key, ARGUMENT_BOUNDS.keyChars), shape(item)]));
 }
 
 function shape(value: JsonValue): string {

@@ -1,4 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, statSync, writeSync } from 'node:fs';
+import { errorCode } from '../base/error-text.ts';
 import { endsTorn, repairTail, type TailRepair } from './repair.ts';
 import { rotate } from './rotation.ts';
 
@@ -75,7 +76,7 @@ export class AuditFile {
       try {
         written += writeSync(this.#fd as number, bytes, written);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') {
+        if (errorCode(error) !== 'EAGAIN') {
           this.#end = -1;
           return { written, error: error as NodeJS.ErrnoException };
         }
@@ -125,7 +126,7 @@ export function openAuditPath(path: string): { readonly number: number; readonly
   try {
     return { number: openSync(path, O_RDWR | O_APPEND | O_CREAT, MODE), isReadable: true };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+    if (errorCode(error) !== 'EACCES') throw error;
     return { number: openSync(path, O_WRONLY | O_APPEND | O_CREAT, MODE), isReadable: false };
   }
 }

@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { errorCode } from '../base/error-text.ts';
 import { isReserved, rotatedFiles } from './rotation.ts';
 
 const CHUNK_BYTES = 65_536;
@@ -68,7 +69,7 @@ class OpenFile {
     try {
       return new OpenFile(openSync(path, 'r'));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      if (errorCode(error) === 'ENOENT') return null;
       throw error;
     }
   }

@@ -1,8 +1,9 @@
+import { cutText } from '../base/cut-text.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { AuditChainEvent, AuditEvent } from './event.ts';
 
 /** A longer line is written again with its texts and lists cut: names and ids come from models and servers. */
-export const MAX_LINE_CHARS = 32_768;
+const MAX_LINE_CHARS = 32_768;
 const CUT_TEXT_CHARS = 512;
 const CUT_LIST_ITEMS = 32;
 
@@ -20,9 +21,7 @@ export function auditJson(
 }
 
 function cut(value: unknown): unknown {
-  if (typeof value === 'string') {
-    return value.length > CUT_TEXT_CHARS ? `${value.slice(0, CUT_TEXT_CHARS).toWellFormed()}…` : value;
-  }
+  if (typeof value === 'string') return cutText(value, CUT_TEXT_CHARS);
   if (Array.isArray(value)) return value.slice(0, CUT_LIST_ITEMS).map(cut);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cut(item)]));

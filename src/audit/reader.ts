@@ -1,4 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
+import { isJsonObject, parseJson } from '../base/json.ts';
 
 const CHUNK_BYTES = 262_144;
 const NEWLINE = 0x0a;
@@ -48,12 +49,6 @@ export function* readLines(path: string, bytes = Number.POSITIVE_INFINITY): Gene
 
 /** The object of a line; null if it is none. Blanks before it are what a repair left. */
 export function parseLine(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
+  const value = parseJson(text);
+  return isJsonObject(value) ? value : null;
 }

@@ -1,3 +1,4 @@
+import { startOf } from '../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from '../protocol/record-credentials.ts';
 
@@ -83,7 +84,7 @@ export function redactText(text: string): string {
   // A part at the cut may be the first half of a secret: without a word to end at, nothing is shown.
   const seen = window === '' && text !== '' ? MARK : clean(window);
   if (text.length <= ARGUMENT_BOUNDS.stringChars && seen.length <= ARGUMENT_BOUNDS.stringChars) return seen;
-  return `${seen.slice(0, ARGUMENT_BOUNDS.stringChars).toWellFormed()}${CUT}(${text.length})`;
+  return `${startOf(seen, ARGUMENT_BOUNDS.stringChars)}${CUT}(${text.length})`;
 }
 
 function clean(text: string): string {
@@ -142,5 +143,5 @@ function pairName(value: JsonObject): string | null {
 }
 
 function redactKey(key: string): string {
-  return looksLikeCredential('', key) ? MARK : key.slice(0, ARGUMENT_BOUNDS.keyChars).toWellFormed();
+  return looksLikeCredential('', key) ? MARK : startOf(key, ARGUMENT_BOUNDS.keyChars);
 }

@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import { startOf } from '../base/cut-text.ts';
 import { sha256 } from './chain.ts';
 import type { AuditChainEvent } from './event.ts';
 
@@ -42,7 +43,7 @@ export function repairTail(path: string): TailRepair | null {
         event: 'chain.repaired',
         torn_bytes: torn.bytes.byteLength,
         torn_sha256: sha256(torn.bytes),
-        torn: ours ? text.replaceAll('\0', '').slice(0, KEPT_CHARS).toWellFormed() : '',
+        torn: ours ? startOf(text.replaceAll('\0', ''), KEPT_CHARS) : '',
       },
       needsNewline: !blanked,
     };

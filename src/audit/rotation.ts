@@ -1,5 +1,6 @@
 import { closeSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { errorCode } from '../base/error-text.ts';
 
 /** Longer than any rotation takes: whoever reserved a number and has not used it by then has died. */
 const RESERVATION_MS = 10_000;
@@ -29,7 +30,7 @@ export function rotate(path: string, inode: number, keep: number, nowMs: number)
   try {
     closeSync(openSync(target, 'wx', 0o600));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if (errorCode(error) === 'EEXIST') return false;
     throw error;
   }
   // With the number reserved nobody else moves the file, but somebody may have done so before.

@@ -1,3 +1,4 @@
+import { errorCode } from '../base/error-text.ts';
 import { AuditChain } from './chain.ts';
 import type { AuditChainEvent } from './event.ts';
 import { AuditFile, type AuditFileOptions } from './file.ts';
@@ -61,7 +62,7 @@ export class AuditWriter {
     try {
       return this.#append(events);
     } catch (error) {
-      this.#lose(events.length, (error as NodeJS.ErrnoException).code ?? 'unknown');
+      this.#lose(events.length, errorCode(error) ?? 'unknown');
       return error as NodeJS.ErrnoException;
     }
   }

@@ -1,3 +1,16 @@
+/** The first `maxUnits` UTF-16 units of a text, or one less where they would end inside a character. */
+export function startOf(text: string, maxUnits: number): string {
+  if (text.length <= maxUnits) return text;
+  const last = text.charCodeAt(maxUnits - 1);
+  const isHalf = last >= 0xd800 && last <= 0xdbff;
+  return text.slice(0, isHalf ? maxUnits - 1 : maxUnits);
+}
+
+/** {@link startOf}, with an ellipsis where something was cut. */
+export function cutText(text: string, maxUnits: number): string {
+  return text.length <= maxUnits ? text : `${startOf(text, maxUnits)}…`;
+}
+
 /**
  * How many UTF-16 units of `text` fit into `maxBytes` when it is written as a JSON string in UTF-8, without the
  * quotes. Never ends inside a character.

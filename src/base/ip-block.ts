@@ -1,72 +1,61 @@
-import { isIPv4, isIPv6 } from 'node:net';
+import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net';
 
-/** An address as its bytes: 4 or 16 of them. */
-export type AddressBytes = readonly number[];
-
-export interface IpBlock {
-  readonly bytes: AddressBytes;
-  readonly prefixBits: number;
+export interface IpAddress {
+  readonly text: string;
+  readonly family: 'ipv4' | 'ipv6';
 }
 
-const BYTE_BITS = 8;
+/** Addresses of one family: without that, `::/0` would hold all of IPv4 too. */
+export interface IpBlock {
+  readonly family: IpAddress['family'];
+  readonly list: BlockList;
+}
 
 /**
- * The bytes of an address in its usual spelling, or null. An IPv4 address inside an IPv6 one (mapped, or translated by
- * NAT64) is the IPv4 address: that is where the packets go.
+ * An address in its usual spelling, or null. An IPv4 address inside an IPv6 one (mapped, or translated by NAT64) is
+ * the IPv4 address: that is where the packets go.
  */
-export function parseAddress(text: string): AddressBytes | null {
+export function parseAddress(text: string): IpAddress | null {
   const address = text.split('%', 1)[0] ?? '';
-  if (isIPv4(address)) return address.split('.').map(Number);
-  return isIPv6(address) ? unwrap(expand(address)) : null;
+  if (isIPv4(address)) return { text: address, family: 'ipv4' };
+  if (!isIPv6(address)) return null;
+  const plain = plainSpelling(address);
+  const inner = translated.check(plain, 'ipv6') ? plainSpelling(asMapped(plain)) : plain;
+  const mapped = /^::ffff:([\d.]+)$/.exec(inner)?.[1];
+  return mapped === undefined ? { text: plain, family: 'ipv6' } : { text: mapped, family: 'ipv4' };
 }
 
 /** `10.0.0.0/8`, `fc00::/7`, or one address. */
 export function parseBlock(text: string): IpBlock | null {
-  const [address = '', prefix, ...more] = text.split('/');
-  const bytes = parseAddress(address);
-  if (bytes === null || more.length > 0) return null;
-  const bits = bytes.length * BYTE_BITS;
-  if (prefix === undefined) return { bytes, prefixBits: bits };
-  if (!/^\d{1,3}$/.test(prefix)) return null;
+  const [spelled = '', prefix, ...more] = text.split('/');
+  const address = parseAddress(spelled);
+  if (address === null || more.length > 0) return null;
+  const bits = bitsOf(address.family);
   // A prefix of an IPv6 spelling counts the bits in front of the IPv4 address too.
-  const spelledBits = address.includes(':') ? 128 : 32;
-  const prefixBits = Number(prefix) - (spelledBits - bits);
-  return prefixBits < 0 || prefixBits > bits ? null : { bytes, prefixBits };
+  const bitsInFront = bitsOf(spelled.includes(':') ? 'ipv6' : 'ipv4') - bits;
+  const prefixBits = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) - bitsInFront : -1;
+  if (prefixBits < 0 || prefixBits > bits) return null;
+  const list = new BlockList();
+  list.addSubnet(address.text, prefixBits, address.family);
+  return { family: address.family, list };
 }
 
-export function isInBlock(address: AddressBytes, { bytes, prefixBits }: IpBlock): boolean {
-  if (address.length !== bytes.length) return false;
-  for (let bit = 0; bit < prefixBits; bit += BYTE_BITS) {
-    const shift = Math.max(0, BYTE_BITS - (prefixBits - bit));
-    const index = bit / BYTE_BITS;
-    if ((address[index] as number) >> shift !== (bytes[index] as number) >> shift) return false;
-  }
-  return true;
+export function isInBlock({ text, family }: IpAddress, block: IpBlock): boolean {
+  return family === block.family && block.list.check(text, family);
 }
 
-function expand(text: string): number[] {
-  const [head = '', tail] = text.split('::');
-  const left = groups(head);
-  if (tail === undefined) return left;
-  const right = groups(tail);
-  return [...left, ...Array.from({ length: 16 - left.length - right.length }, () => 0), ...right];
+const translated = new BlockList();
+translated.addSubnet('64:ff9b::', 96, 'ipv6');
+
+const bitsOf = (family: IpAddress['family']) => (family === 'ipv4' ? 32 : 128);
+
+/** The one spelling that every way to write the address comes to: zeros as `::`, a mapped address with dots. */
+function plainSpelling(address: string): string {
+  return new SocketAddress({ address, family: 'ipv6' }).address;
 }
 
-function groups(text: string): number[] {
-  return text
-    .split(':')
-    .filter((group) => group !== '')
-    .flatMap((group) => {
-      if (group.includes('.')) return group.split('.').map(Number);
-      const value = Number.parseInt(group, 16);
-      return [value >> BYTE_BITS, value & 0xff];
-    });
-}
-
-const MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-const TRANSLATED = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
-
-function unwrap(bytes: number[]): number[] {
-  const holdsIpv4 = [MAPPED, TRANSLATED].some((prefix) => prefix.every((byte, index) => bytes[index] === byte));
-  return holdsIpv4 ? bytes.slice(12) : bytes;
+/** `64:ff9b::7f00:1` as `::ffff:7f00:1`; zeros in front of the last group are part of its `::`. */
+function asMapped(plain: string): string {
+  const groups = (plain.split('::')[1] ?? '').split(':').filter((group) => group !== '');
+  return `::ffff:${['0', '0', ...groups].slice(-2).join(':')}`;
 }

@@ -7,6 +7,15 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The value of a JSON text; undefined when it is not JSON. The parser's error is dropped: it quotes the text. */
+export function parseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Compact JSON with the keys of every object in the order of their UTF-8 bytes. `JSON.stringify` cannot do it even
  * over a sorted copy: JavaScript moves integer-like keys to the front.

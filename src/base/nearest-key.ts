@@ -20,6 +20,12 @@ export function nearestKey(unknown: string, valid: readonly string[]): string | 
   return best;
 }
 
+/** `did you mean "timeout_ms"?`, where one of the valid keys comes near. */
+export function didYouMean(unknown: string, valid: readonly string[]): string | undefined {
+  const nearest = nearestKey(unknown, valid);
+  return nearest === undefined ? undefined : `did you mean ${JSON.stringify(nearest)}?`;
+}
+
 // `apiKey`, `api-key` and `api_key` are one key to the person who typed it.
 function plain(key: string): string {
   return key.toLowerCase().replaceAll(/[-_\s]/g, '');

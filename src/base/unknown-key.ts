@@ -1,4 +1,5 @@
-import { nearestKey } from './nearest-key.ts';
+import { cutText } from './cut-text.ts';
+import { didYouMean } from './nearest-key.ts';
 
 const MAX_KEY_CHARS_SHOWN = 60;
 
@@ -6,7 +7,7 @@ const MAX_KEY_CHARS_SHOWN = 60;
 export function unknownKey(given: object, valid: readonly string[]): string | null {
   const key = Object.keys(given).find((name) => !valid.includes(name));
   if (key === undefined) return null;
-  const nearest = nearestKey(key, valid);
-  const hint = nearest === undefined ? '' : `, did you mean ${JSON.stringify(nearest)}?`;
-  return `unknown key ${JSON.stringify(key.slice(0, MAX_KEY_CHARS_SHOWN))}${hint} (valid: ${valid.join(', ')})`;
+  const hint = didYouMean(key, valid);
+  const shown = JSON.stringify(cutText(key, MAX_KEY_CHARS_SHOWN));
+  return `unknown key ${shown}${hint === undefined ? '' : `, ${hint}`} (valid: ${valid.join(', ')})`;
 }

@@ -1,5 +1,5 @@
 import { checkParam, type NumberParam, numberParams } from '../abi/chat-params.ts';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { toolError } from './error-body.ts';
 
@@ -92,7 +92,7 @@ export class ChatHistory {
   }
 
   #addTool(fnOffset: number, json: string): void {
-    const given = parsed(json);
+    const given = parseJson(json);
     if (!isJsonObject(given)) return;
     const definition: JsonObject = isJsonObject(given.function) ? given : { type: 'function', function: given };
     const name = (definition.function as JsonObject).name;
@@ -108,13 +108,5 @@ export class ChatHistory {
     if (!this.openTurn) return;
     for (const call of this.openTurn.calls) call.result ??= UNANSWERED;
     this.appendResults(this.openTurn.calls);
-  }
-}
-
-function parsed(json: string): JsonValue | undefined {
-  try {
-    return JSON.parse(json) as JsonValue;
-  } catch {
-    return undefined;
   }
 }

@@ -1,5 +1,6 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../abi/chat-params.ts';
 import { errno } from '../abi/errno.ts';
+import { untilAborted } from '../base/abort.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
@@ -223,8 +224,10 @@ class Send {
     this.#ports.observer.toolStarted(call);
     const { rc, content } = this.#signal.aborted
       ? aborted
-      : await untilAborted(this.#ports.callGuestTool(tool, call.arguments, cap), this.#signal, aborted);
-    call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}`));
+      : // A guest may hold a callback for as long as it likes; the send ends when it is told to.
+        await untilAborted(this.#ports.callGuestTool(tool, call.arguments, cap), this.#signal, () => aborted);
+    const why = content === '' ? '' : ` (${content})`;
+    call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}${why}`));
     this.#metrics.toolBytes += Buffer.byteLength(call.result);
     this.#ports.observer.toolFinished(call, rc === 0 ? 'ok' : 'tool_exec_failed', performance.now() - started);
   }
@@ -299,12 +302,3 @@ const argumentsText = (given: JsonValue | undefined): string =>
 
 const textOr = (value: JsonValue | undefined, otherwise: string): string =>
   typeof value === 'string' ? value : otherwise;
-
-/** A guest may hold a callback for as long as it likes; the send ends when it is told to. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal, aborted: T): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => resolve(aborted);
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
-}

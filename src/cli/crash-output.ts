@@ -17,7 +17,7 @@ export function crashWithoutSecrets(command: string, exitCode: number): void {
 }
 
 /** Stacks only: what else hangs on an error may be a request with its headers. */
-export function crashText(error: unknown): string {
+function crashText(error: unknown): string {
   const stacks: string[] = [];
   let cause = error;
   for (let depth = 0; depth <= MAX_CAUSES && cause !== undefined; depth++) {

@@ -1,4 +1,6 @@
-/** What `spear-run` exits with when it is not the guest's own code. */
+// What the commands exit with; scripts rely on it.
+
+/** Of `spear-run`, when it is not the guest's own code. */
 export const exitCodes = {
   deadline: 124,
   usage: 125,
@@ -6,4 +8,14 @@ export const exitCodes = {
   interrupted: 130,
   trap: 134,
   terminated: 143,
+} as const;
+
+/** Of `spear`. */
+export const spearExitCodes = {
+  ok: 0,
+  /** There is no such server, the record is not valid, the test failed, or the registry refused for another reason. */
+  failed: 1,
+  usage: 2,
+  unreachable: 3,
+  denied: 4,
 } as const;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { nearestKey } from '../base/nearest-key.ts';
+import { cutText } from '../base/cut-text.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 
 const MAX_ISSUES_SHOWN = 10;
 const MAX_VALUE_CHARS_SHOWN = 60;
@@ -10,7 +11,7 @@ export function strictTable<Shape extends z.core.$ZodShape>(shape: Shape): z.Zod
   return z.strictObject(shape, {
     error: (issue) => {
       if (issue.code !== 'unrecognized_keys') return undefined;
-      const keys = issue.keys.map((key) => `unknown key ${JSON.stringify(cut(key))}${didYouMean(key, valid)}`);
+      const keys = issue.keys.map((key) => `unknown key ${JSON.stringify(cut(key))}${meant(key, valid)}`);
       return `${keys.join('; ')} (valid here: ${valid.join(', ')})`;
     },
   });
@@ -55,12 +56,12 @@ function notOneOf(values: readonly unknown[], found: unknown): string {
   const expected = values.length === 1 ? shown : `one of ${shown}`;
   if (found === undefined) return `is missing (expected ${expected})`;
   if (typeof found !== 'string') return `expected ${expected}, found ${foundKind(found)}`;
-  return `expected ${expected}, found ${JSON.stringify(cut(found))}${didYouMean(found, values.map(String))}`;
+  return `expected ${expected}, found ${JSON.stringify(cut(found))}${meant(found, values.map(String))}`;
 }
 
-function didYouMean(found: string, valid: readonly string[]): string {
-  const nearest = nearestKey(found, valid);
-  return nearest === undefined ? '' : `, did you mean ${JSON.stringify(nearest)}?`;
+function meant(found: string, valid: readonly string[]): string {
+  const hint = didYouMean(found, valid);
+  return hint === undefined ? '' : `, ${hint}`;
 }
 
 function kindName(expected: string): string {
@@ -111,6 +112,4 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   );
 }
 
-function cut(text: string): string {
-  return text.length > MAX_VALUE_CHARS_SHOWN ? `${text.slice(0, MAX_VALUE_CHARS_SHOWN)}…` : text;
-}
+const cut = (text: string) => cutText(text, MAX_VALUE_CHARS_SHOWN);

@@ -1,6 +1,8 @@
 import { ModuleError } from '../abi/guest-module.ts';
+import { importedNames, toolsOutOfReach } from '../load/guest-notices.ts';
 import { type Prepared, type PrepareOptions, prepare } from '../load/prepare.ts';
 import { bad, type Finding, ok, skipped } from './finding.ts';
+import { moduleRemedies } from './module-remedy.ts';
 
 /** Imports by which a guest comes to tools, in the names of both bindings. */
 const CHATS = /\bcchat[_-]send$/;
@@ -22,6 +24,7 @@ export async function diagnoseModule(
     const imports = importedNames(prepared);
     const children = [
       skipped('imports', `imports ${imports.length}: ${cut(imports) || 'nothing'}`),
+      ...guestTools(prepared),
       ...toolUse(prepared, imports, options.needsTools),
     ];
     return ok('module', `${file}: ${options.describe(prepared)}, ${binary.byteLength} bytes`, children);
@@ -31,16 +34,18 @@ export async function diagnoseModule(
       return bad('module', `${file}: it could not be prepared in time`, { cause: 'timeout', fix });
     }
     if (!(error instanceof ModuleError)) throw error;
-    const fix = /imports what this host/.test(error.message)
-      ? 'build the guest for this version of the ABI, or pass --allow-unknown-imports'
+    const fix = error.problem
+      ? moduleRemedies[error.problem]
       : 'build it again: guest-examples/ has a guide for each language';
-    return bad('module', `${file}: ${error.message}`, { cause: 'module', fix });
+    return bad('module', `${file}: ${error.message}`, { cause: error.problem ?? 'module', fix });
   }
 }
 
-function importedNames(prepared: Prepared): string[] {
-  if (prepared.kind === 'component') return [...prepared.imports];
-  return WebAssembly.Module.imports(prepared.module).map(({ module, name }) => `${module}.${name}`);
+function guestTools(prepared: Prepared): Finding[] {
+  if (!toolsOutOfReach(prepared)) return [];
+  const fix = 'link it with -Wl,--export-table (C, C++) or exportTable (AssemblyScript), or answer handed-back calls';
+  const text = 'the guest registers tools, but exports no function table through which the host could call them';
+  return [bad('guest_tools', text, { cause: 'no_function_table', fix })];
 }
 
 function toolUse(prepared: Prepared, imports: readonly string[], needsTools: boolean): Finding[] {

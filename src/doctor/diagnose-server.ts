@@ -137,7 +137,14 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
     case 'spawn_failed':
       return { cause: reason, fix: `install ${command}, or give its full path; servers get the PATH of spear-run` };
     case 'sandbox_unavailable':
-      return { cause: reason, fix: 'install bubblewrap (bwrap), or set sandbox.mode to preferred' };
+      return {
+        cause: reason,
+        fix:
+          'install bubblewrap (bwrap), and let this user make namespaces; a record that only prefers a sandbox runs ' +
+          'without one where [mcp] stdio of the host config is "allow"',
+      };
+    case 'stdio_denied':
+      return { cause: reason, fix: 'set [mcp] stdio of the host config to "sandboxed" or "allow"' };
     case 'unauthorized':
       return { cause: reason, fix: 'check http.headers and http.auth_ref of the record' };
     case 'env_missing':

@@ -44,6 +44,7 @@ export async function diagnoseServers(question: ServersQuestion): Promise<Findin
   const opened = await openPool({
     references: registry.references,
     egress: host.egress,
+    stdio: host.mcp.stdio,
     limits: { listTimeoutMs },
     log: (entry) => notes.get(entry.serverId ?? '')?.take(entry),
   });

@@ -4,7 +4,7 @@ import { processEnvironment } from '../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig } from '../config/task/task-config.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import { parseTaskPolicy } from '../policy/task-policy.ts';
-import { applySessionParam } from '../protocol/mcp-params.ts';
+import { applyMcpParam } from '../protocol/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { DiagnosedPolicy } from './diagnose-tools.ts';
 import type { DiagnosisFlags } from './diagnosis.ts';
@@ -82,7 +82,7 @@ function sessionOf(
 ): { session: SessionPolicy; children: Finding[] } {
   let session = initialSession(task);
   const children = params.map(([key, value]) => {
-    const applied = applySessionParam(session, task, key, value);
+    const applied = applyMcpParam(session, task, key, value);
     if (applied.ok) {
       session = applied.policy;
       if (key === 'mcp.enabled' && value === false) {

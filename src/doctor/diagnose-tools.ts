@@ -111,7 +111,7 @@ export function approvalNote(record: McpServerRecord, tool: string, rules: Appro
 }
 
 /** Rules whose patterns match; whether their arguments and annotations do is known only at a call. */
-export function rulesAbout(
+function rulesAbout(
   record: McpServerRecord,
   tool: string,
   rules: ApprovalRules,

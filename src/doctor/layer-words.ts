@@ -1,4 +1,4 @@
-import { nearestKey } from '../base/nearest-key.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import { type LayerReason, quoted } from '../policy/decision.ts';
 import type { LayerAnswer, PolicyQuestion } from '../policy/walk.ts';
 
@@ -100,6 +100,6 @@ function cut(names: readonly string[]): string {
 }
 
 function near(name: string, known: readonly string[]): string {
-  const nearest = nearestKey(name, known);
-  return nearest === undefined ? '' : `; did you mean ${quoted(nearest)}?`;
+  const hint = didYouMean(name, known);
+  return hint === undefined ? '' : `; ${hint}`;
 }

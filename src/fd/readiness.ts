@@ -7,7 +7,7 @@ export const HUP = 16;
 /** Reported whether or not they were asked for. */
 export const ALWAYS = ERR | HUP;
 
-export const pollBits = { EPOLLIN: IN, EPOLLOUT: OUT, EPOLLERR: ERR, EPOLLHUP: HUP } as const;
+const pollBits = { EPOLLIN: IN, EPOLLOUT: OUT, EPOLLERR: ERR, EPOLLHUP: HUP } as const;
 
 export function pollNames(mask: number): string[] {
   return Object.entries(pollBits)

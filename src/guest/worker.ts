@@ -5,10 +5,10 @@ import { GuestLog } from '../hostcalls/guest-log.ts';
 import { HostLink } from '../hostcalls/host-link.ts';
 import { openOutput } from '../hostcalls/output.ts';
 import type { GuestSpec } from '../protocol/guest-spec.ts';
+import { mcpParamCheck } from '../protocol/mcp-params.ts';
 import type { ComponentStart } from '../protocol/port.ts';
 import type { ComponentGuest } from './component/instance.ts';
 import { type GuestRun, runCore } from './core/instance.ts';
-import { mcpParamCheck } from './mcp-params.ts';
 
 // The guest thread: one instance, ended by the host at any moment. It knows no secret and no file.
 const GUEST = 0;

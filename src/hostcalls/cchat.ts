@@ -6,7 +6,7 @@ import { ChatResponse, ChatSession } from '../fd/chat-entries.ts';
 import type { HostReply } from '../protocol/port.ts';
 import { closeFd, noRoomForCall, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
-import { parseJson } from './parse-json.ts';
+import { parseGuestJson } from './parse-json.ts';
 import type { Family } from './table.ts';
 import { MAX_DEPTH, runTool } from './tool-callbacks.ts';
 
@@ -75,7 +75,7 @@ function toolName(definition: JsonValue | undefined): string | undefined {
 }
 
 function setParam(guest: GuestState, chat: ChatSession, json: string): number | Failure {
-  const pair = parseJson(json);
+  const pair = parseGuestJson(json);
   if (!isJsonObject(pair)) return fail.EIO;
   const { key, value } = pair;
   if (typeof key !== 'string' || key === '' || value === undefined) return fail.EIO;
@@ -153,7 +153,7 @@ export const cchatCalls: Family<
     const chat = session(guest, fd);
     if (!chat) return fail.EBADF;
     if (json === undefined) return tooLarge(guest);
-    if (toolName(parseJson(json)) === undefined) return fail.EINVAL;
+    if (toolName(parseGuestJson(json)) === undefined) return fail.EINVAL;
     if (!hasRoom(guest, chat, Buffer.byteLength(json))) return fail.ENOMEM;
     chat.writeTool(fnOffset, json);
     return 0;

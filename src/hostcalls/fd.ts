@@ -4,7 +4,7 @@ import { PendingEntry } from '../fd/pending-entry.ts';
 import { pollNames } from '../fd/readiness.ts';
 import type { FdEntry, FdKind } from '../fd/table.ts';
 import type { GuestState } from './guest-state.ts';
-import { parseJson } from './parse-json.ts';
+import { parseGuestJson } from './parse-json.ts';
 import type { Family } from './table.ts';
 
 const SET_FLAGS = 1;
@@ -47,7 +47,7 @@ function status({ kind, nonblocking }: FdEntry, mask: number): Uint8Array {
 
 /** `{"set":[…],"clear":[…]}`; clear wins, as the later of the two. */
 function setFlags(entry: FdEntry, json: string): number | Failure {
-  const wanted = parseJson(json);
+  const wanted = parseGuestJson(json);
   if (!isJsonObject(wanted)) return fail.EINVAL;
   const { set = [], clear = [] } = wanted;
   const known = (list: unknown) => Array.isArray(list) && list.every((flag) => flag === NONBLOCK);

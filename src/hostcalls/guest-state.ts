@@ -8,8 +8,11 @@ import type { Limits } from '../protocol/limits.ts';
 import type { GuestLog } from './guest-log.ts';
 import type { HostLink } from './host-link.ts';
 
-/** What a guest tool answered: the output, or the rc that the model is told about. */
-export type ToolAnswer = { readonly rc: 0; readonly content: string } | { readonly rc: number; readonly content: '' };
+/** What a guest tool answered: the output, or the rc that the model is told about and, where it is known, why. */
+export interface ToolAnswer {
+  readonly rc: number;
+  readonly content: string;
+}
 
 /** Runs a guest tool inside the instance. How depends on the binding: a component cannot be entered again. */
 export type ToolRunner = (request: ToolRequest, arena: Arena) => Promise<ToolAnswer>;

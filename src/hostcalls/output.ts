@@ -1,4 +1,5 @@
 import { writeSync } from 'node:fs';
+import { errorCode } from '../base/error-text.ts';
 import {
   type GuestSpec,
   MAX_OUTPUT_CHUNK,
@@ -34,7 +35,7 @@ export class FdOutput implements Output {
       try {
         written += writeSync(this.#fds[stream], bytes, written);
       } catch (error) {
-        const code = (error as NodeJS.ErrnoException).code;
+        const code = errorCode(error);
         if (code === 'EAGAIN') Atomics.wait(this.#pause, 0, 0, RETRY_MS);
         else if (code === 'EPIPE')
           this.#closed.add(stream); // the reader went away: the guest goes on, its output does not

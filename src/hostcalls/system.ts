@@ -1,6 +1,5 @@
 import { abiVersion } from '../abi/calls.ts';
 import { fail } from '../abi/errno.ts';
-import { fillRandom } from './random.ts';
 import type { Family } from './table.ts';
 
 /** What `spear_feature` answers 1 to. */
@@ -13,6 +12,14 @@ export const features: ReadonlySet<string> = new Set([
   'mcp',
   'mcp.submit',
 ]);
+
+let crypto: typeof import('node:crypto') | undefined;
+
+/** Loaded when the first guest asks: it would cost every other one some milliseconds of its start. */
+export function fillRandom(bytes: NodeJS.ArrayBufferView): void {
+  crypto ??= process.getBuiltinModule('node:crypto');
+  crypto.randomFillSync(bytes);
+}
 
 const random = new BigInt64Array(64);
 let unused = 0;

@@ -1,4 +1,4 @@
-import { describeComponent } from './component/describe-component.ts';
+import { describeComponent } from './component/component-stages.ts';
 import type { Prepared } from './prepare.ts';
 
 /** What was loaded, for a person. */

@@ -1,10 +1,10 @@
 import { type Call, calls, coreParams } from '../abi/calls.ts';
 import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
-import { nearestKey } from '../base/nearest-key.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
 import { boundMemory } from './bound-memory.ts';
-import type { PreparedComponent } from './component/prepared.ts';
+import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
 import { binaryKind } from './wasm-binary.ts';
 
@@ -54,7 +54,7 @@ async function prepareModule(
   const bounded = boundMemory(bytes, limits);
   const module = await compile(bounded);
   const unknownImports = checkImports(module, importTypes(bytes));
-  if (unknownImports.length > 0 && !allowUnknownImports) throw new ModuleError(describeUnknown(unknownImports));
+  if (unknownImports.length > 0 && !allowUnknownImports) throw unknownError(unknownImports);
   checkExports(module);
   return { kind: 'core', module, unknownImports };
 }
@@ -100,12 +100,23 @@ function checkSignature(row: Call, type: FunctionType | undefined): void {
   );
 }
 
-function describeUnknown(unknown: readonly UnknownImport[]): string {
+/** `spear:host/cchat@1.0.0`, `cm32p2|wasi:cli/stdout@0.2`: a module of this name is an interface of a component. */
+const INTERFACE = /^(?:cm32p2\|)?[\w-]+:[\w-]+\/[\w-]+(?:@|$)/;
+
+function unknownError(unknown: readonly UnknownImport[]): ModuleError {
+  const interfaces = new Set(unknown.map(({ module }) => module).filter((module) => INTERFACE.test(module)));
+  if (interfaces.size > 0) {
+    const names = [...interfaces].join(', ');
+    return new ModuleError(
+      `it is the core module of a component, not the component: it imports ${names}`,
+      'component_parts',
+    );
+  }
   const names = unknown.map(({ module, name }) => {
-    const near = module === 'spear' ? nearestKey(name, [...rows.keys()]) : undefined;
-    return near ? `${module}.${name} (did you mean ${near}?)` : `${module}.${name}`;
+    const hint = module === 'spear' ? didYouMean(name, [...rows.keys()]) : undefined;
+    return hint ? `${module}.${name} (${hint})` : `${module}.${name}`;
   });
-  return `it imports what this host does not have: ${names.join(', ')}; --allow-unknown-imports links them to ENOSYS`;
+  return new ModuleError(`it imports what this host does not have: ${names.join(', ')}`, 'unknown_imports');
 }
 
 function checkExports(module: WebAssembly.Module): void {

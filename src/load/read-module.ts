@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { ModuleError } from '../abi/guest-module.ts';
+import { errorCode } from '../base/error-text.ts';
 
 /**
  * Synchronous inside: loading node:fs/promises takes longer than reading most modules. A failure is told when the bytes
@@ -15,7 +16,7 @@ async function read(file: string): Promise<Uint8Array> {
   try {
     return readFileSync(file);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
+    const code = errorCode(error);
     const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
     throw new ModuleError(
       isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,

@@ -39,6 +39,7 @@ function plain(text: string): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .replaceAll('`', "'")
     .trim();
+  // Characters are counted, not units: so it is promised, and the ellipsis is one of them.
   const characters = [...line];
   return characters.length > MAX_DESCRIPTION ? `${characters.slice(0, MAX_DESCRIPTION - 1).join('')}…` : line;
 }

@@ -1,3 +1,4 @@
+import { abortWith } from '../base/abort.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { decideCall } from '../policy/walk.ts';
 import { McpArgumentsError, McpPolicyError } from '../pool/errors.ts';
@@ -28,7 +29,6 @@ export class RunningCall {
   readonly #args: JsonValue | undefined;
   readonly #scope: GuestScope;
   readonly #approvals: ApprovalGate;
-  // By hand: AbortSignal.any costs a call more than all its policy.
   readonly #ended = new AbortController();
   #revocation: McpPolicyError | null = null;
   /** What policy or an approval said last: why not, and by which revision of the registry. */
@@ -44,10 +44,8 @@ export class RunningCall {
 
   /** Never throws: a call that fails is an answer too. While it runs it is in `inFlight`. */
   async run(inFlight: Set<RunningCall>, signal: AbortSignal): Promise<ToolOutput> {
-    const onCancel = () => this.#ended.abort(signal.reason);
     inFlight.add(this);
-    signal.addEventListener('abort', onCancel, { once: true });
-    if (signal.aborted) onCancel();
+    const unlink = abortWith(this.#ended, signal);
     try {
       return await this.#dispatch();
     } catch (error) {
@@ -56,7 +54,7 @@ export class RunningCall {
       return convertError(cause, Number.MAX_SAFE_INTEGER);
     } finally {
       inFlight.delete(this);
-      signal.removeEventListener('abort', onCancel);
+      unlink();
     }
   }
 

@@ -1,5 +1,5 @@
 import type { AuditEvent } from '../audit/event.ts';
-import type { JsonValue } from '../base/json.ts';
+import { type JsonValue, parseJson } from '../base/json.ts';
 import { type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import type { Exclusion } from '../policy/decision.ts';
 import type { ToolErrorCode } from '../pool/errors.ts';
@@ -103,10 +103,5 @@ function inTheTrail({ session, callId, serverId, tool }: ToldCall) {
 
 /** Undefined: they are no JSON. */
 function parsedArguments(text: string): JsonValue | undefined {
-  if (text.trim() === '') return {};
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return undefined;
-  }
+  return text.trim() === '' ? {} : parseJson(text);
 }

@@ -1,3 +1,5 @@
+import { Listeners } from '../base/listeners.ts';
+
 /** One tool invocation, whoever ran it. */
 export interface ToolInvocation {
   readonly source: 'native' | 'mcp';
@@ -19,24 +21,14 @@ export type ToolListener = (invocation: ToolInvocation) => void;
 
 /** Who wants to know of tool invocations. */
 export class ToolEvents {
-  readonly #listeners = new Set<ToolListener>();
+  readonly #listeners = new Listeners<ToolInvocation>();
 
   /** Returns the way to stop it. */
   subscribe(listener: ToolListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
-  /** A listener that throws harms neither the call nor the other listeners. */
   emit(invocation: ToolInvocation): void {
-    for (const listener of [...this.#listeners]) {
-      try {
-        listener(invocation);
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
+    this.#listeners.tell(invocation);
   }
 }

@@ -3,7 +3,7 @@ import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts'
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { effectiveSet } from '../policy/effective-set.ts';
 import { toToolError } from '../pool/errors.ts';
-import { applySessionParam } from '../protocol/mcp-params.ts';
+import { applyMcpParam } from '../protocol/mcp-params.ts';
 import { initialSession, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
@@ -87,7 +87,7 @@ export class ToolInjector {
 function sessionPolicy(task: TaskPolicy, params: InjectionRequest['params']): SessionPolicy {
   let policy = initialSession(task);
   for (const [key, value] of params) {
-    const applied = applySessionParam(policy, task, key, value);
+    const applied = applyMcpParam(policy, task, key, value);
     if (applied.ok) policy = applied.policy; // refused on the guest's thread already; that thread is not trusted
   }
   return policy;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { startOf } from '../base/cut-text.ts';
 import type { JsonObject } from '../base/json.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -189,6 +190,7 @@ export class McpToolbox {
       references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] },
       variables: {},
       egress: { allowHosts, allowAddresses },
+      stdio: null,
       stateDir: this.#options.stateDir,
       log: (entry) => {
         metrics?.poolEvent(entry);
@@ -271,7 +273,7 @@ function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): 
     name: nameOf(record, tool.name),
     server: record.server_id,
     tool: tool.name,
-    description: [...tool.description].slice(0, MAX_DESCRIPTION).join(''),
+    description: startOf(tool.description, MAX_DESCRIPTION),
     inputSchema: tool.inputSchema,
     outputSchema: tool.outputSchema,
     async call(params: Record<string, unknown>, options: { readonly signal?: AbortSignal } = {}) {

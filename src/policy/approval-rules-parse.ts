@@ -1,5 +1,6 @@
+import { startOf } from '../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { nearestKey } from '../base/nearest-key.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import { patternListProblem } from '../protocol/pattern-list.ts';
 import { type ApprovalRule, type ToolHint, toolHints, type Verdict, verdicts } from './approval-rules.ts';
 import { type ArgumentMatcher, pointerProblem } from './argument-matcher.ts';
@@ -133,9 +134,8 @@ class RuleReader {
       return {};
     }
     for (const key of Object.keys(value).filter((name) => !known.includes(name))) {
-      const nearest = nearestKey(key, known);
-      const hint = nearest === undefined ? `known are ${known.join(', ')}` : `did you mean "${nearest}"?`;
-      this.#wrong(`${field}.${key.slice(0, MAX_RULE_NAME_CHARS)}`, `is not known; ${hint}`);
+      const hint = didYouMean(key, known) ?? `known are ${known.join(', ')}`;
+      this.#wrong(`${field}.${startOf(key, MAX_RULE_NAME_CHARS)}`, `is not known; ${hint}`);
     }
     return value;
   }

@@ -1,3 +1,4 @@
+import { cutText } from '../base/cut-text.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 
 /** Why a layer of policy says no. */
@@ -59,5 +60,5 @@ export function exclusion(serverId: string, tool: string | null, denial: Denial)
 const SHOWN_NAME_CHARS = 128;
 
 export function quoted(name: string): string {
-  return JSON.stringify(name.length > SHOWN_NAME_CHARS ? `${name.slice(0, SHOWN_NAME_CHARS)}…` : name);
+  return JSON.stringify(cutText(name, SHOWN_NAME_CHARS));
 }

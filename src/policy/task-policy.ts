@@ -1,4 +1,5 @@
-import { nearestKey } from '../base/nearest-key.ts';
+import { parseJson } from '../base/json.ts';
+import { didYouMean } from '../base/nearest-key.ts';
 import { isStringList, patternListProblem } from '../protocol/pattern-list.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import { isServerId, serverIdRule } from '../protocol/record.ts';
@@ -77,7 +78,7 @@ export function parseTaskPolicy(config: Readonly<Record<string, string>>): Parse
 const APPROVAL_RULES: TaskPolicyKey = 'mcp.approval_rules';
 
 function readApprovalRules(config: Readonly<Record<string, string>>): ParsedApprovalRules {
-  return parseApprovalRules(Object.hasOwn(config, APPROVAL_RULES) ? readJson(config[APPROVAL_RULES] as string) : []);
+  return parseApprovalRules(Object.hasOwn(config, APPROVAL_RULES) ? parseJson(config[APPROVAL_RULES] as string) : []);
 }
 
 const asTaskIssue = ({ path, message }: RuleIssue): TaskPolicyIssue => ({ key: `${APPROVAL_RULES}${path}`, message });
@@ -86,8 +87,7 @@ function unknownKeys(config: Readonly<Record<string, string>>): TaskPolicyIssue[
   return Object.keys(config)
     .filter((key) => key.startsWith(TASK_POLICY_PREFIX) && !taskPolicyKeys.some((known) => known === key))
     .map((key) => {
-      const nearest = nearestKey(key, taskPolicyKeys);
-      const hint = nearest === undefined ? `known are ${taskPolicyKeys.join(', ')}` : `did you mean ${nearest}?`;
+      const hint = didYouMean(key, taskPolicyKeys) ?? `known are ${taskPolicyKeys.join(', ')}`;
       return { key, message: `is not a key of the task config; ${hint}` };
     });
 }
@@ -118,7 +118,7 @@ function readBoolean(text: string): boolean | Problem {
 }
 
 function readServerIds(text: string): readonly string[] | Problem {
-  const list = readJson(text);
+  const list = parseJson(text);
   if (!isStringList(list)) return new Problem('must be a JSON list of server ids, for example ["fs","gitlab"]');
   const odd = list.findIndex((id) => !isServerId(id));
   if (odd !== -1) return new Problem(`entry ${odd} is not a server id: it must be ${serverIdRule}`);
@@ -126,16 +126,8 @@ function readServerIds(text: string): readonly string[] | Problem {
 }
 
 function readPatterns(text: string): readonly string[] | Problem {
-  const list = readJson(text);
+  const list = parseJson(text);
   const problem = patternListProblem(list);
   if (problem === null) return Object.freeze(list as string[]);
   return new Problem(`${problem}; give a JSON list of tool name patterns, for example ["read_*"]`);
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

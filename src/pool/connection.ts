@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { untilAborted } from '../base/abort.ts';
+import { backoffMs } from '../base/backoff.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameConnection } from '../protocol/record-compare.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
@@ -140,7 +142,9 @@ export class ServerConnection {
       return Promise.reject(this.#failure.error);
     }
     const { result } = this.#connecting ?? this.#startConnecting();
-    return untilAborted(result, signal, () => abortReason(serverId, signal as AbortSignal));
+    return untilAborted(result, signal, () => {
+      throw abortReason(serverId, signal as AbortSignal);
+    });
   }
 
   #startConnecting(): { readonly result: Promise<ServerSession>; readonly abort: AbortController } {
@@ -236,17 +240,8 @@ export class ServerConnection {
 
   async #pause(attempt: number, signal: AbortSignal): Promise<void> {
     const { reconnectBaseMs, reconnectMaxMs } = this.#deps.limits;
-    const full = Math.min(reconnectBaseMs * 2 ** (attempt - 1), reconnectMaxMs);
-    const delayMs = full * (0.5 + this.#deps.random() / 2);
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, delayMs);
-      function done() {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', done);
-        resolve();
-      }
-      signal.addEventListener('abort', done, { once: true });
-    });
+    const backoff = { firstMs: reconnectBaseMs, maxMs: reconnectMaxMs };
+    await delay(backoffMs(backoff, attempt, this.#deps), undefined, { signal }).catch(() => {});
   }
 
   #startIdleTimer(): void {

@@ -1,4 +1,4 @@
-import { type AddressBytes, type IpBlock, isInBlock, parseBlock } from '../base/ip-block.ts';
+import { type IpAddress, type IpBlock, isInBlock, parseBlock } from '../base/ip-block.ts';
 
 /** What an address is, where it is not one of the public internet. */
 export type AddressKind = 'loopback' | 'private' | 'link-local' | 'shared' | 'multicast' | 'unspecified' | 'reserved';
@@ -34,11 +34,10 @@ const kinds: readonly (readonly [AddressKind, IpBlock])[] = blocks.flatMap(([kin
 );
 
 const GLOBAL_UNICAST = parseBlock('2000::/3') as IpBlock;
-const IPV6_BYTES = 16;
 
 /** Null: a public address. Of IPv6 only what is handed out for it counts as public. */
-export function specialKind(address: AddressBytes): AddressKind | null {
+export function specialKind(address: IpAddress): AddressKind | null {
   const found = kinds.find(([, block]) => isInBlock(address, block));
   if (found !== undefined) return found[0];
-  return address.length === IPV6_BYTES && !isInBlock(address, GLOBAL_UNICAST) ? 'reserved' : null;
+  return address.family === 'ipv6' && !isInBlock(address, GLOBAL_UNICAST) ? 'reserved' : null;
 }

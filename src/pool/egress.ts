@@ -20,7 +20,7 @@ export interface EgressOptions {
 /** For records that others write: nothing inside this machine or its network. */
 export const REGISTRY_ADDRESSES: readonly string[] = Object.freeze([]);
 /** For the user's own records: servers under development run beside them. */
-export const OWN_ADDRESSES: readonly string[] = Object.freeze(['loopback']);
+const OWN_ADDRESSES: readonly string[] = Object.freeze(['loopback']);
 
 /** What the config says; where it is silent, what fits the records: a registry's are trusted with less. */
 export function egressOf(config: CompiledEgress, records: ReferencePolicy['mode']): EgressOptions {
@@ -64,10 +64,10 @@ export class EgressRules {
   /** Null: allowed. `address` is where the connection really goes. */
   addressDenial(host: string, address: string): EgressDenied | null {
     const name = plainHost(host);
-    const bytes = parseAddress(address);
-    if (bytes === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
-    const kind = specialKind(bytes);
-    if (kind === null || this.#listed.some((block) => isInBlock(bytes, block))) return null;
+    const parsed = parseAddress(address);
+    if (parsed === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
+    const kind = specialKind(parsed);
+    if (kind === null || this.#listed.some((block) => isInBlock(parsed, block))) return null;
     const where = name === address ? `address ${address}` : `host ${JSON.stringify(name)} is at ${address}, which`;
     const article = kind === 'unspecified' ? 'an' : 'a';
     return new EgressDenied(

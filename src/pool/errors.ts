@@ -44,6 +44,8 @@ export type ConnectionFailure =
   | 'spawn_failed'
   /** The record asks for a sandbox that this host cannot give. */
   | 'sandbox_unavailable'
+  /** This node runs no servers of its own. */
+  | 'stdio_denied'
   /** The server answers, and does not let us in. */
   | 'unauthorized'
   | 'connect_failed'
@@ -59,6 +61,7 @@ const lasting: ReadonlySet<ConnectionFailure> = new Set([
   'record_invalid',
   'spawn_failed',
   'sandbox_unavailable',
+  'stdio_denied',
   'unauthorized',
   'closed',
 ]);

@@ -1,3 +1,5 @@
+import { cutText } from '../base/cut-text.ts';
+import { errorText } from '../base/error-text.ts';
 import type { Redact } from '../secrets/redactor.ts';
 import { EgressDenied } from './egress.ts';
 import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';
@@ -70,10 +72,9 @@ function cause(error: unknown, context: FailureContext): string {
     deepest = deepest.cause;
   const code = (deepest as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return code;
-  return serverText(deepest instanceof Error ? deepest.message : String(deepest), context);
+  return serverText(errorText(deepest), context);
 }
 
 function serverText(text: string, { redact }: FailureContext): string {
-  const clean = redact(text);
-  return clean.length > MAX_SERVER_TEXT_CHARS ? `${clean.slice(0, MAX_SERVER_TEXT_CHARS).toWellFormed()}…` : clean;
+  return cutText(redact(text), MAX_SERVER_TEXT_CHARS);
 }

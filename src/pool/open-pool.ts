@@ -1,14 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { stateDirectory } from '../base/xdg-directories.ts';
 import type { CompiledEgress } from '../config/egress.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import { stateDirectory } from '../config/state-directory.ts';
+import type { StdioPolicy } from '../protocol/record.ts';
 import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { createSecretSource } from '../secrets/secret-source.ts';
 import { egressOf } from './egress.ts';
 import { McpPool, type PoolDeps } from './pool.ts';
-import type { PoolOptions } from './pool-options.ts';
+import { type PoolOptions, stdioPolicyOf } from './pool-options.ts';
 
 export interface OpenPoolOptions {
   /** What the records may refer to. */
@@ -16,6 +17,8 @@ export interface OpenPoolOptions {
   /** Where references to variables are looked up. @default the environment of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   readonly egress: CompiledEgress;
+  /** What becomes of stdio servers; null: it depends on where their records come from. */
+  readonly stdio: StdioPolicy | null;
   /** Where the homes of stdio servers live on. @default this user's own, else a temporary one */
   readonly stateDir?: string | undefined;
   readonly limits?: NonNullable<PoolOptions['limits']>;
@@ -35,8 +38,9 @@ export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
   const state = await openState(options.stateDir);
   const secrets = createSecretSource(references, variables);
   const egress = egressOf(options.egress, references.mode);
+  const stdio = stdioPolicyOf(options.stdio, references.mode);
   const path = commandPath(processEnvironment.PATH, process.cwd());
-  const pool = new McpPool({ stateDir: state.directory, path, egress, limits }, { secrets, log });
+  const pool = new McpPool({ stateDir: state.directory, path, egress, stdio, limits }, { secrets, log });
   return {
     pool,
     secrets,

@@ -1,4 +1,6 @@
 import { tmpdir } from 'node:os';
+import type { StdioPolicy } from '../protocol/record.ts';
+import type { ReferencePolicy } from '../secrets/reference-policy.ts';
 import { type EgressOptions, EgressRules } from './egress.ts';
 
 const KIB = 1024;
@@ -120,7 +122,7 @@ export type PoolLimitName = keyof typeof poolLimitSpecs;
 export type PoolLimits = Readonly<Record<PoolLimitName, number>>;
 
 export interface PoolOptions {
-  /** Where the private HOME of each stdio server lives on between runs: `<stateDir>/home/<server_id>`. */
+  /** Where the private HOME of each stdio server lives on between runs: `<stateDir>/home/`. */
   readonly stateDir: string;
   /**
    * Where the private TMPDIRs are made, and removed again.
@@ -134,6 +136,12 @@ export interface PoolOptions {
   readonly path?: string;
   /** Where HTTP servers may be. */
   readonly egress?: EgressOptions;
+  /**
+   * What becomes of stdio servers: `allow` runs them as their records say, `sandboxed` never without a sandbox, whatever
+   * their records say, `deny` not at all.
+   * @default "allow"
+   */
+  readonly stdio?: StdioPolicy;
   /**
    * The bubblewrap that sandboxed servers are run with: a path, or a name that is looked for on `path`.
    * @default "bwrap"
@@ -153,8 +161,14 @@ export interface CompiledPoolOptions extends PoolLimits {
   readonly tmpDir: string;
   readonly path: string;
   readonly egress: EgressRules;
+  readonly stdio: StdioPolicy;
   readonly sandboxCommand: string;
   readonly client: { readonly name: string; readonly version: string };
+}
+
+/** Records of a registry that others write to run commands of their choice: not without a sandbox, unless the node says so. */
+export function stdioPolicyOf(chosen: StdioPolicy | null, source: ReferencePolicy['mode']): StdioPolicy {
+  return chosen ?? (source === 'listed' ? 'sandboxed' : 'allow');
 }
 
 /** @throws RangeError naming the option that is out of its range */
@@ -166,6 +180,7 @@ export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
     tmpDir: options.tmpDir ?? tmpdir(),
     path: options.path ?? '/usr/local/bin:/usr/bin:/bin',
     egress: new EgressRules(options.egress),
+    stdio: options.stdio ?? 'allow',
     sandboxCommand: options.sandboxCommand ?? 'bwrap',
     client: Object.freeze({ ...(options.client ?? { name: 'spear', version: '0.1.0' }) }),
   });

@@ -1,3 +1,4 @@
+import { abortWith } from '../base/abort.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { CallQueue } from './call-queue.ts';
@@ -132,9 +133,7 @@ export class ServerEntry {
     const maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
     const timeoutMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, budgets.tool_timeout_ms);
     const abort = new AbortController();
-    const onCancel = () => abort.abort(cancelReason(serverId, call.signal));
-    if (call.signal?.aborted) onCancel();
-    call.signal?.addEventListener('abort', onCancel, { once: true });
+    const unlink = abortWith(abort, call.signal, () => cancelReason(serverId, call.signal));
     this.#calls.add(abort);
     try {
       const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
@@ -150,7 +149,7 @@ export class ServerEntry {
     } catch (error) {
       return convertError(error, maxOutputBytes);
     } finally {
-      call.signal?.removeEventListener('abort', onCancel);
+      unlink();
       this.#calls.delete(abort);
     }
   }

@@ -1,3 +1,5 @@
+import { abortWith } from '../base/abort.ts';
+
 /**
  * Time that is spent only while something counts against it. A call has two: one for waiting in line, one for the
  * server's work; connecting has a deadline of its own and counts against neither.
@@ -17,17 +19,14 @@ export class TimeBudget {
   /** Runs `work` with a signal that aborts with the caller's signal, or when the rest of the time is over. */
   async spend<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
-    const outer = this.#outer;
-    const onOuterAbort = () => controller.abort(outer?.reason);
-    if (outer?.aborted) onOuterAbort();
-    outer?.addEventListener('abort', onOuterAbort, { once: true });
+    const unlink = abortWith(controller, this.#outer);
     const timer = setTimeout(() => controller.abort(this.#spent()), this.#leftMs);
     const startedAt = performance.now();
     try {
       return await work(controller.signal);
     } finally {
       clearTimeout(timer);
-      outer?.removeEventListener('abort', onOuterAbort);
+      unlink();
       this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - startedAt));
     }
   }

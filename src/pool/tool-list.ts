@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { errorText } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { SchemaCheck, type SchemaEngine, type SchemaStrikes } from './schema/checks.ts';
 
@@ -84,7 +85,7 @@ export async function compileToolList(
     try {
       tools.set(name, checkedTool(name, entry as JsonObject, details));
     } catch (error) {
-      dropped.push({ name, reason: 'schema_invalid', detail: error instanceof Error ? error.message : String(error) });
+      dropped.push({ name, reason: 'schema_invalid', detail: errorText(error) });
     }
   }
   const list = Object.freeze({
@@ -136,6 +137,6 @@ function named<T>(field: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    throw new Error(`${field}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Error(`${field}: ${errorText(error)}`);
   }
 }

@@ -1,4 +1,4 @@
-import { unitsThatFit } from '../base/cut-text.ts';
+import { cutText, unitsThatFit } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { type Redact, redactStrings } from '../secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
@@ -90,10 +90,7 @@ function failureOf(result: JsonObject, content: readonly Block[], context: Resul
 // Redacted before it is cut: half a secret is not found any more.
 function firstText(content: readonly Block[], redact: Redact): string {
   for (const block of content) {
-    if (block.type === 'text' && typeof block.text === 'string') {
-      const text = redact(block.text);
-      return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS).toWellFormed()}…` : text;
-    }
+    if (block.type === 'text' && typeof block.text === 'string') return cutText(redact(block.text), MAX_MESSAGE_CHARS);
   }
   return '';
 }

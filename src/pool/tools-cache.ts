@@ -54,7 +54,9 @@ export class ToolsCache {
     if (this.#current !== null && now < this.#freshUntilMs) return this.#current;
     if (this.#failure !== null && now < this.#failure.untilMs) throw this.#failure.error;
     const { result } = this.#listing ?? this.#start();
-    return untilAborted(result, signal, () => abortReason(this.#deps.serverId, signal as AbortSignal));
+    return untilAborted(result, signal, () => {
+      throw abortReason(this.#deps.serverId, signal as AbortSignal);
+    });
   }
 
   #start(): { readonly result: Promise<CompiledToolList>; asked: boolean } {

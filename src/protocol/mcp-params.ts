@@ -1,7 +1,10 @@
+import type { CheckedParam } from '../abi/chat-params.ts';
+import type { ErrnoName } from '../abi/errno.ts';
+import type { JsonValue } from '../base/json.ts';
 import { isStringList, patternListProblem } from './pattern-list.ts';
-import { type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './policy-layers.ts';
+import { initialSession, type SessionPolicy, type TaskPolicy, type ToolNaming, toolNamings } from './policy-layers.ts';
 
-export const sessionParamKeys = [
+export const mcpParamKeys = [
   'mcp.enabled',
   'mcp.server_ids',
   'mcp.tool_allowlist',
@@ -9,23 +12,23 @@ export const sessionParamKeys = [
   'mcp.tool_naming',
   'mcp.inventory',
 ] as const;
-export type SessionParamKey = (typeof sessionParamKeys)[number];
+export type McpParamKey = (typeof mcpParamKeys)[number];
 
 /** Keys under this prefix belong to the host. */
-export const HOST_PARAM_PREFIX = 'mcp.task_';
+const HOST_PARAM_PREFIX = 'mcp.task_';
 
-export const MAX_SESSION_SERVER_IDS = 1_024;
-export const MAX_INVENTORY_CHARS = 16_384;
+const MAX_SESSION_SERVER_IDS = 1_024;
+const MAX_INVENTORY_CHARS = 16_384;
 
-export const inventoryPlaceholders = ['server_names', 'tool_count', 'tools_by_server'] as const;
+const inventoryPlaceholders = ['server_names', 'tool_count', 'tools_by_server'] as const;
 
-export type SessionParamResult =
+export type McpParamResult =
   | { readonly ok: true; readonly policy: SessionPolicy }
   | { readonly ok: false; readonly errno: 'EACCES' | 'EINVAL'; readonly message: string };
 
-/** Whether a session parameter is policy; every other key goes to the model's provider as it is. */
-export function isPolicyParam(key: string): boolean {
-  return key.startsWith(HOST_PARAM_PREFIX) || isSessionParamKey(key);
+/** Whether a parameter of a session is one of these; every other key goes to the model's provider as it is. */
+export function isMcpParam(key: string): boolean {
+  return key.startsWith(HOST_PARAM_PREFIX) || isMcpParamKey(key);
 }
 
 /**
@@ -35,14 +38,9 @@ export function isPolicyParam(key: string): boolean {
  * EACCES: a key of the host, `mcp.enabled` where the task has MCP off, a server outside the task's allowed set.
  * EINVAL: a value of the wrong type, a pattern that no list may hold, an unknown key.
  */
-export function applySessionParam(
-  session: SessionPolicy,
-  task: TaskPolicy,
-  key: string,
-  value: unknown,
-): SessionParamResult {
+export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: string, value: unknown): McpParamResult {
   if (key.startsWith(HOST_PARAM_PREFIX)) return failed('EACCES', `${key} is set by the host`);
-  if (!isSessionParamKey(key)) return failed('EINVAL', `${key} is not a policy parameter`);
+  if (!isMcpParamKey(key)) return failed('EINVAL', `${key} is not a policy parameter`);
   switch (key) {
     case 'mcp.enabled':
       if (typeof value !== 'boolean') return failed('EINVAL', `${key} must be true or false`);
@@ -68,7 +66,19 @@ export function applySessionParam(
   }
 }
 
-function setServerIds(session: SessionPolicy, task: TaskPolicy, value: unknown): SessionParamResult {
+/** Answers SET_PARAM of the `mcp.` keys at once, on the guest's thread. The host applies them again before it acts. */
+export function mcpParamCheck(
+  task: TaskPolicy,
+): (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined {
+  const session = initialSession(task); // what a session may set does not depend on what it has set
+  return (key, value) => {
+    if (!key.startsWith('mcp.')) return undefined;
+    const applied = applyMcpParam(session, task, key, value);
+    return applied.ok ? { key, value } : applied.errno;
+  };
+}
+
+function setServerIds(session: SessionPolicy, task: TaskPolicy, value: unknown): McpParamResult {
   if (!isStringList(value)) return failed('EINVAL', 'mcp.server_ids must be a list of strings');
   if (value.length > MAX_SESSION_SERVER_IDS) {
     return failed('EINVAL', `mcp.server_ids has more than ${MAX_SESSION_SERVER_IDS} entries`);
@@ -92,18 +102,18 @@ function inventoryProblem(value: unknown): string | null {
   return null;
 }
 
-function isSessionParamKey(key: string): key is SessionParamKey {
-  return sessionParamKeys.some((known) => known === key);
+function isMcpParamKey(key: string): key is McpParamKey {
+  return mcpParamKeys.some((known) => known === key);
 }
 
 function isToolNaming(value: unknown): value is ToolNaming {
   return toolNamings.some((naming) => naming === value);
 }
 
-function changed(session: SessionPolicy, change: Partial<SessionPolicy>): SessionParamResult {
+function changed(session: SessionPolicy, change: Partial<SessionPolicy>): McpParamResult {
   return { ok: true, policy: Object.freeze({ ...session, ...change }) };
 }
 
-function failed(errno: 'EACCES' | 'EINVAL', message: string): SessionParamResult {
+function failed(errno: 'EACCES' | 'EINVAL', message: string): McpParamResult {
   return { ok: false, errno, message };
 }

@@ -3,11 +3,8 @@ import type { JsonValue } from '../base/json.ts';
 import { isJsonObject } from '../base/json.ts';
 import { MAX_OUTPUT_CHUNK, type StandardStream } from './guest-spec.ts';
 
-/**
- * What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
- * worker stands. Every message names its guest, its call and the call on top of which it was made (0: none).
- */
-export const PORT_VERSION = 1;
+// What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
+// worker stands. Every message names its guest, its call and the call on top of which it was made (0: none).
 
 /** What a guest wrote into a session since its last send. The host keeps the history. */
 export interface SessionDelta {

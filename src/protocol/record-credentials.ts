@@ -1,3 +1,4 @@
+import { splitOnce } from '../base/split-once.ts';
 import { hasReference, literalParts } from '../secrets/references.ts';
 
 // A guess, for a warning only. It errs towards warning where a name says "secret", and towards silence elsewhere.
@@ -35,7 +36,7 @@ export function urlHasCredential(url: string): boolean {
 /** Arguments are visible to every process of the machine. Returns the indexes of those that look like credentials. */
 export function credentialArguments(args: readonly string[]): number[] {
   return args.flatMap((argument, index) => {
-    const [flag = '', value] = splitOnce(argument, '=');
+    const [flag, value] = splitOnce(argument, '=');
     const given = value !== null && secretFlag.test(flag) && value !== '';
     const follows = index > 0 && secretFlag.test(args[index - 1] ?? '') && !argument.startsWith('-');
     const suspicious = given || follows || looksSecretByItself(argument) || urlHasCredential(argument);
@@ -56,9 +57,4 @@ function entropyBits(text: string): number {
   let bits = 0;
   for (const count of counts.values()) bits -= (count / text.length) * Math.log2(count / text.length);
   return bits;
-}
-
-function splitOnce(text: string, separator: string): [string, string | null] {
-  const at = text.indexOf(separator);
-  return at === -1 ? [text, null] : [text.slice(0, at), text.slice(at + separator.length)];
 }

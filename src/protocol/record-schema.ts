@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { startOf } from '../base/cut-text.ts';
 import { isJsonObject } from '../base/json.ts';
 import { textProblem } from '../base/text-problem.ts';
 import { patternProblem } from './pattern-list.ts';
@@ -121,7 +122,7 @@ export function unknownFields(input: unknown): string[] {
 export function pathText(path: readonly PropertyKey[]): string {
   let text = '';
   for (const part of path) {
-    const name = String(part).slice(0, SHOWN_NAME_CHARS);
+    const name = startOf(String(part), SHOWN_NAME_CHARS);
     if (typeof part === 'number') text += `[${part}]`;
     else if (/^[\w-]+$/.test(name)) text += text === '' ? name : `.${name}`;
     else text += `[${JSON.stringify(name)}]`;

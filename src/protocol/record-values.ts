@@ -1,3 +1,4 @@
+import { isHeaderName, isHeaderValue } from '../base/http-header.ts';
 import { textProblem } from '../base/text-problem.ts';
 import {
   hasBrokenReference,
@@ -11,7 +12,6 @@ import { recordLimits } from './record-limits.ts';
 // Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
 // and headers are asked again on the node, after references were resolved.
 
-const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const prefixPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 const urlScheme = /^https?:\/\//i;
 
@@ -71,17 +71,14 @@ export function headerNameProblem(name: string): string | null {
   if (name === unsafeKey) return `"${unsafeKey}" cannot be used as a name`;
   if (name.length > recordLimits.headerNameChars)
     return `the name has more than ${recordLimits.headerNameChars} characters`;
-  if (!headerNamePattern.test(name)) return 'is not a valid header name';
+  if (!isHeaderName(name)) return 'is not a valid header name';
   return clientHeaders.has(name.toLowerCase()) ? 'is set by the HTTP client and cannot be given' : null;
 }
 
 export function headerValueProblem(value: string): string | null {
   if (value.length > recordLimits.valueChars) return `has more than ${recordLimits.valueChars} characters`;
-  for (const character of value) {
-    const code = character.codePointAt(0) as number;
-    if (code > 0xff) return 'must not contain characters beyond Latin-1';
-    if ((code < 0x20 && code !== 0x09) || code === 0x7f) return 'must not contain control characters or line breaks';
-  }
+  if (/[\u0100-\uffff]/.test(value)) return 'must not contain characters beyond Latin-1';
+  if (!isHeaderValue(value)) return 'must not contain control characters or line breaks';
   return referenceProblem(value);
 }
 

@@ -1,11 +1,14 @@
+import { untilAborted } from '../base/abort.ts';
+import { backoffMs } from '../base/backoff.ts';
+import { Listeners } from '../base/listeners.ts';
 import type { RegistryView } from '../protocol/policy-layers.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Freshness, type RegistryState } from './freshness.ts';
-import { Lifetime, untilAborted } from './lifetime.ts';
+import { Lifetime } from './lifetime.ts';
 import { applyEvent, type RegistryChange, type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 import { isHeartbeat, type RegistrySource, type RegistryWatchItem } from './source.ts';
-import { backoffMs, defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
+import { defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
 
 export interface RegistryCacheOptions {
   readonly source: RegistrySource;
@@ -37,8 +40,8 @@ export class RegistryCache {
   readonly #timing: SyncTiming;
   readonly #freshness: Freshness;
   readonly #lifetime: Lifetime;
-  readonly #changeListeners = new Set<ChangeListener>();
-  readonly #statusListeners = new Set<StatusListener>();
+  readonly #changeListeners = new Listeners<RegistryChange>();
+  readonly #statusListeners = new Listeners<RegistryStatus>();
   readonly #waiters = new Set<(ready: boolean) => void>();
   #snapshot: RegistrySnapshot | null = null;
   #reportedState: RegistryState = 'starting';
@@ -97,14 +100,12 @@ export class RegistryCache {
 
   /** Called after every swap that changed a record, and after the first one. Returns the way to stop it. */
   onChange(listener: ChangeListener): () => void {
-    this.#changeListeners.add(listener);
-    return () => this.#changeListeners.delete(listener);
+    return this.#changeListeners.add(listener);
   }
 
   /** Called when the state becomes another one. */
   onStatus(listener: StatusListener): () => void {
-    this.#statusListeners.add(listener);
-    return () => this.#statusListeners.delete(listener);
+    return this.#statusListeners.add(listener);
   }
 
   async close(): Promise<void> {
@@ -125,9 +126,9 @@ export class RegistryCache {
         this.#fail(error);
       }
       // A stream that said nothing and ended soon may never work: only a better one ends the backoff.
-      const lasted = this.#environment.monotonic() - startedAtMs >= this.#timing.backoffMaxMs;
+      const lasted = this.#environment.monotonic() - startedAtMs >= this.#timing.backoff.maxMs;
       failures = this.#streamSpoke || lasted ? 1 : failures + 1;
-      await this.#lifetime.pause(backoffMs(this.#timing, failures, this.#environment));
+      await this.#lifetime.pause(backoffMs(this.#timing.backoff, failures, this.#environment));
     }
   }
 
@@ -160,14 +161,14 @@ export class RegistryCache {
       if (item.revision === snapshot.revision) this.#confirm();
     } else if (item.revision > snapshot.revision) {
       if (!this.#source.canWatchRecords) this.#adopt(await this.#list(), snapshot);
-      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item, this.#environment.now()));
+      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item));
       else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
     }
     this.#streamSpoke = true;
   }
 
   #restore(listing: RegistryListing): void {
-    this.#swap(restoreSnapshot(this.#snapshot, listing, this.#environment.now()));
+    this.#swap(restoreSnapshot(this.#snapshot, listing));
   }
 
   /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */
@@ -189,7 +190,7 @@ export class RegistryCache {
     this.#confirm();
     if (first) this.#watchStaleness();
     for (const settle of this.#waiters) settle(true);
-    if (first || change.upserted.length > 0 || change.deleted.length > 0) notify(this.#changeListeners, change);
+    if (first || change.upserted.length > 0 || change.deleted.length > 0) this.#changeListeners.tell(change);
   }
 
   #list(): Promise<RegistryListing> {
@@ -207,7 +208,8 @@ export class RegistryCache {
   #schedulePoll(failures: number): void {
     if (this.#lifetime.ended) return;
     const regular = pollDelayMs(this.#timing, this.#environment);
-    const delay = failures === 0 ? regular : Math.min(regular, backoffMs(this.#timing, failures, this.#environment));
+    const delay =
+      failures === 0 ? regular : Math.min(regular, backoffMs(this.#timing.backoff, failures, this.#environment));
     this.#lifetime.after(delay, () => {
       this.#poll().then(
         () => this.#schedulePoll(0),
@@ -243,7 +245,7 @@ export class RegistryCache {
     const { state } = this.#freshness;
     if (state === this.#reportedState) return;
     this.#reportedState = state;
-    notify(this.#statusListeners, this.status());
+    this.#statusListeners.tell(this.status());
   }
 
   #watchStaleness(): void {
@@ -252,18 +254,5 @@ export class RegistryCache {
     this.#reportState();
     // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
     this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () => this.#watchStaleness());
-  }
-}
-
-/** A listener that throws is a bug to be seen, but not here: the sync goes on and the error surfaces on its own. */
-function notify<T>(listeners: ReadonlySet<(value: T) => void>, value: T): void {
-  for (const listener of [...listeners]) {
-    try {
-      listener(value);
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
   }
 }

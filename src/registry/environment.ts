@@ -1,11 +1,11 @@
+import type { Dice } from '../base/backoff.ts';
+
 /** What the cache needs from the world. */
-export interface RegistryEnvironment {
+export interface RegistryEnvironment extends Dice {
   /** On the wall. */
   now(): number;
   /** Since some moment; never set back. May stand still while the machine sleeps. */
   monotonic(): number;
-  /** In [0, 1). */
-  random(): number;
   /** Calls back once after `delayMs`; the returned function cancels it. */
   setTimer(callback: () => void, delayMs: number): () => void;
 }

@@ -1,3 +1,4 @@
+import { errorText } from '../base/error-text.ts';
 import type { RegistryEnvironment } from './environment.ts';
 
 /**
@@ -28,7 +29,7 @@ export class Freshness {
   }
 
   fail(error: unknown): void {
-    this.#lastError = error instanceof Error ? error.message : String(error);
+    this.#lastError = errorText(error);
   }
 
   get state(): RegistryState {

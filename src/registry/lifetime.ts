@@ -61,13 +61,3 @@ export class Lifetime {
     );
   }
 }
-
-/** Settles as `work` does, or rejects with the signal's reason as soon as it aborts, whatever `work` makes of it. */
-export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort);
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
-}

@@ -1,3 +1,4 @@
+import { backoffMs } from '../base/backoff.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Lifetime } from './lifetime.ts';
 
@@ -57,6 +58,7 @@ const GATHER_MS = 250;
 /** Tells the registry what this node sees: at once when `changed` is called, and every so often. */
 export class NodeReporter {
   readonly #options: NodeReporterOptions;
+  readonly #environment: RegistryEnvironment;
   readonly #lifetime: Lifetime;
   #intervalMs: number;
   #cancelNext = () => {};
@@ -66,7 +68,8 @@ export class NodeReporter {
 
   constructor(options: NodeReporterOptions) {
     this.#options = options;
-    this.#lifetime = new Lifetime(options.environment ?? systemEnvironment);
+    this.#environment = options.environment ?? systemEnvironment;
+    this.#lifetime = new Lifetime(this.#environment);
     this.#intervalMs = options.intervalMs ?? DEFAULT_INTERVAL_MS;
   }
 
@@ -99,7 +102,8 @@ export class NodeReporter {
 
   #nextInMs(): number {
     if (this.#failures === 0) return this.#intervalMs;
-    return Math.min(this.#intervalMs, FIRST_RETRY_MS * 2 ** (this.#failures - 1));
+    const backoff = { firstMs: FIRST_RETRY_MS, maxMs: this.#intervalMs };
+    return backoffMs(backoff, this.#failures, this.#environment);
   }
 
   async #send(): Promise<void> {

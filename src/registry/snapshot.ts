@@ -1,5 +1,5 @@
 import type { McpServerRecord } from '../protocol/record.ts';
-import { sameConnection, sameContent } from '../protocol/record-compare.ts';
+import { sameContent } from '../protocol/record-compare.ts';
 import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
 import { LayeredMap } from './layered-map.ts';
 
@@ -9,8 +9,6 @@ export interface RegistrySnapshot {
   readonly revision: number;
   /** In no particular order. */
   readonly servers: ReadonlyMap<string, McpServerRecord>;
-  /** When this snapshot was built. */
-  readonly syncedAtMs: number;
 }
 
 /** What a swap changed, so that only what depends on it is thrown away. */
@@ -19,28 +17,22 @@ export interface RegistryChange {
   /** Ids that are new or whose content changed. */
   readonly upserted: readonly string[];
   readonly deleted: readonly string[];
-  /** The part of `upserted` that was there before and must be connected anew. */
-  readonly changedTransport: readonly string[];
 }
 
-export function restoreSnapshot(
-  before: RegistrySnapshot | null,
-  listing: RegistryListing,
-  nowMs: number,
-): RegistryChange {
+export function restoreSnapshot(before: RegistrySnapshot | null, listing: RegistryListing): RegistryChange {
   const servers = LayeredMap.of(listing.servers.map((record) => [record.server_id, record]));
   const gone = before === null ? [] : [...before.servers.keys()].filter((id) => !servers.has(id));
-  return describe(before, freeze(listing.epoch, listing.revision, servers, nowMs), servers.keys(), gone);
+  return describe(before, freeze(listing.epoch, listing.revision, servers), servers.keys(), gone);
 }
 
 /** The change that `event` makes; it must start where `before` ends. Looks only at what the event names. */
-export function applyEvent(before: RegistrySnapshot, event: RegistryEvent, nowMs: number): RegistryChange {
+export function applyEvent(before: RegistrySnapshot, event: RegistryEvent): RegistryChange {
   const gone = event.deletes.filter((id) => before.servers.has(id));
   const upserts = event.upserts.map((record) => [record.server_id, record] as const);
   const known = before.servers instanceof LayeredMap ? before.servers : LayeredMap.of(before.servers);
   const servers = known.with([...gone.map((id) => [id, null] as const), ...upserts]);
   const named = event.upserts.map((record) => record.server_id);
-  return describe(before, freeze(event.epoch, event.revision, servers, nowMs), named, gone);
+  return describe(before, freeze(event.epoch, event.revision, servers), named, gone);
 }
 
 function describe(
@@ -50,22 +42,15 @@ function describe(
   deleted: readonly string[],
 ): RegistryChange {
   const upserted: string[] = [];
-  const changedTransport: string[] = [];
   for (const id of named) {
     const record = snapshot.servers.get(id);
     const old = before?.servers.get(id);
     if (record === undefined || (old !== undefined && sameContent(old, record))) continue;
     upserted.push(id);
-    if (old !== undefined && !sameConnection(old, record)) changedTransport.push(id);
   }
-  return { snapshot, upserted, deleted, changedTransport };
+  return { snapshot, upserted, deleted };
 }
 
-function freeze(
-  epoch: string,
-  revision: number,
-  servers: ReadonlyMap<string, McpServerRecord>,
-  syncedAtMs: number,
-): RegistrySnapshot {
-  return Object.freeze({ epoch, revision, servers, syncedAtMs });
+function freeze(epoch: string, revision: number, servers: ReadonlyMap<string, McpServerRecord>): RegistrySnapshot {
+  return Object.freeze({ epoch, revision, servers });
 }

@@ -7,7 +7,7 @@ export class StaticRegistry {
   readonly #snapshot: RegistrySnapshot;
 
   constructor(servers: readonly McpServerRecord[]) {
-    this.#snapshot = restoreSnapshot(null, { epoch: '', revision: 1, servers }, Date.now()).snapshot;
+    this.#snapshot = restoreSnapshot(null, { epoch: '', revision: 1, servers }).snapshot;
   }
 
   snapshot(): RegistrySnapshot {

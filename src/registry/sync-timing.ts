@@ -1,3 +1,4 @@
+import type { Backoff } from '../base/backoff.ts';
 import type { RegistryEnvironment } from './environment.ts';
 
 export interface SyncTiming {
@@ -7,18 +8,15 @@ export interface SyncTiming {
   readonly pollMaxMs: number;
   /** The longest that one full list may take. @default 10 s */
   readonly listTimeoutMs: number;
-  /** The first pause after a failure; each further one doubles it. @default 200 ms */
-  readonly backoffMinMs: number;
-  /** @default 30 s */
-  readonly backoffMaxMs: number;
+  /** Pauses after failures. @default from 200 ms to 30 s */
+  readonly backoff: Backoff;
 }
 
 export const defaultSyncTiming: SyncTiming = Object.freeze({
   pollMinMs: 30_000,
   pollMaxMs: 120_000,
   listTimeoutMs: 10_000,
-  backoffMinMs: 200,
-  backoffMaxMs: 30_000,
+  backoff: { firstMs: 200, maxMs: 30_000 },
 });
 
 /** A snapshot must be confirmed at least this often within the time after which it counts as stale. */
@@ -29,12 +27,6 @@ export function timingFor(timing: SyncTiming, maxStalenessMs: number | null): Sy
   if (maxStalenessMs === null) return timing;
   const pollMaxMs = Math.min(timing.pollMaxMs, Math.max(1, Math.floor(maxStalenessMs / CONFIRMATIONS_PER_STALENESS)));
   return { ...timing, pollMaxMs, pollMinMs: Math.min(timing.pollMinMs, pollMaxMs) };
-}
-
-/** Between half and all of min · 2^(failures - 1), so that nodes that failed together do not come back together. */
-export function backoffMs(timing: SyncTiming, failures: number, environment: RegistryEnvironment): number {
-  const full = Math.min(timing.backoffMaxMs, timing.backoffMinMs * 2 ** Math.max(0, failures - 1));
-  return Math.round(full * (0.5 + 0.5 * environment.random()));
 }
 
 export function pollDelayMs(timing: SyncTiming, environment: RegistryEnvironment): number {

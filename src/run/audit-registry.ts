@@ -5,11 +5,7 @@ import type { RegistryChange } from '../registry/snapshot.ts';
 const MAX_IDS = 100;
 
 /** Writes a line for a change of the registry; the records at the start of a run are one too. */
-export function auditRegistry(
-  { snapshot, upserted, deleted }: Pick<RegistryChange, 'snapshot' | 'upserted' | 'deleted'>,
-  audit: AuditTrail,
-  run: string,
-): void {
+export function auditRegistry({ snapshot, upserted, deleted }: RegistryChange, audit: AuditTrail, run: string): void {
   audit.write(run, {
     event: 'registry.applied',
     revision: snapshot.revision,

@@ -1,6 +1,6 @@
 import type { AuditTrail } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
-import type { JsonValue } from '../base/json.ts';
+import { parseJson } from '../base/json.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
 interface NativeCall {
@@ -37,7 +37,7 @@ export class NativeTools {
         this.#audit.write(this.#run, {
           event: 'tool_call.started',
           ...about(call),
-          args: showArguments(parse(call.arguments)),
+          args: showArguments(parseJson(call.arguments)),
         });
       },
       toolFinished: (call: NativeCall, outcome: string, durationMs: number) => {
@@ -74,13 +74,5 @@ export class NativeTools {
         });
       },
     };
-  }
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return undefined;
   }
 }

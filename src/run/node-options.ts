@@ -10,6 +10,7 @@ export function nodeOptions({ mcp, egress, keyVariables }: CompiledHostConfig): 
     maxStalenessMs: mcp.maxStalenessMs,
     approvalRules: mcp.approvalRules as NonNullable<McpNodeOptions['approvalRules']>,
     keyVariables,
+    stdio: mcp.stdio,
     egress: { ...(allowHosts === null ? {} : { allowHosts }), ...(allowAddresses === null ? {} : { allowAddresses }) },
   };
 }

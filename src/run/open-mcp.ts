@@ -13,6 +13,7 @@ import type { EgressOptions } from '../pool/egress.ts';
 import { type OpenPool, openPool } from '../pool/open-pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
+import type { StdioPolicy } from '../protocol/record.ts';
 import { auditRegistry } from './audit-registry.ts';
 import { libraryWords } from './library-words.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from './open-registry.ts';
@@ -34,6 +35,8 @@ export type McpLogEntry =
 export interface McpNodeOptions extends RegistryOptions {
   /** Where HTTP servers may be. @default any public address; this machine too, unless the records come from an SMS */
   readonly egress?: EgressOptions | undefined;
+  /** What becomes of stdio servers: run as their records say, never without a sandbox, or not at all. @default 'sandboxed' for records of an SMS, else 'allow' */
+  readonly stdio?: StdioPolicy | null | undefined;
   /** The node's rules about calls of tools, in the form of the config file; they come before the task's. @default none */
   readonly approvalRules?: readonly JsonObject[] | undefined;
   /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
@@ -62,6 +65,7 @@ const nodeOptionKeys: OptionKeys<McpNodeOptions> = {
   keyVariables: true,
   maxStalenessMs: true,
   egress: true,
+  stdio: true,
   approvalRules: true,
   stateDir: true,
   log: true,
@@ -167,6 +171,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     const pool = await openPool({
       references: registry.references,
       egress: { allowHosts, allowAddresses },
+      stdio: options.stdio ?? null,
       stateDir: options.stateDir,
       log,
     });

@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads';
-import { ModuleError } from '../abi/guest-module.ts';
+import { ModuleError, type ModuleProblem } from '../abi/guest-module.ts';
 import type { JsonObject } from '../base/json.ts';
-import { describeComponent } from '../load/component/describe-component.ts';
+import { describeComponent } from '../load/component/component-stages.ts';
+import { guestNotices } from '../load/guest-notices.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
 import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
 import type { Limits } from '../protocol/limits.ts';
@@ -23,6 +24,8 @@ export interface RunResult {
   readonly exitCode: number | null;
   /** What went wrong, for a person; null if nothing did. */
   readonly message: string | null;
+  /** What the module has wrong, where a remedy is known; null otherwise. */
+  readonly problem: ModuleProblem | null;
   /** Frames of the guest, innermost first; empty unless it trapped. */
   readonly stack: string;
   readonly durations: { readonly loadMs: number; readonly runMs: number; readonly totalMs: number };
@@ -38,7 +41,7 @@ export interface RunResult {
   readonly droppedLogLines: number;
 }
 
-type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'stack'>;
+type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'problem' | 'stack'>;
 
 const GUEST = 0;
 const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread; linear memory is bounded elsewhere
@@ -179,10 +182,10 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       (prepared) => {
         enteredAt = performance.now();
         if (prepared.kind === 'component' && options.verbose) options.onNotice(describeComponent(prepared));
+        for (const notice of guestNotices(prepared, options.args)) options.onNotice(notice);
         reply(0, startMessage(prepared));
       },
-      (error: unknown) =>
-        resolve(ended(error instanceof ModuleError ? 'module' : 'internal', (error as Error).message)),
+      (error: unknown) => resolve(notLoaded(error as Error)),
     );
   });
 
@@ -224,7 +227,12 @@ async function load(options: CompiledRunOptions, signal: AbortSignal) {
 }
 
 function ended(reason: RunReason, message: string): Ending {
-  return { reason, exitCode: null, message, stack: '' };
+  return { reason, exitCode: null, message, problem: null, stack: '' };
+}
+
+function notLoaded(error: Error): Ending {
+  if (!(error instanceof ModuleError)) return ended('internal', error.message);
+  return { ...ended('module', error.message), problem: error.problem };
 }
 
 function outOfTime(limits: Limits): Ending {
@@ -239,7 +247,7 @@ function threadFailed(error: NodeJS.ErrnoException): Ending {
 }
 
 function fromReport({ ending }: GuestReport): Ending {
-  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, stack: '' };
-  if (ending.kind === 'trap') return { reason: 'trap', exitCode: null, message: ending.message, stack: ending.stack };
+  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, problem: null, stack: '' };
+  if (ending.kind === 'trap') return { ...ended('trap', ending.message), stack: ending.stack };
   return ended('module', ending.message);
 }

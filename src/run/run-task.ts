@@ -8,6 +8,7 @@ import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
 import { describePrepared } from '../load/describe-prepared.ts';
+import { guestNotices } from '../load/guest-notices.ts';
 import { prepare } from '../load/prepare.ts';
 import { readModule } from '../load/read-module.ts';
 import type { Exclusion } from '../policy/decision.ts';
@@ -150,6 +151,7 @@ export class OpenTask implements AsyncDisposable {
     const bytes = await this.#opened.wasm;
     const componentCache = this.#componentCache;
     const prepared = await prepare(bytes, { limits: this.limits, allowUnknownImports, componentCache, onNotice });
+    for (const notice of guestNotices(prepared, this.#args(this.#options.args))) onNotice(notice);
     return {
       module: describePrepared(prepared),
       moduleBytes: bytes.byteLength,
@@ -171,7 +173,7 @@ export class OpenTask implements AsyncDisposable {
       ...options,
       wasm,
       run,
-      args: [moduleName(this.#options.wasm), ...task.args, ...(options.args ?? [])],
+      args: this.#args(options.args),
       env: { ...task.env, ...options.env },
       limits: this.limits,
       backend: models.find,
@@ -189,6 +191,10 @@ export class OpenTask implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  #args(more: TaskOptions['args'] = []): string[] {
+    return [moduleName(this.#options.wasm), ...this.#opened.task.args, ...more];
   }
 
   async #trail(given: TaskOptions['audit']): Promise<AuditTrail> {

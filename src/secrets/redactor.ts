@@ -1,7 +1,7 @@
 /** Takes secrets out of a text. */
 export type Redact = (text: string) => string;
 
-export const REDACTED = '[redacted]';
+const REDACTED = '[redacted]';
 /** A shorter value ("text", "8080") is more likely a word of an answer than a secret, and is only known where it belongs. */
 export const MIN_SECRET_CHARS = 8;
 /** In the messages of the one server that has it, a shorter one counts too; "1" and "none" never do. */

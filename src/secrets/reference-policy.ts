@@ -12,7 +12,7 @@ export interface ReferencePolicy {
   readonly backendKeyNames: readonly string[];
 }
 
-export const OPEN_VARIABLE_PREFIX = 'MCP_';
+const OPEN_VARIABLE_PREFIX = 'MCP_';
 
 /** Keys of model providers under their usual names. */
 export const modelKeyNames: readonly string[] = [

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { errorCode } from '../base/error-text.ts';
 import { knownSecrets } from './redactor.ts';
 import { SecretFileError } from './secret-file.ts';
 
@@ -72,7 +73,7 @@ function readSecretFile(path: string, reference: string, read: SecretSources): s
     return read.readFile(path);
   } catch (error) {
     if (error instanceof SecretFileError) throw new SecretError(`${reference}: ${error.message}`);
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    const code = errorCode(error) ?? 'unknown error';
     throw new SecretError(`${reference}: the file cannot be read (${code})`);
   }
 }

@@ -1,15 +1,16 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parse as parseToml, TomlError } from 'smol-toml';
+import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject } from '../base/json.ts';
+import { parseToml, TomlTextError } from '../config/toml.ts';
 import { isServerId, type McpServerRecord, type RecordIssue } from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';
 import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 
 /** Far above any record: what is larger is not one. */
-export const MAX_RECORD_FILE_BYTES = 256 * 1024;
+const MAX_RECORD_FILE_BYTES = 256 * 1024;
 
 /** `file` is the name within the directory. An error means that the file is not used. */
 export interface DirectoryProblem {
@@ -36,7 +37,7 @@ export async function readRecordFile(directory: string, file: string, strict: bo
     const text = await readText(join(directory, file));
     return text === null ? { kind: 'gone' } : parseText(file, text, strict);
   } catch (error) {
-    const line = error instanceof TomlError || error instanceof JsonTextError ? error.line : null;
+    const line = error instanceof TomlTextError || error instanceof JsonTextError ? error.line : null;
     return { kind: 'bad', serverId: null, problems: [problem('error', file, line, null, messageOf(error))] };
   }
 }
@@ -98,11 +99,10 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** The parser's message goes on with the lines around the error, and those may hold a secret. */
 function messageOf(error: unknown): string {
-  if (error instanceof TomlError) return `is not valid TOML: ${error.message.split('\n')[0]?.split(': ')[1]}`;
+  if (error instanceof TomlTextError) return `is ${error.message}`;
   if (error instanceof JsonTextError) return `is not valid JSON: ${error.message}`;
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }
 
 export function problem(
@@ -116,5 +116,5 @@ export function problem(
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  return errorCode(error) ?? 'unknown error';
 }

@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises';
+import { errorCode } from '../base/error-text.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type DirectoryProblem, problem, readRecordFile } from './directory-file.ts';
 
@@ -45,7 +46,7 @@ export async function scanDirectory(directory: string, options: { readonly stric
 
 async function recordFileNames(directory: string): Promise<{ files: string[]; problems: DirectoryProblem[] }> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
-    const code = error instanceof Error && 'code' in error ? error.code : error;
+    const code = errorCode(error) ?? String(error);
     throw new Error(`the directory of MCP servers ${directory} cannot be read (${code})`);
   });
   const named = entries.filter((entry) => isRecordFileName(entry.name)).sort((a, b) => (a.name < b.name ? -1 : 1));

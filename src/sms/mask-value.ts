@@ -1,3 +1,4 @@
+import { splitOnce } from '../base/split-once.ts';
 import { credentialArguments, looksLikeCredential } from '../protocol/record-credentials.ts';
 
 /** Stands for literal text of a record that may be a credential. */
@@ -40,7 +41,7 @@ export function maskUrl(url: string): string {
   const whole = (text: string) =>
     text.replaceAll(/[\ue001-\uf8ff]/g, (mark) => references[mark.charCodeAt(0) - PLACEHOLDER_START - 1] ?? mark);
   const shown = flat.replace(authority, (_all, scheme: string, user: string) => `${scheme}${maskUser(user, whole)}@`);
-  const [address = '', query] = splitOnce(shown, '?');
+  const [address, query] = splitOnce(shown, '?');
   if (query === null) return whole(address);
   const [parameters, fragment] = splitOnce(query, '#');
   const pairs = parameters.split('&').map((pair) => maskParameter(pair, whole));
@@ -66,9 +67,4 @@ export function maskArguments(args: readonly string[]): string[] {
     const [flag, value] = splitOnce(argument, '=');
     return argument.startsWith('-') && value !== null ? `${flag}=${MASK}` : MASK;
   });
-}
-
-function splitOnce(text: string, separator: string): [string, string | null] {
-  const at = text.indexOf(separator);
-  return at === -1 ? [text, null] : [text.slice(0, at), text.slice(at + separator.length)];
 }

@@ -2,7 +2,7 @@ import { compilePatterns } from '../policy/pattern.ts';
 import type { EgressOptions } from '../pool/egress.ts';
 import { McpError } from '../pool/errors.ts';
 import { McpPool } from '../pool/pool.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { McpServerRecord, StdioPolicy } from '../protocol/record.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
 
 /** What came of connecting to a server once and listing its tools. */
@@ -24,6 +24,8 @@ export interface ServerTestOptions {
   readonly secrets: SecretSource;
   /** Where an HTTP server may be. */
   readonly egress: EgressOptions;
+  /** What becomes of a stdio server. */
+  readonly stdio: StdioPolicy;
   readonly signal: AbortSignal;
   /** Gets what the server says on stderr, line by line. */
   readonly onStderr?: (line: string) => void;
@@ -36,6 +38,7 @@ export async function testServer(record: McpServerRecord, options: ServerTestOpt
     {
       stateDir: options.stateDir,
       egress: options.egress,
+      stdio: options.stdio,
       ...(options.path === undefined ? {} : { path: options.path }),
     },
     {

@@ -1,7 +1,9 @@
+import { Listeners } from '../base/listeners.ts';
+
 /** Whether this process wants requests: it does not while it starts, and no longer when it is asked to end. */
 export class ServingState {
   #state: 'starting' | 'serving' | 'stopping' = 'starting';
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners<void>();
 
   get current(): 'starting' | 'serving' | 'stopping' {
     return this.#state;
@@ -13,11 +15,10 @@ export class ServingState {
 
   become(state: 'serving' | 'stopping'): void {
     this.#state = state;
-    for (const listener of [...this.#listeners]) listener();
+    this.#listeners.tell();
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 }

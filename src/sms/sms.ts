@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { errorCode } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { egressOf } from '../pool/egress.ts';
 import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
@@ -150,7 +151,12 @@ async function serve(
           store,
           config.allowServerTest
             ? async (record, signal) =>
-                (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, signal })
+                (await import('./server-test.ts')).testServer(record, {
+                  ...serverTest,
+                  egress,
+                  stdio: 'sandboxed',
+                  signal,
+                })
             : null,
         ),
         ...operationRoutes({
@@ -204,7 +210,7 @@ function readTlsFile(from: string, path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = errorCode(error) ?? String(error);
     throw new Error(`${from}: ${path} cannot be read (${code})`);
   }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { errorCode } from '../base/error-text.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { Role, Tokens } from './access.ts';
 
@@ -63,5 +64,5 @@ function readToken(path: string): string {
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+  return errorCode(error) ?? String(error);
 }

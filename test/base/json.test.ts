@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, isJsonObject, type JsonObject } from '../../src/base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, parseJson } from '../../src/base/json.ts';
 
 describe('canonical JSON', () => {
   it('is compact, with the keys of every level in order [json.canonical]', () => {
@@ -60,4 +60,13 @@ describe('canonical JSON', () => {
 
 it('an object is neither null nor a list [json.canonical]', () => {
   expect([{}, null, [], 'x', 1, undefined].map(isJsonObject)).toEqual([true, false, false, false, false, false]);
+});
+
+it.each([
+  ['{"a":[1]}', { a: [1] }],
+  ['null', null],
+  ['{"a":1,}', undefined],
+  ['', undefined],
+])('parses %j as %j', (text, value) => {
+  expect(parseJson(text)).toEqual(value);
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { nearestKey } from '../../src/base/nearest-key.ts';
+import { didYouMean, nearestKey } from '../../src/base/nearest-key.ts';
 
 const keys = ['kind', 'base_url', 'model', 'api_key', 'timeout_ms', 'connect_timeout_ms', 'max_retries', 'headers'];
 
@@ -30,4 +30,9 @@ it.each(['temperature', 'x', '', '___', 'completely_different'])(
 it('the nearest wins, and no key is near where there is none [config.nearest_key]', () => {
   expect(nearestKey('cart', ['cat', 'card', 'cart', 'carts'])).toBe('cart');
   expect(nearestKey('cart', [])).toBeUndefined();
+});
+
+it('asks whether it was meant', () => {
+  expect(didYouMean('modle', keys)).toBe('did you mean "model"?');
+  expect(didYouMean('zzz', keys)).toBeUndefined();
 });

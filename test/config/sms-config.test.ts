@@ -87,7 +87,9 @@ describe('precedence', () => {
   });
 
   it('SMS_CONFIG names a file too [sms.config.precedence]', () => {
-    expect(() => load({}, { SMS_CONFIG: '/missing.toml' })).toThrow('/missing.toml: the config file cannot be read');
+    expect(() => load({}, { SMS_CONFIG: '/missing.toml' })).toThrow(
+      '/missing.toml: the config file named by SMS_CONFIG cannot be read',
+    );
   });
 });
 

@@ -100,7 +100,7 @@ describe('--limit', () => {
   });
 
   it('of an unknown name is answered with the nearest one, or with all of them [cli.usage]', () => {
-    expect(() => parseLimit('max_fd=1')).toThrow('did you mean max_fds?');
+    expect(() => parseLimit('max_fd=1')).toThrow('did you mean "max_fds"?');
     expect(() => parseLimit('colour=1')).toThrow(`valid: ${limitNames.join(', ')}`);
     expect(() => parseLimit('=1')).toThrow('unknown limit ""');
   });

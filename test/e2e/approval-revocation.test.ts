@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { fixture as serverFixture } from '../pool/pool-records.ts';
+import { sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
 import { eventually } from '../pool/pool-samples.ts';
 import { startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
 import { Cli, fixture, scratch } from './spear-run.ts';
@@ -26,6 +26,7 @@ async function running() {
     server_id: 'slow',
     transport: 'stdio',
     stdio: { command: process.execPath, args: [serverFixture('mid-call.mjs')], env: { TRAIL: trail } },
+    sandbox: { ...sandboxOf(), writable_paths: [scratch] },
     allowed_tools: ['*'],
     budgets: { tool_timeout_ms: 60_000 },
   };

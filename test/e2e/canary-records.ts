@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sandboxOf } from '../pool/pool-records.ts';
 import { fixture as server, startHttp } from '../pool/pool-samples.ts';
 import { Canaries } from './canaries.ts';
 import { scratch } from './spear-run.ts';
@@ -61,6 +62,7 @@ export async function plantRecords(): Promise<Planted> {
           SECRET_TOKEN: canaries.plant('env-literal'),
         },
       },
+      sandbox: sandboxOf(),
       ...common,
     },
     header: http('header', {

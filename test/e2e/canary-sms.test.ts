@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { OriginalClient } from '../sms/original-client.ts';
 import { stopAll } from '../sms/running-sms.ts';
 import { type SmsProcess, spawnSms } from '../sms/sms-process.ts';
+import { builtCommand } from '../support/built-command.ts';
 import { calls, folder, hostConfig, plantRecords, playModel, privateFile, taskConfig } from './canary-records.ts';
 import { Cli, fixture, root, scratch } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 180_000 });
 afterEach(stopAll);
 
 describe('a secret that goes into spear-sms', () => {
-  const spearEntry = fileURLToPath(new URL('../../src/cli/spear/entry.ts', import.meta.url));
+  const spearEntry = builtCommand('spear');
   const smsMistake = () =>
     privateFile(
       'mistake.cjs',

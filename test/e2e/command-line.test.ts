@@ -38,7 +38,7 @@ describe('a command line that is wrong', () => {
     ['a value where none belongs', [hello, '--json=yes'], '--json'],
     ['a variable without a value', [hello, '--env', 'NAME'], '--env: expected NAME=VALUE'],
     ['a variable without a name', [hello, '--env', '=value'], '--env: expected NAME=VALUE'],
-    ['a misspelled limit', [hello, '--limit', 'timeout=5'], 'unknown limit "timeout"; did you mean timeout_ms?'],
+    ['a misspelled limit', [hello, '--limit', 'timeout=5'], 'unknown limit "timeout"; did you mean "timeout_ms"?'],
     ['a limit that is no number', [hello, '--limit', 'max_fds=many'], 'a whole number from 1 to 1000000, found "many"'],
     ['a limit out of range', [hello, '--limit', 'max_fds=0'], 'a whole number from 1 to 1000000, found "0"'],
     ['an unknown backend', [hello, '--backend', 'gpt'], '--backend: there is no backend "gpt" (configured: stub)'],

@@ -1,8 +1,10 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit-codes.ts';
 import { runHelp } from '../../src/cli/run/help.ts';
+import { runnable } from '../support/small-modules.ts';
+import { withoutTable } from '../support/without-table.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
 
 const spin = fixture('c/test/spin.wasm');
@@ -133,4 +135,46 @@ describe('a signal ends the guest, then the host', () => {
 
 it('lists the exit codes in its help [cli.help]', () => {
   for (const code of Object.values(exitCodes)) expect(runHelp).toMatch(new RegExp(`\\b${code} `));
+});
+
+describe('125 for a module that was not built right', () => {
+  const written = (name: string, bytes: Uint8Array) => {
+    const file = join(scratch, name);
+    writeFileSync(file, bytes);
+    return file;
+  };
+
+  it('tools without a table: said before the run, and after it [tool.unreachable]', async () => {
+    const wasm = written('no-table.wasm', withoutTable(readFileSync(fixture('c/sum.wasm'))));
+    const script = written(
+      'no-table.json',
+      Buffer.from(
+        JSON.stringify({
+          turns: [
+            { when: { role: 'user' }, reply: { tool_calls: [{ id: 'a', name: 'sum', arguments: {} }] } },
+            { when: { role: 'tool' }, reply: { content: 'done' } },
+          ],
+        }),
+      ),
+    );
+    const { code, stdout, stderr } = await spearRun([wasm, '--script', script]);
+    expect(code).toBe(exitCodes.usage);
+    expect(stdout).toBe('done\n');
+    expect(stderr).toMatch(/^spear-run: the tools of this guest will fail: .*--export-table/);
+    expect(stderr).toContain(`spear-run: ${wasm}: its tools could not be called: `);
+  });
+
+  it.each([{ flags: ['--json'] }, { flags: ['--dry-run'] }, { flags: [] }])(
+    'the core module of a component: what to do with it is said with $flags [prepare.unknown-imports]',
+    async ({ flags }: { flags: readonly string[] }) => {
+      const imports = (from: string) => runnable((module) => module.importFunction(from, 'log', ['i32']));
+      const parts = await spearRun([written('parts.wasm', imports('spear:host/log@1.0.0')), ...flags]);
+      expect(parts.code).toBe(exitCodes.usage);
+      expect(parts.stderr).toContain('make the component first: spear componentize');
+      expect(parts.stderr).not.toContain('--allow-unknown-imports');
+      const unknown = await spearRun([written('unknown.wasm', imports('other')), ...flags]);
+      expect(unknown.stderr).toContain('--allow-unknown-imports');
+      if (flags.includes('--json')) expect(JSON.parse(parts.stdout).message).toContain('spear componentize');
+    },
+  );
 });

@@ -15,10 +15,18 @@ it.each(['c', 'assemblyscript'])(
   },
 );
 
-it.each(['c', 'assemblyscript'])(
-  'the chat in %s takes its question from the command line [examples.chat]',
-  async (language) => {
-    const { code, stdout } = await spearRun([fixture(`${language}/chat.wasm`), '--', 'Why?']);
+it.each(['c/chat.wasm', 'c/chat.component.wasm', 'assemblyscript/chat.wasm', 'assemblyscript/chat.component.wasm'])(
+  '%s takes its question from the command line [examples.chat] [guests.arguments]',
+  async (guest) => {
+    const { code, stdout } = await spearRun([fixture(guest), '--', 'Why?']);
     expect({ code, stdout }).toEqual({ code: 0, stdout: '[stub] no model is configured; you said: Why?\n' });
   },
 );
+
+it('a guest that cannot see its arguments is said not to, once [guests.arguments]', async () => {
+  const { code, stdout, stderr } = await spearRun([fixture('rust/hello.wasm'), '--', 'Why?', 'Now?']);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from Rust\n' });
+  expect(stderr).toBe(
+    'spear-run: the guest cannot see its 2 arguments: it imports neither args_get of WASI nor wasi:cli/environment\n',
+  );
+});

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { command, fixture, root, scratch, spearRun } from './spear-run.ts';
+import { fixture, projectNode, root, scratch, spearRun } from './spear-run.ts';
 
 const LEAST_MAJOR = 24;
 
@@ -18,7 +18,8 @@ function oldNode(): { path: string; version: string } | undefined {
   return undefined;
 }
 
-const sentence = (version: string) => `spear-run: needs Node 24 or newer, this is ${version}\n`;
+const sentence = (version: string, name = 'spear-run') =>
+  `${name}: needs Node 24 or newer, this is ${version}; run \`npm i node@26\` in your project, then \`npx ${name} …\`\n`;
 const hello = fixture('c/hello.wasm');
 
 it('says the same version everywhere [cli.old-node]', () => {
@@ -58,6 +59,23 @@ it.each([`v${LEAST_MAJOR}.0.0`, 'v100.1.2'])(
   },
 );
 
+it.each([
+  ['spear', 2],
+  ['spear-sms', 2],
+])('so does %s, with its own code for what it cannot do [cli.old-node]', (name, status) => {
+  const setVersion = `Object.defineProperty(process, 'version', { value: 'v18.20.4' });
+    Object.defineProperty(process.versions, 'node', { value: '18.20.4' });`;
+  const preload = join(scratch, `fake-for-${name}.cjs`);
+  writeFileSync(preload, setVersion);
+  const args = ['--require', preload, join(root, 'bin', `${name}.cjs`)];
+  const ran = spawnSync(projectNode, args, { encoding: 'utf8', timeout: 20_000 });
+  expect(ran).toMatchObject({ status, stdout: '', stderr: sentence('v18.20.4', name) });
+});
+
+it('the version it tells to install is one that is new enough [cli.old-node]', () => {
+  expect(Number.parseInt(packageJson.devDependencies.node, 10)).toBe(26);
+});
+
 it('a real older Node gets one line, and 125 [cli.old-node]', async (context) => {
   const old = oldNode();
   if (!old) {
@@ -86,12 +104,15 @@ it('npx in the checkout runs on the Node that the project brings, whatever the m
   expect({ status: npx.status, stdout: npx.stdout }, npx.stderr).toEqual({ status: 0, stdout: 'hello from C\n' });
 });
 
-it('the file that checks the version has nothing in it that an old Node cannot parse [cli.old-node]', () => {
-  const script = `new (require('node:vm').Script)(require('node:fs').readFileSync(${JSON.stringify(command)}, 'utf8').replace(/^#!.*/, ''))`;
-  const old = oldNode();
-  const { status, stderr } = spawnSync(old?.path ?? process.execPath, ['-e', script], {
-    encoding: 'utf8',
-    timeout: 20_000,
-  });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-});
+it.each(readdirSync(join(root, 'bin')))(
+  'bin/%s has nothing in it that an old Node cannot parse [cli.old-node]',
+  (file) => {
+    const path = JSON.stringify(join(root, 'bin', file));
+    const script = `new (require('vm').Script)(require('fs').readFileSync(${path}, 'utf8').replace(/^#!.*/, ''))`;
+    const { status, stderr } = spawnSync(oldNode()?.path ?? process.execPath, ['-e', script], {
+      encoding: 'utf8',
+      timeout: 20_000,
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  },
+);

@@ -1,13 +1,20 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { join, posix } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { LocalRegistry } from './local-registry.ts';
+import { relativeLinks } from './markdown-links.ts';
 import { fixture, projectNode, root, scratch } from './spear-run.ts';
 
 const INSTALL_MS = 180_000;
+/** Of a component, or by tsc, which reads the declarations of all libraries. */
+const COMPILE_MS = 60_000;
+/** Of the files that an install brings, which have about 33: a heavy dependency shows. */
+const MOST_MEGABYTES = 45;
 const elsewhere = join(scratch, 'elsewhere');
 let registry: LocalRegistry;
 
@@ -66,16 +73,52 @@ it('holds what it needs and nothing of the workshop [package.contents]', () => {
       'README.md',
       'package.json',
       'bin/spear-run.cjs',
+      'dist/THIRD-PARTY.txt',
       'dist/spear-run.cjs',
       'dist/guest-worker.cjs',
       'dist/index.js',
       'dist/types/index.d.ts',
+      'guest-examples/c/README.md',
       'guest-examples/c/spear.h',
       'guest-examples/assemblyscript/spear.ts',
+      'guest-examples/javascript/spear.js',
+      'guest-examples/rust/src/lib.rs',
+      'src/audit/audit.schema.json',
+      'wit/spear.wit',
     ]),
   );
-  const workshop = /^(?:src|test|scripts|bench|fixtures|node_modules|\.)/;
+  const workshop =
+    /^(?:src\/(?!audit\/audit\.schema\.json$)|test|scripts|bench|fixtures|node_modules|\.|guest-examples\/.*\/test\/)/;
   expect(files.filter((path) => workshop.test(path))).toEqual([]);
+});
+
+it('holds every file that its pages point to [package.contents]', () => {
+  const files = packed.files.map(({ path }) => path);
+  const pages = files.filter((path) => path.endsWith('.md'));
+  const links = pages.flatMap((page) => {
+    const targets = relativeLinks(readFileSync(join(root, page), 'utf8'));
+    return targets.map((target) => ({
+      page,
+      target,
+      path: posix.join(posix.dirname(page), target).replace(/\/$/, ''),
+    }));
+  });
+  expect(links.length).toBeGreaterThan(0);
+  const missing = links.filter(({ path }) => !files.some((file) => file === path || file.startsWith(`${path}/`)));
+  expect(missing).toEqual([]);
+});
+
+it('depends on what it imports, and on nothing else [package.contents]', () => {
+  // Not in comments, where examples are.
+  const imports =
+    /^(?!\s*(?:\*|\/[*/])).*?(?:\bfrom|\bimport\(|\brequire\()\s*["']((?:@[\w.-]+\/)?[a-z][\w.-]*)(?:\/[^"'\n]*)?["']/gm;
+  const found = new Set<string>();
+  for (const { path } of packed.files) {
+    if (!/^dist\/.*\.(?:c?js|d\.ts)$/.test(path)) continue;
+    for (const [, name = ''] of readFileSync(join(root, path), 'utf8').matchAll(imports)) found.add(name);
+  }
+  const packages = [...found].filter((name) => !isBuiltin(name)).sort();
+  expect(packages).toEqual(Object.keys(packageJson.dependencies).sort());
 });
 
 describe('the tarball installed in an empty folder elsewhere', () => {
@@ -84,6 +127,39 @@ describe('the tarball installed in an empty folder elsewhere', () => {
       'hello from C\n',
     );
   });
+
+  it('weighs little, because the compiler of components is bundled without what is not used [package.weight]', () => {
+    const installed = readdirSync(join(elsewhere, 'node_modules'), { recursive: true, withFileTypes: true });
+    const bytes = installed
+      .filter((entry) => entry.isFile())
+      .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0);
+    expect(bytes / 1e6).toBeLessThan(MOST_MEGABYTES);
+    expect(installed.map(({ name }) => name)).not.toContain('binaryen');
+  });
+
+  it(
+    'compiles a component that it has not seen before, and runs it [package.install]',
+    async () => {
+      const { stdout, stderr } = await run(
+        'npx',
+        ['--no-install', 'spear-run', fixture('rust/hello.component.wasm')],
+        elsewhere,
+      );
+      expect(stdout, stderr).toBe('hello from Rust\n');
+      expect(readdirSync(join(scratch, '.cache/spear'), { recursive: true }).length).toBeGreaterThan(0);
+    },
+    COMPILE_MS,
+  );
+
+  it(
+    'makes a component of a module, and runs it [package.install]',
+    async () => {
+      const made = join(elsewhere, 'made.component.wasm');
+      await succeed('npx', ['--no-install', 'spear', 'componentize', fixture('c/hello.wasm'), '-o', made], elsewhere);
+      expect(await succeed('npx', ['--no-install', 'spear-run', made], elsewhere)).toBe('hello from C\n');
+    },
+    COMPILE_MS,
+  );
 
   it.each([
     [
@@ -108,8 +184,10 @@ describe('the tarball installed in an empty folder elsewhere', () => {
     expect(stderr).toContain('ECONNREFUSED');
   });
 
-  it('is a library with types [package.library]', async () => {
-    const example = `import { readFile } from 'node:fs/promises';
+  it(
+    'is a library with types, by which mistakes are found [package.library]',
+    async () => {
+      const example = `import { readFile } from 'node:fs/promises';
 import { compileLimits, type JsonObject, type RunResult, runGuest, scriptedBackend, type ScriptTurn } from 'spear';
 
 const turns: ScriptTurn[] = [{ reply: { content: 'not asked' } }];
@@ -128,30 +206,28 @@ export async function run(file: string): Promise<RunResult> {
 const { reason, exitCode } = await run(process.argv[2] ?? '');
 console.log(reason, exitCode);
 `;
-    writeFileSync(join(elsewhere, 'example.ts'), example);
-    const compilerOptions = {
-      target: 'es2024',
-      module: 'nodenext',
-      strict: true,
-      exactOptionalPropertyTypes: true,
-      noEmit: true,
-      skipLibCheck: false,
-      lib: ['es2024', 'esnext.disposable'],
-      types: ['node'],
-      typeRoots: [join(root, 'node_modules/@types')],
-    };
-    writeFileSync(join(elsewhere, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['example.ts'] }));
-    await succeed('tsc', ['-p', '.'], elsewhere);
-    const stdout = await succeed(projectNode, ['example.ts', fixture('c/hello.wasm')], elsewhere);
-    expect(stdout).toBe('hello from C\nexit 0\n');
-  });
-
-  it('types that are wrong are found [package.library]', async () => {
-    writeFileSync(join(elsewhere, 'wrong.ts'), "import { runGuest } from 'spear';\nawait runGuest({ wasm: 42 });\n");
-    const config = JSON.parse(readFileSync(join(elsewhere, 'tsconfig.json'), 'utf8'));
-    writeFileSync(join(elsewhere, 'tsconfig.wrong.json'), JSON.stringify({ ...config, files: ['wrong.ts'] }));
-    const { code, stdout } = await run('tsc', ['-p', 'tsconfig.wrong.json'], elsewhere);
-    expect(code).not.toBe(0);
-    expect(stdout).toContain('wrong.ts(2,');
-  });
+      writeFileSync(join(elsewhere, 'example.ts'), example);
+      const compilerOptions = {
+        target: 'es2024',
+        module: 'nodenext',
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        noEmit: true,
+        skipLibCheck: false,
+        lib: ['es2024', 'esnext.disposable'],
+        types: ['node'],
+        typeRoots: [join(root, 'node_modules/@types')],
+      };
+      // One run of the compiler, which takes long: of all it reads, only the second file is wrong.
+      writeFileSync(join(elsewhere, 'wrong.ts'), "import { runGuest } from 'spear';\nawait runGuest({ wasm: 42 });\n");
+      const files = ['example.ts', 'wrong.ts'];
+      writeFileSync(join(elsewhere, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+      const checked = await run('tsc', ['-p', '.', '--pretty', 'false'], elsewhere);
+      const errors = checked.stdout.split('\n').filter((line) => line.includes('error TS'));
+      expect(errors).toEqual([expect.stringMatching(/^wrong\.ts\(2,/)]);
+      const stdout = await succeed(projectNode, ['example.ts', fixture('c/hello.wasm')], elsewhere);
+      expect(stdout).toBe('hello from C\nexit 0\n');
+    },
+    COMPILE_MS,
+  );
 });

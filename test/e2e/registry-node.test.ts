@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { npmServer, fixture as serverFixture } from '../pool/pool-records.ts';
+import { npmServer, sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
 import { type Answer, startTestSms, stopAll, type TestSms } from '../sms/running-sms.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
@@ -31,12 +31,14 @@ const notes = {
     args: [npmServer('filesystem'), fixture('demo/notes')],
     cwd: fixture('demo/notes'),
   },
+  sandbox: sandboxOf(fixture('demo/notes')),
   allowed_tools: ['*'],
 };
 const slow = {
   server_id: 'slow',
   transport: 'stdio',
   stdio: { command: process.execPath, args: [serverFixture('counting.mjs')] },
+  sandbox: sandboxOf(),
   allowed_tools: ['*'],
   budgets: { tool_timeout_ms: 60_000 },
 };

@@ -1,18 +1,17 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach } from 'vitest';
+import { builtCommand } from '../support/built-command.ts';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 /** The Node that the project brings. */
 export const projectNode = join(root, 'node_modules/.bin/node');
-export const command = join(root, 'bin/spear-run.cjs');
+export const command = builtCommand('spear-run');
 export const fixture = (path: string): string => join(root, 'fixtures', path);
-
-if (!existsSync(join(root, 'dist/spear-run.cjs'))) throw new Error('dist/ is missing: run npm run build first');
 
 /** Far beyond anything a test waits for: a process that is still there then hangs. */
 const HANGS_MS = 60_000;

@@ -54,6 +54,10 @@ it('agent prints the same in both languages [guests.examples]', async () => {
   expect(await runExample('assemblyscript', 'agent')).toEqual(await runExample('c', 'agent'));
 });
 
+it('inventory, in C++, answers from a lambda [guests.examples]', async () => {
+  expect(await runExample('c', 'inventory')).toEqual(['No, there are three.']);
+});
+
 it('handback answers the model’s tool calls between two sends [guests.examples]', async () => {
   expect(await runExample('c', 'handback')).toEqual([
     'round 1',

@@ -9,8 +9,14 @@ const forms = [
 ] as const;
 
 async function runExample(file: string, name: string): Promise<string[]> {
-  const scripted = ['--script', fixture(`scripts/${name}.json`), '--task-config', fixture(`tasks/${name}.json`)];
-  const { code, stdout, stderr } = await spearRun([fixture(file), ...scripted]);
+  // The task of chat gives an argument, which this chat does not read.
+  const task = name === 'chat' ? [] : ['--task-config', fixture(`tasks/${name}.json`)];
+  const { code, stdout, stderr } = await spearRun([
+    fixture(file),
+    '--script',
+    fixture(`scripts/${name}.json`),
+    ...task,
+  ]);
   expect({ code, stderr: withoutProgress(stderr) }).toEqual({ code: 0, stderr: '' });
   return stdout.trimEnd().split('\n');
 }

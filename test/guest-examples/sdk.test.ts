@@ -99,7 +99,7 @@ describe('the guests in fixtures', () => {
     ]);
     const sources = ['c', 'c/test', 'assemblyscript', 'assemblyscript/test'].flatMap((folder) =>
       readdirSync(`${root}/guest-examples/${folder}`)
-        .filter((name) => /\.(c|ts|wat)$/.test(name))
+        .filter((name) => /\.(c|cpp|ts|wat)$/.test(name))
         .map((name) => `${folder}/${name.replace(/\.\w+$/, '')}`)
         .filter((name) => !parts.has(name)),
     );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_JSON_DEPTH, parseJson } from '../../src/hostcalls/parse-json.ts';
+import { MAX_JSON_DEPTH, parseGuestJson } from '../../src/hostcalls/parse-json.ts';
 import { newSession, SET_PARAM, send } from '../support/chat-calls.ts';
 import { useGuests } from '../support/use-guest.ts';
 
@@ -8,23 +8,23 @@ const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
 
 describe('JSON that a guest wrote', () => {
   it('is a value, or nothing [json.guest]', () => {
-    expect(parseJson('{"a":[1,null]}')).toEqual({ a: [1, null] });
+    expect(parseGuestJson('{"a":[1,null]}')).toEqual({ a: [1, null] });
     for (const text of ['', '{', 'undefined', "{'a':1}", '{"a":1}x', '\ufeff{}', 'NaN'])
-      expect(parseJson(text)).toBeUndefined();
+      expect(parseGuestJson(text)).toBeUndefined();
   });
 
   it(`may be nested ${MAX_JSON_DEPTH} deep and no deeper [json.guest]`, () => {
-    expect(parseJson(nested(MAX_JSON_DEPTH))).toBeDefined();
-    expect(parseJson(nested(MAX_JSON_DEPTH + 1))).toBeUndefined();
-    expect(parseJson(nested(100_000))).toBeUndefined();
-    expect(parseJson('{"a":'.repeat(MAX_JSON_DEPTH + 1) + 1 + '}'.repeat(MAX_JSON_DEPTH + 1))).toBeUndefined();
+    expect(parseGuestJson(nested(MAX_JSON_DEPTH))).toBeDefined();
+    expect(parseGuestJson(nested(MAX_JSON_DEPTH + 1))).toBeUndefined();
+    expect(parseGuestJson(nested(100_000))).toBeUndefined();
+    expect(parseGuestJson('{"a":'.repeat(MAX_JSON_DEPTH + 1) + 1 + '}'.repeat(MAX_JSON_DEPTH + 1))).toBeUndefined();
   });
 
   it('is not deep because of what its texts say, or of how much there is side by side [json.guest]', () => {
     const text = `${'[{'.repeat(1000)}\\"\\\\${'{'.repeat(10)}`;
-    expect(parseJson(JSON.stringify([text]))).toEqual([text]);
-    expect(parseJson(`["\\\\",${nested(10)}]`)).toEqual(['\\', JSON.parse(nested(10))]);
-    expect(parseJson(`[${Array(1000).fill('[[]]').join(',')}]`)).toHaveLength(1000);
+    expect(parseGuestJson(JSON.stringify([text]))).toEqual([text]);
+    expect(parseGuestJson(`["\\\\",${nested(10)}]`)).toEqual(['\\', JSON.parse(nested(10))]);
+    expect(parseGuestJson(`[${Array(1000).fill('[[]]').join(',')}]`)).toHaveLength(1000);
   });
 
   it('is refused by the calls when it is too deep, and what is not goes all the way [json.guest]', async () => {

@@ -118,7 +118,7 @@ describe('the mcp.* keys of a task', () => {
     [
       'an unknown key',
       { 'mcp.enable': 'true' },
-      ['config.mcp.enable: is not a key of the task config; did you mean mcp.enabled?'],
+      ['config.mcp.enable: is not a key of the task config; did you mean "mcp.enabled"?'],
     ],
     [
       'a key of the session',

@@ -69,7 +69,7 @@ describe('the task config', () => {
     [
       'a slip',
       { 'mcp.tool_denlist': '[]' },
-      'mcp.tool_denlist is not a key of the task config; did you mean mcp.tool_denylist?',
+      'mcp.tool_denlist is not a key of the task config; did you mean "mcp.tool_denylist"?',
     ],
     [
       'an unknown key',

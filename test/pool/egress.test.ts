@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildConnector } from 'undici';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { parseAddress, parseBlock } from '../../src/base/ip-block.ts';
+import { type IpAddress, parseAddress, parseBlock } from '../../src/base/ip-block.ts';
 import { EgressDenied, EgressRules, REGISTRY_ADDRESSES } from '../../src/pool/egress.ts';
 import { specialKind } from '../../src/pool/egress-address.ts';
 import { checkedLookup, guardedConnector, type Lookup } from '../../src/pool/egress-connector.ts';
@@ -78,7 +78,7 @@ describe('an address', () => {
     ['[64:ff9b::8.8.8.8]', null],
   ])('written %s is %s [egress.addresses]', (written, kind) => {
     const address = addressOf(hostOf(written));
-    expect(specialKind(parseAddress(address) ?? [])).toBe(kind);
+    expect(specialKind(parseAddress(address) as IpAddress)).toBe(kind);
     const denial = strict.addressDenial(hostOf(written), address);
     if (kind === null) expect(denial).toBeNull();
     else {
@@ -102,7 +102,7 @@ describe('an address', () => {
     const rules = new EgressRules({ allowAddresses: [listed] });
     for (const address of inside) expect(rules.addressDenial('x.test', address), address).toBeNull();
     for (const address of outside) {
-      const special = specialKind(parseAddress(address) ?? []) !== null;
+      const special = specialKind(parseAddress(address) as IpAddress) !== null;
       expect(rules.addressDenial('x.test', address) !== null, address).toBe(special);
     }
   });

@@ -6,6 +6,14 @@ export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/m
 export const npmServer = (name: string) =>
   fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
 
+/** A sandbox in which the servers of these tests run: records of a registry get no less. */
+export const sandboxOf = (...more: string[]) => {
+  const read = ['fixtures/mcp-servers', 'node_modules'].map((path) =>
+    fileURLToPath(new URL(`../../${path}`, import.meta.url)),
+  );
+  return { mode: 'required', network: 'allow', read_only_paths: [...read, ...more] };
+};
+
 export interface StdioSample {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;

@@ -11,7 +11,7 @@ import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
 import type { PoolCall } from '../../src/pool/server-entry.ts';
 import type { ToolOutput } from '../../src/pool/tool-result.ts';
-import type { McpServerRecord } from '../../src/protocol/record.ts';
+import type { McpServerRecord, StdioPolicy } from '../../src/protocol/record.ts';
 import type { RegistryChange } from '../../src/registry/snapshot.ts';
 import { createSecretSource, type SecretSource } from '../../src/secrets/secret-source.ts';
 
@@ -31,6 +31,7 @@ export interface PoolSample {
   readonly now?: () => number;
   readonly stateDir?: string;
   readonly sandboxCommand?: string;
+  readonly stdio?: StdioPolicy;
   readonly egress?: EgressOptions;
 }
 
@@ -43,6 +44,7 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
     {
       stateDir,
       limits: { stdinGraceMs: 200, termGraceMs: 200, ...sample.limits },
+      ...(sample.stdio === undefined ? {} : { stdio: sample.stdio }),
       ...(sample.sandboxCommand === undefined ? {} : { sandboxCommand: sample.sandboxCommand }),
       ...(sample.egress === undefined ? {} : { egress: sample.egress }),
     },
@@ -108,8 +110,8 @@ export function changeOf(change: {
 }): RegistryChange {
   const { upserted = [], deleted = [] } = change;
   const servers = new Map(upserted.map((record) => [record.server_id, record]));
-  const snapshot = { epoch: 'test', revision: 1, servers, syncedAtMs: 0 };
-  return { snapshot, upserted: [...servers.keys()], deleted, changedTransport: [] };
+  const snapshot = { epoch: 'test', revision: 1, servers };
+  return { snapshot, upserted: [...servers.keys()], deleted };
 }
 
 export function isAlive(pid: number): boolean {

@@ -229,7 +229,7 @@ describe('the surroundings of a server', () => {
       GIVEN: '1',
       TOKEN: 'host-1',
       PATH: '/usr/local/bin:/usr/bin:/bin',
-      HOME: join(stateDir, 'home', 'tiny'),
+      HOME: expect.stringMatching(new RegExp(`^${stateDir}/home/tiny-[0-9a-f]{12}$`)),
       TMPDIR: expect.stringContaining('spear-mcp-'),
     });
     expect(statSync(environment.HOME).mode & 0o777).toBe(0o700);

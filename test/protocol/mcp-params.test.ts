@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { effectiveSet } from '../../src/policy/effective-set.ts';
 import { aboutTool, decide } from '../../src/policy/walk.ts';
-import { applySessionParam, isPolicyParam, sessionParamKeys } from '../../src/protocol/mcp-params.ts';
+import { applyMcpParam, isMcpParam, mcpParamKeys } from '../../src/protocol/mcp-params.ts';
 import { initialSession } from '../../src/protocol/policy-layers.ts';
 import { anyIds, anyPatterns, anyRegistry, anyTask, anyTool, sessionWith, taskWith } from '../policy/policy-samples.ts';
 
@@ -28,7 +28,7 @@ describe('SET_PARAM', () => {
       { inventory: expect.stringContaining('tool_count') },
     ],
   ])('%s %j changes just that [policy.session_params]', (key, value, change) => {
-    expect(applySessionParam(before, task, key, value)).toEqual({ ok: true, policy: { ...before, ...change } });
+    expect(applyMcpParam(before, task, key, value)).toEqual({ ok: true, policy: { ...before, ...change } });
   });
 
   it.each<[string, unknown, string]>([
@@ -56,21 +56,21 @@ describe('SET_PARAM', () => {
     ['mcp.task_anything', null, 'EACCES'],
     ['temperature', 1, 'EINVAL'],
   ])('%s %j is refused with the right errno [policy.session_params]', (key, value, errno) => {
-    expect(applySessionParam(before, task, key, value)).toMatchObject({ ok: false, errno });
+    expect(applyMcpParam(before, task, key, value)).toMatchObject({ ok: false, errno });
   });
 
   it('cannot turn on what the task has off, nor name its servers [policy.session_params]', () => {
     const off = taskWith({ enabled: false });
     const session = initialSession(off);
     expect(session.enabled).toBe(false);
-    expect(applySessionParam(session, off, 'mcp.enabled', true)).toMatchObject({ errno: 'EACCES' });
-    expect(applySessionParam(session, off, 'mcp.enabled', false)).toMatchObject({ ok: true });
-    expect(applySessionParam(session, off, 'mcp.server_ids', ['fs'])).toMatchObject({ errno: 'EACCES' });
+    expect(applyMcpParam(session, off, 'mcp.enabled', true)).toMatchObject({ errno: 'EACCES' });
+    expect(applyMcpParam(session, off, 'mcp.enabled', false)).toMatchObject({ ok: true });
+    expect(applyMcpParam(session, off, 'mcp.server_ids', ['fs'])).toMatchObject({ errno: 'EACCES' });
   });
 
   it('is policy for its own keys alone [policy.session_params]', () => {
-    expect([...sessionParamKeys, 'mcp.task_x'].every(isPolicyParam)).toBe(true);
-    expect(['model', 'temperature', 'mcp', 'mcp.other', 'MCP.enabled', ''].some(isPolicyParam)).toBe(false);
+    expect([...mcpParamKeys, 'mcp.task_x'].every(isMcpParam)).toBe(true);
+    expect(['model', 'temperature', 'mcp', 'mcp.other', 'MCP.enabled', ''].some(isMcpParam)).toBe(false);
   });
 
   it('in any order never gives a guest more than the task alone [policy.only_narrows]', () => {
@@ -83,7 +83,7 @@ describe('SET_PARAM', () => {
       fc.property(anyRegistry, anyTask, fc.array(param, { maxLength: 6 }), anyTool, (view, policy, params, tool) => {
         let session = initialSession(policy);
         for (const [key, value] of params) {
-          const result = applySessionParam(session, policy, key, value);
+          const result = applyMcpParam(session, policy, key, value);
           if (result.ok) session = result.policy;
         }
         for (const id of effectiveSet(view, policy, session).serverIds) {

@@ -11,7 +11,7 @@ let cache: RegistryCache;
 
 beforeEach(() => {
   store = createMemoryStore({ keptChanges: 5, watcherQueue: 5 });
-  cache = new RegistryCache({ source: inProcessSource(store), timing: { backoffMinMs: 1, backoffMaxMs: 5 } });
+  cache = new RegistryCache({ source: inProcessSource(store), timing: { backoff: { firstMs: 1, maxMs: 5 } } });
 });
 afterEach(async () => {
   await cache.close();

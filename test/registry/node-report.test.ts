@@ -66,6 +66,7 @@ it('reports changes together, soon, and one report at a time [sms.nodes.reporter
 
 it('tries a report again that failed or took too long, soon and then more slowly [sms.nodes.reporter]', async () => {
   const { environment, sent, failures, reporter } = start();
+  environment.randomValue = 1;
   await environment.advance(1_000);
   sent[0]?.fail(new Error('unreachable'));
   await environment.advance(499);

@@ -11,7 +11,7 @@ import { FakeOldSms } from './fake-old-sms.ts';
 
 afterEach(stopAll);
 
-const soon = { backoffMinMs: 20, backoffMaxMs: 100 };
+const soon = { backoff: { firstMs: 20, maxMs: 100 } };
 const signal = () => AbortSignal.timeout(10_000);
 
 function startCache(options: RegistryCacheOptions): RegistryCache {

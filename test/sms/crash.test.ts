@@ -28,7 +28,7 @@ it('loses no acknowledged write and repeats no revision when it is killed, and e
   const addresses = ['--grpc', sms.grpc, '--http', sms.http.replace('http://', ''), '--data', data];
   const caches = Array.from({ length: NODES }, () => {
     const source = createRemoteSource({ address: sms.grpc, token: token('node') });
-    const cache = new RegistryCache({ source, timing: { backoffMinMs: 20, backoffMaxMs: 200 } });
+    const cache = new RegistryCache({ source, timing: { backoff: { firstMs: 20, maxMs: 200 } } });
     onStop(async () => {
       await cache.close();
       source.close();

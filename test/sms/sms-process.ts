@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { builtCommand } from '../support/built-command.ts';
 import { onStop } from './running-sms.ts';
 
-const entry = fileURLToPath(new URL('../../src/cli/sms/entry.ts', import.meta.url));
+const entry = builtCommand('spear-sms');
 
 export interface SmsProcess {
   readonly child: ChildProcess;

@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
-import { type ErrnoName, errno, errnoName } from '../../src/abi/errno.ts';
+import { type ErrnoName, errno, errnoNames } from '../../src/abi/errno.ts';
 import { GuestMemory } from '../../src/abi/memory.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { WaitPoint } from '../../src/fd/readiness.ts';
@@ -8,13 +8,13 @@ import { FdTable } from '../../src/fd/table.ts';
 import { newCounts } from '../../src/guest/binding/hostcall-counts.ts';
 import { bindCoreImports } from '../../src/guest/core/bind.ts';
 import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
-import { mcpParamCheck } from '../../src/guest/mcp-params.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
 import type { GuestState, ToolRunner } from '../../src/hostcalls/guest-state.ts';
 import { HostLink } from '../../src/hostcalls/host-link.ts';
 import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
+import { mcpParamCheck } from '../../src/protocol/mcp-params.ts';
 import { disabledTask } from '../../src/protocol/policy-layers.ts';
 import type { ChatService } from '../../src/run/chat-service.ts';
 import type { McpService } from '../../src/run/mcp-service.ts';
@@ -230,7 +230,7 @@ export class TestGuest {
 
 /** The name of the errno that a call gave, if its row has it. */
 export function checkDocumented(call: CallName, result: number): ErrnoName {
-  const name = errnoName(-result);
+  const name = errnoNames.find((known) => errno[known] === -result);
   if (name && rows.get(call)?.errnos[name] !== undefined) return name;
   throw new Error(`${call} gave ${result} (${name}), which its row does not have`);
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { knownSecrets, type Redact } from '../../secrets/redactor.ts';
 import { BackendError } from '../backend.ts';
 
@@ -94,15 +94,11 @@ export class BackendFailures {
 
 /** The message inside the error bodies that OpenAI-compatible providers send, else the text itself. */
 export function providerMessage(text: string): string {
-  try {
-    const body: JsonValue = JSON.parse(text);
-    return errorMessage(Array.isArray(body) ? (body[0] ?? null) : body) ?? text;
-  } catch {
-    return text;
-  }
+  const body = parseJson(text);
+  return errorMessage(Array.isArray(body) ? body[0] : body) ?? text;
 }
 
-function errorMessage(body: JsonValue): string | undefined {
+function errorMessage(body: JsonValue | undefined): string | undefined {
   if (!isJsonObject(body)) return undefined;
   const { error } = body;
   const candidates = [isJsonObject(error) ? error.message : error, body.message, body.detail];

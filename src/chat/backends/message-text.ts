@@ -7,10 +7,3 @@ export function messageText(message: JsonObject | undefined): string {
   if (!Array.isArray(content)) return '';
   return content.flatMap((part) => (isJsonObject(part) && typeof part.text === 'string' ? [part.text] : [])).join('\n');
 }
-
-/** At most so many characters, never half of one, with an ellipsis where something was cut. */
-export function cutText(text: string, maxCharacters: number): string {
-  // A character is at most two units, so this is enough to see whether there are more.
-  const characters = [...text.slice(0, (maxCharacters + 1) * 2)];
-  return characters.length <= maxCharacters ? text : `${characters.slice(0, maxCharacters).join('')}…`;
-}

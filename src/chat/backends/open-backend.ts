@@ -1,12 +1,15 @@
-import { nearestKey } from '../../base/nearest-key.ts';
-import { type ReadTextFile, readTextFile } from '../../config/host/file.ts';
+import { cutText } from '../../base/cut-text.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { type ReadTextFile, readTextFile } from '../../config/config-file.ts';
 import type { CompiledBackend, CompiledHostConfig, CompiledProxy } from '../../config/host/host-config.ts';
 import { BackendError, type ChatBackend } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import type { RetryTiming } from './retry.ts';
 
+const SHOWN_NAME_CHARS = 64;
+
 /** How long closing may take before it is given up: nothing useful happens in a backend after that. */
-export const CLOSE_DEADLINE_MS = 2_000;
+const CLOSE_DEADLINE_MS = 2_000;
 
 export interface BackendDeps {
   proxy: CompiledProxy;
@@ -84,11 +87,11 @@ export class BackendSet {
 
 /** For a session that names a backend which is not there. */
 export function unknownBackend(name: string, valid: readonly string[]): BackendError {
-  const nearest = nearestKey(name, valid);
-  const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+  const hint = didYouMean(name, valid);
+  const shown = JSON.stringify(cutText(name, SHOWN_NAME_CHARS));
   return new BackendError(
     'unknown_backend',
-    `there is no backend ${JSON.stringify(name.slice(0, 64))}${hint} (configured: ${valid.join(', ')})`,
+    `there is no backend ${shown}${hint === undefined ? '' : `, ${hint}`} (configured: ${valid.join(', ')})`,
     { retryable: false },
   );
 }

@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
+import { abortWith } from '../../base/abort.ts';
+import { errorCode } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../../base/json.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
@@ -59,8 +61,7 @@ export class OpenAiBackend implements ChatBackend {
     if (this.#closing !== undefined) throw this.#failures.closed();
     const { timeoutMs } = this.#config;
     const running = new AbortController();
-    const cancel = () => running.abort(signal.reason);
-    signal.addEventListener('abort', cancel, { once: true });
+    const unlink = abortWith(running, signal);
     const timer = setTimeout(() => running.abort(this.#failures.timeout(timeoutMs)), timeoutMs);
     this.#running.add(running);
     try {
@@ -71,7 +72,7 @@ export class OpenAiBackend implements ChatBackend {
       throw error;
     } finally {
       clearTimeout(timer);
-      signal.removeEventListener('abort', cancel);
+      unlink();
       this.#running.delete(running);
     }
   }
@@ -92,7 +93,7 @@ export class OpenAiBackend implements ChatBackend {
       const outcome = await this.#try(body, signal);
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
-      const wait = retryDelayMs(attempt, outcome.retryAfterMs, this.#timing.random);
+      const wait = retryDelayMs(attempt, outcome.retryAfterMs, this.#timing);
       // The provider's own words say more than a timeout that is certain to come.
       if (this.#timing.now() + wait >= deadline) throw outcome.failure;
       await this.#timing.sleep(wait, signal);
@@ -133,7 +134,7 @@ export class OpenAiBackend implements ChatBackend {
       const failure = this.#failures.badResponse('it is not HTTP');
       return { failure, mayRetry: false, retryAfterMs: undefined };
     }
-    const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+    const code = errorCode(error);
     const transient = isTransientConnectionError(code);
     const message = error instanceof Error ? error.message.split('\n', 1)[0] : undefined;
     const reason = [code, message].filter(Boolean).join(': ') || 'unknown error';

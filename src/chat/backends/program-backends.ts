@@ -1,4 +1,4 @@
-import { readTextFile } from '../../config/host/file.ts';
+import { readTextFile } from '../../config/config-file.ts';
 import { compileOpenAiOptions, type OpenAiOptions } from '../../config/host/openai-options.ts';
 import { compileProxy } from '../../config/host/proxy.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../../config/option-keys.ts';

@@ -1,12 +1,13 @@
 import type { Readable } from 'node:stream';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { BackendError } from '../backend.ts';
 import { CompletionAssembly } from './completion-assembly.ts';
 import type { BackendFailures } from './failures.ts';
 import { SseDecoder } from './sse.ts';
 
 /** Error bodies beyond this are web pages; they are left unread. */
-export const MAX_ERROR_BODY_BYTES = 64 * 1024;
+const MAX_ERROR_BODY_BYTES = 64 * 1024;
 /** What may follow the end of a stream without costing the connection. */
 const MAX_TRAILING_BYTES = 4096;
 const MAX_TRAILING_MS = 1000;
@@ -56,12 +57,8 @@ async function readBytes(body: Readable, maxBytes: number, failures: BackendFail
 }
 
 function parseWhole(text: string, failures: BackendFailures): JsonObject {
-  let parsed: JsonValue;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    throw failures.badResponse('it is not JSON', text);
-  }
+  const parsed = parseJson(text);
+  if (parsed === undefined) throw failures.badResponse('it is not JSON', text);
   if (!isJsonObject(parsed)) throw failures.badResponse('it is not a JSON object', text);
   return parsed;
 }
@@ -80,31 +77,18 @@ async function readStream(body: Readable, maxBytes: number, failures: BackendFai
   }
   const rest = decoder.end();
   if (rest === END_OF_STREAM) return assembly.body();
-  if (rest !== undefined && isWholeJson(rest)) assembly.add(parseChunk(rest, failures));
+  if (rest !== undefined && parseJson(rest) !== undefined) assembly.add(parseChunk(rest, failures));
   // Not every provider says [DONE]; all of them give a finish reason.
   if (!assembly.finished) throw failures.streamBroken();
   return assembly.body();
 }
 
 function parseChunk(data: string, failures: BackendFailures): JsonObject {
-  let chunk: JsonValue;
-  try {
-    chunk = JSON.parse(data);
-  } catch {
-    throw failures.badResponse('an event of its stream is not JSON', data);
-  }
+  const chunk = parseJson(data);
+  if (chunk === undefined) throw failures.badResponse('an event of its stream is not JSON', data);
   if (!isJsonObject(chunk)) throw failures.badResponse('an event of its stream is not a JSON object', data);
   if (chunk.error !== undefined && chunk.error !== null) throw failures.errorObject(chunk.error);
   return chunk;
-}
-
-function isWholeJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Leaves the body as it is when the reader stops early: who stops decides whether the connection lives on. */
@@ -135,6 +119,5 @@ function drain(body: Readable): void {
 }
 
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown error';
-  return 'code' in error ? String(error.code) : error.message;
+  return errorCode(error) ?? errorText(error);
 }

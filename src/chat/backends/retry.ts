@@ -1,6 +1,6 @@
-/** The first wait; every further one is twice as long. */
-export const BACKOFF_BASE_MS = 500;
-export const MAX_BACKOFF_MS = 8_000;
+import { type Backoff, backoffMs, type Dice } from '../../base/backoff.ts';
+
+export const backoff: Backoff = { firstMs: 500, maxMs: 8_000 };
 /** A provider that asks for more patience than this is asked again after this long all the same. */
 export const MAX_RETRY_AFTER_MS = 60_000;
 
@@ -23,9 +23,8 @@ const TRANSIENT_CONNECTION_ERRORS = new Set([
 ]);
 
 /** The clock and the dice, passed in so that tests need not wait. */
-export interface RetryTiming {
+export interface RetryTiming extends Dice {
   now(): number;
-  random(): number;
   /** Rejects as soon as the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
@@ -40,11 +39,8 @@ export function isTransientConnectionError(code: string | undefined): boolean {
 }
 
 /** How long to wait before try number `attempt + 1`: what the provider asked for, and never less than the backoff. */
-export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, random: () => number): number {
-  const ceiling = Math.min(MAX_BACKOFF_MS, BACKOFF_BASE_MS * 2 ** attempt);
-  // Half of it is random: sessions that failed together must not come back together.
-  const backoff = Math.round(ceiling / 2 + (ceiling / 2) * random());
-  return Math.max(backoff, retryAfterMs ?? 0);
+export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, dice: Dice): number {
+  return Math.max(backoffMs(backoff, attempt + 1, dice), retryAfterMs ?? 0);
 }
 
 /** Retry-After in either form, seconds or an HTTP date; undefined when it says nothing usable. */

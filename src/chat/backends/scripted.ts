@@ -1,10 +1,12 @@
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { cutText } from '../../base/cut-text.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
-import type { ReadTextFile } from '../../config/host/file.ts';
+import type { ReadTextFile } from '../../config/config-file.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
-import { cutText, messageText } from './message-text.ts';
+import { messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 const MAX_SHOWN_CHARACTERS = 200;
@@ -89,13 +91,13 @@ function parseScript(file: string, readFile: ReadTextFile): unknown {
   try {
     text = readFile(file);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = errorCode(error) ?? String(error);
     throw badScript(`${file}: the script cannot be read (${code})`);
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw badScript(`${file}: not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw badScript(`${file}: not valid JSON: ${errorText(error)}`);
   }
 }
 

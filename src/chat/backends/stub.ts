@@ -1,6 +1,7 @@
+import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { ChatBackend, ChatRequest } from '../backend.ts';
-import { cutText, messageText } from './message-text.ts';
+import { messageText } from './message-text.ts';
 
 const MAX_ECHO_CHARACTERS = 200;
 

@@ -1,10 +1,10 @@
-import { parseArgs } from 'node:util';
 import { rotatedFiles } from '../../audit/rotation.ts';
+import { errorCode } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { flagError } from '../flag-error.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditHelp } from './help.ts';
 import { tailAudit } from './tail.ts';
@@ -23,21 +23,13 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
   const output = { print: (text: string) => process.stdout.write(text), isTerminal: process.stdout.isTTY === true };
   switch (verb) {
     case 'verify': {
-      const options = shared;
-      const { values, positionals } = explained(
-        () => parseArgs({ args: rest, options, allowPositionals: true }),
-        options,
-      );
+      const { values, positionals } = parseFlags(rest, shared, 'spear audit');
       if (values.help) return printHelp(output.print);
       const files = positionals.length > 1 ? positionals : withRotated(await oneFile(positionals[0], values.config));
       return verifyAudit(files, { json: values.json ?? false, print: output.print });
     }
     case 'tail': {
-      const options = { ...shared, ...tailOptions };
-      const { values, positionals } = explained(
-        () => parseArgs({ args: rest, options, allowPositionals: true }),
-        options,
-      );
+      const { values, positionals } = parseFlags(rest, { ...shared, ...tailOptions }, 'spear audit');
       if (values.help) return printHelp(output.print);
       if (positionals.length > 1)
         throw new UsageError('spear audit tail shows one FILE; its rotated files belong to it');
@@ -51,14 +43,6 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
       return printHelp(output.print);
     default:
       throw new UsageError(`there is no "audit ${verb}"; there are audit verify, audit tail`);
-  }
-}
-
-function explained<Parsed>(parse: () => Parsed, options: object): Parsed {
-  try {
-    return parse();
-  } catch (error) {
-    throw flagError(error, 'spear audit', Object.keys(options));
   }
 }
 
@@ -79,7 +63,7 @@ function withRotated(path: string): string[] {
   try {
     return [...rotatedFiles(path), path];
   } catch (error) {
-    throw new UsageError(`${path}: it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${path}: it cannot be read (${errorCode(error)})`);
   }
 }
 

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { AuditFollower } from '../../audit/follow.ts';
 import { parseLine, readLines } from '../../audit/reader.ts';
 import { rotatedFiles } from '../../audit/rotation.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 import { describeLine } from './line-text.ts';
 import type { TailFlags } from './tail-flags.ts';

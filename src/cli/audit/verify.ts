@@ -1,5 +1,5 @@
 import { type VerifiedChain, type VerifiedTrail, verifyTrail } from '../../audit/verify.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** More chains than this are only counted. */

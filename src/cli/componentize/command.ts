@@ -1,8 +1,8 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import { flagError } from '../flag-error.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { parseFlags } from '../parse-flags.ts';
 import type { OwnCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 import { ComponentizeError, componentize, type World } from './componentize.ts';
 
@@ -24,7 +24,7 @@ componentize-qjs makes components of JavaScript by itself.
 
 /** `spear componentize`: for toolchains that stop at core modules. */
 export const componentizeCommand: OwnCommand = async (argv) => {
-  const { values, positionals } = parse(argv);
+  const { values, positionals } = parseFlags(argv, options, 'spear');
   if (values.help) {
     process.stdout.write(help);
     return spearExitCodes.ok;
@@ -54,7 +54,7 @@ function read(file: string): Uint8Array {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new UsageError(`${file}: it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${file}: it cannot be read (${errorCode(error)})`);
   }
 }
 
@@ -64,14 +64,6 @@ function write(file: string, bytes: Uint8Array): void {
     writeFileSync(`${file}.new`, bytes);
     renameSync(`${file}.new`, file);
   } catch (error) {
-    throw new UsageError(`--output ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
-  }
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear', Object.keys(options));
+    throw new UsageError(`--output ${file}: it cannot be written (${errorCode(error)})`);
   }
 }

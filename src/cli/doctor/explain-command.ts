@@ -20,8 +20,8 @@ import { openPool } from '../../pool/open-pool.ts';
 import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import type { OwnCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { hasTerminal } from '../terminal.ts';
 import { type ExplainFlags, parseExplainFlags } from './flags.ts';
 import { explainHelp } from './help.ts';
@@ -121,6 +121,7 @@ async function askServer(
   const { pool, secrets, close } = await openPool({
     references,
     egress: host.egress,
+    stdio: host.mcp.stdio,
     log: (entry) => notes.take(entry),
   });
   try {

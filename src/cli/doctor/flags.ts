@@ -1,9 +1,9 @@
-import { parseArgs } from 'node:util';
-import type { JsonValue } from '../../base/json.ts';
-import { nearestKey } from '../../base/nearest-key.ts';
+import { type JsonValue, parseJson } from '../../base/json.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
-import { isPolicyParam, sessionParamKeys } from '../../protocol/mcp-params.ts';
-import { flagError } from '../flag-error.ts';
+import { isMcpParam, mcpParamKeys } from '../../protocol/mcp-params.ts';
+import { parseFlags, wholeNumber } from '../parse-flags.ts';
 import { flagWords, registryOptions } from '../run/registry-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -58,7 +58,7 @@ const doctorUsage = 'usage: spear doctor task.wasm --task-config FILE [--mcp-dir
 const explainUsage = 'usage: spear explain SERVER TOOL --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
 
 export function parseDoctorFlags(argv: readonly string[]): DoctorFlags | 'help' {
-  const { values, positionals } = parse(argv, doctorOptions, 'spear doctor');
+  const { values, positionals } = parseFlags(argv, doctorOptions, 'spear doctor');
   if (values.help) return 'help';
   const [wasm, ...more] = positionals;
   if (wasm === undefined || more.length > 0) throw new UsageError(doctorUsage);
@@ -75,7 +75,7 @@ export function parseDoctorFlags(argv: readonly string[]): DoctorFlags | 'help' 
 }
 
 export function parseExplainFlags(argv: readonly string[]): ExplainFlags | 'help' {
-  const { values, positionals } = parse(argv, explainOptions, 'spear explain');
+  const { values, positionals } = parseFlags(argv, explainOptions, 'spear explain');
   if (values.help) return 'help';
   const [server, tool, ...more] = positionals;
   if (server === undefined || tool === undefined || more.length > 0) throw new UsageError(explainUsage);
@@ -103,42 +103,20 @@ function common(values: SharedValues): DiagnosisFlags {
     }),
     words: flagWords,
     params: (values.param ?? []).map(parseParam),
-    timeoutMs: timeout(values['timeout-ms']),
+    timeoutMs: wholeNumber('timeout-ms', values['timeout-ms'], { min: 1, max: MAX_TIMEOUT_MS }) ?? DEFAULT_TIMEOUT_MS,
     json: values.json ?? false,
   };
 }
 
 function parseParam(text: string): [string, JsonValue] {
-  const at = text.indexOf('=');
-  const key = at < 0 ? text : text.slice(0, at);
+  const [key, json] = splitOnce(text, '=');
   const example = `for example --param 'mcp.server_ids=["fs"]'`;
-  if (at < 0 || !isPolicyParam(key)) {
-    const near = nearestKey(key, sessionParamKeys);
-    if (near !== undefined && near !== key) throw new UsageError(`--param ${key}: did you mean ${near}?`);
+  if (json === null || !isMcpParam(key)) {
+    const hint = isMcpParam(key) ? undefined : didYouMean(key, mcpParamKeys);
+    if (hint !== undefined) throw new UsageError(`--param ${key}: ${hint}`);
     throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
   }
-  try {
-    return [key, JSON.parse(text.slice(at + 1)) as JsonValue];
-  } catch {
-    throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
-  }
-}
-
-function timeout(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_TIMEOUT_MS;
-  const ms = Number(text);
-  if (/^\d+$/.test(text) && ms >= 1 && ms <= MAX_TIMEOUT_MS) return ms;
-  throw new UsageError(`--timeout-ms: expected a whole number from 1 to ${MAX_TIMEOUT_MS}, found "${text}"`);
-}
-
-function parse<Options extends typeof doctorOptions | typeof explainOptions>(
-  argv: readonly string[],
-  options: Options,
-  command: string,
-) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, command, Object.keys(options));
-  }
+  const value = parseJson(json);
+  if (value === undefined) throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
+  return [key, value];
 }

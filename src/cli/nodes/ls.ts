@@ -1,5 +1,5 @@
+import { spearExitCodes } from '../exit-codes.ts';
 import { noArguments, type SpearCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { age, table } from '../table.ts';
 
 interface ShownNode {

@@ -1,3 +1,4 @@
+import { cutText, startOf } from '../../base/cut-text.ts';
 import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ApprovalRequest, DefinitionChange } from '../../mcp/approval/decider.ts';
 import { type ToolHint, toolHints } from '../../policy/approval-rules.ts';
@@ -43,7 +44,7 @@ export interface RequestText {
 export function describeRequest(request: ApprovalRequest, options: TextOptions): RequestText {
   const { definition, changes } = request;
   const args = argumentLines(request.arguments, options);
-  const description = options.full ? definition.description : cut(definition.description, MAX_DESCRIPTION_CHARS);
+  const description = options.full ? definition.description : cutText(definition.description, MAX_DESCRIPTION_CHARS);
   const field = (name: string, text: string) => fieldLines(name, text, options);
   const lines = [
     ...(request.task === null ? [] : field('task', request.task)),
@@ -56,8 +57,8 @@ export function describeRequest(request: ApprovalRequest, options: TextOptions):
     '  arguments:',
     ...args.lines,
   ];
-  const cutText = description !== definition.description || changes.length > MAX_CHANGES;
-  return { lines, shortened: args.shortened || (cutText && !options.full) };
+  const isCut = description !== definition.description || changes.length > MAX_CHANGES;
+  return { lines, shortened: args.shortened || (isCut && !options.full) };
 }
 
 /** Text as it can be shown on a terminal: what would move the cursor, change the order of letters or be unseen is named. */
@@ -84,14 +85,14 @@ function changeLines(changes: readonly DefinitionChange[]): string[] {
   const shown = changes
     .slice(0, MAX_CHANGES)
     .flatMap(({ path, before, after }) => [
-      visible(cut(path, MAX_CHANGE_CHARS)),
+      visible(cutText(path, MAX_CHANGE_CHARS)),
       ...(before === undefined ? [] : [`- ${oneLine(before)}`]),
       ...(after === undefined ? [] : [`+ ${oneLine(after)}`]),
     ]);
   return changes.length > MAX_CHANGES ? [...shown, `and ${changes.length - MAX_CHANGES} more changes`] : shown;
 }
 
-const oneLine = (value: JsonValue) => visible(cut(JSON.stringify(value), MAX_CHANGE_CHARS));
+const oneLine = (value: JsonValue) => visible(cutText(JSON.stringify(value), MAX_CHANGE_CHARS));
 
 function argumentLines(args: JsonValue, options: TextOptions): RequestText {
   const shortener = new Shortener();
@@ -116,7 +117,7 @@ class Shortener {
     if (!isJsonObject(value)) return value;
     const entries = Object.entries(value);
     return Object.fromEntries(
-      entries.map(([key, item]) => [cut(key, MAX_STRING_CHARS), this.shorten(key, item, depth + 1)]),
+      entries.map(([key, item]) => [cutText(key, MAX_STRING_CHARS), this.shorten(key, item, depth + 1)]),
     );
   }
 
@@ -125,7 +126,7 @@ class Shortener {
     if (masked !== text) this.shortened = true;
     if (masked.length <= MAX_STRING_CHARS) return masked;
     const hidden = masked.length - STRING_HEAD_CHARS - STRING_TAIL_CHARS;
-    const head = masked.slice(0, STRING_HEAD_CHARS);
+    const head = startOf(masked, STRING_HEAD_CHARS);
     return this.#left(`${head} …[${hidden} characters]… ${masked.slice(-STRING_TAIL_CHARS)}`);
   }
 
@@ -184,5 +185,3 @@ function broken(line: string, width: number): string[] {
 }
 
 const FIRST_WIDE = 0x1100;
-
-const cut = (text: string, chars: number) => (text.length > chars ? `${text.slice(0, chars)}…` : text);

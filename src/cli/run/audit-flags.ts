@@ -1,4 +1,5 @@
 import { type ArgumentForm, argumentForms, auditLimitSpecs } from '../../config/host/audit.ts';
+import { wholeNumber } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** The flags of a command that writes a trail. */
@@ -33,15 +34,4 @@ function argumentForm(text: string | undefined): ArgumentForm | undefined {
   const form = argumentForms.find((known) => known === text);
   if (text === undefined || form !== undefined) return form;
   throw new UsageError(`--audit-args: expected one of ${argumentForms.join(', ')}, found ${JSON.stringify(text)}`);
-}
-
-function wholeNumber(
-  flag: string,
-  text: string | undefined,
-  { min, max }: { readonly min: number; readonly max: number },
-): number | undefined {
-  if (text === undefined) return undefined;
-  const value = Number(text);
-  if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-  throw new UsageError(`--${flag}: expected a whole number from ${min} to ${max}, found ${JSON.stringify(text)}`);
 }

@@ -1,4 +1,5 @@
 import { type AuditTrail, noAudit } from '../../audit/event.ts';
+import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
 import { version } from '../version.ts';
@@ -46,7 +47,7 @@ export async function openRunAudit(
     });
     return log.forTask(task);
   } catch (error) {
-    throw new UsageError(`${name}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${name}: it cannot be written (${errorCode(error)})`);
   }
 }
 

@@ -1,6 +1,7 @@
-import { ModuleError } from '../../abi/guest-module.ts';
+import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
 import { BackendError, type ChatBackend } from '../../chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { moduleRemedies } from '../../doctor/module-remedy.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import type { McpLogEntry } from '../../run/open-mcp.ts';
 import type { RunResult } from '../../run/run-guest.ts';
@@ -135,9 +136,12 @@ function describeMcp({ servers, exclusions }: TaskCheck): string[] {
 }
 
 function blame(file: string, error: unknown): never {
-  if (error instanceof ModuleError) throw new ModuleError(`${file}: ${error.message}`);
-  throw error;
+  if (!(error instanceof ModuleError)) throw error;
+  throw new ModuleError(`${file}: ${withRemedy(error.message, error.problem)}`);
 }
+
+const withRemedy = (message: string, problem: ModuleProblem | null) =>
+  problem ? `${message}; ${moduleRemedies[problem]}` : message;
 
 /** The first signal ends the guest, then the host; the second ends the host at once. */
 function onSignals(interrupt: AbortController): () => void {
@@ -157,7 +161,8 @@ const signalCode = (signal: unknown) => signalCodes[String(signal)] ?? exitCodes
 
 function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): number {
   const code = exitCode(result, interrupted);
-  if (result.message !== null) say(result.reason === 'module' ? `${flags.wasm}: ${result.message}` : describe(result));
+  if (result.message !== null)
+    say(result.reason === 'module' ? `${flags.wasm}: ${describe(result)}` : describe(result));
   if (result.stack) sayBlock(indent(result.stack));
   if (result.droppedLogLines > 0) say(`${result.droppedLogLines} log lines were dropped`);
   if (flags.verbose) say(`hostcalls ${JSON.stringify(result.hostcalls)}`);
@@ -166,7 +171,9 @@ function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): n
 }
 
 function describe(result: RunResult): string {
-  return result.reason === 'trap' ? `the guest trapped: ${result.message}` : String(result.message);
+  return result.reason === 'trap'
+    ? `the guest trapped: ${result.message}`
+    : withRemedy(String(result.message), result.problem);
 }
 
 function exitCode({ reason, exitCode: own }: RunResult, interrupted: AbortSignal): number {
@@ -194,7 +201,7 @@ function toJson(result: RunResult, code: number) {
     exit_code: code,
     reason: result.reason,
     guest_exit_code: result.exitCode,
-    message: result.message,
+    message: result.message && withRemedy(result.message, result.problem),
     stack: result.stack === '' ? [] : result.stack.split('\n'),
     durations: { load_ms: loadMs, run_ms: runMs, total_ms: totalMs },
     hostcalls: result.hostcalls,

@@ -1,7 +1,7 @@
-import { parseArgs } from 'node:util';
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { splitOnce } from '../../base/split-once.ts';
 import { type LimitName, limitNames, limitProblem } from '../../protocol/limits.ts';
-import { flagError } from '../flag-error.ts';
+import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
 import type { RegistryFlags } from './registry-flags.ts';
@@ -55,7 +55,7 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   const separator = argv.indexOf('--');
   const own = separator < 0 ? argv : argv.slice(0, separator);
   const guestArgs = separator < 0 ? [] : argv.slice(separator + 1);
-  const { values, positionals } = parse(own);
+  const { values, positionals } = parseFlags(own, options, 'spear-run');
   if (values.help) return 'help';
   if (values.version) return 'version';
   const [wasm, ...more] = positionals;
@@ -91,14 +91,6 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
   };
 }
 
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear-run', Object.keys(options));
-  }
-}
-
 function parseApprove(text: string | undefined): RunFlags['approve'] {
   if (text === undefined || text === 'prompt' || text === 'deny') return text;
   throw new UsageError(`--approve ${text}: expected prompt or deny`);
@@ -106,22 +98,20 @@ function parseApprove(text: string | undefined): RunFlags['approve'] {
 
 /** One `--limit NAME=VALUE`. */
 export function parseLimit(text: string): [LimitName, number] {
-  const [name = '', ...rest] = text.split('=');
-  const value = rest.join('=');
+  const [name, value] = splitOnce(text, '=');
   const known = limitNames.find((limit) => limit === name);
   if (known === undefined) {
-    const near = nearestKey(name, limitNames);
-    const hint = near ? `; did you mean ${near}?` : ` (valid: ${limitNames.join(', ')})`;
-    throw new UsageError(`--limit ${text}: unknown limit "${name}"${hint}`);
+    const hint = didYouMean(name, limitNames) ?? `valid: ${limitNames.join(', ')}`;
+    throw new UsageError(`--limit ${text}: unknown limit "${name}"; ${hint}`);
   }
-  const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+  const number = value !== null && /^\d+$/.test(value) ? Number(value) : Number.NaN;
   if (limitProblem(known, number) === null) return [known, number];
-  throw new UsageError(`--limit ${text}: ${limitProblem(known, value)}`);
+  throw new UsageError(`--limit ${text}: ${limitProblem(known, value ?? '')}`);
 }
 
 function parseEnv(text: string): [string, string] {
-  const at = text.indexOf('=');
+  const [name, value] = splitOnce(text, '=');
   // What stands there may be a secret whose name was forgotten: it is not repeated.
-  if (at <= 0) throw new UsageError('--env: expected NAME=VALUE');
-  return [text.slice(0, at), text.slice(at + 1)];
+  if (name === '' || value === null) throw new UsageError('--env: expected NAME=VALUE');
+  return [name, value];
 }

@@ -1,14 +1,14 @@
 import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { text as readAll } from 'node:stream/consumers';
-import { parse as parseToml } from 'smol-toml';
+import { parseToml } from '../../config/toml.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { describeProblem } from '../../sms/directory.ts';
 import { readRecordFile } from '../../sms/directory-file.ts';
 import { scanDirectory } from '../../sms/directory-scan.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 
 interface ReadRecords {

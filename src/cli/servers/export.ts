@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { stringify } from 'smol-toml';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { MASK } from '../../sms/mask.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 
 const PRIVATE_FILE = 0o600;

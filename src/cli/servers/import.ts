@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { spearExitCodes } from '../exit-codes.ts';
 import { oneArgument, SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 

@@ -1,6 +1,7 @@
+import { cutText } from '../../base/cut-text.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { noArguments, oneArgument, SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { age, printable, table } from '../table.ts';
 
 /** What the admin API says of a server. */
@@ -38,7 +39,7 @@ export const listServers: SpearCommand = async ({ flags, client, print }) => {
         toolCountText(reports),
         age(Math.max(0, Date.now() - server.updated_at_ms)),
         server.origin,
-        (reports.find((report) => report.last_error !== null)?.last_error ?? '').slice(0, MAX_ERROR_CHARS),
+        cutText(reports.find((report) => report.last_error !== null)?.last_error ?? '', MAX_ERROR_CHARS),
       ];
     });
     print(table(['ID', 'TRANSPORT', 'ALLOWED', 'HEALTH', 'TOOLS', 'UPDATED', 'FROM', 'LAST ERROR'], rows));

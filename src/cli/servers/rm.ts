@@ -1,6 +1,6 @@
+import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, serverPath } from '../spear/command.ts';
 import { SmsRequestError } from '../spear/sms-client.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** Removes each; one that is not there does not keep the others. */

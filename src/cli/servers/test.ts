@@ -1,12 +1,13 @@
 import { join } from 'node:path';
+import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
-import { stateDirectory } from '../../config/state-directory.ts';
 import { egressOf } from '../../pool/egress.ts';
+import { stdioPolicyOf } from '../../pool/pool-options.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { oneArgument, type SpearCommand } from '../spear/command.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -41,6 +42,7 @@ export const testRegisteredServer: SpearCommand = async ({ flags, client, env, p
     path: env.PATH ?? '',
     secrets: createSecretSource(policy, env),
     egress: egressOf(egress, policy.mode),
+    stdio: stdioPolicyOf(mcp.stdio, policy.mode),
     signal: interrupt.signal,
     ...(flags.json ? {} : { onStderr: (line: string) => say(`${id}: ${line}`) }),
   });

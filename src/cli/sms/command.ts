@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
+import { errorText } from '../../base/error-text.ts';
+import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { loadSmsConfig, type SmsConfig } from '../../config/sms/sms-config.ts';
-import { stateDirectory } from '../../config/state-directory.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from '../../sms/directory.ts';
@@ -28,7 +29,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (command === 'version') return print(`spear-sms ${version}\n`);
     return await run(command);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorText(error);
     for (const line of message.split('\n')) say(line);
     if (error instanceof UsageError || error instanceof ConfigError) return exitCodes.usage;
     return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
@@ -73,8 +74,7 @@ function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
         if (result === null)
           log('warn', 'no_directory', { message: 'SIGHUP reloads --mcp-registry-dir; there is none' });
       },
-      (error: unknown) =>
-        log('error', 'reload_failed', { message: error instanceof Error ? error.message : String(error) }),
+      (error: unknown) => log('error', 'reload_failed', { message: errorText(error) }),
     );
   });
   return new Promise((resolve) => {

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util';
 import type { SmsFlags } from '../../config/sms/sms-config.ts';
-import { flagError } from '../flag-error.ts';
+import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
 const options = {
@@ -26,7 +25,7 @@ export type SmsCommand =
 
 /** What `spear-sms` is to do, or what to print instead. */
 export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'version' {
-  const { values, positionals } = parse(argv);
+  const { values, positionals } = parseFlags(argv, options, 'spear-sms');
   if (values.help) return 'help';
   if (values.version) return 'version';
   const flags: SmsFlags = {
@@ -50,12 +49,4 @@ export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'v
   if (file === undefined || more.length > 0) throw new UsageError(`usage: spear-sms ${command} FILE`);
   if (dryRun) throw new UsageError(`--dry-run does not go with ${command}`);
   return { kind: command, file, flags };
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear-sms', Object.keys(options));
-  }
 }

@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util';
-import { flagError } from '../flag-error.ts';
+import { parseFlags, wholeNumber } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
 const options = {
@@ -37,7 +36,7 @@ export interface SpearFlags {
 const MAX_TIMEOUT_MS = 3_600_000;
 
 export function parseSpearFlags(argv: readonly string[]): SpearFlags | 'help' | 'version' {
-  const { values, positionals } = parse(argv);
+  const { values, positionals } = parseFlags(argv, options, 'spear');
   if (values.help) return 'help';
   if (values.version) return 'version';
   const [noun, verb, ...args] = positionals;
@@ -54,25 +53,11 @@ export function parseSpearFlags(argv: readonly string[]): SpearFlags | 'help' | 
     token: values.token,
     tokenFile: values['token-file'],
     ca: values.ca,
-    timeoutMs: values['timeout-ms'] === undefined ? undefined : timeout(values['timeout-ms']),
+    timeoutMs: wholeNumber('timeout-ms', values['timeout-ms'], { min: 1, max: MAX_TIMEOUT_MS }),
     json: values.json ?? false,
     dryRun: values['dry-run'] ?? false,
     yes: values.yes ?? false,
     reveal: values.reveal ?? false,
     allowEnv: values['allow-env'] ?? [],
   };
-}
-
-function timeout(text: string): number {
-  const ms = Number(text);
-  if (Number.isInteger(ms) && ms >= 1 && ms <= MAX_TIMEOUT_MS) return ms;
-  throw new UsageError(`--timeout-ms: expected a whole number from 1 to ${MAX_TIMEOUT_MS}, found "${text}"`);
-}
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw flagError(error, 'spear', Object.keys(options));
-  }
 }

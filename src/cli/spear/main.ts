@@ -1,9 +1,9 @@
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 import { version } from '../version.ts';
 import type { OwnCommand, SpearCommand } from './command.ts';
@@ -46,9 +46,8 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (load === undefined) {
       const known = [...commands.keys(), ...ownCommands.keys()];
       // One word more than was meant may follow: the file of `spear docter task.wasm`.
-      const near = nearestKey(flags.noun, [...ownCommands.keys()]) ?? nearestKey(`${flags.noun} ${flags.verb}`, known);
-      const hint = near === undefined ? `there are ${known.join(', ')}` : `did you mean "${near}"?`;
-      throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; ${hint}`);
+      const hint = didYouMean(flags.noun, [...ownCommands.keys()]) ?? didYouMean(`${flags.noun} ${flags.verb}`, known);
+      throw new UsageError(`there is no "${flags.noun} ${flags.verb}"; ${hint ?? `there are ${known.join(', ')}`}`);
     }
     const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
     const command = await load();

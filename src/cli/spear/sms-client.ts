@@ -1,8 +1,8 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type { SmsEndpoint } from '../../config/sms/client.ts';
-import { spearExitCodes } from '../spear-exit-codes.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 
 /** The registry did not do what was asked; `exitCode` says why in a way that scripts can use. */
 export class SmsRequestError extends Error {
@@ -43,7 +43,7 @@ export class SmsClient {
 
   async request(method: string, path: string, options: SmsRequest = {}): Promise<SmsAnswer> {
     const { status, text } = await this.#exchange(method, path, options);
-    const value = parse(text);
+    const value = parseJson(text) ?? null;
     if (status < 300) return { status, value };
     throw this.#failure(status, value);
   }
@@ -101,14 +101,6 @@ async function readAll(response: IncomingMessage): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
-}
-
-function parse(text: string): JsonValue {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return null;
-  }
 }
 
 function describe(error: unknown): string {

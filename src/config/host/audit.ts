@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { LimitSpec } from '../../protocol/limits.ts';
-import type { HostFile } from './file.ts';
+import type { ConfigFile } from '../config-file.ts';
 
 /** What the trail keeps of a call's arguments. */
 export const argumentForms = ['redacted', 'sha256', 'shape', 'none'] as const;
@@ -19,8 +19,6 @@ export const auditLimitSpecs = {
   keep: { default: 10, min: 1, max: 100_000, doc: 'files that were moved aside; the oldest beyond it is removed' },
 } as const satisfies Record<string, LimitSpec>;
 
-export type AuditLimitName = keyof typeof auditLimitSpecs;
-
 /** The trail of every run on this node, as its config has it. */
 export interface CompiledAudit {
   /** null: there is none unless the command line asks for it. */
@@ -37,7 +35,7 @@ interface AuditTable {
   readonly keep?: number | undefined;
 }
 
-export function compileAudit(table: AuditTable | undefined, file: HostFile | undefined): CompiledAudit {
+export function compileAudit(table: AuditTable | undefined, file: ConfigFile | undefined): CompiledAudit {
   return Object.freeze({
     file: table?.file === undefined ? null : resolve(file?.folder ?? '.', table.file),
     args: table?.args ?? 'redacted',

@@ -1,9 +1,10 @@
 import { resolve } from 'node:path';
+import { isHeaderValue } from '../../base/http-header.ts';
 import { looksLikeCredential } from '../../protocol/record-credentials.ts';
 import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
-import type { HostFile, ReadTextFile } from './file.ts';
-import { backendUrlComplaint, isHeaderValue } from './http.ts';
+import type { ConfigFile, ReadTextFile } from '../config-file.ts';
+import { backendUrlComplaint } from './http.ts';
 import { backendLimitSpecs } from './limits.ts';
 import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 
@@ -50,7 +51,7 @@ export interface BackendSources {
 export function compileBackend(
   name: string,
   table: BackendTable,
-  file: HostFile,
+  file: ConfigFile,
   sources: BackendSources,
 ): CompiledBackend {
   switch (table.kind) {
@@ -89,7 +90,7 @@ export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
 function compileOpenAi(
   name: string,
   table: OpenAiBackendTable,
-  file: HostFile,
+  file: ConfigFile,
   sources: BackendSources,
 ): CompiledOpenAiBackend {
   refuseDoubleHeaders(name, table, file);
@@ -124,7 +125,7 @@ type ResolvedSecrets = Pick<CompiledOpenAiBackend, 'apiKey' | 'headers' | 'probl
 function resolveSecrets(
   name: string,
   table: OpenAiBackendTable,
-  file: HostFile,
+  file: ConfigFile,
   sources: BackendSources,
 ): ResolvedSecrets {
   const read = { env: sources.env, readFile: (path: string) => sources.readSecret(resolve(file.folder, path)) };
@@ -159,7 +160,7 @@ export function headerSecret(header: string, value: string): Secret {
     : new Secret(value, []);
 }
 
-function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: HostFile): void {
+function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: ConfigFile): void {
   const seen = new Set<string>();
   for (const header of Object.keys(table.headers ?? {})) {
     const lowerCase = header.toLowerCase();

@@ -1,10 +1,11 @@
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import type { StdioPolicy } from '../../protocol/record.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
+import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
-import { findHostFile, type HostFile, type ReadTextFile, readTextFile } from './file.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
 import type { HostDocument } from './schema.ts';
 
@@ -35,6 +36,8 @@ export interface CompiledNodeMcp {
   readonly allowFiles: readonly string[];
   /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs: number | null;
+  /** @default null: `allow` for the user's own files, `sandboxed` for a registry that others write to */
+  readonly stdio: StdioPolicy | null;
   /** Rules about calls of tools, as they are written; policy/approval-rules-parse.ts reads them. @default none */
   readonly approvalRules: readonly unknown[];
 }
@@ -56,7 +59,7 @@ export interface CompiledHostConfig {
 
 export async function loadHostConfig(options: HostConfigOptions): Promise<CompiledHostConfig> {
   const { env, readFile = readTextFile, readSecret = options.readFile ?? readSecretFile } = options;
-  const file = findHostFile(options.file, env, readFile);
+  const file = findConfigFile(options.file, { variable: 'SPEAR_CONFIG', name: 'config.toml' }, env, readFile);
   const document = file === undefined ? {} : await parse(file);
   const backends = compileBackends(document, file, { env, readSecret });
   return Object.freeze({
@@ -67,6 +70,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       allowEnv: document.mcp?.allow_env ?? [],
       allowFiles: document.mcp?.allow_files ?? [],
       maxStalenessMs: document.mcp?.max_staleness_ms ?? null,
+      stdio: document.mcp?.stdio ?? null,
       approvalRules: document.mcp?.approval_rules ?? [],
     }),
     egress: compileEgress(document.egress),
@@ -78,28 +82,14 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
 }
 
 // The parser and the schema cost more start-up time than everything else here: only who has a file pays.
-async function parse(file: HostFile): Promise<HostDocument> {
-  const [{ parse: parseToml, TomlError }, { checkHostDocument }] = await Promise.all([
-    import('smol-toml'),
-    import('./schema.ts'),
-  ]);
-  let parsed: unknown;
-  try {
-    parsed = parseToml(file.text);
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    // The rest of the parser's message quotes the lines around, and with them perhaps a key.
-    const reason = error.message.split('\n', 1)[0]?.replace('Invalid TOML document: ', '');
-    throw new ConfigError(`${file.path}:${error.line}:${error.column}: not valid TOML: ${reason}`);
-  }
-  const checked = checkHostDocument(file.path, parsed);
-  if ('complaint' in checked) throw new ConfigError(checked.complaint);
-  return checked.document;
+async function parse(file: ConfigFile): Promise<HostDocument> {
+  const [{ readTomlFile }, { checkHostDocument }] = await Promise.all([import('../toml.ts'), import('./schema.ts')]);
+  return readTomlFile(file, checkHostDocument);
 }
 
 function compileBackends(
   document: HostDocument,
-  file: HostFile | undefined,
+  file: ConfigFile | undefined,
   sources: { env: NodeJS.ProcessEnv; readSecret: ReadTextFile },
 ): ReadonlyMap<string, CompiledBackend> {
   const tables = Object.entries(document.backends ?? {});
@@ -119,16 +109,16 @@ function keyVariables(document: HostDocument): string[] {
     .map((reference) => reference.slice('env:'.length));
 }
 
-function chooseDefault(named: string | undefined, valid: readonly string[], file: HostFile | undefined): string {
+function chooseDefault(named: string | undefined, valid: readonly string[], file: ConfigFile | undefined): string {
   const [first = '', ...others] = valid;
   if (named === undefined) {
     if (others.length === 0) return first;
     throw new ConfigError(`${file?.path}: default_backend is missing: name one of ${valid.join(', ')}`);
   }
   if (valid.includes(named)) return named;
-  const nearest = nearestKey(named, valid);
-  const hint = nearest === undefined ? '' : `, did you mean "${nearest}"?`;
+  const hint = didYouMean(named, valid);
+  const meant = hint === undefined ? '' : `, ${hint}`;
   throw new ConfigError(
-    `${file?.path}: default_backend: there is no backend "${named}"${hint} (defined: ${valid.join(', ')})`,
+    `${file?.path}: default_backend: there is no backend "${named}"${meant} (defined: ${valid.join(', ')})`,
   );
 }

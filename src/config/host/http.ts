@@ -1,5 +1,5 @@
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+import { cutText } from '../../base/cut-text.ts';
+import { isHeaderName } from '../../base/http-header.ts';
 
 const MAX_URL_SHOWN = 200;
 
@@ -20,7 +20,9 @@ const OWN_HEADERS = new Set([
 
 /** What is wrong with the address of a provider. Shown is what cannot hold a password or a key. */
 export function backendUrlComplaint(text: string): string | undefined {
-  const shown = text.includes('@') ? '' : `, found ${JSON.stringify(text.split('?', 1)[0]?.slice(0, MAX_URL_SHOWN))}`;
+  const shown = text.includes('@')
+    ? ''
+    : `, found ${JSON.stringify(cutText(text.split('?', 1)[0] ?? '', MAX_URL_SHOWN))}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     return `must be an http:// or https:// address, such as https://api.openai.com/v1${shown}`;
@@ -31,10 +33,6 @@ export function backendUrlComplaint(text: string): string | undefined {
 }
 
 export function headerNameComplaint(name: string): string | undefined {
-  if (!HEADER_NAME.test(name)) return 'is not a valid name of an HTTP header';
+  if (!isHeaderName(name)) return 'is not a valid name of an HTTP header';
   return OWN_HEADERS.has(name.toLowerCase()) ? 'is a header that the host sets itself' : undefined;
-}
-
-export function isHeaderValue(value: string): boolean {
-  return HEADER_VALUE.test(value);
 }

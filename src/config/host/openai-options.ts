@@ -1,8 +1,9 @@
+import { isHeaderValue } from '../../base/http-header.ts';
 import { Secret } from '../../secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../option-keys.ts';
 import { type CompiledOpenAiBackend, headerSecret, OPENAI_DEFAULT_BASE_URL } from './backends.ts';
-import { backendUrlComplaint, headerNameComplaint, isHeaderValue } from './http.ts';
+import { backendUrlComplaint, headerNameComplaint } from './http.ts';
 import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
 
 /** A model behind an OpenAI-compatible API, as a program names it. */

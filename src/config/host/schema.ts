@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { stdioPolicies } from '../../protocol/record.ts';
 import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
@@ -38,6 +39,7 @@ const mcp = strictTable({
   allow_env: z.array(z.string().min(1)).optional(),
   allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
   max_staleness_ms: z.int().min(1000).optional(),
+  stdio: z.enum(stdioPolicies).optional(),
   approval_rules: z.array(z.unknown()).optional(), // looked into where policy is
 });
 

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { errorCode } from '../../base/error-text.ts';
 import { Secret } from '../../secrets/secret.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { type ReadTextFile, readTextFile } from '../config-file.ts';
 import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './address.ts';
 import { defaultSmsDirectory, smsFiles } from './paths.ts';
 
@@ -133,7 +134,7 @@ function readRequired(path: string, from: string, read: ReadTextFile = readTextF
     return read(path);
   } catch (error) {
     if (error instanceof SecretFileError) throw new ConfigError(`${from}: ${error.message}`);
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = errorCode(error) ?? String(error);
     throw new ConfigError(`${from}: ${path} cannot be read (${code})`);
   }
 }

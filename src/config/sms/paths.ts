@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { stateDirectory } from '../state-directory.ts';
+import { stateDirectory } from '../../base/xdg-directories.ts';
 
 /** What an SMS keeps beside its data: where it listens, and the tokens that it made. */
 export interface SmsFiles {

@@ -1,7 +1,8 @@
 import { dirname, resolve } from 'node:path';
 import { ConfigError } from '../config-error.ts';
+import { findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { readTomlFile } from '../toml.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
   DEFAULT_HTTP_ADDRESS,
@@ -9,9 +10,9 @@ import {
   type ListenAddress,
   parseListenAddress,
 } from './address.ts';
-import { readSmsFile, type SmsConfigFile } from './file.ts';
 import { type SmsLimits, smsLimitSpecs } from './limits.ts';
 import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
+import { checkSmsDocument, type SmsDocument } from './schema.ts';
 
 /** What the command line said; undefined where it said nothing. */
 export interface SmsFlags {
@@ -54,9 +55,9 @@ export interface SmsConfigOptions {
 
 /** Flags come before variables, variables before the file, the file before the defaults. */
 export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfigOptions): SmsConfig {
-  const file = readSmsFile(flags.config, env, readFile);
-  const document = file?.document ?? {};
-  const path = pathReader(file);
+  const file = findConfigFile(flags.config, { variable: 'SMS_CONFIG', name: 'sms.toml' }, env, readFile);
+  const document = file === undefined ? {} : readTomlFile(file, checkSmsDocument);
+  const path = pathReader(file?.folder ?? '.');
   const grpc = address('grpc', flags.grpc, env.SMS_GRPC, document.grpc?.listen, DEFAULT_GRPC_ADDRESS);
   const http = address('http', flags.http, env.SMS_HTTP, document.http?.listen, DEFAULT_HTTP_ADDRESS);
   const noAuth = flags.insecureNoAuth ?? flag(env, 'SMS_INSECURE_NO_AUTH') ?? document.auth?.insecure_no_auth ?? false;
@@ -78,7 +79,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     allowedOrigins: document.http?.allowed_origins ?? [],
     allowServerTest: document.mcp?.allow_server_test ?? false,
     egress: compileEgress(document.egress),
-    limits: limitsOf(file),
+    limits: limitsOf(document),
   };
   const allowPlaintext =
     flags.allowPlaintextBeyondLoopback ??
@@ -136,11 +137,11 @@ type ReadPath = (
   field: string | undefined,
 ) => string | null;
 
-function pathReader(file: SmsConfigFile | null): ReadPath {
+function pathReader(folder: string): ReadPath {
   return (flagText, variable, field) => {
     const given = flagText ?? (variable || undefined);
     if (given !== undefined) return resolve(given);
-    return field === undefined ? null : resolve(file?.folder ?? '.', field);
+    return field === undefined ? null : resolve(folder, field);
   };
 }
 
@@ -172,8 +173,8 @@ function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
   return { cert, key };
 }
 
-function limitsOf(file: SmsConfigFile | null): SmsLimits {
-  const given = { ...file?.document.limits, kept_changes: file?.document.store?.kept_changes };
+function limitsOf(document: SmsDocument): SmsLimits {
+  const given = { ...document.limits, kept_changes: document.store?.kept_changes };
   const entries = Object.entries(smsLimitSpecs).map(([name, spec]) => [
     name,
     given[name as keyof typeof given] ?? spec.default,

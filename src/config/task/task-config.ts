@@ -1,6 +1,7 @@
+import { errorCode } from '../../base/error-text.ts';
 import type { LimitName } from '../../protocol/limits.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../host/file.ts';
+import { type ReadTextFile, readTextFile } from '../config-file.ts';
 import type { TaskDocument } from './schema.ts';
 
 /** What a task is allowed and given; every field is set. */
@@ -49,7 +50,7 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
   try {
     text = readFile(file);
   } catch (error) {
-    throw new ConfigError(`${file}: the task config cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new ConfigError(`${file}: the task config cannot be read (${errorCode(error)})`);
   }
   try {
     return JSON.parse(text);

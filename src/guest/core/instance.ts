@@ -1,4 +1,5 @@
-import { ENTRIES, WASI_MODULE } from '../../abi/guest-module.ts';
+import { wasiErrno } from '../../abi/errno.ts';
+import { ENTRIES, NO_FUNCTION_TABLE, WASI_MODULE } from '../../abi/guest-module.ts';
 import { GuestMemory } from '../../abi/memory.ts';
 import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState } from '../../hostcalls/guest-state.ts';
@@ -6,7 +7,6 @@ import type { Output } from '../../hostcalls/output.ts';
 import type { GuestEnding, UnknownImport } from '../../protocol/port.ts';
 import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
 import { throwUncatchable } from '../uncatchable.ts';
-import { wasi } from '../wasi/errno.ts';
 import { preview1 } from '../wasi/preview1.ts';
 import { abortImport } from './assemblyscript.ts';
 import { bindCoreImports } from './bind.ts';
@@ -57,9 +57,18 @@ export async function runCore(guest: CoreGuest): Promise<GuestRun> {
     env: { abort: abortImport(memory, guest.output) },
   });
 
-  const ending = await enter();
+  const ending = judge(await enter());
   state.fds.closeAll();
   return { ending, hostcalls: namedCounts(counts) };
+
+  /** A guest rarely notices that the model's calls of its tools failed: a run without tools must not look like a good one. */
+  function judge(ending: GuestEnding): GuestEnding {
+    if (!tools?.unreachable) return ending;
+    const message = `its tools could not be called: ${NO_FUNCTION_TABLE}`;
+    if (ending.kind === 'exit' && ending.code === 0) return { kind: 'load_failed', message };
+    guest.state.notice(`the guest: ${message}`);
+    return ending;
+  }
 
   async function enter(): Promise<GuestEnding> {
     try {
@@ -95,7 +104,7 @@ const own = <T>(from: Readonly<Record<string, T>> | undefined, key: string): T |
   from && Object.hasOwn(from, key) ? from[key] : undefined;
 
 function missing(guest: CoreGuest, module: string, name: string): () => number | bigint {
-  if (module === WASI_MODULE) return () => wasi.NOSYS;
+  if (module === WASI_MODULE) return () => wasiErrno.NOSYS;
   const result = guest.unknownImports.find((found) => found.module === module && found.name === name)?.result;
   return () => (result === 'i64' ? BigInt(ENOSYS) : ENOSYS);
 }

@@ -1,5 +1,6 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES } from '../../abi/chat-params.ts';
 import { errno } from '../../abi/errno.ts';
+import { NO_FUNCTION_TABLE } from '../../abi/guest-module.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { Arena, ToolRequest } from '../../fd/chat-entries.ts';
 import type { ToolAnswer } from '../../hostcalls/guest-state.ts';
@@ -8,7 +9,7 @@ const LENGTH_SLOT_BYTES = 8;
 const CALLBACK_PARAMETERS = 4;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }); // a mark at the start is the tool's own
 
-const failed = (rc: number): ToolAnswer => ({ rc, content: '' });
+const failed = (rc: number, why = ''): ToolAnswer => ({ rc, content: why });
 const align = (value: number, to: number) => Math.ceil(value / to) * to;
 
 /** The function table under the names that C and Rust, then AssemblyScript, give it; else whichever there is. */
@@ -28,6 +29,8 @@ export class CoreToolRunner {
   readonly #table: WebAssembly.Table | undefined;
   readonly #ending: () => boolean;
   readonly #notice: (text: string) => void;
+  /** The model called a tool and there is no table to find it in. */
+  unreachable = false;
 
   /** `ending`: the guest was told to end, so that a trap is not the tool's. */
   constructor(
@@ -43,11 +46,21 @@ export class CoreToolRunner {
   }
 
   async run(request: ToolRequest, arena: Arena): Promise<ToolAnswer> {
-    const tool = this.#function(request.fnOffset);
-    if (!tool) return failed(-errno.EIO);
+    if (request.fnOffset < 0) return failed(-errno.EIO, 'it was registered without a callback, to be handed back');
+    if (!this.#table) {
+      this.unreachable = true;
+      return failed(-errno.EIO, NO_FUNCTION_TABLE);
+    }
+    const tool = this.#function(this.#table, request.fnOffset);
+    if (!tool) {
+      const why = `slot ${request.fnOffset} of the function table holds no function of four parameters`;
+      this.#notice(`a guest tool cannot be called: ${why}`);
+      return failed(-errno.EIO, why);
+    }
     if (arena.length === 0) {
-      this.#notice('a guest tool was called before tool_arena_ptr and tool_arena_len were set: it cannot run');
-      return failed(-errno.ENOSPC);
+      const why = 'tool_arena_ptr and tool_arena_len are not set';
+      this.#notice(`a guest tool cannot be called: ${why}`);
+      return failed(-errno.ENOSPC, why);
     }
     if (!this.#memory.holds(arena.ptr, arena.length)) return failed(-errno.EFAULT);
 
@@ -64,9 +77,9 @@ export class CoreToolRunner {
     return (await this.#call(tool, args, arena.ptr, out, first.length)).answer;
   }
 
-  #function(index: number): ReturnType<typeof WebAssembly.promising> | undefined {
-    if (!this.#table || index < 0 || index >= this.#table.length) return undefined;
-    const fn = this.#table.get(index);
+  #function(table: WebAssembly.Table, index: number): ReturnType<typeof WebAssembly.promising> | undefined {
+    if (index < 0 || index >= table.length) return undefined;
+    const fn = table.get(index);
     return fn?.length === CALLBACK_PARAMETERS ? WebAssembly.promising(fn) : undefined;
   }
 

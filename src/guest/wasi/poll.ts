@@ -1,6 +1,6 @@
+import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import { clockNow, isClock } from './clock.ts';
-import { wasi } from './errno.ts';
 
 const SUBSCRIPTION_BYTES = 48;
 const EVENT_BYTES = 32;
@@ -31,10 +31,10 @@ export function pollOneoff(
   neventsPtr: number,
 ): number | Promise<number> {
   const [from, to, n, result] = [subscriptionsPtr >>> 0, eventsPtr >>> 0, count >>> 0, neventsPtr >>> 0];
-  if (n === 0 || n > MAX_SUBSCRIPTIONS) return wasi.INVAL;
+  if (n === 0 || n > MAX_SUBSCRIPTIONS) return wasiErrno.INVAL;
   const inside =
     memory.holds(from, n * SUBSCRIPTION_BYTES) && memory.holds(to, n * EVENT_BYTES) && memory.holds(result, 4);
-  if (!inside) return wasi.FAULT;
+  if (!inside) return wasiErrno.FAULT;
 
   const events = Array.from({ length: n }, (_, index) => subscription(memory, from + index * SUBSCRIPTION_BYTES));
   let soonest = MAX_TIMER_MS * NS_PER_MS;
@@ -58,14 +58,14 @@ function subscription(memory: GuestMemory, at: number): Event {
   const type = words.getUint8(at + 8);
   if (type === CLOCK) {
     const clock = words.getUint32(at + 16, true);
-    if (!isClock(clock)) return { userdata, type, error: wasi.INVAL, dueNs: 0n };
+    if (!isClock(clock)) return { userdata, type, error: wasiErrno.INVAL, dueNs: 0n };
     const timeout = words.getBigUint64(at + 24, true);
     const absolute = words.getUint16(at + 40, true) & ABSOLUTE;
-    return { userdata, type, error: wasi.SUCCESS, dueNs: absolute ? timeout - clockNow(clock) : timeout };
+    return { userdata, type, error: wasiErrno.SUCCESS, dueNs: absolute ? timeout - clockNow(clock) : timeout };
   }
   const fd = words.getUint32(at + 16, true);
   const ready = (type === FD_READ && fd === 0) || (type === FD_WRITE && (fd === 1 || fd === 2));
-  return { userdata, type, error: ready ? wasi.SUCCESS : wasi.BADF, dueNs: 0n };
+  return { userdata, type, error: ready ? wasiErrno.SUCCESS : wasiErrno.BADF, dueNs: 0n };
 }
 
 function writeEvents(memory: GuestMemory, to: number, result: number, events: readonly Event[]): number {
@@ -77,5 +77,5 @@ function writeEvents(memory: GuestMemory, to: number, result: number, events: re
     memory.words.setUint8(at + 10, type);
   }
   memory.words.setUint32(result, events.length, true);
-  return wasi.SUCCESS;
+  return wasiErrno.SUCCESS;
 }

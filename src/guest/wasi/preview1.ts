@@ -1,8 +1,8 @@
+import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { Output } from '../../hostcalls/output.ts';
-import { fillRandom } from '../../hostcalls/random.ts';
+import { fillRandom } from '../../hostcalls/system.ts';
 import { clockNow, clockResolution, isClock } from './clock.ts';
-import { wasi } from './errno.ts';
 import { pollOneoff } from './poll.ts';
 
 /** What a guest sees of the system: nothing but what is passed in. */
@@ -60,22 +60,22 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
   }
 
   function sizes(list: readonly Uint8Array[], countPtr: number | undefined, bytesPtr: number | undefined): number {
-    if (!memory.holds(u32(countPtr), 4) || !memory.holds(u32(bytesPtr), 4)) return wasi.FAULT;
+    if (!memory.holds(u32(countPtr), 4) || !memory.holds(u32(bytesPtr), 4)) return wasiErrno.FAULT;
     memory.words.setUint32(u32(countPtr), list.length, true);
     memory.words.setUint32(u32(bytesPtr), totalBytes(list), true);
-    return wasi.SUCCESS;
+    return wasiErrno.SUCCESS;
   }
 
   function strings(list: readonly Uint8Array[], pointers: number | undefined, target: number | undefined): number {
     if (!memory.holds(u32(pointers), list.length * 4) || !memory.holds(u32(target), totalBytes(list)))
-      return wasi.FAULT;
+      return wasiErrno.FAULT;
     let at = u32(target);
     for (const [index, bytes] of list.entries()) {
       memory.words.setUint32(u32(pointers) + index * 4, at, true);
       memory.bytes.set(bytes, at);
       at += bytes.byteLength;
     }
-    return wasi.SUCCESS;
+    return wasiErrno.SUCCESS;
   }
 
   async function readInto(list: readonly { ptr: number; length: number }[], nread: number): Promise<number> {
@@ -89,7 +89,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
       memory.bytes.set(chunk.subarray(0, length), ptr);
       chunk = chunk.subarray(length);
     }
-    return wasi.SUCCESS;
+    return wasiErrno.SUCCESS;
   }
 
   return {
@@ -99,65 +99,65 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
     environ_get: (pointers, target) => strings(env, pointers, target),
 
     clock_time_get(id, _precision, out) {
-      if (!isClock(id as number)) return wasi.INVAL;
-      if (!memory.holds(u32(out), 8)) return wasi.FAULT;
+      if (!isClock(id as number)) return wasiErrno.INVAL;
+      if (!memory.holds(u32(out), 8)) return wasiErrno.FAULT;
       memory.words.setBigUint64(u32(out), clockNow(id as number), true);
-      return wasi.SUCCESS;
+      return wasiErrno.SUCCESS;
     },
 
     clock_res_get(id, out) {
-      if (!isClock(id as number)) return wasi.INVAL;
-      if (!memory.holds(u32(out), 8)) return wasi.FAULT;
+      if (!isClock(id as number)) return wasiErrno.INVAL;
+      if (!memory.holds(u32(out), 8)) return wasiErrno.FAULT;
       memory.words.setBigUint64(u32(out), clockResolution(id as number), true);
-      return wasi.SUCCESS;
+      return wasiErrno.SUCCESS;
     },
 
     random_get(ptr, length) {
-      if (!memory.holds(u32(ptr), u32(length))) return wasi.FAULT;
+      if (!memory.holds(u32(ptr), u32(length))) return wasiErrno.FAULT;
       const target = memory.bytes.subarray(u32(ptr), u32(ptr) + u32(length));
       for (let at = 0; at < target.byteLength; at += MAX_RANDOM_BYTES) {
         fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
       }
-      return wasi.SUCCESS;
+      return wasiErrno.SUCCESS;
     },
 
     fd_write(fd, list, count, nwritten) {
-      if (fd !== STDOUT && fd !== STDERR) return wasi.BADF;
-      if (u32(count) > MAX_IOVECS) return wasi.INVAL;
+      if (fd !== STDOUT && fd !== STDERR) return wasiErrno.BADF;
+      if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
       const parts = buffers(list, count);
-      if (!parts || !memory.holds(u32(nwritten), 4)) return wasi.FAULT;
+      if (!parts || !memory.holds(u32(nwritten), 4)) return wasiErrno.FAULT;
       let written = 0;
       for (const { ptr, length } of parts) {
         if (!output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length)))
-          return wasi.IO;
+          return wasiErrno.IO;
         written += length;
       }
       memory.words.setUint32(u32(nwritten), written, true);
-      return wasi.SUCCESS;
+      return wasiErrno.SUCCESS;
     },
 
     fd_read: new WebAssembly.Suspending((fd: number, list: number, count: number, nread: number) => {
-      if (fd !== STDIN) return wasi.BADF;
-      if (u32(count) > MAX_IOVECS) return wasi.INVAL;
+      if (fd !== STDIN) return wasiErrno.BADF;
+      if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
       const parts = buffers(list, count);
-      return parts && memory.holds(u32(nread), 4) ? readInto(parts, u32(nread)) : wasi.FAULT;
+      return parts && memory.holds(u32(nread), 4) ? readInto(parts, u32(nread)) : wasiErrno.FAULT;
     }),
 
     fd_fdstat_get(fd, out) {
-      if (!isOpen(fd)) return wasi.BADF;
-      if (!memory.holds(u32(out), FDSTAT_BYTES)) return wasi.FAULT;
+      if (!isOpen(fd)) return wasiErrno.BADF;
+      if (!memory.holds(u32(out), FDSTAT_BYTES)) return wasiErrno.FAULT;
       memory.bytes.fill(0, u32(out), u32(out) + FDSTAT_BYTES);
       memory.words.setUint8(u32(out), CHARACTER_DEVICE);
       memory.words.setBigUint64(u32(out) + 8, fd === STDIN ? RIGHT_FD_READ : RIGHT_FD_WRITE, true);
-      return wasi.SUCCESS;
+      return wasiErrno.SUCCESS;
     },
 
-    fd_close: (fd) => (isOpen(fd) ? wasi.SUCCESS : wasi.BADF),
-    fd_seek: (fd) => (isOpen(fd) ? wasi.SPIPE : wasi.BADF),
-    fd_prestat_get: () => wasi.BADF, // the end of the list of preopens; ENOSYS makes wasi-libc and Go give up
+    fd_close: (fd) => (isOpen(fd) ? wasiErrno.SUCCESS : wasiErrno.BADF),
+    fd_seek: (fd) => (isOpen(fd) ? wasiErrno.SPIPE : wasiErrno.BADF),
+    fd_prestat_get: () => wasiErrno.BADF, // the end of the list of preopens; ENOSYS makes wasi-libc and Go give up
 
     proc_exit: (code) => options.exit(code as number),
-    sched_yield: () => wasi.SUCCESS,
+    sched_yield: () => wasiErrno.SUCCESS,
     poll_oneoff: new WebAssembly.Suspending((subscriptions: number, events: number, count: number, nevents: number) =>
       pollOneoff(memory, subscriptions, events, count, nevents),
     ),

@@ -19,7 +19,7 @@ const waitingInWasi: readonly (readonly [interfaceName: string, functions: reado
 ];
 
 /** What a component waits in while it is suspended, by the interface without its version: one list for both sides. */
-export const waitingFunctions: ReadonlyMap<string, ReadonlySet<string>> = waiting();
+const waitingFunctions: ReadonlyMap<string, ReadonlySet<string>> = waiting();
 
 /**
  * The imports that jco has to make suspending: `spear:host/cchat@1.0.0#cchat-send`, with the versions that the

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject } from '../../base/json.ts';
-import type { CompiledComponent } from './compiled-component.ts';
+import type { CompiledComponent } from './component-stages.ts';
 
 // magic, newline, sha256 of the rest in hex, newline, header as JSON, newline, glue, core modules.
 const MAGIC = 'spear component 1';

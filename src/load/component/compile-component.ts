@@ -1,6 +1,6 @@
 import { asyncImports } from './async-imports.ts';
-import type { CompiledComponent } from './compiled-component.ts';
 import { readComponent } from './component-binary.ts';
+import type { CompiledComponent } from './component-stages.ts';
 import { withoutCustomSections } from './custom-sections.ts';
 import { entryOf } from './entry.ts';
 import { chooseLane } from './fast-lane-proof.ts';

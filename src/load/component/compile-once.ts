@@ -1,8 +1,7 @@
 import { calls } from '../../abi/calls.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
-import type { CompiledComponent } from './compiled-component.ts';
 import { ComponentCache, cacheKey } from './component-cache.ts';
-import type { Origin } from './prepared.ts';
+import type { CompiledComponent, Origin } from './component-stages.ts';
 import { GATE_VERSION, JCO_VERSION, OWN_VERSION } from './versions.ts';
 
 /** What surrounds the compilation of a component. */

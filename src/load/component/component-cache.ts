@@ -7,20 +7,28 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { errorCode } from '../../base/error-text.ts';
 import { decodeEntry, encodeEntry } from './cache-entry.ts';
-import { evict } from './cache-eviction.ts';
-import { ENTRY_SUFFIX, UNFINISHED_SUFFIX } from './cache-names.ts';
-import type { CompiledComponent } from './compiled-component.ts';
+import type { CompiledComponent } from './component-stages.ts';
 
 /** What all entries together may take; beyond it those that were not used for longest go. */
-export const CACHE_BYTES = 512 * 1024 * 1024;
+const CACHE_BYTES = 512 * 1024 * 1024;
+
+/** Nobody writes for so long: what is older was left behind by a process that died. */
+const ABANDONED_MS = 3_600_000;
+
+const ENTRY_SUFFIX = '.component';
+/** What is still being written; it has a name of its own until it is whole. */
+const UNFINISHED_SUFFIX = '.unfinished';
 
 const DIRECTORY_MODE = 0o700;
 const ENTRY_MODE = 0o600;
@@ -57,7 +65,7 @@ export class ComponentCache {
       if (hasModes && found.mode & OPEN_TO_OTHERS) return `others may enter it (chmod 700 ${directory})`;
       return new ComponentCache(directory, maxBytes);
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code ?? String(error);
+      return errorCode(error) ?? String(error);
     }
   }
 
@@ -68,7 +76,7 @@ export class ComponentCache {
     try {
       bytes = readOwn(file);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      if (errorCode(error) === 'ENOENT') return undefined;
     }
     const entry = bytes && decodeEntry(bytes, key);
     if (!entry) {
@@ -92,12 +100,33 @@ export class ComponentCache {
       return undefined;
     } catch (error) {
       ignoreErrors(() => rmSync(unfinished, { force: true }));
-      return (error as NodeJS.ErrnoException).code ?? String(error);
+      return errorCode(error) ?? String(error);
     }
   }
 
   #file(key: string): string {
     return join(this.#directory, key + ENTRY_SUFFIX);
+  }
+}
+
+/** Removes what was not used for longest until the rest fits. Other processes may be doing the same. */
+function evict(directory: string, maxBytes: number, now: number): void {
+  const files = readdirSync(directory)
+    .filter((name) => name.endsWith(ENTRY_SUFFIX) || name.endsWith(UNFINISHED_SUFFIX))
+    .flatMap((name) => {
+      const path = join(directory, name);
+      const found = statSync(path, { throwIfNoEntry: false });
+      return found ? [{ path, bytes: found.size, usedAt: found.mtimeMs, finished: name.endsWith(ENTRY_SUFFIX) }] : [];
+    });
+  for (const { path, usedAt, finished } of files) {
+    if (!finished && now - usedAt > ABANDONED_MS) rmSync(path, { force: true });
+  }
+  const entries = files.filter(({ finished }) => finished).sort((one, other) => one.usedAt - other.usedAt);
+  let total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
+  for (const { path, bytes } of entries) {
+    if (total <= maxBytes) return;
+    rmSync(path, { force: true });
+    total -= bytes;
   }
 }
 
@@ -108,7 +137,7 @@ function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: DIRECTORY_MODE });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // another process was faster
+    if (errorCode(error) !== 'EEXIST') throw error; // another process was faster
   }
 }
 

@@ -1,4 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
+import { cutText } from '../../base/cut-text.ts';
 import { WasmReader } from '../wasm-binary.ts';
 import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits.ts';
 
@@ -6,6 +7,7 @@ import { MAX_DEFINITIONS, MAX_NAME_BYTES, MAX_NESTING } from './component-limits
  * What a name may consist of. jco writes the names of core imports and exports into JavaScript as they are, so that a
  * quote in one of them would be code in our process.
  */
+const SHOWN_NAME_CHARS = 60;
 const STRICT_NAME = /^[\w.:/@\-[\]#$ |]*$/;
 
 /** Names that mean something to JavaScript wherever an object or a promise is made of them. */
@@ -16,7 +18,7 @@ export interface Budget {
   definitions: number;
 }
 
-export const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
+const wholeBudget = (): Budget => ({ definitions: MAX_DEFINITIONS });
 
 /** Reads a component or a core module inside of one: exact numbers, admitted names, bounded counts. */
 export class ComponentReader extends WasmReader {
@@ -120,6 +122,6 @@ export class ComponentReader extends WasmReader {
 
 /** A refused name comes from a stranger and goes to a terminal. */
 function shown(text: string): string {
-  const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  const short = cutText(text, SHOWN_NAME_CHARS);
   return JSON.stringify(short).replaceAll(/[^\x20-\x7e…]/g, (char) => `\\x${char.charCodeAt(0).toString(16)}`);
 }

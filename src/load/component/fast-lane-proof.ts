@@ -1,8 +1,8 @@
 import { witPackage } from '../../abi/wit.ts';
+import type { Lane } from './component-stages.ts';
 import type { CoreExport, CoreImport, CoreModuleShape } from './core-module-shape.ts';
 import type { CoreKind } from './core-type-binary.ts';
 import type { CoreExports, CoreInstance, CoreItem, LinkedComponent } from './link-component.ts';
-import type { Lane } from './prepared.ts';
 import { fixupSlots, SHIM_TABLE, shimSlots } from './shim-module.ts';
 
 const HOST = `${witPackage.namespace}:${witPackage.name}/`;

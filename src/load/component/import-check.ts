@@ -7,7 +7,7 @@ import {
   witFunctions,
   witPackage,
 } from '../../abi/wit.ts';
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
 import { servedWasi } from '../../guest/component/wasi/served.ts';
 import { servesFunction } from '../../guest/component/wasi/served-functions.ts';
 import { wasiFunctionTypes } from './generated/wasi-types.ts';
@@ -71,8 +71,8 @@ function spearComplaints(
   }
   const functions = ourInterfaces.get(interfaceName);
   if (!functions) {
-    const near = nearestKey(interfaceName, [...ourInterfaces.keys()]);
-    return [`${name}${near ? ` (did you mean ${near}?)` : ''}`];
+    const hint = didYouMean(interfaceName, [...ourInterfaces.keys()]);
+    return [hint ? `${name} (${hint})` : name];
   }
   return [...items].flatMap(([item, declared]) => itemComplaints(name, item, declared, functions));
 }
@@ -92,8 +92,8 @@ function itemComplaints(
   if (declared.sort !== 'func') return [`${from}#${name}, which is no function`];
   const row = functions.get(name);
   if (!row) {
-    const near = nearestKey(name, [...functions.keys()]);
-    return [`${from}#${name}${near ? ` (did you mean ${near}?)` : ''}`];
+    const hint = didYouMean(name, [...functions.keys()]);
+    return [hint ? `${from}#${name} (${hint})` : `${from}#${name}`];
   }
   const [found, ours] = [typeText(declared.type), functionText(row)];
   return found === ours ? [] : [`${from}#${name} as ${named(found)} (this host has ${named(ours)})`];

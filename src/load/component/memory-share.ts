@@ -1,7 +1,7 @@
 import { ModuleError } from '../../abi/guest-module.ts';
 import type { Limits } from '../../protocol/limits.ts';
 import { type Bounds, PAGE_BYTES } from '../bound-memory.ts';
-import type { CompiledComponent } from './compiled-component.ts';
+import type { CompiledComponent } from './component-stages.ts';
 
 /**
  * What the memories and tables of a component may grow to, so that all of them together stay inside the task's limits:

@@ -2,8 +2,8 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import type { Limits } from '../../protocol/limits.ts';
 import { writeBounds } from '../bound-memory.ts';
 import { type CompileHost, compileOnce } from './compile-once.ts';
+import type { PreparedComponent } from './component-stages.ts';
 import { shareLimits } from './memory-share.ts';
-import type { PreparedComponent } from './prepared.ts';
 
 /** From the bytes of a component to what may run under the limits of a task. */
 export async function prepareComponent(

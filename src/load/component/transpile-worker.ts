@@ -1,4 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { errorText } from '../../base/error-text.ts';
 import type { TranspileAnswer, TranspileRequest } from './transpile.ts';
 
 // A thread that lives for one component: jco is large, and what it is given comes from a stranger.
@@ -37,7 +38,7 @@ function describe(error: unknown): string {
   const reason = lastWords.split('\n').filter((line) => line !== '' && !ABOUT_THE_PANIC.test(line));
   if (reason.length > 0) return `jco gave up: ${reason.join(' ')}`;
   if (error instanceof Error && 'payload' in error) return String(error.payload);
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }
 
 transpile().then((answer) => parentPort?.postMessage(answer));

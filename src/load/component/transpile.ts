@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { ModuleError } from '../../abi/guest-module.ts';
-import { refineGlue } from './silence-glue.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { refineGlue } from './refine-glue.ts';
 
 /** What jco is told beside the component; with its version, all that its output depends on. */
 export interface TranspileOptions {
@@ -88,6 +89,6 @@ function sorted(files: readonly (readonly [string, Uint8Array])[]): Transpiled {
 }
 
 function explained(error: unknown): unknown {
-  if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
+  if (errorCode(error) !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
   return new ModuleError(`compiling the component took more than ${TRANSPILE_HEAP_MB} MiB`);
 }

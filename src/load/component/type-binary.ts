@@ -106,7 +106,7 @@ export function readTypeDefinition(reader: ComponentReader): TypeDefinition {
   }
 }
 
-export function readValueType(reader: ComponentReader): ValueType {
+function readValueType(reader: ComponentReader): ValueType {
   // Primitives are the negative numbers of one byte; a type's index is a positive one of 33 bits.
   const first = reader.peek();
   if (first >= 0x40 && first < 0x80) {

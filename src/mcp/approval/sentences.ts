@@ -1,4 +1,5 @@
 import type { AuditEvent } from '../../audit/event.ts';
+import { cutText } from '../../base/cut-text.ts';
 import type { RuleVerdict } from '../../policy/approval-rules.ts';
 import type { ApprovalMode } from '../../protocol/record.ts';
 import type { ApprovalCause } from './decider.ts';
@@ -39,6 +40,4 @@ export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause
 export const ruleName = ({ layer, rule }: RuleVerdict) => `${JSON.stringify(rule)} of the ${layer}'s approval rules`;
 
 /** A reason comes from whoever decided, and goes to the model and into the trail. */
-export function cutReason(text: string): string {
-  return text.length > MAX_REASON_CHARS ? `${text.slice(0, MAX_REASON_CHARS).toWellFormed()}…` : text;
-}
+export const cutReason = (text: string) => cutText(text, MAX_REASON_CHARS);

@@ -1,7 +1,16 @@
+import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const OWNER_ONLY = 0o700;
+const HASH_CHARS = 12;
+
+/** Whose HOME it is. */
+export interface HomeOwner {
+  readonly serverId: string;
+  readonly command: string;
+  readonly args: readonly string[];
+}
 
 /** The private directories of stdio servers: a HOME that stays, a TMPDIR for one run of a server. */
 export class ServerDirectories {
@@ -15,9 +24,16 @@ export class ServerDirectories {
     this.#tmpDir = tmpDir;
   }
 
-  /** Kept between runs, because package runners keep their downloads there: an empty one costs seconds each start. */
-  async home(serverId: string): Promise<string> {
-    const path = join(this.#stateDir, 'home', serverId);
+  /**
+   * Kept between runs, because package runners keep their downloads there: an empty one costs seconds each start. Another
+   * program under the same id gets another one: what the first left there (a login, say) is not for it.
+   */
+  async home({ serverId, command, args }: HomeOwner): Promise<string> {
+    const program = createHash('sha256')
+      .update(JSON.stringify([command, ...args]))
+      .digest('hex')
+      .slice(0, HASH_CHARS);
+    const path = join(this.#stateDir, 'home', `${serverId}-${program}`);
     await mkdir(path, { recursive: true, mode: OWNER_ONLY });
     return path;
   }

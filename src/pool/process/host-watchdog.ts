@@ -8,7 +8,8 @@ import type { Spawn } from './spawn.ts';
  * One small process for all of them reads the process groups from a pipe whose only other end is in the host. The
  * kernel closes that end however the host dies; then the watchdog kills the groups, then whatever else carries a
  * TMPDIR under our own root (a server started a moment ago whose group was not yet written down, a grandchild that
- * made a session of its own; where there is no /proc this second step does nothing), and removes that root.
+ * made a session of its own; where there is no /proc this second step does nothing), and removes that root. It looks
+ * more than once: a child that was just being started shows its own environment only after its exec.
  *
  * Why a shell: `PR_SET_PDEATHSIG` (setpriv) follows the thread that spawned and does not reach grandchildren; cgroups
  * and PID namespaces need rights; a Node process costs 28 ms and 45 MB against 2 ms and 1.7 MB for /bin/sh. Its
@@ -24,13 +25,14 @@ while read -r op id; do
   esac
 done
 for id in $groups; do kill -KILL "-$id" 2>/dev/null; done
-for round in 1 2 3; do
+for round in 1 2 3 4; do
   found=$(grep -l -s -F "TMPDIR=$1/" /proc/[0-9]*/environ)
-  [ -n "$found" ] || break
+  [ -z "$found" ] && [ "$round" -gt 2 ] && break
   for file in $found; do
     pid=\${file#/proc/}
     kill -KILL "\${pid%%/*}" 2>/dev/null
   done
+  sleep 0.05 2>/dev/null || sleep 1
 done
 [ -n "$1" ] && rm -rf -- "$1"
 `;
@@ -55,6 +57,11 @@ export class HostWatchdog {
     this.#log = deps.log;
     this.#tmpRoot = deps.tmpRoot;
     this.#path = deps.path;
+  }
+
+  /** Before the first server is: the host may die while one starts. */
+  watch(): void {
+    if (this.#process === null) this.#start();
   }
 
   add(group: number): void {

@@ -1,3 +1,4 @@
+import { startOf } from '../../base/cut-text.ts';
 import type { SandboxNetwork } from '../../protocol/record.ts';
 import { mountArguments, systemMounts } from './sandbox-arguments.ts';
 import type { Spawn } from './spawn.ts';
@@ -14,7 +15,7 @@ export type ProbeResult =
 const userNamespaces: readonly (readonly string[])[] = [['--unshare-user', '--disable-userns'], []];
 
 /** What every sandbox has, whatever its record lists. */
-export function isolationArguments(network: SandboxNetwork, userNamespace: readonly string[]): string[] {
+function isolationArguments(network: SandboxNetwork, userNamespace: readonly string[]): string[] {
   return [
     '--unshare-all',
     ...(network === 'allow' ? ['--share-net'] : []),
@@ -64,7 +65,7 @@ function attempt(
     });
     child.once('close', (code, signal) => {
       clearTimeout(timer);
-      const reason = said.trim().split('\n', 1)[0]?.slice(0, MAX_REASON_CHARS) || (signal ?? `exit code ${code}`);
+      const reason = startOf(said.trim().split('\n', 1)[0] ?? '', MAX_REASON_CHARS) || (signal ?? `exit code ${code}`);
       resolve(code === 0 ? null : { why: `${command} does not work here: ${reason}`, timedOut: false });
     });
   });

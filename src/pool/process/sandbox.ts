@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { isAbsolute } from 'node:path';
+import { existsSync, realpathSync } from 'node:fs';
+import { isAbsolute, normalize } from 'node:path';
 import type { McpSandbox, SandboxNetwork } from '../../protocol/record.ts';
 import { McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
@@ -29,6 +29,8 @@ export const SETTINGS_FD = 3;
 interface LaunchContext {
   readonly serverId: string;
   readonly sandbox: McpSandbox;
+  /** Who asks for it. */
+  readonly by: 'record' | 'node';
   readonly home: string;
   readonly tmpDir: string;
 }
@@ -50,7 +52,7 @@ export class Sandbox {
   async wrap(launch: Launch, context: LaunchContext): Promise<SandboxedLaunch | null> {
     const { serverId, sandbox, home, tmpDir } = context;
     const probe = await this.#probe(sandbox.network);
-    if (!probe.works) return this.#without(serverId, sandbox, probe.why);
+    if (!probe.works) return this.#without(context, probe.why);
     checkPaths(serverId, sandbox);
     const executable = await this.#executable(launch, serverId);
     const system = await systemMounts(sandbox.network);
@@ -111,9 +113,10 @@ export class Sandbox {
     return { ...(await probeSandbox(found.path, network, spawn)), bwrap: found.path };
   }
 
-  #without(serverId: string, { mode }: McpSandbox, why: string): null {
-    if (mode === 'required') {
-      const message = `server "${serverId}": sandbox.mode is "required", and it is not run without one: ${why}`;
+  #without({ serverId, sandbox, by }: LaunchContext, why: string): null {
+    if (sandbox.mode === 'required') {
+      const rule = by === 'node' ? 'mcp.stdio of this node is "sandboxed"' : 'sandbox.mode is "required"';
+      const message = `server "${serverId}": ${rule}, and it is not run without one: ${why}`;
       throw new McpConnectionError(serverId, 'sandbox_unavailable', message);
     }
     if (this.#warned.has(serverId)) return null;
@@ -134,19 +137,28 @@ export class Sandbox {
 function checkPaths(serverId: string, sandbox: McpSandbox): void {
   for (const field of ['read_only_paths', 'writable_paths'] as const) {
     for (const path of sandbox[field]) {
-      const problem = !isAbsolute(path)
-        ? 'must be an absolute path'
-        : path === '/proc' || path.startsWith('/proc/')
-          ? 'would show the processes of the host; a sandbox has a /proc of its own'
-          : existsSync(path)
-            ? null
-            : 'does not exist on this node';
+      const problem = pathProblem(path);
       if (problem === null) continue;
       const message = `server "${serverId}": sandbox.${field}: "${path}" ${problem}`;
       throw new McpConnectionError(serverId, 'record_invalid', message);
     }
   }
 }
+
+/** Looks at where a path leads, not at how it is written: `/./proc` and a link to it are /proc. */
+function pathProblem(path: string): string | null {
+  if (!isAbsolute(path)) return 'must be an absolute path';
+  let real: string;
+  try {
+    real = realpathSync(path);
+  } catch {
+    return 'does not exist on this node';
+  }
+  if (!isInProc(normalize(path)) && !isInProc(real)) return null;
+  return 'would show the processes of the host; a sandbox has a /proc of its own';
+}
+
+const isInProc = (path: string) => path === '/proc' || path.startsWith('/proc/');
 
 function noteOf({ args, cwd }: Launch, mounts: readonly Mount[]): string {
   const named = [...(cwd === null ? [] : [cwd]), ...args].filter((path) => isAbsolute(path) && existsSync(path));

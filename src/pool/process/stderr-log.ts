@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import { cutText } from '../../base/cut-text.ts';
 import type { Redact } from '../../secrets/redactor.ts';
 
 export interface StderrLimits {
@@ -62,8 +63,7 @@ export class StderrLog {
     const whole = this.#redact(this.#line.trimEnd());
     this.#line = '';
     if (whole === '') return;
-    const max = this.#limits.stderrLineChars;
-    const line = whole.length > max ? `${whole.slice(0, max).toWellFormed()}…` : whole;
+    const line = cutText(whole, this.#limits.stderrLineChars);
     this.lastLine = line;
     this.#openWindow();
     const bytes = Buffer.byteLength(line);

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import { errorCode } from '../../base/error-text.ts';
 import type { McpSandbox } from '../../protocol/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
@@ -87,9 +88,11 @@ export class ProcessSupervisor {
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
-    const [home, tmpRoot, tmpDir] = await this.#makeDirectories(spec.serverId);
+    if (this.#options.stdio === 'deny') throw stdioDenied(spec.serverId);
+    const [home, tmpRoot, tmpDir] = await this.#makeDirectories(spec);
     this.#watchdog ??= new HostWatchdog({ spawn: this.#spawn, log: this.#log, tmpRoot, path: this.#options.path });
     const watchdog = this.#watchdog;
+    watchdog.watch();
     try {
       const env = { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env };
       const bare: Launch = { command: spec.command, args: spec.args, env, cwd: spec.cwd };
@@ -121,11 +124,13 @@ export class ProcessSupervisor {
 
   async #sandboxed(
     launch: Launch,
-    { serverId, sandbox }: ProcessSpec,
+    { serverId, sandbox: asked }: ProcessSpec,
     directories: { readonly home: string; readonly tmpDir: string },
   ): Promise<SandboxedLaunch | null> {
+    const sandbox = this.#options.stdio === 'sandboxed' ? inAnyCase(asked) : asked;
     if (sandbox === null || sandbox.mode === 'none') return null;
-    return this.#sandbox.wrap(launch, { serverId, sandbox, ...directories });
+    const by = this.#options.stdio === 'sandboxed' ? 'node' : 'record';
+    return this.#sandbox.wrap(launch, { serverId, sandbox, by, ...directories });
   }
 
   #launch({ command, args, env, cwd }: Launch, settings: string | null): PipedChild {
@@ -144,13 +149,14 @@ export class ProcessSupervisor {
     return child;
   }
 
-  async #makeDirectories(serverId: string): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
+  async #makeDirectories(spec: ProcessSpec): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
     const directories = this.#directories;
+    const { serverId } = spec;
     try {
-      return await Promise.all([directories.home(serverId), directories.tmpRoot(), directories.makeTmp()]);
+      return await Promise.all([directories.home(spec), directories.tmpRoot(), directories.makeTmp()]);
     } catch (error) {
       const { stateDir, tmpDir } = this.#options;
-      const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+      const code = errorCode(error) ?? 'unknown error';
       const message = `server "${serverId}": its directories under ${stateDir} and ${tmpDir} could not be made: ${code}`;
       throw new McpConnectionError(serverId, 'spawn_failed', message);
     }
@@ -162,6 +168,17 @@ export class ProcessSupervisor {
   }
 }
 
+/** What the record asks for; where it asks for none or would do without, a sandbox with the network and nothing else. */
+function inAnyCase(asked: McpSandbox | null): McpSandbox {
+  const plain = { mode: 'required', network: 'allow', read_only_paths: [], writable_paths: [] } as const;
+  return { ...plain, ...asked, mode: 'required' };
+}
+
+function stdioDenied(serverId: string): McpConnectionError {
+  const message = `server "${serverId}": this node runs no stdio servers (mcp.stdio = "deny")`;
+  return new McpConnectionError(serverId, 'stdio_denied', message);
+}
+
 // Node sets the pid synchronously; an 'error' event is what follows where it could not start anything.
 function spawned(child: PipedChild): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -171,7 +188,7 @@ function spawned(child: PipedChild): Promise<number> {
 }
 
 function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
-  const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+  const code = errorCode(error) ?? 'unknown error';
   const hint =
     code === 'ENOENT'
       ? 'there is no such command on its PATH, or stdio.cwd does not exist'

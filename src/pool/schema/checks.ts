@@ -1,3 +1,4 @@
+import { errorText } from '../../base/error-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
 import type { SchemaThread } from './schema-thread.ts';
@@ -87,7 +88,7 @@ export class SchemaCheck {
     try {
       this.#validator = this.#engine.compiler.compile(this.#schema, this.#shape.named, this.#subject);
     } catch (error) {
-      this.#unusable = error instanceof Error ? error.message : String(error);
+      this.#unusable = errorText(error);
     }
     return this.#validator;
   }

@@ -1,5 +1,6 @@
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
+import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
 
 /** What is wrong with the value, or null. Never repeats the value itself. */
@@ -102,9 +103,9 @@ function describe(error: ErrorObject | undefined, subject: string): string {
   };
   const details =
     allowedValues !== undefined
-      ? `: ${JSON.stringify(allowedValues).slice(0, MAX_LISTED_CHARS).toWellFormed()}`
+      ? `: ${cutText(JSON.stringify(allowedValues), MAX_LISTED_CHARS)}`
       : typeof additionalProperty === 'string'
-        ? `: ${JSON.stringify(additionalProperty).slice(0, MAX_LISTED_CHARS).toWellFormed()}`
+        ? `: ${cutText(JSON.stringify(additionalProperty), MAX_LISTED_CHARS)}`
         : '';
-  return `${subject}${error.instancePath.slice(0, MAX_LISTED_CHARS)} ${error.message ?? 'is not valid'}${details}`;
+  return `${subject}${cutText(error.instancePath, MAX_LISTED_CHARS)} ${error.message ?? 'is not valid'}${details}`;
 }

@@ -1,4 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import { startOf } from '../../base/cut-text.ts';
 import type { McpNodeService, McpServerReport } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
 import { reportedHealths, reportedStates, type ServerReport } from '../../registry/node-report.ts';
@@ -54,7 +55,7 @@ function oneOf<T extends string>(field: string, value: string, words: readonly T
 
 /** What a node says ends up in terminals. */
 function printable(text: string): string {
-  return text.slice(0, MAX_ERROR_CHARS).replaceAll(/\p{Cc}/gu, ' ');
+  return startOf(text, MAX_ERROR_CHARS).replaceAll(/\p{Cc}/gu, ' ');
 }
 
 function invalid(field: string, message: string): ConnectError {

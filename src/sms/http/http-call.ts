@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { HttpProblem } from './problem.ts';
 
 /** One request as a route sees it. */
@@ -24,18 +24,15 @@ export function requireContentType(call: HttpCall, allowed: readonly string[]): 
 
 export async function jsonBody(call: HttpCall, maxBytes: number): Promise<JsonObject> {
   requireContentType(call, ['application/json']);
-  const value = parseJson(await call.text(maxBytes));
+  const value = parseBody(await call.text(maxBytes));
   if (isJsonObject(value)) return value;
   throw new HttpProblem(400, 'invalid-body', 'the body must be a JSON object');
 }
 
-export function parseJson(text: string): JsonValue {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    // The parser's own message quotes the text, and that may hold a secret.
-    throw new HttpProblem(400, 'invalid-body', 'the body is not valid JSON');
-  }
+export function parseBody(text: string): JsonValue {
+  const value = parseJson(text);
+  if (value === undefined) throw new HttpProblem(400, 'invalid-body', 'the body is not valid JSON');
+  return value;
 }
 
 export async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {

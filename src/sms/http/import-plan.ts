@@ -29,7 +29,7 @@ const MAX_IMPORT_RECORDS = 20_000;
 const RECORDS_PER_TURN = 100;
 
 /** The records of an uploaded file: one record, a list of them, or a table with a list called `servers`. */
-export function recordsOf(document: JsonValue): { readonly items: readonly JsonValue[]; readonly prefix: string } {
+function recordsOf(document: JsonValue): { readonly items: readonly JsonValue[]; readonly prefix: string } {
   if (Array.isArray(document)) return { items: document, prefix: '' };
   const servers = isJsonObject(document) ? document.servers : undefined;
   return Array.isArray(servers) ? { items: servers, prefix: 'servers' } : { items: [document], prefix: 'record' };

@@ -1,8 +1,8 @@
-import { parse as parseToml, TomlError } from 'smol-toml';
 import type { JsonValue } from '../../base/json.ts';
+import { parseToml, TomlTextError } from '../../config/toml.ts';
 import type { ServiceLog } from '../service-log.ts';
 import type { RegistryStore } from '../store/store.ts';
-import { type HttpCall, parseJson, requireContentType } from './http-call.ts';
+import { type HttpCall, parseBody, requireContentType } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { type HttpReply, jsonReply } from './http-reply.ts';
 import { type ImportPlan, planImport } from './import-plan.ts';
@@ -33,7 +33,7 @@ export function importRoute(deps: ImportRouteDeps): Route {
 async function runImport({ store, strict, log }: ImportRouteDeps, call: HttpCall): Promise<HttpReply> {
   const type = requireContentType(call, ['application/json', 'application/toml']);
   const text = await call.text(MAX_IMPORT_BYTES);
-  const document = type === 'application/json' ? parseJson(text) : readToml(text);
+  const document = type === 'application/json' ? parseBody(text) : readToml(text);
   const { servers } = await store.list();
   const plan = await planImport(document, new Map(servers.map((record) => [record.server_id, record])), { strict });
   if (plan.issues.length > 0) throw invalidRecord(plan.issues);
@@ -63,10 +63,9 @@ function planJson(plan: ImportPlan, outcome: 'dry_run' | 'applied') {
 
 function readToml(text: string): JsonValue {
   try {
-    return parseToml(text) as unknown as JsonValue;
+    return parseToml(text) as JsonValue;
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    // The rest of the parser's message quotes the text, and that may hold a secret.
+    if (!(error instanceof TomlTextError)) throw error;
     throw new HttpProblem(400, 'invalid-body', `the body is not valid TOML (line ${error.line})`);
   }
 }

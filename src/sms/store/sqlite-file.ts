@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { errorText } from '../../base/error-text.ts';
 
 // Records may hold what their authors should have kept out of them, so the files are for their owner alone.
 const PRIVATE_FILE = 0o600;
@@ -20,7 +21,7 @@ export function openExclusively(path: string): DatabaseSync {
     return db;
   } catch (error) {
     db.close();
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     if (reason.includes('locked')) throw new Error(`${path} is in use by another process`);
     throw new Error(`${path} cannot be opened: ${reason}`);
   }

@@ -57,7 +57,7 @@ export const DEFAULT_KEPT_CHANGES = 10_000;
 /** Events waiting for one watcher before it is cut off. */
 export const DEFAULT_WATCHER_QUEUE = 1_024;
 
-export const storeErrorCodes = [
+const storeErrorCodes = [
   'not_found',
   'already_exists',
   'revision_mismatch',

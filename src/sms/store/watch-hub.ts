@@ -13,10 +13,6 @@ export class WatchHub {
     this.#queueLimit = queueLimit;
   }
 
-  get watcherCount(): number {
-    return this.#watchers.size;
-  }
-
   /** Subscribes at once, not at the first read, so that nothing published after this call is missed. */
   subscribe(first: RegistryEvent | null, signal: AbortSignal): AsyncIterable<RegistryEvent> {
     const watcher = new Watcher(this.#queueLimit, signal, () => this.#watchers.delete(watcher));

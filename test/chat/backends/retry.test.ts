@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest';
-import { BACKOFF_BASE_MS, MAX_BACKOFF_MS, retryDelayMs } from '../../../src/chat/backends/retry.ts';
+import { backoff, retryDelayMs } from '../../../src/chat/backends/retry.ts';
 
 it('the backoff doubles up to its ceiling, half of it random [chat.backend.retry]', () => {
-  const shortest = Array.from({ length: 7 }, (_, attempt) => retryDelayMs(attempt, undefined, () => 0));
-  const longest = Array.from({ length: 7 }, (_, attempt) => retryDelayMs(attempt, undefined, () => 1));
+  const shortest = Array.from({ length: 7 }, (_, attempt) => retryDelayMs(attempt, undefined, { random: () => 0 }));
+  const longest = Array.from({ length: 7 }, (_, attempt) => retryDelayMs(attempt, undefined, { random: () => 1 }));
   expect(shortest).toEqual([250, 500, 1000, 2000, 4000, 4000, 4000]);
   expect(longest).toEqual(shortest.map((ms) => ms * 2));
-  expect(longest[0]).toBe(BACKOFF_BASE_MS);
-  expect(longest.at(-1)).toBe(MAX_BACKOFF_MS);
+  expect(longest[0]).toBe(backoff.firstMs);
+  expect(longest.at(-1)).toBe(backoff.maxMs);
 });
 
 it('Retry-After lengthens the wait and never shortens it [chat.backend.retry_after]', () => {
-  expect(retryDelayMs(0, 5000, () => 1)).toBe(5000);
-  expect(retryDelayMs(0, 100, () => 1)).toBe(BACKOFF_BASE_MS);
+  expect(retryDelayMs(0, 5000, { random: () => 1 })).toBe(5000);
+  expect(retryDelayMs(0, 100, { random: () => 1 })).toBe(backoff.firstMs);
 });

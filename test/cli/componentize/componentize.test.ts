@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { componentWit } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { afterAll, expect, it, vi } from 'vitest';
+import { builtCommand } from '../../support/built-command.ts';
 import { running } from '../../support/small-modules.ts';
 import { i32Const } from '../../support/wasm-encoder.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const entry = fileURLToPath(new URL('../../../src/cli/spear/entry.ts', import.meta.url));
+const entry = builtCommand('spear');
 const fixtures = fileURLToPath(new URL('../../../fixtures', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'spear-componentize-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

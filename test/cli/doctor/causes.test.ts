@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -6,6 +6,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { fixture, scratch } from '../../e2e/spear-run.ts';
 import { fileWith, recordDir, recordOf, taskWith, taskWithMcp } from '../../mcp/mcp-run.ts';
 import { startTestSms, stopAll } from '../../sms/running-sms.ts';
+import { runnable } from '../../support/small-modules.ts';
+import { withoutTable } from '../../support/without-table.ts';
 import { all, doctor, one } from './doctor-run.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
@@ -206,6 +208,30 @@ it('7: the server says EPIPE because its list came too late [doctor.causes]', as
   expect(one(findings, 'tools_list')).toMatchObject({ status: 'bad', cause: 'list_timeout' });
   expect(one(findings, 'tools_list').fix).toMatch(/EPIPE: a consequence, not the cause/);
   expect(one(findings, 'stderr').text).toBe('stderr: Error: write EPIPE');
+});
+
+describe('the module cannot do its work', () => {
+  const written = (bytes: Uint8Array) => {
+    const file = join(scratch, 'guest.wasm');
+    writeFileSync(file, bytes);
+    return file;
+  };
+
+  it('its tools cannot be called: no table is exported [doctor.causes] [doctor.module] [tool.unreachable]', async () => {
+    const wasm = written(withoutTable(readFileSync(fixture('c/sum.wasm'))));
+    const { code, findings } = await doctor([wasm, '--no-model']);
+    expect(code).toBe(1);
+    expect(one(findings, 'guest_tools')).toMatchObject({ status: 'bad', cause: 'no_function_table' });
+    expect(one(findings, 'guest_tools').fix).toContain('-Wl,--export-table');
+  });
+
+  it('it is what a component is made of [doctor.causes] [doctor.module]', async () => {
+    const wasm = written(runnable((module) => module.importFunction('spear:host/log@1.0.0', 'log', ['i32'])));
+    const { code, findings } = await doctor([wasm, '--no-model']);
+    expect(code).toBe(1);
+    expect(one(findings, 'module')).toMatchObject({ status: 'bad', cause: 'component_parts' });
+    expect(one(findings, 'module').fix).toContain('spear componentize');
+  });
 });
 
 describe('the guest takes another way than the tool loop', () => {

@@ -279,7 +279,7 @@ describe('spear doctor', () => {
       text: expect.stringContaining('not a WebAssembly'),
     });
     expect(all(findings, 'task_key').map(({ text }) => text)).toEqual([
-      'config.mcp.tool_alowlist is not a key of the task config; did you mean mcp.tool_allowlist?',
+      'config.mcp.tool_alowlist is not a key of the task config; did you mean "mcp.tool_allowlist"?',
       'config.mcp.enabled must be "true" or "false"',
     ]);
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
@@ -321,7 +321,7 @@ describe('spear doctor', () => {
       expect(stderr).toMatch(/^spear: .+\n$/);
     }
     const param = await spear(['doctor', 'a.wasm', '--param', 'mcp.server_id=["fs"]']);
-    expect(param.stderr).toBe('spear: --param mcp.server_id: did you mean mcp.server_ids?\n');
+    expect(param.stderr).toBe('spear: --param mcp.server_id: did you mean "mcp.server_ids"?\n');
     const typo = await spear(['docter', 'a.wasm']);
     expect(typo).toEqual({
       code: 2,

@@ -1,19 +1,19 @@
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { nextMessage, OriginalClient } from '../../sms/original-client.ts';
 import { onStop, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
 import { spawnSms } from '../../sms/sms-process.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 120_000 });
 
 afterEach(stopAll);
 
-const entry = fileURLToPath(new URL('../../../src/cli/sms/entry.ts', import.meta.url));
+const entry = builtCommand('spear-sms');
 
 interface Finished {
   readonly code: number;

@@ -3,14 +3,16 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { selfSigned } from '../../chat/backends/self-signed.ts';
+import { sandboxOf } from '../../pool/pool-records.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
+import { builtCommand } from '../../support/built-command.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 120_000 });
 
 afterEach(stopAll);
 
-const entry = fileURLToPath(new URL('../../../src/cli/spear/entry.ts', import.meta.url));
+const entry = builtCommand('spear');
 
 interface Finished {
   readonly code: number;
@@ -117,11 +119,13 @@ describe('servers', () => {
   it('are tested where the caller is, with what the caller allows [cli.spear.test]', async () => {
     const sms = await startTestSms();
     const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
+    const served = temporaryDirectory();
     const json = {
       ...fsRecord,
+      sandbox: sandboxOf(served),
       stdio: {
         command: process.execPath,
-        args: [everything, temporaryDirectory()],
+        args: [everything, served],
         env: { KEY: `\${ENV:PRIVATE_KEY}` },
       },
     };

@@ -141,8 +141,11 @@ describe('the arena of a callback', () => {
       guest.tool(() => 0),
     );
     await send(guest, fd, AUTO_TOOL_CALL);
-    expect(guest.backend.requests[1]?.messages.at(-1)?.content).toBe(failed(ENOSPC));
-    expect(guest.notices).toEqual([expect.stringContaining('tool_arena_ptr')]);
+    const why = 'tool_arena_ptr and tool_arena_len are not set';
+    expect(guest.backend.requests[1]?.messages.at(-1)?.content).toBe(
+      `{"error":{"code":"tool_exec_failed","message":"tool rc: ${ENOSPC} (${why})"}}`,
+    );
+    expect(guest.notices).toEqual([`a guest tool cannot be called: ${why}`]);
   });
 });
 

@@ -24,6 +24,10 @@ async function outcome(guest: TestGuest, index: number): Promise<unknown> {
 
 const failed = (rc: number) => `{"error":{"code":"tool_exec_failed","message":"tool rc: ${rc}"}}`;
 const EIO = -5;
+const because = (why: string) => `{"error":{"code":"tool_exec_failed","message":"tool rc: ${EIO} (${why})"}}`;
+const noFunction = (index: number) =>
+  because(`slot ${index} of the function table holds no function of four parameters`);
+const noCallback = because('it was registered without a callback, to be handed back');
 
 describe('a tool that fails does not end the loop', () => {
   it.each([-5, 1, 2_147_483_647, -2_147_483_648])('when it returns %i [tool.failure]', async (rc) => {
@@ -41,13 +45,13 @@ describe('a tool that fails does not end the loop', () => {
   });
 
   it.each([
-    ['an empty slot', slot.empty],
-    ['a slot beyond the table', slot.length],
-    ['the largest slot', 2_147_483_647],
-    ['no slot', -1],
-    ['the smallest number', -2_147_483_648],
-  ])('when its index is %s [tool.failure]', async (_which, index) => {
-    expect(await outcome(await openGuest({ turns }), index)).toBe(failed(EIO));
+    ['an empty slot', slot.empty, noFunction(slot.empty)],
+    ['a slot beyond the table', slot.length, noFunction(slot.length)],
+    ['the largest slot', 2_147_483_647, noFunction(2_147_483_647)],
+    ['no slot', -1, noCallback],
+    ['the smallest number', -2_147_483_648, noCallback],
+  ])('when its index is %s, and the model is told so [tool.failure]', async (_which, index, told) => {
+    expect(await outcome(await openGuest({ turns }), index)).toBe(told);
   });
 
   it.each([
@@ -59,7 +63,7 @@ describe('a tool that fails does not end the loop', () => {
 
   it('when its index is a function of other parameters, which is not entered [tool.failure]', async () => {
     const guest = await openGuest({ turns });
-    expect(await outcome(guest, slot.noParameters)).toBe(failed(EIO));
+    expect(await outcome(guest, slot.noParameters)).toBe(noFunction(slot.noParameters));
     expect(guest.calledWithAnotherType).toBe(false);
   });
 

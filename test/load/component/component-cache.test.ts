@@ -20,8 +20,8 @@ import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeEntry, encodeEntry } from '../../../src/load/component/cache-entry.ts';
-import type { CompiledComponent } from '../../../src/load/component/compiled-component.ts';
 import { ComponentCache, cacheKey } from '../../../src/load/component/component-cache.ts';
+import type { CompiledComponent } from '../../../src/load/component/component-stages.ts';
 
 let folder = '';
 let directory = '';

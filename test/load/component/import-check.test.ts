@@ -46,7 +46,7 @@ describe('imports of spear:host', () => {
 
   it('an unknown interface is named, with the nearest that there is [component.imports]', async () => {
     expect(await judged(interfaceOf('spear:host/chat@1.0.0'))).toBe(
-      `${MISSING}spear:host/chat@1.0.0 (did you mean cchat?)`,
+      `${MISSING}spear:host/chat@1.0.0 (did you mean "cchat"?)`,
     );
     expect(await judged(interfaceOf('spear:host/constructor@1.0.0'))).toBe(`${MISSING}spear:host/constructor@1.0.0`);
     expect(await judged(interfaceOf('spear:other/cchat@1.0.0'))).toBe(`${MISSING}spear:other/cchat@1.0.0`);
@@ -54,7 +54,7 @@ describe('imports of spear:host', () => {
 
   it('an unknown function is named, with the nearest that there is [component.imports]', async () => {
     expect(await judged(interfaceOf(clock, exported('time-now-m', '(result s64)')))).toBe(
-      `${MISSING}${clock}#time-now-m (did you mean time-now-ms?)`,
+      `${MISSING}${clock}#time-now-m (did you mean "time-now-ms"?)`,
     );
     expect(await judged(interfaceOf(clock, exported('to-string', '(result s64)')))).toBe(
       `${MISSING}${clock}#to-string`,

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { ModuleError } from '../../../src/abi/guest-module.ts';
 import { readComponent } from '../../../src/load/component/component-binary.ts';
 import { withoutCustomSections } from '../../../src/load/component/custom-sections.ts';
-import { refineGlue } from '../../../src/load/component/silence-glue.ts';
+import { refineGlue } from '../../../src/load/component/refine-glue.ts';
 import { type TranspileRequest, transpile } from '../../../src/load/component/transpile.ts';
 import { JCO_VERSION } from '../../../src/load/component/versions.ts';
 import { unsignedLeb } from '../../../src/load/wasm-binary.ts';

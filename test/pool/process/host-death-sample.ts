@@ -1,12 +1,27 @@
 // A host that is going to be killed: connects to the servers named on its command line and prints what it started.
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
+import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { McpPool } from '../../../src/pool/pool.ts';
 import { createSecretSource } from '../../../src/secrets/secret-source.ts';
 import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
-const [stateDir = '', tmpDir = '', marker = ''] = process.argv.slice(2);
+const [stateDir = '', tmpDir = '', marker = '', mode = ''] = process.argv.slice(2);
 const policy = { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] } as const;
-const pool = new McpPool({ stateDir, tmpDir }, { secrets: createSecretSource(policy, {}) });
+const pool = new McpPool(
+  { stateDir, tmpDir },
+  {
+    secrets: createSecretSource(policy, {}),
+    ...(mode === 'starting' ? { spawn: announced } : {}),
+  },
+);
+
+/** Says that a server was spawned before the pool can do anything else. */
+function announced(command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
+  const child = spawn(command, args, options);
+  if (options.env?.MARKER !== undefined) writeSync(1, 'spawned\n');
+  return child;
+}
 
 async function text(id: string, script: string, tool: string, more: StdioSample = {}): Promise<string> {
   const record = stdioRecord(id, script, { env: { MARKER: marker }, ...more });

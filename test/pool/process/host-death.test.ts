@@ -21,6 +21,22 @@ async function startHost() {
 }
 
 describe('a host that dies', () => {
+  it('while its first server starts leaves nothing behind', { timeout: 60_000 }, async () => {
+    for (let round = 0; round < 6; round++) {
+      const dir = tempDir();
+      const marker = randomUUID();
+      const child = spawn(process.execPath, [host, join(dir, 'state'), dir, marker, 'starting'], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      await once(child.stdout, 'data'); // printed in the turn in which the process is spawned
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      await eventually(() => expect(processesWith(marker)).toEqual([]));
+      await eventually(() => expect(readdirSync(dir)).toEqual(['state']));
+    }
+  });
+
   it.each(['SIGKILL', 'SIGTERM'] as const)(
     'of %s takes its servers and their descendants along, sandboxed ones too [pool.host-death] [sandbox.end]',
     async (signal) => {

@@ -80,7 +80,7 @@ describe('a sandboxed server', () => {
     const { pool, stateDir } = openPool();
     const record = confined();
     const { HOME = '', TMPDIR = '' } = JSON.parse(await textOf(call(pool, record, 'environment'))) as NodeJS.ProcessEnv;
-    expect(HOME).toBe(join(stateDir, 'home', 'confined'));
+    expect(HOME.startsWith(join(stateDir, 'home', 'confined-'))).toBe(true);
     for (const folder of [HOME, TMPDIR]) {
       expect(await textOf(call(pool, record, 'write', { path: join(folder, 'mine') }))).toBe('written');
       expect(readFileSync(join(folder, 'mine'), 'utf8')).toBe('written');
@@ -205,12 +205,47 @@ describe('a server that dies at its start in a sandbox', () => {
     ['/no/such/path', 'does not exist on this node'],
     ['relative', 'must be an absolute path'],
     ['/proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
+    ['/./proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
+    ['/usr/../proc/1', 'would show the processes of the host; a sandbox has a /proc of its own'],
   ])('for a listed path %s is told so [sandbox.hint]', async (path, problem) => {
     const { pool } = openPool();
     const outcome = await call(pool, confined({ writable_paths: [path] }), 'place');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
     expect(outcome.error?.message).toContain(`sandbox.writable_paths: "${path}" ${problem}`);
   });
+});
+
+describe('a node that runs stdio servers in sandboxes only', () => {
+  const listed = { mode: 'none', network: 'deny', read_only_paths: [servers] } as const;
+
+  it.each(['none', 'preferred'] as const)('does so with one whose record says %s', async (mode) => {
+    const { pool } = openPool({ stdio: 'sandboxed' });
+    const record = confined({ ...listed, mode });
+    const parent = `/proc/${process.ppid}/environ`;
+    expect(await refusalOf(pool, record, 'read', { path: parent })).toBe('ENOENT');
+    expect(await refusalOf(pool, record, 'read', { path: '/etc/passwd' })).toBe('ENOENT');
+  });
+
+  it('does so with one whose record says nothing, which then sees little', async () => {
+    const { pool } = openPool({ stdio: 'sandboxed' });
+    const outcome = await call(pool, stdioRecord('bare', 'confined.mjs', { budgets: patient }), 'place');
+    expect(outcome.error?.message).toContain(`not in it: ${fixture('confined.mjs')}`);
+  });
+
+  it('refuses them where there is none, and says why', async () => {
+    const { pool } = openPool({ stdio: 'sandboxed', sandboxCommand: '/no/such/bwrap' });
+    const outcome = await call(pool, confined({ mode: 'preferred' }), 'place');
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
+    expect(outcome.error?.message).toContain('mcp.stdio of this node is "sandboxed", and it is not run without one');
+  });
+});
+
+it('a node that runs no stdio servers starts nothing', async () => {
+  const { pool, stateDir } = openPool({ stdio: 'deny' });
+  const outcome = await call(pool, stdioRecord('tiny', 'tiny.mjs'), 'pid');
+  expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
+  expect(outcome.error?.message).toContain('this node runs no stdio servers (mcp.stdio = "deny")');
+  expect(existsSync(join(stateDir, 'home'))).toBe(false);
 });
 
 describe('without a sandbox on the node', () => {

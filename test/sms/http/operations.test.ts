@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type NodeReport, NodeReporter } from '../../../src/registry/node-report.ts';
+import { sandboxOf } from '../../pool/pool-records.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
 
 afterEach(stopAll);
@@ -247,8 +248,9 @@ describe('POST /servers/{id}/test', () => {
   it('runs a real server where the config allows it [sms.http.test]', async () => {
     const entry = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
     const sms = await startTestSms({ allowServerTest: true });
-    const stdio = { command: process.execPath, args: [entry, temporaryDirectory()] };
-    await sms.http('POST', servers, { json: { ...fsRecord, stdio } });
+    const served = temporaryDirectory();
+    const stdio = { command: process.execPath, args: [entry, served] };
+    await sms.http('POST', servers, { json: { ...fsRecord, stdio, sandbox: sandboxOf(served) } });
     const { status, body } = await sms.http('POST', `${servers}/fs/test`);
     expect(status).toBe(200);
     expect(body).toMatchObject({ ok: true, server_id: 'fs', error: null });

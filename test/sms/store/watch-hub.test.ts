@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
 import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
 import { WatchHub } from '../../../src/sms/store/watch-hub.ts';
@@ -7,21 +8,25 @@ function event(revision: number): RegistryEvent {
 }
 
 const open = () => new AbortController().signal;
+/** A watcher holds on to its signal for as long as it is there. */
+const isHeld = (signal: AbortSignal) => getEventListeners(signal, 'abort').length > 0;
 
 it('forgets watchers that were cut off, stopped or returned [store.slow_watchers]', async () => {
   const hub = new WatchHub(2);
   const stopping = new AbortController();
-  hub.subscribe(null, open());
-  hub.subscribe(null, stopping.signal);
-  const leaving = hub.subscribe(null, open());
-  expect(hub.watcherCount).toBe(3);
+  const [slow, stopped, left] = [open(), stopping.signal, open()];
+  const held = () => [slow, stopped, left].map(isHeld);
+  hub.subscribe(null, slow);
+  hub.subscribe(null, stopped);
+  const leaving = hub.subscribe(null, left);
+  expect(held()).toEqual([true, true, true]);
   stopping.abort();
   hub.publish(event(1));
   for await (const _event of leaving) break;
-  expect(hub.watcherCount).toBe(1);
+  expect(held()).toEqual([true, false, false]);
   hub.publish(event(2));
   hub.publish(event(3));
-  expect(hub.watcherCount).toBe(0);
+  expect(held()).toEqual([false, false, false]);
 });
 
 it('serves several reads of one watcher in order [store.watch]', async () => {

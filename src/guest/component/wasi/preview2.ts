@@ -1,5 +1,5 @@
 import type { Output } from '../../../hostcalls/output.ts';
-import { fillRandom } from '../../../hostcalls/random.ts';
+import { fillRandom } from '../../../hostcalls/system.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { absentInterfaces } from './absent.ts';
 import { Pollable, readyAt } from './poll.ts';

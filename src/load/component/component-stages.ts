@@ -10,6 +10,21 @@ export interface Origin {
   readonly ms: number;
 }
 
+/** All that is worked out about a component once, whatever the limits it will run with. */
+export interface CompiledComponent {
+  /** What jco generated, refined. */
+  readonly glue: string;
+  /** By the names under which the glue asks for them; their memories are not bounded yet. */
+  readonly coreModules: ReadonlyMap<string, Uint8Array>;
+  readonly imports: readonly string[];
+  readonly entry: string;
+  readonly lane: Lane;
+  /** What each memory of each core instance starts with, in pages. */
+  readonly memories: readonly number[];
+  /** What each table of each core instance starts with, in entries. */
+  readonly tables: readonly number[];
+}
+
 /** A component that may run: admitted, transpiled, bounded and compiled. Plain data and modules, so it can be posted. */
 export interface PreparedComponent {
   readonly kind: 'component';
@@ -23,4 +38,10 @@ export interface PreparedComponent {
   readonly entry: string;
   readonly lane: Lane;
   readonly origin: Origin;
+}
+
+/** One line for whoever wants to know how a component runs. */
+export function describeComponent({ lane, origin }: Pick<PreparedComponent, 'lane' | 'origin'>): string {
+  const how = lane.kind === 'fast' ? 'fast lane' : `jco glue, because ${lane.reason}`;
+  return `component: ${how}; ${origin.cached ? 'cached' : 'compiled now'}, ${origin.ms} ms`;
 }

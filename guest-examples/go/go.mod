@@ -1,0 +1,3 @@
+module spear.example/guests
+
+go 1.24

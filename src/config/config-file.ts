@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { errorCode } from '../base/error-text.ts';
+import { configDirectory } from '../base/xdg-directories.ts';
+import { ConfigError } from './config-error.ts';
+
+export type ReadTextFile = (path: string) => string;
+
+export interface ConfigFile {
+  /** The path in the user's own spelling, for messages. */
+  readonly path: string;
+  /** Paths inside the file are relative to this folder. */
+  readonly folder: string;
+  readonly text: string;
+}
+
+export function readTextFile(path: string): string {
+  return readFileSync(path, 'utf8');
+}
+
+/** The explicit file, else the one that `variable` names, else the user's own called `name`, if there is one. */
+export function findConfigFile(
+  explicit: string | undefined,
+  { variable, name }: { readonly variable: string; readonly name: string },
+  env: NodeJS.ProcessEnv,
+  readFile: ReadTextFile,
+): ConfigFile | undefined {
+  if (explicit !== undefined) return open(explicit, 'the config file', readFile);
+  const named = env[variable];
+  if (named) return open(named, `the config file named by ${variable}`, readFile);
+  const own = configDirectory(env);
+  return own === null ? undefined : open(join(own, name), undefined, readFile);
+}
+
+/** With `required` undefined a file that is not there is no error. */
+function open(path: string, required: string | undefined, readFile: ReadTextFile): ConfigFile | undefined {
+  try {
+    return { path, folder: dirname(resolve(path)), text: readFile(path) };
+  } catch (error) {
+    const code = errorCode(error) ?? String(error);
+    if (required === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) return undefined;
+    throw new ConfigError(`${path}: ${required ?? 'the config file'} cannot be read (${code})`);
+  }
+}

@@ -1,0 +1,41 @@
+import { NO_FUNCTION_TABLE, WASI_MODULE } from '../abi/guest-module.ts';
+import type { Prepared } from './prepare.ts';
+
+/** What a guest imports, in the names of its form: `spear.cchat_send`, or `spear:host/cchat@1.0.0`. */
+export function importedNames(prepared: Prepared): string[] {
+  if (prepared.kind === 'component') return [...prepared.imports];
+  return WebAssembly.Module.imports(prepared.module).map(({ module, name }) => `${module}.${name}`);
+}
+
+/**
+ * Whether a guest has tools that nobody can run: it registers them, the host finds no table to call them through, and the
+ * guest cannot answer calls that are handed back to it either, as a guest without a table may.
+ */
+export function toolsOutOfReach(prepared: Prepared): boolean {
+  if (prepared.kind === 'component') return false;
+  const imports = importedNames(prepared);
+  return (
+    imports.includes('spear.cchat_write_fn') &&
+    !imports.includes('spear.cchat_write_tool_result') &&
+    !WebAssembly.Module.exports(prepared.module).some(({ kind }) => kind === 'table')
+  );
+}
+
+const readsArguments = (name: string) =>
+  name === `${WASI_MODULE}.args_get` ||
+  name === `${WASI_MODULE}.args_sizes_get` ||
+  name.startsWith('wasi:cli/environment@');
+
+/** What whoever runs a guest should know before it starts. `args`: its name first. */
+export function guestNotices(prepared: Prepared, args: readonly string[]): string[] {
+  const given = args.length - 1;
+  const unread = given > 0 && !importedNames(prepared).some(readsArguments);
+  return [
+    ...(toolsOutOfReach(prepared) ? [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`] : []),
+    ...(unread
+      ? [
+          `the guest cannot see its ${given === 1 ? 'argument' : `${given} arguments`}: it imports neither args_get of WASI nor wasi:cli/environment`,
+        ]
+      : []),
+  ];
+}

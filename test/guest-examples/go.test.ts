@@ -1,0 +1,45 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { fixture, root, scratch, spearRun } from '../e2e/spear-run.ts';
+
+const BUILD_MS = 300_000;
+const hasGo = spawnSync('go', ['version']).status === 0;
+const script = ['--script', fixture('scripts/inventory.json')];
+
+/** The compiler keeps what it built before in the cache of whoever runs the tests. */
+function build(example: string): string {
+  const output = join(scratch, `${example}.wasm`);
+  const { status, stderr } = spawnSync('go', ['build', '-ldflags=-s -w', '-o', output, `./${example}`], {
+    cwd: join(root, 'guest-examples/go'),
+    env: { ...process.env, GOOS: 'wasip1', GOARCH: 'wasm', GOTOOLCHAIN: 'local' },
+    encoding: 'utf8',
+    timeout: BUILD_MS,
+  });
+  if (status !== 0) throw new Error(`go build ./${example}: ${stderr}`);
+  return output;
+}
+
+describe.skipIf(!hasGo)('guests in Go (they are built here, so this needs the command go)', () => {
+  const built: Record<string, string> = {};
+  beforeAll(() => {
+    for (const example of ['hello', 'stock']) built[example] = build(example);
+  }, BUILD_MS);
+
+  it('hello says hello [guests.go]', async () => {
+    const { code, stdout, stderr } = await spearRun([`${built.hello}`]);
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'hello from Go\n', stderr: '' });
+  });
+
+  it('stock answers the model’s call of its tool [guests.go]', async () => {
+    const { code, stdout, stderr } = await spearRun([`${built.stock}`, ...script]);
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'No, there are three.\n', stderr: '' });
+  });
+
+  it('stock takes its question from the command line, and says what went wrong [guests.go]', async () => {
+    const { code, stderr } = await spearRun([`${built.stock}`, ...script, '--', 'Why?']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('the model did not answer: ');
+    expect(stderr).toContain('Why?');
+  });
+});
