@@ -3,7 +3,6 @@ import { errno, errnoNames } from '../src/abi/errno.ts';
 import { features } from '../src/hostcalls/system.ts';
 import { MAX_DEPTH } from '../src/hostcalls/tool-callbacks.ts';
 import { amount, code, table } from './markdown.ts';
-import { limitsTable, sessionParamsTable } from './reference-tables.ts';
 
 const families: readonly (readonly [title: string, prefixes: readonly string[]])[] = [
   ['System', ['spear_abi_version', 'spear_feature', 'time_', 'wall_', 'random_', 'sleep_', 'log']],
@@ -14,30 +13,31 @@ const families: readonly (readonly [title: string, prefixes: readonly string[]])
   ['Audio', ['rtasr_', 'mic_']],
 ];
 
-const intro = `# The hostcall ABI, version ${abiVersion.major}.${abiVersion.minor}
-
-This page is generated from the call table (\`src/abi/calls.ts\`); \`npm run docs\` writes it again.
+/** What holds for all calls. */
+export function abiConventions(): string {
+  return `This is version ${abiVersion.major}.${abiVersion.minor}.
 
 A guest is a core WebAssembly module that exports its \`memory\` and imports these functions from module \`spear\`.
 It is entered by \`_initialize\`, if there is one, then by \`_start\` or else \`run\`; the i32 that \`run\` returns is the exit code.
 
 - **Values** are i32 unless the signature says otherwise. Pointers and lengths are unsigned; a range that leaves the memory is EFAULT, and nothing is read or written.
-- **Texts** are UTF-8 as \`(ptr, len)\`; invalid bytes are replaced. A name has at most ${amount('bytes', NAME_BYTES)}, a log line ${amount('bytes', LOG_BYTES)}; other texts are bounded by the limits below.
+- **Texts** are UTF-8 as \`(ptr, len)\`; invalid bytes are replaced. A name has at most ${amount('bytes', NAME_BYTES)}, a log line ${amount('bytes', LOG_BYTES)}; other texts are bounded by [limits](configuration.md#limits).
 - **Errors** are negative Linux errno numbers on every platform.
 - **Out-buffers** are \`(out_ptr, out_len_ptr)\`: \`*out_len_ptr\` is a little-endian u32 that holds the capacity before the call and the length after it. On success the length is also the result. If the buffer is too small, the needed size is written to \`*out_len_ptr\`, the result is -ENOSPC, and nothing is consumed: the next call gets the same bytes.
 - **Descriptors** come from one table for all kinds. They start at 1000 and are never reused, so a stale one is always EBADF. Any family's \`*_close\` closes any kind, and closing twice is fine.
 - **Order of checks**: the command number, then pointers, then the descriptor.
 - A **suspending** call may wait: the guest is suspended and its thread goes on. A *local* call never waits. Callbacks may call back into the host up to ${MAX_DEPTH} deep.
 - *ours* marks what this project adds to the ABI of older hosts.`;
+}
 
-/** `wit/ABI.md`. */
-export function abiPage(): string {
-  const listed = families.flatMap(([title, prefixes]) => [`## ${title}`, ...callsOf(prefixes).map(describeCall)]);
+/** Every call: the overview, then each family. */
+export function abiCalls(): string {
+  const listed = families.flatMap(([title, prefixes]) => [`### ${title}`, ...callsOf(prefixes).map(describeCall)]);
   const members = families.flatMap(([, prefixes]) => callsOf(prefixes));
   const lost = calls.filter((row) => members.filter((member) => member === row).length !== 1);
   if (lost.length > 0)
     throw new Error(`in no family of scripts/abi-page.ts, or in two: ${lost.map(({ name }) => name).join(', ')}`);
-  return `${[intro, overview(), ...listed, errnos(), featureList(), limits()].join('\n\n')}\n`;
+  return [overview(), ...listed].join('\n\n');
 }
 
 function callsOf(prefixes: readonly string[]): Call[] {
@@ -46,7 +46,7 @@ function callsOf(prefixes: readonly string[]): Call[] {
 
 function overview(): string {
   const rows = calls.map((row: Call) => [signature(row), row.mode, supportWord(row), row.ours ? 'ours' : '']);
-  return `## All calls\n\n${table(['call', 'mode', 'support', ''], rows)}`;
+  return table(['call', 'mode', 'support', ''], rows);
 }
 
 function signature(row: Call): string {
@@ -70,7 +70,7 @@ function describeCall(row: Call): string {
   );
   const causes = Object.entries(row.errnos).map(([name, cause]) => `- ${name}: ${cause}`);
   const parts = [
-    `### ${signature(row)}`,
+    `#### ${signature(row)}`,
     `${sentence(row.summary)} *(${marks.join(', ')})*`,
     list('Commands', commands),
     list('Errors', causes),
@@ -89,23 +89,13 @@ function sentence(text: string): string {
   return `${escaped.charAt(0).toUpperCase()}${escaped.slice(1)}.`;
 }
 
-function errnos(): string {
-  return `## Errno numbers\n\n${table(
+/** Errno names and numbers. */
+export const errnoTable = (): string =>
+  table(
     ['name', 'number'],
     errnoNames.map((name) => [name, String(errno[name])]),
-  )}`;
-}
+  );
 
-function featureList(): string {
-  return `## Features\n\n${code('spear_feature')} answers 1 to: ${[...features].map(code).join(', ')}.`;
-}
-
-function limits(): string {
-  return [
-    '## Session parameters',
-    'Set with `cchat_ctl` 1 SET_PARAM, `{"key":…,"value":…}`.',
-    sessionParamsTable(),
-    '## Limits of a task',
-    limitsTable(),
-  ].join('\n\n');
-}
+/** What `spear_feature` knows. */
+export const featureList = (): string =>
+  `${code('spear_feature')} answers 1 to: ${[...features].map(code).join(', ')}.`;

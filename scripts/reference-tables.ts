@@ -1,7 +1,11 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/abi/chat-params.ts';
 import { backendLimitSpecs } from '../src/config/host/limits.ts';
+import { smsLimitSpecs } from '../src/config/sms/limits.ts';
+import type { ToolErrorCode } from '../src/pool/errors.ts';
+import { poolLimitSpecs } from '../src/pool/pool-options.ts';
 import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
 import { type McpParamKey, mcpParamKeys } from '../src/protocol/mcp-params.ts';
+import { budgetRanges } from '../src/protocol/record-limits.ts';
 import { amount, code, table } from './markdown.ts';
 
 /** `limits` of the task config, and `--limit`. */
@@ -9,6 +13,57 @@ export const limitsTable = (): string => specs(limitSpecs);
 
 /** Limits of a `[backends.<name>]` table. */
 export const backendLimitsTable = (): string => specs(backendLimitSpecs);
+
+/** `[limits]` and `[store]` of the registry's config. */
+export const smsLimitsTable = (): string => specs(smsLimitSpecs);
+
+/** Bounds of the pool that no file sets. */
+export const poolLimitsTable = (): string =>
+  table(
+    ['name', 'value', 'what it bounds'],
+    Object.entries(poolLimitSpecs).map(([name, spec]) => [
+      code(name),
+      amount(name.toLowerCase(), spec.default),
+      spec.doc,
+    ]),
+  );
+
+const budgetTexts: Readonly<Record<keyof typeof budgetRanges, string>> = {
+  tool_timeout_ms: 'how long the server may work on one call',
+  max_concurrency: 'calls at the server at one time; more wait in line',
+  max_tool_output_bytes: 'the result of one call; more is cut',
+  connect_timeout_ms: 'starting or connecting, the handshake included',
+};
+
+/** `[budgets]` of a record. */
+export const budgetsTable = (): string =>
+  specs(
+    Object.fromEntries(
+      Object.entries(budgetRanges).map(([name, range]) => [
+        name,
+        { ...range, doc: budgetTexts[name as keyof typeof budgetRanges] },
+      ]),
+    ),
+  );
+
+const toolErrorTexts: Readonly<Record<ToolErrorCode, string>> = {
+  mcp_unavailable: 'the server cannot be started or reached, or was lost during the call',
+  mcp_timeout: 'the call took longer than `tool_timeout_ms`',
+  mcp_invalid_arguments: 'there is no such tool, or the arguments are no object or break its schema',
+  mcp_policy_denied: 'policy or egress rules do not let it, or no longer do',
+  mcp_output_too_large: 'the result was cut at its bound, or could not be read at all',
+  mcp_cancelled: 'the guest, the send or the run ended',
+  mcp_budget_exceeded: 'the line at the server was full or too slow, or too many servers run',
+  mcp_approval_denied: 'somebody or a rule said no, or nobody could be asked in time',
+  mcp_tool_error: 'the tool itself reported a failure, or broke its own output schema',
+};
+
+/** Codes of failed MCP calls. */
+export const toolErrorsTable = (): string =>
+  table(
+    ['code', 'when'],
+    Object.entries(toolErrorTexts).map(([name, when]) => [code(name), when]),
+  );
 
 function specs(all: Readonly<Record<string, LimitSpec>>): string {
   const rows = Object.entries(all).map(([name, spec]) => [

@@ -1,12 +1,24 @@
-// Writes what is made from tables of the code: wit/ABI.md, and the marked parts of README.md and of the guest SDKs.
+// Writes what is made from tables of the code: the marked parts of the pages in docs/ and of the guest SDKs.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { auditHelp } from '../src/cli/audit/help.ts';
+import { doctorHelp, explainHelp } from '../src/cli/doctor/help.ts';
 import { runHelp } from '../src/cli/run/help.ts';
-import { abiPage } from './abi-page.ts';
+import { smsHelp } from '../src/cli/sms/help.ts';
+import { spearHelp } from '../src/cli/spear/help.ts';
+import { abiCalls, abiConventions, errnoTable, featureList } from './abi-page.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { fill } from './markdown.ts';
-import { backendLimitsTable, limitsTable, sessionParamsTable } from './reference-tables.ts';
+import {
+  backendLimitsTable,
+  budgetsTable,
+  limitsTable,
+  poolLimitsTable,
+  sessionParamsTable,
+  smsLimitsTable,
+  toolErrorsTable,
+} from './reference-tables.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -16,21 +28,39 @@ export interface Page {
   readonly text: string;
 }
 
+const asText = (help: string): string => `\`\`\`text\n${help.trimEnd()}\n\`\`\``;
+
+/** What stands between the marks of each page. */
+const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'docs/abi.md': { conventions: abiConventions, calls: abiCalls, features: featureList, errnos: errnoTable },
+  'docs/commands.md': {
+    'run-help': () => asText(runHelp),
+    'sms-help': () => asText(smsHelp),
+    'spear-help': () => asText(spearHelp),
+    'doctor-help': () => asText(doctorHelp),
+    'explain-help': () => asText(explainHelp),
+    'audit-help': () => asText(auditHelp),
+  },
+  'docs/configuration.md': {
+    limits: limitsTable,
+    'backend-limits': backendLimitsTable,
+    'session-parameters': sessionParamsTable,
+  },
+  'docs/mcp.md': { 'tool-errors': toolErrorsTable, budgets: budgetsTable, 'pool-limits': poolLimitsTable },
+  'docs/registry.md': { 'sms-limits': smsLimitsTable },
+};
+
 /** Every generated page as it should be. */
 export function generatedPages(): Page[] {
-  const parts = {
-    help: `\`\`\`text\n${runHelp.trimEnd()}\n\`\`\``,
-    limits: limitsTable(),
-    'backend-limits': backendLimitsTable(),
-    'session-parameters': sessionParamsTable(),
-  };
-  const readme = Object.entries(parts).reduce(
-    (page, [name, content]) => fill(page, name, content),
-    readFileSync(join(root, 'README.md'), 'utf8'),
-  );
+  const pages = Object.entries(parts).map(([path, contents]) => ({
+    path,
+    text: Object.entries(contents).reduce(
+      (page, [name, content]) => fill(page, name, content()),
+      readFileSync(join(root, path), 'utf8'),
+    ),
+  }));
   return [
-    { path: 'wit/ABI.md', text: abiPage() },
-    { path: 'README.md', text: readme },
+    ...pages,
     sdkPart('c/spear-component.h', cComponentCalls()),
     sdkPart('assemblyscript/spear.ts', assemblyScriptCalls()),
     sdkPart('assemblyscript/spear-component.ts', assemblyScriptComponentCalls()),

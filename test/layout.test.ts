@@ -24,11 +24,11 @@ function problemsOf(files: Readonly<Record<string, string>>): string[] {
 
 const leaf = 'export const one = 1;\n';
 
-it('finds nothing wrong with this project [layout.direction] [layout.cycles] [layout.environment] [layout.length]', () => {
+it('finds nothing wrong with this project', () => {
   expect(layoutProblems(fileURLToPath(new URL('..', import.meta.url)))).toEqual([]);
 });
 
-it('lets a file import from below, from its own layer, and package.json [layout.direction]', () => {
+it('lets a file import from below, from its own layer, and package.json', () => {
   const problems = problemsOf({
     'cli/main.ts':
       "import { one } from '../abi/one.ts';\nimport { two } from './two.ts';\nexport const three = one + two;\n",
@@ -47,7 +47,7 @@ describe('an import that goes up', () => {
     ['an export', "export { one } from '../cli/one.ts';\n"],
     ['everything', "export * from '../cli/one.ts';\n"],
     ['later', "export const two = import('../cli/one.ts');\n"],
-  ])('is found when it imports %s [layout.direction]', (_, text) => {
+  ])('is found when it imports %s', (_, text) => {
     expect(problemsOf({ 'fd/two.ts': text, 'cli/one.ts': leaf })).toEqual([
       expect.stringMatching(
         /^src\/fd\/two\.ts:1: imports src\/cli\/one\.ts: fd may not import cli, imports go down: cli > doctor/,
@@ -55,13 +55,13 @@ describe('an import that goes up', () => {
     ]);
   });
 
-  it('is not found in a comment or a string [layout.direction]', () => {
+  it('is not found in a comment or a string', () => {
     const text = "// import { one } from '../cli/one.ts';\nexport const text = \"import '../cli/one.ts'\";\n";
     expect(problemsOf({ 'fd/two.ts': text, 'cli/one.ts': leaf })).toEqual([]);
   });
 });
 
-it('finds a file outside the layers, and imports of the public surface and of what is not src [layout.direction]', () => {
+it('finds a file outside the layers, and imports of the public surface and of what is not src', () => {
   const problems = problemsOf({
     'index.ts': leaf,
     'loose.ts': leaf,
@@ -76,7 +76,7 @@ it('finds a file outside the layers, and imports of the public surface and of wh
   ]);
 });
 
-it('finds a cycle between files of one layer, also one made of types [layout.cycles]', () => {
+it('finds a cycle between files of one layer, also one made of types', () => {
   const problems = problemsOf({
     'chat/a.ts': "import { b } from './b.ts';\nexport const a = b;\n",
     'chat/b.ts': "import type { C } from './c.ts';\nexport const b: C = 1;\n",
@@ -89,7 +89,7 @@ it('finds a cycle between files of one layer, also one made of types [layout.cyc
 describe("what the guest's thread can reach", () => {
   const worker = { 'guest/worker.ts': "import { one } from '../hostcalls/one.ts';\nexport const two = one;\n" };
 
-  it('is guest, hostcalls, fd, protocol, abi and base [layout.guest_thread]', () => {
+  it('is guest, hostcalls, fd, protocol, abi and base', () => {
     const one = "import { port } from '../protocol/port.ts';\nexport const one = port;\n";
     expect(problemsOf({ ...worker, 'hostcalls/one.ts': one, 'protocol/port.ts': leaf.replace('one', 'port') })).toEqual(
       [],
@@ -97,7 +97,7 @@ describe("what the guest's thread can reach", () => {
   });
 
   it.each(['chat', 'mcp', 'pool', 'policy', 'config', 'secrets'])(
-    'is not %s, directly or by way of another file, not even for a type [layout.guest_thread]',
+    'is not %s, directly or by way of another file, not even for a type',
     (layer) => {
       const one = `import type { one as held } from '../${layer}/one.ts';\nexport const one: typeof held = 1;\n`;
       const problems = problemsOf({ ...worker, 'hostcalls/one.ts': one, [`${layer}/one.ts`]: leaf });
@@ -115,21 +115,21 @@ describe('the environment', () => {
     'export const home = globalThis.process.env;',
     'export const { env } = process;',
     "import { env } from 'node:process'; export const home = env;",
-  ])('is read in src/config alone: %s [layout.environment]', (text) => {
+  ])('is read in src/config alone: %s', (text) => {
     expect(problemsOf({ 'pool/home.ts': text })).toEqual([
       'src/pool/home.ts:1: reads process.env; only src/config/ does, pass the value in',
     ]);
     expect(problemsOf({ 'config/home.ts': text })).toEqual([]);
   });
 
-  it('is not an `env` of something else [layout.environment]', () => {
+  it('is not an `env` of something else', () => {
     const text =
       'export const run = (options: { env: string }, process: { argv: string }) => options.env + process.argv;\n';
     expect(problemsOf({ 'pool/home.ts': text })).toEqual([]);
   });
 });
 
-it('finds a file that has grown too long [layout.length]', () => {
+it('finds a file that has grown too long', () => {
   const lines = (count: number) => leaf.repeat(count);
   expect(problemsOf({ 'abi/long.ts': lines(MAX_LINES) })).toEqual([]);
   expect(problemsOf({ 'abi/long.ts': lines(MAX_LINES + 1) })).toEqual([

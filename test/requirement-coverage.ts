@@ -50,21 +50,25 @@ export function idsOf(title: string): string[] {
     .flat();
 }
 
-/** What is wrong between the manifest and the tests, one line each. */
-export function coverageProblems(requirements: readonly Requirement[], tests: readonly NamedTest[]): string[] {
+/** What is wrong between the manifest, the docs and the tests, one line each. `isThere`: whether `page#heading` exists. */
+export function coverageProblems(
+  requirements: readonly Requirement[],
+  tests: readonly NamedTest[],
+  isThere: (docs: string) => boolean,
+): string[] {
   const known = new Set<string>();
   const problems: string[] = [];
-  for (const { id, text, source } of requirements) {
+  for (const { id, promise, docs } of requirements) {
     if (known.has(id)) problems.push(`requirement ${id} is listed twice`);
     if (!ID.test(id)) problems.push(`requirement ${id}: an id is lower-case words with dots, such as chat.retry`);
-    if (text.trim() === '' || source.trim() === '') problems.push(`requirement ${id}: text or source is empty`);
+    if (promise.trim() === '' || promise.includes('\n')) problems.push(`requirement ${id}: a promise is one line`);
+    if (!isThere(docs)) problems.push(`requirement ${id}: ${docs} is no page, or has no such heading`);
     known.add(id);
   }
   const named = new Set(tests.flatMap(({ ids }) => ids));
-  for (const { id, text } of requirements) if (!named.has(id)) problems.push(`no test names [${id}]: ${text}`);
-  for (const { where, title, ids } of tests) {
+  for (const { id, promise } of requirements) if (!named.has(id)) problems.push(`no test names [${id}]: ${promise}`);
+  for (const { where, ids } of tests) {
     for (const id of ids) if (!known.has(id)) problems.push(`${where}: [${id}] is not in test/requirements.ts`);
-    if (ids.length === 0) problems.push(`${where}: "${title}" names no requirement`);
   }
   return problems;
 }

@@ -2,7 +2,7 @@
 //
 //   asc guest.ts --config asconfig.json -o guest.wasm
 //
-// or, for a component, with those of asconfig.component.json and the steps of README.md.
+// or, for a component, with those of asconfig.component.json and the steps of docs/guests/assemblyscript.md.
 //
 // The entry file exports `run(): i32`; what it returns is the exit code. The first part declares the ABI itself:
 // a negative result is a Linux errno, text goes in as (ptr, len) in UTF-8, bytes come out through (out_ptr,
@@ -73,7 +73,7 @@ export const STREAM_BOTH: i32 = 3;
 export const STREAM_CONNECTED: i32 = 1;
 export const STREAM_CLOSED: i32 = 2;
 
-// The calls themselves, documented in wit/ABI.md. A module imports them from "spear", a component (SPEAR_COMPONENT is
+// The calls themselves, documented in docs/abi.md. A module imports them from "spear", a component (SPEAR_COMPONENT is
 // defined) from the interfaces of wit/spear.wit.
 // generated from the call table: npm run docs
 @external("spear", "spear_abi_version") declare function core_spear_abi_version(): i32;

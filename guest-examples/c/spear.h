@@ -3,7 +3,7 @@
  *
  *   clang --target=wasm32-wasi -Os -Wl,--export-table -Wl,--strip-debug guest.c -o guest.wasm
  *
- * With -DSPEAR_COMPONENT the same source becomes a component: keep spear-component.h beside this file, see README.md.
+ * With -DSPEAR_COMPONENT the same source becomes a component: keep spear-component.h beside this file, see docs/guests/c.md.
  *
  * The first half declares the ABI itself, the second half (from "Conveniences" on) is small inline code on top of it.
  *

@@ -72,7 +72,7 @@ describe('a send', () => {
     expect(Object.keys(guest.backend.requests[0] ?? {}).sort()).toEqual(['messages', 'model']);
   });
 
-  it('ends with timeout_ms [params.timeout]', async () => {
+  it('ends with timeout_ms', async () => {
     const guest = await openGuest();
     const fd = await newSession(guest);
     await setParam(guest, fd, 'timeout_ms', 20);

@@ -11,7 +11,7 @@ function attached(initial = 1): { memory: GuestMemory; wasm: WebAssembly.Memory 
 }
 
 describe('the memory of a guest', () => {
-  it('holds a range whose end is inside, the whole of it included [memory.view]', () => {
+  it('holds a range whose end is inside, the whole of it included', () => {
     const { memory } = attached();
     expect(memory.holds(0, PAGE)).toBe(true);
     expect(memory.holds(PAGE, 0)).toBe(true);
@@ -21,14 +21,14 @@ describe('the memory of a guest', () => {
     expect(memory.holds(0xffff_ffff, 0xffff_ffff)).toBe(false);
   });
 
-  it('holds nothing before the instance is there [memory.view]', () => {
+  it('holds nothing before the instance is there', () => {
     const memory = new GuestMemory();
     expect(memory.holds(0, 1)).toBe(false);
     expect(memory.bytes).toHaveLength(0);
     expect(memory.words.byteLength).toBe(0);
   });
 
-  it('may be empty, and grow from there [memory.view]', () => {
+  it('may be empty, and grow from there', () => {
     const { memory, wasm } = attached(0);
     expect(memory.holds(0, 0)).toBe(true);
     expect(memory.holds(0, 1)).toBe(false);
@@ -36,7 +36,7 @@ describe('the memory of a guest', () => {
     expect(memory.holds(0, PAGE)).toBe(true);
   });
 
-  it('is seen anew through every view after it has grown [memory.view]', () => {
+  it('is seen anew through every view after it has grown', () => {
     const { memory, wasm } = attached();
     memory.writeText('grüße', 8, 7);
     const stale = memory.bytes;
@@ -54,7 +54,7 @@ describe('the memory of a guest', () => {
     expect(memory.writeText('x', 5 * PAGE - 1, 1)).toBe(1);
   });
 
-  it('reads and writes text as UTF-8 [memory.view]', () => {
+  it('reads and writes text as UTF-8', () => {
     const { memory } = attached();
     const text = 'a\0ü語🚀';
     const length = Buffer.byteLength(text);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { SHORT_TEXT_BYTES, ShortTexts } from '../../src/abi/short-texts.ts';
 
 describe('short texts', () => {
-  it('are decoded once while they stay the same [abi.short-texts]', () => {
+  it('are decoded once while they stay the same', () => {
     const bytes = Buffer.from('user');
     let decoded = 0;
     const decode = () => {
@@ -19,7 +19,7 @@ describe('short texts', () => {
     expect(texts.read(bytes, 0, 4, decode)).toBe('user');
   });
 
-  it('are what their bytes say, whatever was read before [abi.short-texts]', () => {
+  it('are what their bytes say, whatever was read before', () => {
     const texts = new ShortTexts();
     const short = fc.oneof(
       fc.uint8Array({ maxLength: SHORT_TEXT_BYTES }),

@@ -49,7 +49,7 @@ describe('wit/spear.wit and the call table', () => {
     for (const { call, name } of witFunctions) expect(name.replaceAll('-', '_')).toBe(call);
   });
 
-  it('have the same errnos, in the order of their numbers [wit.errno]', () => {
+  it('have the same errnos, in the order of their numbers', () => {
     const type = task.get(interfaceName('types'))?.get('errno');
     if (type?.sort !== 'type') throw new Error('types has no errno');
     expect(typeText(type.type)).toBe(errno);
@@ -59,7 +59,7 @@ describe('wit/spear.wit and the call table', () => {
     expect(numbers).toEqual([...numbers].sort((one, other) => one - other));
   });
 
-  it('have the same version, that of the ABI [wit.version]', () => {
+  it('have the same version, that of the ABI', () => {
     expect(wit).toContain(`\npackage ${witPackage.namespace}:${witPackage.name}@${witPackage.version};\n`);
     expect(witPackage.version).toBe(`${abiVersion.major}.${abiVersion.minor}.0`);
     for (const name of task.keys()) expect(name).toMatch(/@1\.0\.0$/);
@@ -67,7 +67,7 @@ describe('wit/spear.wit and the call table', () => {
 });
 
 describe('the worlds', () => {
-  it('imports is all that task imports [wit.worlds]', async () => {
+  it('imports is all that task imports', async () => {
     const imports = await componentNew(await componentEmbed({ dummy: true, witSource: wit, world: 'imports' }));
     const linked = linkComponent(readComponent(imports));
     expect([...linked.imports.keys()].sort()).toEqual([...task.keys()].sort());
@@ -87,16 +87,16 @@ describe('the documentation', () => {
     return [{ name, comment: lines[index - 1]?.trim() ?? '' }];
   });
 
-  it('is there for every interface, world, type and function [wit.documented]', () => {
+  it('is there for every interface, world, type and function', () => {
     expect(documented.map(({ name }) => name)).toEqual(expect.arrayContaining(witFunctions.map(({ name }) => name)));
     expect(documented.filter(({ comment }) => !/^\/\/\/ \S/.test(comment)).map(({ name }) => name)).toEqual([]);
   });
 
-  it('is there for every errno [wit.documented]', () => {
+  it('is there for every errno', () => {
     for (const name of witErrnos) expect(wit).toMatch(new RegExp(`/// \\d+: .+\\n {8}${name},`));
   });
 
-  it('names every errno that a function may give, there or for its whole interface [wit.documented]', () => {
+  it('names every errno that a function may give, there or for its whole interface', () => {
     const ofPointers = ['EFAULT', 'ENOSPC'];
     for (const { call, name, interface: from } of witFunctions) {
       const row: Call | undefined = calls.find((one) => one.name === call);
@@ -115,7 +115,7 @@ describe('the documentation', () => {
     return lines.slice(from, at).join('\n');
   }
 
-  it('shows how tools are handed back [wit.documented]', () => {
+  it('shows how tools are handed back', () => {
     expect(wit).toContain('_spear.pending_tool_calls');
     expect(wit).toMatch(/cchat-write-tool-result\(s, id, text\)/);
   });

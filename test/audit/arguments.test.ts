@@ -19,17 +19,17 @@ describe('arguments as their shape', () => {
     ['no object: a list', ['secret'], null],
     ['no object: null', null, null],
     ['no JSON at all', undefined, null],
-  ])('%s [audit.args.shape]', (_, value, expected) => {
+  ])('%s', (_, value, expected) => {
     expect(shapeOfArguments(value)).toEqual(expected);
   });
 
-  it('have 32 keys at most, each of 64 characters at most [audit.args.shape]', () => {
+  it('have 32 keys at most, each of 64 characters at most', () => {
     const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`key_${index}`, index]));
     expect(Object.keys(shapeOfArguments(many) ?? {})).toHaveLength(32);
     expect(shapeOfArguments({ ['k'.repeat(100)]: 1 })).toEqual({ ['k'.repeat(64)]: 'number' });
   });
 
-  it('never hold a value [audit.args.shape]', () => {
+  it('never hold a value', () => {
     const secret = 'S3CRET';
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
@@ -43,18 +43,18 @@ describe('arguments as their shape', () => {
 describe('arguments as a digest', () => {
   const show = argumentsShown('sha256', sha256);
 
-  it('are the sha256 of their canonical form [audit.args.sha256]', () => {
+  it('are the sha256 of their canonical form', () => {
     expect(show({ b: 1, a: [true] })).toBe(`sha256:${sha256('{"a":[true],"b":1}')}`);
     expect(show(JSON.parse('{ "a": [ true ],\n"b": 1.0 }'))).toBe(show({ b: 1, a: [true] }));
     expect(show({ a: 1 })).not.toBe(show({ a: 2 }));
   });
 
-  it('are nothing where there is no canonical form [audit.args.sha256]', () => {
+  it('are nothing where there is no canonical form', () => {
     const deep = JSON.parse(`{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`) as JsonValue;
     for (const value of [undefined, null, [], 'text', deep]) expect(show(value)).toBeNull();
   });
 });
 
-it('are left out on demand [audit.args.none]', () => {
+it('are left out on demand', () => {
   expect(argumentsShown('none', sha256)({ a: 1 })).toBeNull();
 });

@@ -12,7 +12,7 @@ function follow(path: string) {
     [...follower.read()].flatMap((line) => [...line.matchAll(/"budget":"(\d+)"/g)].map(([, n]) => Number(n)));
 }
 
-it('a follower has every line once, however many rotations there were between two looks [audit.tail]', () => {
+it('a follower has every line once, however many rotations there were between two looks', () => {
   for (const looksAfter of [1, 3, 7, 40, 200]) {
     const path = newTrail();
     const writer = openWriter(path, { maxBytes: 2_048, keep: 1_000 });
@@ -28,7 +28,7 @@ it('a follower has every line once, however many rotations there were between tw
   }
 });
 
-it('waits for a rotation that is under way, and passes by one that was given up [audit.tail]', () => {
+it('waits for a rotation that is under way, and passes by one that was given up', () => {
   const path = newTrail();
   writeFileSync(path, '');
   const added = follow(path);
@@ -42,7 +42,7 @@ it('waits for a rotation that is under way, and passes by one that was given up 
   expect(added()).toEqual([2, 3]);
 });
 
-it('begins with a file that is not there yet, and shows no half line [audit.tail]', () => {
+it('begins with a file that is not there yet, and shows no half line', () => {
   const path = newTrail();
   const added = follow(path);
   expect(added()).toEqual([]);

@@ -33,7 +33,7 @@ function open(options: AuditLogOptions) {
 }
 
 describe('a trail', () => {
-  it('has all that was written, in its order, when it is closed [audit.lines]', async () => {
+  it('has all that was written, in its order, when it is closed', async () => {
     const path = newTrail();
     const { log, trail, failures } = open({ path, version: '1.2.3' });
     for (const number of range(0, 1_000)) trail.write('run-1', budget(number));
@@ -51,7 +51,7 @@ describe('a trail', () => {
     expect(failures).toEqual([]);
   });
 
-  it('may be closed twice, and takes nothing afterwards [audit.lines]', async () => {
+  it('may be closed twice, and takes nothing afterwards', async () => {
     const path = newTrail();
     const { log, trail } = open({ path });
     await Promise.all([log.close(), log.close()]);
@@ -61,7 +61,7 @@ describe('a trail', () => {
     expect(eventsOf(path)).toEqual(['chain.started', 'chain.ended']);
   });
 
-  it('is on disk soon, without being closed [audit.lines]', async () => {
+  it('is on disk soon, without being closed', async () => {
     const path = newTrail();
     const { log, trail } = open({ path });
     trail.write('run-1', budget(1));
@@ -195,7 +195,7 @@ describe('a process', () => {
     }
   }, 60_000);
 
-  it('and others may append to one file and rotate it, and nothing is lost [audit.several] [audit.rotation]', async () => {
+  it('and others may append to one file and rotate it, and nothing is lost [audit.rotation]', async () => {
     const path = newTrail();
     const [writers, count] = [4, 2_000];
     const children = range(0, writers).map(() => start('close', path, String(count), '100000'));
@@ -210,7 +210,7 @@ describe('a process', () => {
     }
   }, 60_000);
 
-  it('that finds a file of another version goes on in it [audit.lines]', async () => {
+  it('that finds a file of another version goes on in it', async () => {
     const path = newTrail();
     writeFileSync(path, '{"v":1,"time":"2026-01-02T03:04:05.678Z","run":"run-0","event":"guest.ended"}\n');
     expect(await ended(start('close', path, '3'))).toEqual([0, null]);

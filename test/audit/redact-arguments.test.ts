@@ -43,7 +43,7 @@ describe('names of what must not be seen', () => {
     'pin',
     'signature',
     'connectionString',
-  ])('%s is one [audit.redaction]', (name) => {
+  ])('%s is one', (name) => {
     expect(isSensitiveName(name)).toBe(true);
     expect(redactArguments({ [name]: secret })).toEqual({ [name]: MARK });
   });
@@ -59,7 +59,7 @@ describe('names of what must not be seen', () => {
     'tokenCount',
     'pinned',
     'compass',
-  ])('%s is none [audit.redaction]', (name) => {
+  ])('%s is none', (name) => {
     expect(isSensitiveName(name)).toBe(false);
     expect(redactArguments({ [name]: 'plain' })).toEqual({ [name]: 'plain' });
   });
@@ -96,11 +96,11 @@ describe('arguments', () => {
     ['no object: a list', [secret], null],
     ['no object: null', null, null],
     ['no JSON at all', undefined, null],
-  ])('%s [audit.redaction]', (_, value, expected) => {
+  ])('%s', (_, value, expected) => {
     expect(redactArguments(value)).toEqual(expected);
   });
 
-  it('are bounded, whatever they are [audit.redaction]', () => {
+  it('are bounded, whatever they are', () => {
     const wide = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`k${index}`, 'x'.repeat(10_000)]));
     const deep = JSON.parse(`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`) as JsonObject;
     const bushy = (levels: number): JsonValue =>
@@ -121,7 +121,7 @@ describe('arguments', () => {
     expect(Object.keys(redactArguments(wide) ?? {}).length).toBe(ARGUMENT_BOUNDS.keys + 1);
   });
 
-  it('never hold the value of a sensitive name, wherever it is [audit.redaction]', () => {
+  it('never hold the value of a sensitive name, wherever it is', () => {
     const canary = 'CANARY-7d1f';
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom('password', 'api_key', 'authToken', 'Cookie'), (value, name) => {
@@ -145,11 +145,11 @@ describe('a text', () => {
     ['the secret garden, a token of thanks', 'the secret garden, a token of thanks'],
     ['/home/user/projects/notes/2026/report.md', '/home/user/projects/notes/2026/report.md'],
     ['', ''],
-  ])('%j [audit.redaction]', (text, expected) => {
+  ])('%j', (text, expected) => {
     expect(redactText(text)).toBe(expected);
   });
 
-  it('is cut, and a secret at the cut does not show its beginning [audit.redaction]', () => {
+  it('is cut, and a secret at the cut does not show its beginning', () => {
     expect(redactText('word '.repeat(100))).toBe(`${'word '.repeat(100).slice(0, 256)}…(500)`);
     const key = `sk-${'a1b2c3d4'.repeat(8)}`;
     for (let before = 900; before < 1_100; before += 3) {
@@ -159,7 +159,7 @@ describe('a text', () => {
     expect(redactText('a'.repeat(5_000))).toBe(`${MARK}…(5000)`);
   });
 
-  it('takes no longer than its bound however it is made [audit.redaction]', () => {
+  it('takes no longer than its bound however it is made', () => {
     const started = performance.now();
     for (const part of ['a', 'a:', '-', '--a', 'token ', 'a://', ':', 'password=', ' ', '"'])
       redactText(part.repeat(1e6));

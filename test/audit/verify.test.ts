@@ -73,13 +73,13 @@ describe('a trail that somebody worked on', () => {
     expect(verified(path).problem).toMatchObject({ line: 6, kind: 'changed' });
   });
 
-  it('among lines of several processes [audit.verify] [audit.several]', () => {
+  it('among lines of several processes [audit.verify]', () => {
     const path = interleaved();
     expect(verified(path)).toMatchObject({ problem: null, lines: 12, chains: [{ lines: 6 }, { lines: 6 }] });
     expect(verified(edit(path, (lines) => lines.splice(5, 1))).problem).toMatchObject({ line: 7, kind: 'missing' });
   });
 
-  it('lines of different processes may change places: each chain is whole [audit.verify] [audit.several]', () => {
+  it('lines of different processes may change places: each chain is whole [audit.verify]', () => {
     const path = edit(interleaved(), (lines) => lines.splice(4, 2, lines[5] ?? '', lines[4] ?? ''));
     expect(verified(path).problem).toBeNull();
   });
@@ -128,7 +128,7 @@ describe('a trail with accidents', () => {
     expect(verified(path)).toMatchObject({ problem: null, lines: 0, chains: [] });
   });
 
-  it('half a line at the end is named as cut [audit.verify] [audit.torn]', () => {
+  it('half a line at the end is named as cut [audit.verify]', () => {
     const path = trail();
     appendFileSync(path, '{"v":2,"chain":"1');
     expect(verified(path).problem).toMatchObject({ line: 11, kind: 'cut' });

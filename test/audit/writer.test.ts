@@ -27,7 +27,7 @@ import { auditEvents, chainEvents } from './audit-schema.ts';
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);
 
 describe('the lines of a trail', () => {
-  it('are one JSON object each, of the schema, in the order of what happened [audit.lines] [audit.schema]', () => {
+  it('are one JSON object each, of the schema, in the order of what happened [audit.schema]', () => {
     const path = newTrail();
     const writer = openWriter(path);
     expect(writer.append(samples.map((event) => auditJson('a task', 'run-1', event)))).toBeNull();
@@ -54,7 +54,7 @@ describe('the lines of a trail', () => {
     expect(verified(path)).toMatchObject({ problem: null, lines: 7, chains: [{ ended: true, from: 0, lines: 7 }] });
   });
 
-  it('keep text of others inside of them [audit.lines]', () => {
+  it('keep text of others inside of them', () => {
     const path = newTrail();
     const writer = openWriter(path);
     const tool = 'evil"}\n{"v":2,"event":"guest.ended"\u2028\ud800';
@@ -64,7 +64,7 @@ describe('the lines of a trail', () => {
     expect(verified(path).problem).toBeNull();
   });
 
-  it('are cut where names and lists have no end [audit.lines]', () => {
+  it('are cut where names and lists have no end', () => {
     const path = newTrail();
     const writer = openWriter(path);
     const exclusions = Array.from({ length: 5_000 }, (_, index) => ({
@@ -81,7 +81,7 @@ describe('the lines of a trail', () => {
     expect(statSync(path).size).toBeLessThan(100_000);
   });
 
-  it('go to a file that is made for its owner alone, or that is there already [audit.mode]', () => {
+  it('go to a file that is made for its owner alone, or that is there already', () => {
     const [fresh, old] = [newTrail(), newTrail()];
     writeFileSync(old, '{"v":1,"an":"older line"}\n');
     chmodSync(old, 0o640);
@@ -92,7 +92,7 @@ describe('the lines of a trail', () => {
     expect(verified(old)).toMatchObject({ problem: null, unchained: 1 });
   });
 
-  it('of several writers make one chain each [audit.several]', () => {
+  it('of several writers make one chain each', () => {
     const path = newTrail();
     const writers = [openWriter(path), openWriter(path), openWriter(path)];
     for (const number of range(0, 20)) {
@@ -159,7 +159,7 @@ describe('rotation', () => {
     expect(verified(path).problem).toBeNull();
   });
 
-  it('by one of several writers is followed by the others [audit.rotation] [audit.several]', () => {
+  it('by one of several writers is followed by the others [audit.rotation]', () => {
     const path = newTrail();
     const [small, large] = [
       openWriter(path, { maxBytes: 4_096, keep: 100 }),
@@ -222,7 +222,7 @@ describe('half a line at the end', () => {
     return path;
   }
 
-  it('is repaired and marked when the file is opened again [audit.torn]', () => {
+  it('is repaired and marked when the file is opened again', () => {
     const path = torn();
     expect(verified(path).problem).toMatchObject({ kind: 'cut', file: path, line: 5 });
     const half = readFileSync(path, 'utf8').split('\n').at(-1) ?? '';
@@ -235,14 +235,14 @@ describe('half a line at the end', () => {
     expect(verified(path)).toMatchObject({ problem: null, repaired: 1, chains: [{ ended: false }, { ended: true }] });
   });
 
-  it.each([1, 2, 100, 300])('also if %i bytes are missing [audit.torn]', (bytes) => {
+  it.each([1, 2, 100, 300])('also if %i bytes are missing', (bytes) => {
     const path = torn(bytes);
     openWriter(path).end();
     expect(verified(path)).toMatchObject({ problem: null, repaired: 1 });
     expect(numbersOf(path)).toEqual([0, 1, 2]);
   });
 
-  it('is repaired by a writer that was there before as well [audit.torn] [audit.several]', () => {
+  it('is repaired by a writer that was there before as well', () => {
     const path = newTrail();
     const survivor = openWriter(path);
     survivor.append([numbered(0)]);
@@ -253,14 +253,14 @@ describe('half a line at the end', () => {
     expect(verified(path)).toMatchObject({ problem: null, repaired: 1 });
   });
 
-  it('of zeros, as a crash of the machine leaves them, is repaired too [audit.torn]', () => {
+  it('of zeros, as a crash of the machine leaves them, is repaired too', () => {
     const path = torn(1);
     appendFileSync(path, Buffer.alloc(5_000));
     openWriter(path).end();
     expect(verified(path)).toMatchObject({ problem: null, repaired: 1 });
   });
 
-  it('that is none of ours stays as it is, and is marked [audit.torn]', () => {
+  it('that is none of ours stays as it is, and is marked', () => {
     const path = newTrail();
     writeFileSync(path, 'my notes, without a newline');
     const writer = openWriter(path);
@@ -279,7 +279,7 @@ describe('a disk that fails', () => {
     expect(writer.end()?.code).toBe('ENOSPC');
   });
 
-  it('leaves a line that counts what was lost, once it works again [audit.lost]', () => {
+  it('leaves a line that counts what was lost, once it works again', () => {
     const path = newTrail();
     const [folder, aside] = [join(path, '..'), `${join(path, '..')}-aside`];
     const writer = openWriter(path);
@@ -295,7 +295,7 @@ describe('a disk that fails', () => {
     expect(verified(path)).toMatchObject({ problem: null, lost: 3 });
   });
 
-  it('and lines that found no place in the queue are counted in the same way [audit.lost]', () => {
+  it('and lines that found no place in the queue are counted in the same way', () => {
     const path = newTrail();
     const writer = openWriter(path);
     writer.append([numbered(0)]);

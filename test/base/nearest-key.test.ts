@@ -16,18 +16,15 @@ it.each([
   ['max_retry', 'max_retries'],
   ['header', 'headers'],
   ['kidn', 'kind'],
-])('%s means %s [config.nearest_key]', (unknown, meant) => {
+])('%s means %s', (unknown, meant) => {
   expect(nearestKey(unknown, keys)).toBe(meant);
 });
 
-it.each(['temperature', 'x', '', '___', 'completely_different'])(
-  '%j means nothing here [config.nearest_key]',
-  (unknown) => {
-    expect(nearestKey(unknown, keys)).toBeUndefined();
-  },
-);
+it.each(['temperature', 'x', '', '___', 'completely_different'])('%j means nothing here', (unknown) => {
+  expect(nearestKey(unknown, keys)).toBeUndefined();
+});
 
-it('the nearest wins, and no key is near where there is none [config.nearest_key]', () => {
+it('the nearest wins, and no key is near where there is none', () => {
   expect(nearestKey('cart', ['cat', 'card', 'cart', 'carts'])).toBe('cart');
   expect(nearestKey('cart', [])).toBeUndefined();
 });

@@ -18,7 +18,7 @@ describe.each([
   });
 });
 
-it('keeps compiled components among what can be made again [component.cache-directory]', () => {
+it('keeps compiled components among what can be made again', () => {
   expect(componentCacheDirectory({ HOME: '/home/me' })).toBe('/home/me/.cache/spear/components');
   expect(componentCacheDirectory({})).toBeNull();
 });

@@ -37,7 +37,7 @@ const everyFigureIsANumber = (rows: readonly Row[]) => {
 };
 
 describe('npm run bench', { timeout: RUN_MS }, () => {
-  it('writes the figures of a topic as a table, as JSON and as a page [bench.report bench.json bench.html]', async () => {
+  it('writes the figures of a topic as a table, as JSON and as a page', async () => {
     const [json, html] = [join(folder, 'waiting.json'), join(folder, 'waiting.html')];
     const { code, stdout, stderr } = await bench('--quick', 'waiting', '--json', json, '--html', html);
     expect(code, stderr).toBe(0);
@@ -55,7 +55,7 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
     expect(stdout).toMatch(/4 figures in \d+ s: /);
   });
 
-  it('measures every hostcall that never waits, beside what it cannot do without [bench.hostcalls]', async () => {
+  it('measures every hostcall that never waits, beside what it cannot do without', async () => {
     const rows = await rowsOf('hostcalls');
     everyFigureIsANumber(rows);
     const measured = rows.map(({ name }) => name).join('\n');
@@ -76,7 +76,7 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
     );
   });
 
-  it('measures a component beside a core module and beside jco [bench.component]', async () => {
+  it('measures a component beside a core module and beside jco', async () => {
     const rows = await rowsOf('component');
     everyFigureIsANumber(rows);
     expect(new Set(rows.map(({ yardstickName }) => yardstickName))).toEqual(
@@ -87,19 +87,19 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
     }
   });
 
-  it('measures a hop to the host thread [bench.async]', async () => {
+  it('measures a hop to the host thread', async () => {
     const rows = await rowsOf('async');
     everyFigureIsANumber(rows);
     expect(rows[0]?.median).toBeGreaterThan(1);
   });
 
-  it('names the topics where it is asked for another one [bench.topics]', async () => {
+  it('names the topics where it is asked for another one', async () => {
     const { code, stderr } = await bench('--quick', 'nothing');
     expect(code).toBe(2);
     expect(stderr).toMatch(/^bench: there is no topic "nothing"; topics are: hostcalls, waiting, /);
   });
 
-  it('explains itself [bench.topics]', async () => {
+  it('explains itself', async () => {
     const { code, stdout } = await bench('--help');
     expect(code).toBe(0);
     for (const word of ['--quick', '--json', '--html', 'tool-loop']) expect(stdout).toContain(word);
@@ -107,18 +107,15 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
 });
 
 describe('topics of the whole way', { timeout: RUN_MS }, () => {
-  it.each(['mcp', 'tool-loop', 'injection'])('%s gives figures for governed calls [bench.governed]', async (topic) => {
+  it.each(['mcp', 'tool-loop', 'injection'])('%s gives figures for governed calls', async (topic) => {
     everyFigureIsANumber(await rowsOf(topic));
   });
 
-  it.each(['start', 'density', 'peers', 'growth'])(
-    '%s gives figures for what a run holds [bench.runs]',
-    async (topic) => {
-      everyFigureIsANumber(await rowsOf(topic));
-    },
-  );
+  it.each(['start', 'density', 'peers', 'growth'])('%s gives figures for what a run holds', async (topic) => {
+    everyFigureIsANumber(await rowsOf(topic));
+  });
 
-  it('registry gives the way of a change to the nodes, and misses none [sms.latency.bench]', async () => {
+  it('registry gives the way of a change to the nodes, and misses none', async () => {
     const rows = await rowsOf('registry');
     everyFigureIsANumber(rows);
     expect(rows.map(({ goal }) => goal)).toEqual(['p99 ≤ 100 ms', 'p99 ≤ 100 ms']);

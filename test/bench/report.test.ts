@@ -15,7 +15,7 @@ const rows: Row[] = [
 ];
 
 describe('the table', () => {
-  it('has a line for each figure, with a sign for its goal and its notes below [bench.report]', () => {
+  it('has a line for each figure, with a sign for its goal and its notes below', () => {
     const table = topicTable('async', 'a hop', rows).split('\n');
     const line = (name: string) => table.find((each) => each.includes(` ${name} `)) ?? '';
     expect(line('met')).toMatch(/^✓.* 12\.0 µs .* 11\.0 µs +1\.09 +\[.*\] +ratio ≤ 1\.2 +a <bare> hop$/);
@@ -26,7 +26,7 @@ describe('the table', () => {
     expect(table).toContain('  unknown: not measured because there is no clock');
   });
 
-  it('ends with what was missed [bench.report]', () => {
+  it('ends with what was missed', () => {
     expect(summary(rows, 12.3).split('\n')).toEqual([
       '',
       '4 figures in 12 s: 1 goals met, 1 missed, 1 published, 1 not measured',
@@ -34,7 +34,7 @@ describe('the table', () => {
     ]);
   });
 
-  it('begins with the machine [bench.report]', () => {
+  it('begins with the machine', () => {
     const machine = environment('quick');
     const lines = environmentLines(machine);
     for (const fact of ['quick run', machine.node, machine.v8, machine.cpu, `${machine.cores} cores`, 'load']) {
@@ -50,7 +50,7 @@ describe('the table', () => {
     [0.0341, '0.034'],
     [0, '0.00'],
     [null, '–'],
-  ])('writes %s as %s [bench.report]', (value, written) => {
+  ])('writes %s as %s', (value, written) => {
     expect(figure(value)).toBe(written);
   });
 });
@@ -58,19 +58,19 @@ describe('the table', () => {
 describe('the page', () => {
   const page = htmlReport(environment('full'), topics, rows);
 
-  it('stands for itself, in light and in dark [bench.html]', () => {
+  it('stands for itself, in light and in dark', () => {
     expect(page).not.toMatch(/(?:src|href)=|@import|url\(/);
     expect(page).toContain('prefers-color-scheme: dark');
     expect(page).toContain('<html lang="en">');
   });
 
-  it('has a bar with its spread for what was measured, readable without seeing it [bench.html]', () => {
+  it('has a bar with its spread for what was measured, readable without seeing it', () => {
     expect(page.match(/<svg role="img" aria-label="ratio [\d.]+, 95 % interval \[[\d.]+ … [\d.]+\]"/g)).toHaveLength(3);
     for (const word of ['met', 'missed', 'published', 'not measured']) expect(page).toContain(`</span> ${word}</td>`);
     expect(page).toContain('<th scope="row">missed</th>');
   });
 
-  it('has only the topics that were measured, and no markup out of a name [bench.html]', () => {
+  it('has only the topics that were measured, and no markup out of a name', () => {
     expect(page.match(/<h2 /g)).toHaveLength(1);
     expect(page).toContain('a &lt;bare&gt; hop');
     expect(page).toContain('because &quot;so&quot;');

@@ -3,7 +3,7 @@ import { interleave } from '../../bench/measure/rounds.ts';
 import { stepInTurns } from '../../bench/measure/stepped.ts';
 
 describe('rounds', () => {
-  it('run the sides in turn, in an order that changes, and count none of the warm-up [bench.interleaved]', async () => {
+  it('run the sides in turn, in an order that changes, and count none of the warm-up', async () => {
     const order: string[] = [];
     const side = (name: string) => ({ operations: 10, run: () => void order.push(name) });
     const samples = await interleave(
@@ -20,7 +20,7 @@ describe('rounds', () => {
     ]);
   });
 
-  it('give the time of one operation, without what is done before and after [bench.interleaved]', async () => {
+  it('give the time of one operation, without what is done before and after', async () => {
     const log: string[] = [];
     const wait = () => new Promise((resolve) => setTimeout(resolve, 20));
     const side = {
@@ -34,7 +34,7 @@ describe('rounds', () => {
     expect(ns).toBeGreaterThan((15 * 1e6) / 4);
   });
 
-  it('end where something else was measured than meant [bench.interleaved]', async () => {
+  it('end where something else was measured than meant', async () => {
     const side = {
       operations: 1,
       run: () => 1,
@@ -45,7 +45,7 @@ describe('rounds', () => {
     await expect(interleave([[side]], { rounds: 1, warmUp: 0 })).rejects.toThrow('the wrong thing is measured');
   });
 
-  it('of steps pair the medians of the same round [bench.interleaved]', async () => {
+  it('of steps pair the medians of the same round', async () => {
     let round = 0;
     const ours = async (count: number) => Array.from({ length: count }, () => 3 * round);
     const yardstick = async (count: number) => Array.from({ length: count }, () => ++round && round);

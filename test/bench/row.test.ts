@@ -4,7 +4,7 @@ import { goal, notMeasured, rowFrom, rowWithRatios } from '../../bench/measure/r
 const text = { topic: 'topic', name: 'name', unit: 'ns', yardstickName: 'bare', goal: goal.ratioAtMost(1.5) } as const;
 
 describe('a figure', () => {
-  it('is the ratio of the rounds, with its interval and the absolute numbers beside it [bench.ratio]', () => {
+  it('is the ratio of the rounds, with its interval and the absolute numbers beside it', () => {
     // The machine got slower by half from round to round: the ratio does not see it, the medians do.
     const yardstick = [10, 15, 22.5, 33.75, 50.625];
     const row = rowFrom(
@@ -26,26 +26,26 @@ describe('a figure', () => {
     [goal.addedAtMost(9, 'ns'), false],
     [goal.p99AtMost(20, 'ns'), true],
     [goal.p99AtMost(19, 'ns'), false],
-  ])('of 20 beside 10 meets the goal "$text": %# [bench.goals]', (wanted, met) => {
+  ])('of 20 beside 10 meets the goal "$text": %#', (wanted, met) => {
     expect(rowFrom({ ...text, goal: wanted }, [20, 20, 20], [10, 10, 10]).ok).toBe(met);
   });
 
-  it('without a goal is published [bench.goals]', () => {
+  it('without a goal is published', () => {
     expect(rowFrom({ ...text, goal: null }, [20], [10])).toMatchObject({ goal: null, ok: null, ratio: 2 });
   });
 
-  it('that could not be measured says so [bench.goals]', () => {
+  it('that could not be measured says so', () => {
     const row = notMeasured(text, 'there is no clock');
     expect(row).toMatchObject({ median: null, ratio: null, ok: null, goal: 'ratio ≤ 1.5' });
     expect(row.note).toBe('not measured because there is no clock');
   });
 
-  it('without samples is an error, not a number [bench.ratio]', () => {
+  it('without samples is an error, not a number', () => {
     expect(() => rowWithRatios(text, { ours: [], yardstick: [1], ratios: [1] })).toThrow('topic: name has no samples');
   });
 });
 
-it('says where the time goes only where a goal is missed [bench.goals]', () => {
+it('says where the time goes only where a goal is missed', () => {
   const cause = 'it is written twice';
   expect(rowFrom({ ...text, cause }, [16], [10]).note).toBe(cause);
   expect(rowFrom({ ...text, cause, note: 'as always' }, [14], [10]).note).toBe('as always');

@@ -4,7 +4,7 @@ import { median, medianInterval, p99, quantile } from '../../bench/measure/stati
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
 describe('samples', () => {
-  it('have a median, a 99th percentile and anything between [bench.statistics]', () => {
+  it('have a median, a 99th percentile and anything between', () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([4, 1, 2, 3])).toBe(2.5);
     expect(p99(upTo(101))).toBe(100);
@@ -12,7 +12,7 @@ describe('samples', () => {
     expect(median([])).toBeNaN();
   });
 
-  it('say where their median lies by their order alone [bench.statistics]', () => {
+  it('say where their median lies by their order alone', () => {
     const [low, high] = medianInterval(upTo(101));
     expect(low).toBeGreaterThan(35);
     expect(low).toBeLessThan(51);
@@ -23,7 +23,7 @@ describe('samples', () => {
     expect(medianInterval([7])).toEqual([7, 7]);
   });
 
-  it('make a narrower interval the more of them there are [bench.statistics]', () => {
+  it('make a narrower interval the more of them there are', () => {
     const width = (count: number) => {
       const [low, high] = medianInterval(upTo(count).map((value) => value / count));
       return high - low;

@@ -85,7 +85,7 @@ describe('calls that a provider wrote in its own way', () => {
     ['with one id for all', [call('x'), call('x'), call('x')]],
     ['with ids that look like ours', [call('call_1'), call('call_1'), call('call_1_call_1'), call(undefined)]],
     ['with numbers for ids', [call(7), call(7)]],
-  ])('%s get ids of their own, the same in the call and in its answer [loop.ids]', async (_how, calls) => {
+  ])('%s get ids of their own, the same in the call and in its answer', async (_how, calls) => {
     const { messages, toolCalls } = await trySend(new FakeBackend(calling(...calls)));
     expect(unansweredIn(messages)).toEqual([]);
     const ids = messages.filter(({ role }) => role === 'tool').map(({ tool_call_id }) => tool_call_id);
@@ -95,7 +95,7 @@ describe('calls that a provider wrote in its own way', () => {
     expect(toolCalls).toHaveLength(calls.length);
   });
 
-  it('with arguments that are an object reach the tool as JSON [loop.ids]', async () => {
+  it('with arguments that are an object reach the tool as JSON', async () => {
     const { toolCalls, messages } = await trySend(new FakeBackend(calling(call('a', { b: 1, a: [2] }))));
     expect(toolCalls).toEqual([['sum', '{"a":[2],"b":1}']]);
     expect(messages[1]?.tool_calls).toEqual([
@@ -104,7 +104,7 @@ describe('calls that a provider wrote in its own way', () => {
   });
 
   it.each([[null], ['sum'], [{}], [{ id: 'a' }], [{ id: 'a', function: { name: 3 } }], [{ id: 'a', function: 'sum' }]])(
-    'as %j are answered as a tool that nobody knows [loop.ids]',
+    'as %j are answered as a tool that nobody knows',
     async (odd) => {
       const { messages, body } = await trySend(new FakeBackend(calling(odd)));
       expect(unansweredIn(messages)).toEqual([]);

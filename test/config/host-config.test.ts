@@ -133,14 +133,14 @@ describe('the file', () => {
     await expect(loadHostConfig({ env: { XDG_CONFIG_HOME: folder } })).rejects.toThrow('EISDIR');
   });
 
-  it('without backends leaves them to the environment [config.host.env]', async () => {
+  it('without backends leaves them to the environment', async () => {
     expect((await load('')).defaultBackend).toBe('stub');
     expect((await load('[backends]', { OPENAI_API_KEY: 'x' })).defaultBackend).toBe('openai');
     expect((await load('default_backend = "openai"', { OPENAI_API_KEY: 'x' })).defaultBackend).toBe('openai');
     expect(await complaint('default_backend = "main"')).toContain('no backend "main" (defined: stub)');
   });
 
-  it('with backends is not mixed with the environment [config.host.env]', async () => {
+  it('with backends is not mixed with the environment', async () => {
     const config = await load(`[backends.main]\n${OPENAI}`, { OPENAI_API_KEY: 'x', OPENAI_MODEL: 'y' });
     expect([...config.backends.keys()]).toEqual(['main']);
     expect(config.backends.get('main')).toMatchObject({ model: 'm', apiKey: undefined });
@@ -236,11 +236,11 @@ describe('a mistake in the file', () => {
     ['x = ', 1],
     ['a = 1\nb = "open\n', 2],
     ['[backends.main]\nkind = "stub"\nkind = "stub"', 3],
-  ])('in the syntax of %j is placed on line %i [config.host.toml_syntax]', async (toml, line) => {
+  ])('in the syntax of %j is placed on line %i', async (toml, line) => {
     expect(await complaint(toml)).toMatch(new RegExp(`^FILE:${line}:\\d+: not valid TOML: \\w`));
   });
 
-  it('never shows a key that stands in the wrong place [config.secret.hidden]', async () => {
+  it('never shows a key that stands in the wrong place', async () => {
     const key = 'sk-do-not-show-me';
     for (const toml of [
       `[backends.main]\n${OPENAI}api_key = "${key}"`,
@@ -283,7 +283,7 @@ describe('the environment alone', () => {
     [{ OPENAI_BASE_URL: 'http://x/v1' }, 'http://x/v1', undefined, undefined],
     [{ OPENAI_BASE_URL: 'http://x/v1', OPENAI_API_KEY: ' k\n', OPENAI_MODEL: 'm' }, 'http://x/v1', 'k', 'm'],
     [{ OPENAI_BASE_URL: '', OPENAI_API_KEY: 'k', OPENAI_MODEL: '' }, 'https://api.openai.com/v1', 'k', undefined],
-  ])('%j defines a backend [config.host.env]', async (env, baseUrl, key, model) => {
+  ])('%j defines a backend', async (env, baseUrl, key, model) => {
     const config = await loadHostConfig({ env });
     expect(config).toMatchObject({ file: undefined, defaultBackend: 'openai' });
     const backend = config.backends.get('openai');
@@ -292,15 +292,12 @@ describe('the environment alone', () => {
     expect(backend.apiKey?.reveal()).toBe(key);
   });
 
-  it.each([{}, { OPENAI_MODEL: 'm' }, { OPENAI_API_KEY: '', OPENAI_BASE_URL: '' }])(
-    '%j is the stub [config.host.env]',
-    async (env) => {
-      const config = await loadHostConfig({ env });
-      expect([...config.backends.values()]).toEqual([{ kind: 'stub', name: 'stub' }]);
-    },
-  );
+  it.each([{}, { OPENAI_MODEL: 'm' }, { OPENAI_API_KEY: '', OPENAI_BASE_URL: '' }])('%j is the stub', async (env) => {
+    const config = await loadHostConfig({ env });
+    expect([...config.backends.values()]).toEqual([{ kind: 'stub', name: 'stub' }]);
+  });
 
-  it('is checked as well [config.host.env]', async () => {
+  it('is checked as well', async () => {
     await expect(loadHostConfig({ env: { OPENAI_BASE_URL: 'localhost' } })).rejects.toThrow(
       'OPENAI_BASE_URL: must be an http:// or https:// address, such as https://api.openai.com/v1, found "localhost"',
     );
@@ -310,7 +307,7 @@ describe('the environment alone', () => {
     });
   });
 
-  it('costs neither the validator nor the TOML parser [config.host.startup]', async () => {
+  it('costs neither the validator nor the TOML parser', async () => {
     const program = `
       import { registerHooks } from 'node:module';
       const loaded = new Set();
@@ -340,11 +337,11 @@ describe('proxy variables', () => {
     [{ HTTP_PROXY: 'http://upper', http_proxy: 'http://lower' }, ['http://lower', undefined, '']],
     [{ HTTP_PROXY: 'http://upper', http_proxy: '' }, ['http://upper', undefined, '']],
     [{ HTTPS_PROXY: 'proxy:3128' }, [undefined, 'http://proxy:3128', '']],
-  ])('%j are read as %j [config.host.proxy]', async (env, expected) => {
+  ])('%j are read as %j', async (env, expected) => {
     expect(await proxyOf(env)).toEqual(expected);
   });
 
-  it('that are wrong are named, their value is not shown [config.host.proxy]', async () => {
+  it('that are wrong are named, their value is not shown', async () => {
     for (const value of ['socks5://user:hunter22@x', 'http://user:hunter22@:80:80']) {
       const error = await proxyOf({ https_proxy: value }).catch((reason) => reason);
       expect(error.message).toBe(
@@ -353,7 +350,7 @@ describe('proxy variables', () => {
     }
   });
 
-  it('that nothing uses are not looked at [config.host.proxy]', async () => {
+  it('that nothing uses are not looked at', async () => {
     await expect(loadHostConfig({ env: { HTTP_PROXY: 'socks5://x' } })).resolves.toMatchObject({
       defaultBackend: 'stub',
     });

@@ -21,7 +21,7 @@ function load(flags: SmsFlags = {}, env: NodeJS.ProcessEnv = {}, file: string | 
 }
 
 describe('precedence', () => {
-  it('without anything: loopback, and files in the state directory [sms.config.defaults]', () => {
+  it('without anything: loopback, and files in the state directory', () => {
     expect(load()).toMatchObject({
       grpc: { host: '127.0.0.1', port: 50051 },
       http: { host: '127.0.0.1', port: 8080 },
@@ -98,7 +98,7 @@ it.each([
   ['[http]\nlisten = 7', /http\.listen: expected a string, found a number/],
   ['[limits]\nheartbeat_ms = 1', /limits\.heartbeat_ms: must be at least 100, found 1/],
   ['[store', /sms\.toml:1:\d+: not valid TOML/],
-])('the file %j is refused with the field and what is wrong [sms.config.errors]', (file, complaint) => {
+])('the file %j is refused with the field and what is wrong', (file, complaint) => {
   expect(() => load({}, {}, file)).toThrow(complaint);
 });
 
@@ -109,7 +109,7 @@ it.each<[SmsFlags, NodeJS.ProcessEnv, RegExp]>([
   [{ tlsCert: 'c' }, {}, /--tls-key is missing/],
   [{ tlsKey: 'k' }, {}, /--tls-cert is missing/],
   [{}, { HOME: '' }, /where to keep the data\?/],
-])('%j with %j is refused [sms.config.errors]', (flags, env, complaint) => {
+])('%j with %j is refused', (flags, env, complaint) => {
   expect(() => load(flags, env)).toThrow(complaint);
 });
 
@@ -159,7 +159,7 @@ it.each([
   ['host:65536', null],
   ['host:-1', null],
   ['a b:1', null],
-])('reads the address %s [sms.config.errors]', (text, address) => {
+])('reads the address %s', (text, address) => {
   expect(parseListenAddress(text)).toEqual(address);
 });
 
@@ -173,15 +173,15 @@ describe('where clients find a registry', () => {
     ['http://sms.internal:8080/', 'http://sms.internal:8080'],
     ['https://127.0.0.1:8443', 'https://127.0.0.1:8443'],
     ['https://sms.internal', 'https://sms.internal'],
-  ])('%s is %s [sms.client.address]', (text, url) => {
+  ])('%s is %s', (text, url) => {
     expect(smsUrl(text, '--sms')).toBe(url);
   });
 
-  it.each(['ftp://x', '', 'a b', 'http://user:pw@host', '://'])('%j is no address [sms.client.address]', (text) => {
+  it.each(['ftp://x', '', 'a b', 'http://user:pw@host', '://'])('%j is no address', (text) => {
     expect(() => smsUrl(text, '--sms')).toThrow(/^--sms: /);
   });
 
-  it('flags come before variables, variables before the files of the local registry [sms.client.discovery]', () => {
+  it('flags come before variables, variables before the files of the local registry', () => {
     const state = temporaryDirectory();
     const directory = join(state, 'spear', 'sms');
     mkdirSync(directory, { recursive: true });

@@ -79,7 +79,7 @@ it.each([
 });
 
 describe('--limit', () => {
-  it('is a name and a whole number in its range [cli.flags] [task.limits]', () => {
+  it('is a name and a whole number in its range [task.limits]', () => {
     expect(parseLimit('max_fds=7')).toEqual(['max_fds', 7]);
     expect(parseLimit(`timeout_ms=${limitSpecs.timeout_ms.max}`)).toEqual(['timeout_ms', limitSpecs.timeout_ms.max]);
   });

@@ -19,7 +19,7 @@ it('every denial has a fix, and nothing else has [explain.layers]', () => {
   }
 });
 
-it('a server that is not there is told with those that are, and the name that may have been meant [explain.patterns]', () => {
+it('a server that is not there is told with those that are, and the name that may have been meant', () => {
   const view = registryWith({ filesystem: ['*'], git: ['*'] });
   const question = aboutServer(view, taskWith({ defaultServerIds: ['filesytem'] }), sessionWith(), 'filesytem');
   const [, , , answer] = explain(question);

@@ -19,29 +19,26 @@ describe('spear-run on a terminal', () => {
   it.each([
     ['y', 0, echoed, 'allowed once'],
     ['n', 3, 'mcp_approval_denied', 'denied'],
-  ])(
-    'asks before the call, and %s decides [approval.prompt.terminal] [approval.cli]',
-    async (key, code, said, shown) => {
-      const audit = join(scratch, `prompt-${code}.jsonl`);
-      const run = runOnTerminal([...setup(), '--audit', audit, ...echo('hi')]);
-      await run.shows(QUESTION);
-      expect(run.screen).toMatch(/server {2}tiny\r\n {2}tool {4}echo\r\n/);
-      expect(run.screen).toContain('its record asks for every call');
-      expect(run.screen).toContain('"message": "hi"');
-      run.press(key);
-      const { stdout, ...ended } = await run.finished();
-      expect(ended).toEqual({ code, restored: true });
-      expect(stdout).toContain(said);
-      expect(run.screen).toContain(`: ${shown}\r\n`);
-      const lines = auditLines(readFileSync(audit, 'utf8'));
-      expect(lines.filter(({ event }) => String(event).startsWith('approval.'))).toMatchObject([
-        { event: 'approval.asked', server_id: 'tiny', tool_name: 'echo' },
-        { event: 'approval.decided', decided_by: 'terminal', status: key === 'y' ? 'allowed' : 'denied' },
-      ]);
-    },
-  );
+  ])('asks before the call, and %s decides [approval.cli]', async (key, code, said, shown) => {
+    const audit = join(scratch, `prompt-${code}.jsonl`);
+    const run = runOnTerminal([...setup(), '--audit', audit, ...echo('hi')]);
+    await run.shows(QUESTION);
+    expect(run.screen).toMatch(/server {2}tiny\r\n {2}tool {4}echo\r\n/);
+    expect(run.screen).toContain('its record asks for every call');
+    expect(run.screen).toContain('"message": "hi"');
+    run.press(key);
+    const { stdout, ...ended } = await run.finished();
+    expect(ended).toEqual({ code, restored: true });
+    expect(stdout).toContain(said);
+    expect(run.screen).toContain(`: ${shown}\r\n`);
+    const lines = auditLines(readFileSync(audit, 'utf8'));
+    expect(lines.filter(({ event }) => String(event).startsWith('approval.'))).toMatchObject([
+      { event: 'approval.asked', server_id: 'tiny', tool_name: 'echo' },
+      { event: 'approval.decided', decided_by: 'terminal', status: key === 'y' ? 'allowed' : 'denied' },
+    ]);
+  });
 
-  it('asks once where it is allowed for the session, also for calls that wait already [approval.prompt.terminal]', async () => {
+  it('asks once where it is allowed for the session, also for calls that wait already', async () => {
     const run = runOnTerminal([...setup(), ...echo('hi', 20)]);
     await run.shows(QUESTION);
     run.press('s');
@@ -51,7 +48,7 @@ describe('spear-run on a terminal', () => {
     expect(run.screen.split('allow it?')).toHaveLength(2);
   });
 
-  it('asks about calls one after the other [approval.prompt.queue]', async () => {
+  it('asks about calls one after the other', async () => {
     const run = runOnTerminal([...setup(), ...echo('hi', 3)]);
     for (const [index, key] of ['y', 'n', 'y'].entries()) {
       await run.shows(QUESTION, index + 1);
@@ -76,7 +73,7 @@ describe('spear-run on a terminal', () => {
     expect(await run.finished()).toMatchObject({ code: 3, restored: true });
   });
 
-  it('interrupts the run with Ctrl-C, cleanly [approval.prompt.interrupt]', async () => {
+  it('interrupts the run with Ctrl-C, cleanly', async () => {
     const run = runOnTerminal([...setup(), ...echo('hi')]);
     await run.shows(QUESTION);
     run.press('\u0003');
@@ -90,7 +87,7 @@ describe('spear-run on a terminal', () => {
     ['SIGHUP', 129, 1],
     ['SIGINT', 130, 2],
   ] as const)(
-    'restores the terminal on %s from elsewhere, exit code %i, sent %i times [approval.prompt.interrupt]',
+    'restores the terminal on %s from elsewhere, exit code %i, sent %i times',
     async (signal, code, times) => {
       const pid = join(scratch, `pid-${signal}-${times}`);
       const run = runOnTerminal([...setup(), ...echo('hi')], { pid });
@@ -100,7 +97,7 @@ describe('spear-run on a terminal', () => {
     },
   );
 
-  it('denies without an answer in time, finishes its line, and the guest goes on [approval.timeout] [approval.prompt.withdrawn]', async () => {
+  it('denies without an answer in time, finishes its line, and the guest goes on [approval.timeout]', async () => {
     const run = runOnTerminal([...setup(), '--limit', 'approval_timeout_ms=4000', ...echo('hi')]);
     await run.shows(QUESTION);
     expect(await run.finished()).toMatchObject({
@@ -111,14 +108,14 @@ describe('spear-run on a terminal', () => {
     expect(run.screen).toContain(': no answer within 4000 ms, denied\r\n');
   });
 
-  it('restores the terminal when the guest’s own deadline ends the run [approval.prompt.withdrawn]', async () => {
+  it('restores the terminal when the guest’s own deadline ends the run', async () => {
     const run = runOnTerminal([...setup(), '--limit', 'timeout_ms=10000', ...echo('hi')]);
     await run.shows(QUESTION);
     expect(await run.finished()).toMatchObject({ code: 124, restored: true });
     expect(run.screen).toContain('not needed any more');
   }, 40_000);
 
-  it('asks on the terminal while the guest owns stdin, whatever that is [approval.prompt.stdin]', async () => {
+  it('asks on the terminal while the guest owns stdin, whatever that is', async () => {
     const turns = script(
       { when: { role: 'user' }, reply: { tool_calls: [{ id: 'a', name: 'tiny_echo', arguments: { message: 'hi' } }] } },
       { when: { tool_call_id: 'a', content: { contains: 'hi' } }, reply: { content: 'it said hi' } },
@@ -134,7 +131,7 @@ describe('spear-run on a terminal', () => {
     });
   });
 
-  it('shows a write of the real file system server before it is done [approval.prompt.terminal]', async () => {
+  it('shows a write of the real file system server before it is done', async () => {
     const record = {
       server_id: 'fs',
       transport: 'stdio',
@@ -171,7 +168,7 @@ describe('approval rules of a run', () => {
   const rule = { tools: ['echo'], arguments: [{ path: '/message', pattern: 'h?' }], verdict: 'allow' };
   const deny = (...more: string[]) => [...more, '--approve', 'deny'];
 
-  it('of the task let a call through that nobody has to approve [approval.rules.task] [approval.cli]', async () => {
+  it('of the task let a call through that nobody has to approve [approval.cli]', async () => {
     const flags = deny(...setup({ 'mcp.approval_rules': [rule] }, 'policy'));
     expect(await spearRun([...flags, ...echo('hi')])).toMatchObject({
       code: 0,
@@ -180,7 +177,7 @@ describe('approval rules of a run', () => {
     expect((await spearRun([...flags, ...echo('bye')])).stdout).toContain('mcp_approval_denied');
   });
 
-  it('of the node deny what the task allows [approval.rules.node]', async () => {
+  it('of the node deny what the task allows', async () => {
     const toml = '[[mcp.approval_rules]]\nname = "quiet"\nservers = ["tiny"]\ntools = ["echo"]\nverdict = "deny"\n';
     const config = ['--config', fileWith('config.toml', toml)];
     const flags = deny(...setup({ 'mcp.approval_rules': [rule] }, 'policy'), ...config);
@@ -192,16 +189,13 @@ describe('approval rules of a run', () => {
   it.each([
     ['task', 'config.mcp.approval_rules[0].verdict: must be "allow", "deny" or "ask"'],
     ['node', 'mcp.approval_rules[0].tool: is not known; did you mean "tools"?'],
-  ])(
-    'of the %s that are wrong are named with file and field before the start [approval.rules.bad]',
-    async (layer, message) => {
-      const task = layer === 'task' ? { 'mcp.approval_rules': [{ verdict: 'perhaps' }] } : {};
-      const file = fileWith('config.toml', '[[mcp.approval_rules]]\ntool = ["echo"]\nverdict = "deny"\n');
-      const flags = [...setup(task, 'policy'), ...(layer === 'node' ? ['--config', file] : [])];
-      const { code, stderr, stdout } = await spearRun([...flags, ...echo('hi')]);
-      expect([code, stdout]).toEqual([125, '']);
-      const named = layer === 'node' ? file : flags[flags.indexOf('--task-config') + 1];
-      expect(stderr).toContain(`${named}: ${message}`);
-    },
-  );
+  ])('of the %s that are wrong are named with file and field before the start', async (layer, message) => {
+    const task = layer === 'task' ? { 'mcp.approval_rules': [{ verdict: 'perhaps' }] } : {};
+    const file = fileWith('config.toml', '[[mcp.approval_rules]]\ntool = ["echo"]\nverdict = "deny"\n');
+    const flags = [...setup(task, 'policy'), ...(layer === 'node' ? ['--config', file] : [])];
+    const { code, stderr, stdout } = await spearRun([...flags, ...echo('hi')]);
+    expect([code, stdout]).toEqual([125, '']);
+    const named = layer === 'node' ? file : flags[flags.indexOf('--task-config') + 1];
+    expect(stderr).toContain(`${named}: ${message}`);
+  });
 });

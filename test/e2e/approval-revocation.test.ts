@@ -68,7 +68,7 @@ const lastAnswer = async () => {
 };
 
 describe('a tool that is revoked in SMS while a guest runs', () => {
-  it('is cancelled in flight and refused from then on, and the trail shows the revision that did it [approval.revoke.sms]', async () => {
+  it('is cancelled in flight and refused from then on, and the trail shows the revision that did it', async () => {
     const { sms, record, cli, served, trail } = await running();
     (await model.current.next()).call('slow_hang', {});
     await eventually(() => expect(served()).toEqual(['call']));
@@ -93,7 +93,7 @@ describe('a tool that is revoked in SMS while a guest runs', () => {
     ]);
   });
 
-  it('is cancelled in flight when its whole server is removed, with that revision [approval.revoke.sms]', async () => {
+  it('is cancelled in flight when its whole server is removed, with that revision', async () => {
     const { sms, cli, served, trail } = await running();
     (await model.current.next()).call('slow_hang', {});
     await eventually(() => expect(served()).toEqual(['call']));

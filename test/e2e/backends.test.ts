@@ -65,7 +65,7 @@ describe('a key', () => {
     ],
     ['an answer that is no JSON', (response, seen) => response.end(`<html>${seen.headers.authorization}</html>`)],
     ['a connection that breaks', (response) => response.destroy()],
-  ])('never shows in the output: %s [cli.secrets]', async (_, handler) => {
+  ])('never shows in the output: %s', async (_, handler) => {
     const server = await provider(handler);
     const config = file(
       'secret.toml',
@@ -81,7 +81,7 @@ describe('a key', () => {
     for (const spelling of spellings) expect(outputs.join('\n')).not.toContain(spelling);
   });
 
-  it('written into the config itself is refused without being repeated [cli.secrets]', async () => {
+  it('written into the config itself is refused without being repeated', async () => {
     const config = file(
       'literal.toml',
       `[backends.main]\nkind = "openai"\nbase_url = "http://127.0.0.1/v1"\nmodel = "m"\napi_key = "${KEY}"\n`,
@@ -92,7 +92,7 @@ describe('a key', () => {
     expect(stdout + stderr).not.toContain(KEY);
   });
 
-  it('is not in the environment of the guest [cli.secrets] [cli.guest-env]', async () => {
+  it('is not in the environment of the guest [cli.guest-env]', async () => {
     const { stdout } = await spearRun([fixture('c/test/env.wasm')], { env: { OPENAI_API_KEY: KEY } });
     expect(stdout).toBe('arg 0: env.wasm\n');
   });
@@ -124,7 +124,7 @@ script = "two.json"
     expect(await answer('--script', fixture('scripts/chat.json'))).toContain('WebAssembly is');
   });
 
-  it('is found by SPEAR_CONFIG or in the user’s own place [cli.config-file]', async () => {
+  it('is found by SPEAR_CONFIG or in the user’s own place', async () => {
     expect((await spearRun([chat], { env: { SPEAR_CONFIG: config } })).stdout).toBe('This is one.\n');
     const own = join(scratch, 'xdg', 'spear');
     mkdirSync(own, { recursive: true });
@@ -140,7 +140,7 @@ script = "two.json"
       'there is no backend "b"',
     ],
     ['no TOML', 'default_backend = \n', 'not valid TOML'],
-  ])('with %s: the file and the place, and 125 [cli.config-file] [cli.exit-code.usage]', async (_, text, expected) => {
+  ])('with %s: the file and the place, and 125 [cli.exit-code.usage]', async (_, text, expected) => {
     const wrong = file('wrong.toml', text);
     const { code, stderr } = await spearRun([hello, '--config', wrong]);
     expect(code).toBe(125);
@@ -148,7 +148,7 @@ script = "two.json"
     expect(stderr).toContain(expected);
   });
 
-  it('that is not there: named, and 125 [cli.config-file]', async () => {
+  it('that is not there: named, and 125', async () => {
     const { code, stderr } = await spearRun([hello, '--config', join(scratch, 'none.toml')]);
     expect({ code, stderr }).toEqual({
       code: 125,
@@ -166,7 +166,7 @@ describe('--script', () => {
       file('misspelled.json', '{"turns":[{"replay":{"content":"x"}}]}'),
       'did you mean "reply"?',
     ],
-  ])('%s is refused before the guest starts [cli.script] [cli.exit-code.usage]', async (_, script, expected) => {
+  ])('%s is refused before the guest starts [cli.exit-code.usage]', async (_, script, expected) => {
     const { code, stdout, stderr } = await spearRun([hello, '--script', script]);
     expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
     expect(stderr).toContain(`spear-run: ${script}: `);
@@ -174,14 +174,14 @@ describe('--script', () => {
   });
 });
 
-it('without any model a stub answers and says so, once [cli.stub]', async () => {
+it('without any model a stub answers and says so, once', async () => {
   const { code, stdout, stderr } = await spearRun([fixture('c/epoll.wasm')]);
   expect(code).toBe(0);
   expect(stdout).toContain('answer 1: [stub] no model is configured; you said: Name one colour.\n');
   expect(stderr).toBe('spear-run: no model is configured, a stub answers; see spear-run --help, "The model"\n');
 });
 
-it('without a model on the network, no connection is ever tried [cli.offline]', async () => {
+it('without a model on the network, no connection is ever tried', async () => {
   const noNetwork = file(
     'no-network.cjs',
     `const refuse = (what) => () => { require('node:fs').writeSync(2, what + ' was used\\n'); process.exit(99); };

@@ -38,7 +38,7 @@ describe('a secret that goes into spear-sms', () => {
     });
   }
 
-  it('comes out to nodes alone, over their own way in [secrets.canary] [secrets.masked]', async () => {
+  it('comes out to nodes alone, over their own way in [secrets.canary]', async () => {
     const { canaries, records, env } = await plantRecords();
     const data = folder();
     const directory = folder();

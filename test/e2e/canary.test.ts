@@ -154,7 +154,7 @@ describe('a secret that goes into spear-run', () => {
     }
   });
 
-  it('is not in what it says when it crashes [secrets.crash]', async () => {
+  it('is not in what it says when it crashes', async () => {
     const canaries = new Canaries();
     const model = new SteeredModel();
     onTestFinished(() => model.stop());

@@ -13,7 +13,7 @@ function file(name: string, content: string | Uint8Array): string {
   return path;
 }
 
-it('prints its help and its version on stdout [cli.help] [cli.version]', async () => {
+it('prints its help and its version on stdout', async () => {
   for (const flag of ['--help', '-h']) {
     expect(await spearRun([flag])).toEqual({ code: 0, signal: null, stdout: runHelp, stderr: '' });
   }
@@ -22,7 +22,7 @@ it('prints its help and its version on stdout [cli.help] [cli.version]', async (
   }
 });
 
-it('prints its help when a module and other flags are given too [cli.help]', async () => {
+it('prints its help when a module and other flags are given too', async () => {
   expect(await spearRun([hello, '--json', '--help'])).toMatchObject({ code: 0, stdout: runHelp });
 });
 
@@ -64,18 +64,15 @@ describe('a module that cannot run', () => {
     ['a component', file('component.wasm', component), 'it exports neither run: func() -> result nor wasi:cli/run@0.2'],
     ['a module that is cut off', file('truncated.wasm', truncated), 'cut off'],
     ['a module without an entry', file('entry.wasm', empty), 'it exports neither _start nor run'],
-  ])(
-    '%s: named with the reason, and 125, run or checked [cli.module] [cli.exit-code.usage]',
-    async (_, path, reason) => {
-      for (const flags of [[], ['--dry-run']]) {
-        const { code, stdout, stderr } = await spearRun([path, ...flags]);
-        expect(stderr).toMatch(/^spear-run: [^\n]+\n$/);
-        expect(stderr.startsWith(`spear-run: ${path}: `)).toBe(true);
-        expect(stderr).toContain(reason);
-        expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-      }
-    },
-  );
+  ])('%s: named with the reason, and 125, run or checked [cli.exit-code.usage]', async (_, path, reason) => {
+    for (const flags of [[], ['--dry-run']]) {
+      const { code, stdout, stderr } = await spearRun([path, ...flags]);
+      expect(stderr).toMatch(/^spear-run: [^\n]+\n$/);
+      expect(stderr.startsWith(`spear-run: ${path}: `)).toBe(true);
+      expect(stderr).toContain(reason);
+      expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+    }
+  });
 });
 
 it('gives a guest its arguments and variables, and none of the host’s [cli.guest-args] [cli.guest-env]', async () => {

@@ -17,7 +17,7 @@ const how = (stderr: string) => /^spear-run: component: (.+), \d+ ms$/m.exec(std
 
 describe('spear-run and the cache of components', () => {
   it(
-    'compiles a component once and says so with --verbose [component.cache] [component.verbose]',
+    'compiles a component once and says so with --verbose [component.cache]',
     async () => {
       const { env, directory } = newCache();
       const first = await spearRun([hello, '-v'], { env });
@@ -33,7 +33,7 @@ describe('spear-run and the cache of components', () => {
   );
 
   it(
-    '--no-cache neither looks nor keeps [component.no-cache]',
+    '--no-cache neither looks nor keeps',
     async () => {
       const { env } = newCache();
       const { code, stderr } = await spearRun([hello, '-v', '--no-cache'], { env });
@@ -45,7 +45,7 @@ describe('spear-run and the cache of components', () => {
   );
 
   it(
-    'a damaged entry is made again, a cache of others is not used [component.cache-verified] [component.cache-private]',
+    'a damaged entry is made again, a cache of others is not used',
     async () => {
       const { env, directory } = newCache();
       await spearRun([hello], { env });
@@ -63,7 +63,7 @@ describe('spear-run and the cache of components', () => {
   );
 
   it(
-    '--json keeps its stdout to itself [component.progress]',
+    '--json keeps its stdout to itself',
     async () => {
       const { env } = newCache();
       const { stdout } = await spearRun([hello, '--json', '-v'], { env });
@@ -74,7 +74,7 @@ describe('spear-run and the cache of components', () => {
   );
 
   it(
-    '--dry-run compiles it and describes it [component.verbose]',
+    '--dry-run compiles it and describes it',
     async () => {
       const { env, directory } = newCache();
       const { code, stdout } = await spearRun([hello, '--dry-run'], { env });
@@ -88,7 +88,7 @@ describe('spear-run and the cache of components', () => {
   );
 
   it(
-    'a component that asks for what is not there ends with 125 and the name [component.imports]',
+    'a component that asks for what is not there ends with 125 and the name',
     async () => {
       const { fromText } = await import('../support/component-text.ts');
       const file = join(scratch, 'future.wasm');

@@ -133,7 +133,7 @@ describe('a signal ends the guest, then the host', () => {
   });
 });
 
-it('lists the exit codes in its help [cli.help]', () => {
+it('lists the exit codes in its help', () => {
   for (const code of Object.values(exitCodes)) expect(runHelp).toMatch(new RegExp(`\\b${code} `));
 });
 

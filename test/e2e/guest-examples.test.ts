@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { fixture, spearRun } from './spear-run.ts';
 
 it.each(['c', 'assemblyscript'])(
-  'the agent in %s says so and fails when the model does not play along [examples.agent]',
+  'the agent in %s says so and fails when the model does not play along',
   async (language) => {
     const { code, stderr } = await spearRun([
       fixture(`${language}/agent.wasm`),
@@ -16,7 +16,7 @@ it.each(['c', 'assemblyscript'])(
 );
 
 it.each(['c/chat.wasm', 'c/chat.component.wasm', 'assemblyscript/chat.wasm', 'assemblyscript/chat.component.wasm'])(
-  '%s takes its question from the command line [examples.chat] [guests.arguments]',
+  '%s takes its question from the command line [guests.arguments]',
   async (guest) => {
     const { code, stdout } = await spearRun([fixture(guest), '--', 'Why?']);
     expect({ code, stdout }).toEqual({ code: 0, stdout: '[stub] no model is configured; you said: Why?\n' });

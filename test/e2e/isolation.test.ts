@@ -28,7 +28,7 @@ describe('an HTTP server on this machine', () => {
     ['is reached where the record is the user’s own', [], false],
     ['is not where the config lists nothing', config('[egress]\nallow_addresses = []\n'), true],
     ['is not where the config lists other hosts', config('[egress]\nallow_hosts = ["*.example.com"]\n'), true],
-  ] as const)('%s [egress.default]', async (_, flags, refused) => {
+  ] as const)('%s', async (_, flags, refused) => {
     const directory = recordDir({ 'web.json': await web() });
     const args = [guest, ...taskWithMcp(['web']), '--mcp-dir', directory, ...once('web_pid'), ...flags, '--verbose'];
     const { stderr, code } = await spearRun(args);
@@ -37,7 +37,7 @@ describe('an HTTP server on this machine', () => {
     expect(stderr.includes('mcp web: streamable_http')).toBe(!refused);
   });
 
-  it('is not reached by a record of a registry unless it is listed [egress.default]', async () => {
+  it('is not reached by a record of a registry unless it is listed', async () => {
     const sms = await startTestSms();
     await sms.http('POST', '/admin/api/mcp/servers', { json: await web() });
     const common = [guest, ...taskWithMcp(['web']), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken, '--verbose'];
@@ -50,7 +50,7 @@ describe('an HTTP server on this machine', () => {
     expect(allowed.stderr).toContain('mcp web: streamable_http');
   });
 
-  it('that is named wrongly in the config is told [egress.default]', async () => {
+  it('that is named wrongly in the config is told', async () => {
     const toml = '[egress]\nallow_addresses = ["loopbak"]\nallow_hosts = ["http://x"]\n';
     const { stderr, code } = await spearRun([guest, ...config(toml)]);
     expect(code).toBe(125);

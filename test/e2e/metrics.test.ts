@@ -52,7 +52,7 @@ async function scrape(url: string): Promise<Map<string, Family>> {
 }
 
 describe('spear-run --metrics', () => {
-  it('shows what a running guest does with a real server and its model [metrics.endpoint] [metrics.names] [metrics.live]', async () => {
+  it('shows what a running guest does with a real server and its model [metrics.endpoint] [metrics.names]', async () => {
     const { cli, url } = await runFiles();
     const first = await model.current.next();
     const before = await scrape(url);
@@ -95,7 +95,7 @@ describe('spear-run --metrics', () => {
     await expect(fetch(`${url}/metrics`)).rejects.toThrow();
   });
 
-  it('answers while the guest computes, and ends with it [metrics.live] [metrics.endpoint]', async () => {
+  it('answers while the guest computes, and ends with it [metrics.endpoint]', async () => {
     const cli = new Cli([fixture('c/test/spin.wasm'), '--metrics', '127.0.0.1:0', '--limit', 'timeout_ms=60000']);
     const url = await metricsUrl(cli);
     await untilRunning(url);
@@ -129,7 +129,7 @@ describe('spear-run --metrics', () => {
     await cli.finished();
   });
 
-  it('does not run where the address is taken or is none, and says so [metrics.address]', async () => {
+  it('does not run where the address is taken or is none, and says so', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -148,7 +148,7 @@ describe('spear-run --metrics', () => {
     }
   });
 
-  it('listens nowhere in a dry run [metrics.address]', async () => {
+  it('listens nowhere in a dry run', async () => {
     const { code, stderr } = await spearRun([fixture('c/hello.wasm'), '--metrics', ':0', '--dry-run']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
@@ -167,7 +167,7 @@ describe('spear-run --metrics', () => {
   });
 });
 
-it('without --metrics no OpenTelemetry package is loaded [metrics.lazy]', async () => {
+it('without --metrics no OpenTelemetry package is loaded', async () => {
   const listing = "process.on('exit', () => process.stderr.write(Object.keys(require.cache).join('\\n')))";
   const preload = fileWith('loaded-files.cjs', listing);
   const loaded = async (args: readonly string[]) => {

@@ -22,47 +22,41 @@ const sentence = (version: string, name = 'spear-run') =>
   `${name}: needs Node 24 or newer, this is ${version}; run \`npm i node@26\` in your project, then \`npx ${name} …\`\n`;
 const hello = fixture('c/hello.wasm');
 
-it('says the same version everywhere [cli.old-node]', () => {
+it('says the same version everywhere', () => {
   expect(packageJson.engines.node).toBe(`>=${LEAST_MAJOR}`);
 });
 
-it.each(['v0.12.18', 'v18.20.4', 'v23.11.1'])(
-  'a Node that claims to be %s gets one line, and 125 [cli.old-node]',
-  async (version) => {
-    const fakeVersion = join(scratch, `fake-${version}.cjs`);
-    writeFileSync(
-      fakeVersion,
-      `Object.defineProperty(process, 'version', { value: '${version}' });
+it.each(['v0.12.18', 'v18.20.4', 'v23.11.1'])('a Node that claims to be %s gets one line, and 125', async (version) => {
+  const fakeVersion = join(scratch, `fake-${version}.cjs`);
+  writeFileSync(
+    fakeVersion,
+    `Object.defineProperty(process, 'version', { value: '${version}' });
      Object.defineProperty(process.versions, 'node', { value: '${version.slice(1)}' });`,
-    );
-    const nodeArgs = ['--require', fakeVersion];
-    for (const args of [[hello], ['--help'], []]) {
-      expect(await spearRun(args, { nodeArgs })).toEqual({
-        code: 125,
-        signal: null,
-        stdout: '',
-        stderr: sentence(version),
-      });
-    }
-  },
-);
-
-it.each([`v${LEAST_MAJOR}.0.0`, 'v100.1.2'])(
-  'a Node that claims to be %s runs guests [cli.old-node]',
-  async (version) => {
-    const fakeVersion = join(scratch, `fake-${version}.cjs`);
-    writeFileSync(fakeVersion, `Object.defineProperty(process.versions, 'node', { value: '${version.slice(1)}' });`);
-    expect(await spearRun([hello], { nodeArgs: ['--require', fakeVersion] })).toMatchObject({
-      code: 0,
-      stdout: 'hello from C\n',
+  );
+  const nodeArgs = ['--require', fakeVersion];
+  for (const args of [[hello], ['--help'], []]) {
+    expect(await spearRun(args, { nodeArgs })).toEqual({
+      code: 125,
+      signal: null,
+      stdout: '',
+      stderr: sentence(version),
     });
-  },
-);
+  }
+});
+
+it.each([`v${LEAST_MAJOR}.0.0`, 'v100.1.2'])('a Node that claims to be %s runs guests', async (version) => {
+  const fakeVersion = join(scratch, `fake-${version}.cjs`);
+  writeFileSync(fakeVersion, `Object.defineProperty(process.versions, 'node', { value: '${version.slice(1)}' });`);
+  expect(await spearRun([hello], { nodeArgs: ['--require', fakeVersion] })).toMatchObject({
+    code: 0,
+    stdout: 'hello from C\n',
+  });
+});
 
 it.each([
   ['spear', 2],
   ['spear-sms', 2],
-])('so does %s, with its own code for what it cannot do [cli.old-node]', (name, status) => {
+])('so does %s, with its own code for what it cannot do', (name, status) => {
   const setVersion = `Object.defineProperty(process, 'version', { value: 'v18.20.4' });
     Object.defineProperty(process.versions, 'node', { value: '18.20.4' });`;
   const preload = join(scratch, `fake-for-${name}.cjs`);
@@ -72,11 +66,11 @@ it.each([
   expect(ran).toMatchObject({ status, stdout: '', stderr: sentence('v18.20.4', name) });
 });
 
-it('the version it tells to install is one that is new enough [cli.old-node]', () => {
+it('the version it tells to install is one that is new enough', () => {
   expect(Number.parseInt(packageJson.devDependencies.node, 10)).toBe(26);
 });
 
-it('a real older Node gets one line, and 125 [cli.old-node]', async (context) => {
+it('a real older Node gets one line, and 125', async (context) => {
   const old = oldNode();
   if (!old) {
     const complaint = `SKIPPED: no Node below ${LEAST_MAJOR} on PATH outside the project, so the real refusal was not seen`;
@@ -89,7 +83,7 @@ it('a real older Node gets one line, and 125 [cli.old-node]', async (context) =>
   expect(ran).toEqual({ code: 125, signal: null, stdout: '', stderr: sentence(old.version) });
 });
 
-it('npx in the checkout runs on the Node that the project brings, whatever the machine has [cli.npx]', () => {
+it('npx in the checkout runs on the Node that the project brings, whatever the machine has', () => {
   const old = oldNode();
   const path = [old ? join(old.path, '..') : undefined, process.env.PATH]
     .filter((entry) => entry !== undefined)
@@ -104,15 +98,12 @@ it('npx in the checkout runs on the Node that the project brings, whatever the m
   expect({ status: npx.status, stdout: npx.stdout }, npx.stderr).toEqual({ status: 0, stdout: 'hello from C\n' });
 });
 
-it.each(readdirSync(join(root, 'bin')))(
-  'bin/%s has nothing in it that an old Node cannot parse [cli.old-node]',
-  (file) => {
-    const path = JSON.stringify(join(root, 'bin', file));
-    const script = `new (require('vm').Script)(require('fs').readFileSync(${path}, 'utf8').replace(/^#!.*/, ''))`;
-    const { status, stderr } = spawnSync(oldNode()?.path ?? process.execPath, ['-e', script], {
-      encoding: 'utf8',
-      timeout: 20_000,
-    });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  },
-);
+it.each(readdirSync(join(root, 'bin')))('bin/%s has nothing in it that an old Node cannot parse', (file) => {
+  const path = JSON.stringify(join(root, 'bin', file));
+  const script = `new (require('vm').Script)(require('fs').readFileSync(${path}, 'utf8').replace(/^#!.*/, ''))`;
+  const { status, stderr } = spawnSync(oldNode()?.path ?? process.execPath, ['-e', script], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+});

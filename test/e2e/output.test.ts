@@ -19,27 +19,24 @@ describe('what a guest logs', () => {
     ['warn', 3, '', `warn: ${line}`],
     ['error', 4, '', `error: ${line}`],
     ['anything else', 9, line, ''],
-  ])('at %s goes where it belongs [cli.log-levels]', async (_, level, stdout, stderr) => {
+  ])('at %s goes where it belongs', async (_, level, stdout, stderr) => {
     expect(await spearRun([loud, '--', '1', String(level)])).toMatchObject({ code: 0, stdout: stdout + said, stderr });
   });
 
   it.each([
     ['trace', 0],
     ['debug', 1],
-  ])(
-    'at %s shows with --verbose, which also counts the hostcalls on stderr [cli.log-levels] [cli.verbose]',
-    async (name, level) => {
-      for (const flag of ['-v', '--verbose']) {
-        expect(await spearRun([loud, flag, '--', '1', String(level)])).toMatchObject({
-          code: 0,
-          stdout: `${name}: ${line}${said}`,
-          stderr: 'spear-run: hostcalls {"log":1}\n',
-        });
-      }
-    },
-  );
+  ])('at %s shows with --verbose, which also counts the hostcalls on stderr', async (name, level) => {
+    for (const flag of ['-v', '--verbose']) {
+      expect(await spearRun([loud, flag, '--', '1', String(level)])).toMatchObject({
+        code: 0,
+        stdout: `${name}: ${line}${said}`,
+        stderr: 'spear-run: hostcalls {"log":1}\n',
+      });
+    }
+  });
 
-  it('beyond the rate is dropped, said once and counted [cli.log-rate]', async () => {
+  it('beyond the rate is dropped, said once and counted', async () => {
     const { code, stdout, stderr } = await spearRun([loud, '--limit', 'log_bytes_per_second=1024', '--', '1000']);
     expect(code).toBe(0);
     expect(stdout).toContain('logged 1000, refused 0\n');
@@ -110,7 +107,7 @@ describe('--json', () => {
     expect(stack[1]).toContain('walk_to_the_trap');
   });
 
-  it('counts what was dropped [cli.json] [cli.log-rate]', async () => {
+  it('counts what was dropped [cli.json]', async () => {
     const { stdout } = await spearRun([loud, '--json', '--limit', 'log_bytes_per_second=1024', '--', '1000']);
     expect(JSON.parse(stdout)).toMatchObject({ hostcalls: { log: 1000 }, dropped_log_lines: expect.any(Number) });
     expect(JSON.parse(stdout).dropped_log_lines).toBeGreaterThan(0);
@@ -122,7 +119,7 @@ const text = Array.from({ length: MEGABYTES * 16_384 }, (_, index) => `${String(
 const digest = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
 
 describe('a pipe', () => {
-  it('that is read slowly loses nothing of several megabytes [cli.output.complete]', async () => {
+  it('that is read slowly loses nothing of several megabytes', async () => {
     const cli = new Cli([loud, ...unbounded, '--', '100000']);
     const parts: Buffer[] = [];
     for await (const part of cli.child.stdout) {
@@ -135,13 +132,13 @@ describe('a pipe', () => {
     expect(await cli.finished()).toMatchObject({ code: 0 });
   });
 
-  it('carries megabytes from stdin to stdout unchanged [cli.stdin] [cli.output.complete]', async () => {
+  it('carries megabytes from stdin to stdout unchanged [cli.stdin]', async () => {
     const { code, stdout } = await spearRun([echo], { input: text });
     expect(code).toBe(0);
     expect(digest(stdout)).toBe(digest(text));
   });
 
-  it('whose reader closes early does not disturb the guest [cli.output.closed]', async () => {
+  it('whose reader closes early does not disturb the guest', async () => {
     const cli = new Cli([loud, ...unbounded, '--json', '--', '100000']);
     let result = '';
     cli.child.stdout.setEncoding('utf8').on('data', (part: string) => {
@@ -152,7 +149,7 @@ describe('a pipe', () => {
     expect(JSON.parse(result)).toMatchObject({ exit_code: 0, hostcalls: { log: 100_000 } });
   });
 
-  it('whose reader is gone from the start is no error of the host’s own output [cli.output.closed]', async () => {
+  it('whose reader is gone from the start is no error of the host’s own output', async () => {
     for (const args of [['--help'], [hello, '--json'], [hello, '--dry-run'], [hello]]) {
       const cli = new Cli(args);
       cli.child.stdout.destroy();

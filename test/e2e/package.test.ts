@@ -78,7 +78,7 @@ it('holds what it needs and nothing of the workshop [package.contents]', () => {
       'dist/guest-worker.cjs',
       'dist/index.js',
       'dist/types/index.d.ts',
-      'guest-examples/c/README.md',
+      'docs/guests/c.md',
       'guest-examples/c/spear.h',
       'guest-examples/assemblyscript/spear.ts',
       'guest-examples/javascript/spear.js',

@@ -84,7 +84,7 @@ const lastMessage = async () => {
 };
 
 describe('a run that follows a registry', () => {
-  it('uses its servers and reports what it sees [sms.node.follows] [sms.node.reports]', async () => {
+  it('uses its servers and reports what it sees', async () => {
     const sms = await startTestSms();
     await register(sms, notes);
     const cli = await runFiles(sms, 'notes');

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { FdPages } from '../../src/fd/fd-pages.ts';
 
-it('holds what a map would hold, whatever is set, deleted and asked for [fd.table.pages]', () => {
+it('holds what a map would hold, whatever is set, deleted and asked for', () => {
   const step = fc.oneof(
     { weight: 3, arbitrary: fc.constant({ kind: 'open' as const, at: 0 }) },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('close' as const), at: fc.nat(400) }) },
@@ -30,7 +30,7 @@ it('holds what a map would hold, whatever is set, deleted and asked for [fd.tabl
   );
 });
 
-it('finds nothing under numbers that nobody was given [fd.table.pages]', () => {
+it('finds nothing under numbers that nobody was given', () => {
   const pages = new FdPages<string>();
   pages.set(1000, 'first');
   for (const number of [-1, 0, 999, 1001, 2 ** 31 - 1, -(2 ** 31)]) expect(pages.get(number)).toBeUndefined();

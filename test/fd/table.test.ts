@@ -24,7 +24,7 @@ class FakePending extends PendingEntry {
 }
 
 describe('the table of descriptors', () => {
-  it('releases an entry once, when it is closed [fd.table]', () => {
+  it('releases an entry once, when it is closed', () => {
     const table = new FdTable(10);
     const entry = new FakeEntry();
     const fd = table.open(entry) as number;
@@ -35,7 +35,7 @@ describe('the table of descriptors', () => {
     expect(table.close(fd + 1)).toBe(fail.EBADF);
   });
 
-  it('counts what is open, in all and by kind [fd.table]', () => {
+  it('counts what is open, in all and by kind', () => {
     const table = new FdTable(3);
     const first = table.open(new FakeEntry()) as number;
     table.open(new FakeEntry());
@@ -50,7 +50,7 @@ describe('the table of descriptors', () => {
     expect([table.size, table.count('ChatSession'), table.full]).toEqual([2, 1, false]);
   });
 
-  it('closes everything at the end [fd.table]', () => {
+  it('closes everything at the end', () => {
     const table = new FdTable(10);
     const entries = [new FakeEntry(), new FakeEntry(), new FakeEntry()];
     for (const entry of entries) table.open(entry);
@@ -59,7 +59,7 @@ describe('the table of descriptors', () => {
     expect(table.size).toBe(0);
   });
 
-  it('tells no set of what it cannot hold, or at the end: many sets close as fast as few [fd.table]', () => {
+  it('tells no set of what it cannot hold, or at the end: many sets close as fast as few', () => {
     let told = 0;
     class CountingSet extends Epoll {
       override forget(fd: number): void {
@@ -80,7 +80,7 @@ describe('the table of descriptors', () => {
 });
 
 describe('a set of descriptors', () => {
-  it('reports what holds now of what was asked for, by ascending fd [fd.epoll]', () => {
+  it('reports what holds now of what was asked for, by ascending fd', () => {
     const table = new FdTable(10);
     const entries = [new FakeEntry(), new FakeEntry(), new FakeEntry()];
     const fds = entries.map((entry) => table.open(entry) as number);
@@ -113,7 +113,7 @@ describe('a set of descriptors', () => {
 });
 
 describe('something pending', () => {
-  it('becomes done once, or canceled once [fd.pending]', () => {
+  it('becomes done once, or canceled once', () => {
     let canceled = 0;
     const entry = new FakePending(() => canceled++);
     expect([entry.pending, entry.body(), entry.metrics(), entry.readiness()]).toEqual([
@@ -135,7 +135,7 @@ describe('something pending', () => {
     expect(canceled).toBe(0);
   });
 
-  it('stays canceled, whatever comes later [fd.pending]', () => {
+  it('stays canceled, whatever comes later', () => {
     let canceled = 0;
     const entry = new FakePending(() => canceled++);
     entry.cancel();
@@ -148,7 +148,7 @@ describe('something pending', () => {
 });
 
 describe('where a guest waits', () => {
-  it('wakes at a change, or when the time is up, and leaves no timer behind [fd.wait]', async () => {
+  it('wakes at a change, or when the time is up, and leaves no timer behind', async () => {
     const wait = new WaitPoint();
     const forever = wait.changed(-1);
     wait.notify();
@@ -162,7 +162,7 @@ describe('where a guest waits', () => {
     await long;
   });
 
-  it('names the bits of a mask as Linux does [fd.wait]', () => {
+  it('names the bits of a mask as Linux does', () => {
     expect(pollNames(0)).toEqual([]);
     expect(pollNames(IN | OUT | ERR | HUP)).toEqual(['EPOLLIN', 'EPOLLOUT', 'EPOLLERR', 'EPOLLHUP']);
   });

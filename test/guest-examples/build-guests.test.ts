@@ -15,25 +15,25 @@ function build(...args: string[]) {
 }
 
 describe('npm run build:guests', () => {
-  it('names a missing toolchain and how to install it, and is no failure [guests.build]', () => {
+  it('names a missing toolchain and how to install it, and is no failure', () => {
     const { status, stdout, stderr } = build('--only', 'c');
     expect(stdout).toContain('fixtures/c/hello.wasm');
     expect(stderr).toContain('clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32');
     expect(status).toBe(0);
   });
 
-  it('fails on a missing toolchain with --strict [guests.build]', () => {
+  it('fails on a missing toolchain with --strict', () => {
     expect(build('--only', 'c', '--strict').status).toBe(1);
   });
 
-  it('rebuilds exactly what is in fixtures [guests.build]', () => {
+  it('rebuilds exactly what is in fixtures', () => {
     const { status, stdout, stderr } = build('--only', 'wat');
     expect(stderr).toBe('');
     expect(stdout).toContain('fixtures/ is what the sources build to');
     expect(status).toBe(0);
   });
 
-  it('names the languages it knows when asked for another [guests.build]', () => {
+  it('names the languages it knows when asked for another', () => {
     const { status, stderr } = build('--only', 'zig');
     expect(stderr).toContain('--only zig: not one of c, assemblyscript, javascript, rust, wat');
     expect(status).toBe(1);

@@ -21,24 +21,21 @@ const core = components
   .filter((name) => !name.startsWith('javascript/'));
 
 describe('the components in fixtures', () => {
-  it.each(folders)('of %s say hello and go on a tour [guests.components]', (folder) => {
+  it.each(folders)('of %s say hello and go on a tour', (folder) => {
     expect(components).toContain(`${folder}/hello.component.wasm`);
     expect(components).toContain(`${folder}/tour.component.wasm`);
   });
 
-  it.each(components)(
-    '%s imports this version of our interfaces, and WASI only besides [guests.components]',
-    async (name) => {
-      const wit = await componentWit(readFileSync(join(root, 'fixtures', name)));
-      const imports = [...wit.matchAll(/^ {2}import (\S+);$/gm)].map(([, found = '']) => found);
-      expect(imports.length).toBeGreaterThan(0);
-      const ours = new Set(['types', ...witFunctions.map((row) => row.interface)]);
-      const known = new Set([...ours].map((each) => `spear:${witPackage.name}/${each}@${witPackage.version}`));
-      expect(imports.filter((found) => !known.has(found) && !/^wasi:\w+\/[\w-]+@0\.2\.\d+$/.test(found))).toEqual([]);
-    },
-  );
+  it.each(components)('%s imports this version of our interfaces, and WASI only besides', async (name) => {
+    const wit = await componentWit(readFileSync(join(root, 'fixtures', name)));
+    const imports = [...wit.matchAll(/^ {2}import (\S+);$/gm)].map(([, found = '']) => found);
+    expect(imports.length).toBeGreaterThan(0);
+    const ours = new Set(['types', ...witFunctions.map((row) => row.interface)]);
+    const known = new Set([...ours].map((each) => `spear:${witPackage.name}/${each}@${witPackage.version}`));
+    expect(imports.filter((found) => !known.has(found) && !/^wasi:\w+\/[\w-]+@0\.2\.\d+$/.test(found))).toEqual([]);
+  });
 
-  it('of JavaScript are built from the sources that are here [guests.javascript.fresh]', async () => {
+  it('of JavaScript are built from the sources that are here', async () => {
     const [recorded, current] = await Promise.all([recordedSources('javascript'), currentSources('javascript')]);
     expect(current, 'build them again: npm run build:guests -- --only javascript').toEqual(recorded);
   });
@@ -46,7 +43,7 @@ describe('the components in fixtures', () => {
 
 // What an example says does not depend on the form it was built in.
 describe.each(core)('%s', (module) => {
-  it('says the same as its component [guests.components.same]', { timeout: 60_000 }, async () => {
+  it('says the same as its component', { timeout: 60_000 }, async () => {
     const stem = module.split('/')[1]?.replace('.wasm', '') ?? '';
     const script = join('fixtures', 'scripts', `${stem}.json`);
     const more = stem === 'tour' ? ['--mcp-dir', 'fixtures/mcp.d', '--task-config', 'fixtures/tasks/tour.json'] : [];

@@ -17,21 +17,21 @@ async function runExample(folder: string, name: string): Promise<string[]> {
 }
 
 describe.each(languages)('the examples in $language', ({ folder, language }) => {
-  it('hello says hello [guests.examples]', async () => {
+  it('hello says hello', async () => {
     expect(await runExample(folder, 'hello')).toEqual([`hello from ${language}`]);
   });
 
-  it('chat prints the answer to its question [guests.examples]', async () => {
+  it('chat prints the answer to its question', async () => {
     expect(await runExample(folder, 'chat')).toEqual([
       'WebAssembly is a compact binary format for programs that run fast and sandboxed on any host.',
     ]);
   });
 
-  it('sum is called back by the model [guests.examples]', async () => {
+  it('sum is called back by the model', async () => {
     expect(await runExample(folder, 'sum')).toEqual(['tool sum {"a":2,"b":40} -> {"sum":42}', '2 + 40 = 42']);
   });
 
-  it('epoll prints the answer that comes first first [guests.examples]', async () => {
+  it('epoll prints the answer that comes first first', async () => {
     expect(await runExample(folder, 'epoll')).toEqual([
       'asked 0: Tell me a long story about the sea.',
       'asked 1: Name one colour.',
@@ -40,7 +40,7 @@ describe.each(languages)('the examples in $language', ({ folder, language }) => 
     ]);
   });
 
-  it('agent shows each tool call and reports from its own numbers, on one screen [guests.examples]', async () => {
+  it('agent shows each tool call and reports from its own numbers, on one screen', async () => {
     const lines = await runExample(folder, 'agent');
     expect(lines.length).toBeLessThan(40);
     expect(lines.filter((line) => /^ +\d+ {2}\w+ +\{/.test(line))).toHaveLength(14);
@@ -50,15 +50,15 @@ describe.each(languages)('the examples in $language', ({ folder, language }) => 
   });
 });
 
-it('agent prints the same in both languages [guests.examples]', async () => {
+it('agent prints the same in both languages', async () => {
   expect(await runExample('assemblyscript', 'agent')).toEqual(await runExample('c', 'agent'));
 });
 
-it('inventory, in C++, answers from a lambda [guests.examples]', async () => {
+it('inventory, in C++, answers from a lambda', async () => {
   expect(await runExample('c', 'inventory')).toEqual(['No, there are three.']);
 });
 
-it('handback answers the model’s tool calls between two sends [guests.examples]', async () => {
+it('handback answers the model’s tool calls between two sends', async () => {
   expect(await runExample('c', 'handback')).toEqual([
     'round 1',
     'stock {"part":"rotor"} -> {"stock":3}',
@@ -69,7 +69,7 @@ it('handback answers the model’s tool calls between two sends [guests.examples
   ]);
 });
 
-it('an exception in AssemblyScript is a line on stderr and a trap [guests.examples]', async () => {
+it('an exception in AssemblyScript is a line on stderr and a trap', async () => {
   const { code, stdout, stderr } = await spearRun([fixture('assemblyscript/test/abort.wasm')]);
   expect(code).toBe(134);
   expect(stdout).toBe('before the throw\n');

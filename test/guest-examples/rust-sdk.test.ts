@@ -37,7 +37,7 @@ const declarations = [...read('src/host/core.rs').matchAll(/pub (?:un)?safe fn (
 );
 
 describe('the crate spear-guest', () => {
-  it('imports the calls of the table, in its order, with their parameters and results [sdk.rust.calls]', () => {
+  it('imports the calls of the table, in its order, with their parameters and results', () => {
     expect(declarations).toEqual(
       rows.map((row) => ({
         name: row.name,
@@ -47,7 +47,7 @@ describe('the crate spear-guest', () => {
     );
   });
 
-  it('offers every call to guests, documented, in the order of the table [sdk.rust.calls]', () => {
+  it('offers every call to guests, documented, in the order of the table', () => {
     const offered = [...read('src/host.rs').matchAll(/^ {4}\/\/\/ .+\n {4}fn (\w+)\(/gm)].map(([, name]) => name);
     expect(offered).toEqual(rows.map(({ name }) => name));
   });
@@ -57,7 +57,7 @@ describe('the crate spear-guest', () => {
     expect(found.map(([, name, number]) => [name, Number(number)])).toEqual(Object.entries(errno));
   });
 
-  it('has the numbers of flags, commands and operations [sdk.rust.calls]', () => {
+  it('has the numbers of flags, commands and operations', () => {
     const found = [...read('src/host.rs').matchAll(/^pub const (\w+): i32 = (\d+);/gm)];
     const commands = (name: string, prefix: string) =>
       Object.entries(rows.find((row) => row.name === name)?.commands ?? {}).map(([number, command]) => [
@@ -85,7 +85,7 @@ const isComponent = (name: string) => name.endsWith('.component.wasm');
 const bytesOf = (name: string) => readFileSync(join(root, 'fixtures', name));
 
 describe('the guests in fixtures/rust', () => {
-  it('are built from the sources that are here [guests.rust.fresh]', async () => {
+  it('are built from the sources that are here', async () => {
     const [recorded, current] = await Promise.all([recordedSources('rust'), currentSources('rust')]);
     expect(current, 'build them again: npm run build:guests -- --only rust').toEqual(recorded);
   });
@@ -132,7 +132,7 @@ describe('the guests in fixtures/rust', () => {
 });
 
 describe('npm run build:guests -- --only rust', () => {
-  it('says which toolchain is missing and how to get it [guests.rust.build]', () => {
+  it('says which toolchain is missing and how to get it', () => {
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       ['scripts/build-guests.ts', '--check', '--only', 'rust'],

@@ -136,7 +136,7 @@ describe.each(forms)('a guest in Rust, as a %s', (_form, ending) => {
     expect(await runExample(`rust/agent${ending}`, 'agent')).toEqual(await runExample('c/agent.wasm', 'agent'));
   });
 
-  it('uses all of the SDK [sdk.rust, sdk.rust.tools, sdk.rust.drop]', async () => {
+  it('uses all of the SDK [sdk.rust, sdk.rust.tools]', async () => {
     const records = recordDir({
       'tiny.json': recordOf('tiny', 'tiny.mjs'),
       'mid.json': recordOf('mid', 'mid-call.mjs'),

@@ -54,11 +54,11 @@ const resultType = (row: Call) => (row.result === 'none' ? '' : row.result);
 const signature = (row: Call) => `(${coreParams(row).map(() => 'i32')})->(${resultType(row)})`;
 
 describe.each(sdks)('$name', ({ declarations, constants }) => {
-  it('declares the calls of the table, in its order, and no others [sdk.calls]', () => {
+  it('declares the calls of the table, in its order, and no others', () => {
     expect(declarations.map(({ name }) => name)).toEqual(rows.map(({ name }) => name));
   });
 
-  it.each(rows)('declares $name with the parameters and the result of its row [sdk.signatures]', (row) => {
+  it.each(rows)('declares $name with the parameters and the result of its row', (row) => {
     const declaration = declarations.find(({ name }) => name === row.name);
     expect(declaration).toEqual({
       name: row.name,
@@ -67,7 +67,7 @@ describe.each(sdks)('$name', ({ declarations, constants }) => {
     });
   });
 
-  it('has every errno with its Linux number, the ABI version, every flag, and no other constant [sdk.constants]', () => {
+  it('has every errno with its Linux number, the ABI version, every flag, and no other constant', () => {
     expect(Object.fromEntries(constants)).toEqual({
       ABI_MAJOR: abiVersion.major,
       ABI_MINOR: abiVersion.minor,
@@ -77,7 +77,7 @@ describe.each(sdks)('$name', ({ declarations, constants }) => {
   });
 });
 
-it('both SDKs declare every import in the one form that the checks above read [sdk.calls]', () => {
+it('both SDKs declare every import in the one form that the checks above read', () => {
   expect(header.match(/import_module/g)).toHaveLength(1);
   expect(header.match(/SPEAR_IMPORT\(/g)).toHaveLength(rows.length + 2);
   expect(module.match(/@external\("spear"/g)).toHaveLength(rows.length);
@@ -90,7 +90,7 @@ const built = ['c', 'c/test', 'assemblyscript', 'assemblyscript/test'].flatMap((
 );
 
 describe('the guests in fixtures', () => {
-  it('are those that have a source [sdk.fixtures]', () => {
+  it('are those that have a source', () => {
     const parts = new Set([
       'assemblyscript/spear',
       'assemblyscript/spear-component',
@@ -106,7 +106,7 @@ describe('the guests in fixtures', () => {
     expect(built.map((name) => name.replace('.wasm', '')).sort()).toEqual(sources.sort());
   });
 
-  it.each(built)('%s imports rows of the table with their signatures, and WASI only besides [sdk.fixtures]', (name) => {
+  it.each(built)('%s imports rows of the table with their signatures, and WASI only besides', (name) => {
     const { imports } = readModule(readFileSync(`${root}/fixtures/${name}`));
     for (const found of imports) {
       if (found.module === 'wasi_snapshot_preview1') continue;
@@ -119,7 +119,7 @@ describe('the guests in fixtures', () => {
     }
   });
 
-  it.each(built)('%s exports its memory, can be entered, and keeps its function names [sdk.fixtures]', (name) => {
+  it.each(built)('%s exports its memory, can be entered, and keeps its function names', (name) => {
     const bytes = readFileSync(`${root}/fixtures/${name}`);
     const compiled = new WebAssembly.Module(bytes);
     const names = WebAssembly.Module.exports(compiled).map((entry) => entry.name);
@@ -131,7 +131,7 @@ describe('the guests in fixtures', () => {
   });
 
   it.each(built.filter((name) => !name.endsWith('catch-all.wasm')))(
-    '%s exports the table that tools are called through [sdk.fixtures]',
+    '%s exports the table that tools are called through',
     (name) => {
       const exported = WebAssembly.Module.exports(new WebAssembly.Module(readFileSync(`${root}/fixtures/${name}`)));
       const tables = exported.filter(({ kind }) => kind === 'table').map((entry) => entry.name);
@@ -140,7 +140,7 @@ describe('the guests in fixtures', () => {
   );
 });
 
-it('the audit agents of both languages hold the same claims and the same policy [sdk.examples_agree]', () => {
+it('the audit agents of both languages hold the same claims and the same policy', () => {
   const claims = /E\d\d,2026[^"\n\\`]*/g;
   const inC = read('guest-examples/c/expenses.h');
   const inAssemblyScript = read('guest-examples/assemblyscript/expenses.ts');

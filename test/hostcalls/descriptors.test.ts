@@ -103,7 +103,7 @@ describe('closing', () => {
     expect(await guest.call('cchat_recv', response, ...guest.heap.out(8).args)).toBe(ECANCELED);
   });
 
-  it('makes room under the limit [fd.limit]', async () => {
+  it('makes room under the limit', async () => {
     const guest = await openGuest({ limits: { max_fds: 2 } });
     const first = await guest.call('cchat_create');
     await guest.call('spear_epoll_create');

@@ -43,7 +43,7 @@ describe('spear_epoll_wait', () => {
   });
 
   if (hasPointers())
-    it('reports as many as there is room for, the lowest first [epoll.capacity]', async () => {
+    it('reports as many as there is room for, the lowest first', async () => {
       const guest = await openGuest();
       const fds: number[] = [];
       for (let count = 0; count < 5; count++) fds.push(await newSession(guest));
@@ -53,7 +53,7 @@ describe('spear_epoll_wait', () => {
       expect((await epollWait(guest, epfd, 0, 40)).map(({ fd }) => fd)).toEqual(fds);
     });
 
-  it('reports at once what was added after it completed [epoll.add-late]', async () => {
+  it('reports at once what was added after it completed', async () => {
     const guest = await openGuest();
     const { response, answer } = await startSend(guest);
     answer();
@@ -61,7 +61,7 @@ describe('spear_epoll_wait', () => {
     expect(await epollWait(guest, await newEpoll(guest, [response, IN]), 0)).toEqual([{ fd: response, events: IN }]);
   });
 
-  it('wakes when a response comes, however long it would wait [epoll.wait]', async () => {
+  it('wakes when a response comes, however long it would wait', async () => {
     const guest = await openGuest();
     const { response, answer } = await startSend(guest);
     const epfd = await newEpoll(guest, [response, IN]);
@@ -70,7 +70,7 @@ describe('spear_epoll_wait', () => {
     expect(await waiting).toEqual([{ fd: response, events: IN }]);
   });
 
-  it('gives nothing when the time is up, and nothing at once for 0 [epoll.timeout]', async () => {
+  it('gives nothing when the time is up, and nothing at once for 0', async () => {
     const guest = await openGuest();
     const epfd = await newEpoll(guest, [await pending(guest), IN]);
     const started = performance.now();
@@ -79,7 +79,7 @@ describe('spear_epoll_wait', () => {
     expect(performance.now() - started).toBeGreaterThanOrEqual(29);
   });
 
-  it('tells which of several responses are there [epoll.wait]', async () => {
+  it('tells which of several responses are there', async () => {
     const guest = await openGuest();
     const early = await send(guest, await newSession(guest));
     const { response: late } = await startSend(guest);
@@ -114,7 +114,7 @@ describe('what is reported', () => {
     expect(await epollWait(guest, epfd, 0)).toEqual([{ fd: session, events: OUT }]);
   });
 
-  it('follows MOD, a second ADD and DEL [epoll.ctl]', async () => {
+  it('follows MOD, a second ADD and DEL', async () => {
     const guest = await openGuest();
     const session = await newSession(guest);
     const epfd = await newEpoll(guest, [session, OUT]);
@@ -127,7 +127,7 @@ describe('what is reported', () => {
     expect(await epollWait(guest, epfd, 0)).toHaveLength(0);
   });
 
-  it('is the same in several sets [epoll.ctl]', async () => {
+  it('is the same in several sets', async () => {
     const guest = await openGuest();
     const session = await newSession(guest);
     const sets = [await newEpoll(guest, [session, OUT]), await newEpoll(guest, [session, OUT])];

@@ -81,7 +81,7 @@ describe('a limit says by its name what stood in the way', () => {
 });
 
 describe('max_chat_bytes', () => {
-  it('bounds all sessions together, and a closed one gives its part back [limits.chat]', async () => {
+  it('bounds all sessions together, and a closed one gives its part back', async () => {
     const guest = await openGuest({ limits: { max_chat_bytes: 512 } });
     const first = await guest.call('cchat_create');
     const second = await guest.call('cchat_create');

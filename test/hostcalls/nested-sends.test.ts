@@ -90,7 +90,7 @@ describe('inside a callback', () => {
     expect(order).toEqual(['before', 'after', 'sent']);
   });
 
-  it('the session itself may be closed: the send ends as canceled [callback.close]', async () => {
+  it('the session itself may be closed: the send ends as canceled', async () => {
     const guest = await openGuest({ turns });
     const fd: number = await withTool(guest, async (call) => {
       expect(await guest.call('cchat_close', fd)).toBe(0);
@@ -101,7 +101,7 @@ describe('inside a callback', () => {
     expect(await guest.call('cchat_send', fd, 0)).toBe(-9);
   });
 
-  it('the send that waits may run out of time: its answer is that, and the callback ends in peace [callback.close]', async () => {
+  it('the send that waits may run out of time: its answer is that, and the callback ends in peace', async () => {
     const guest = await openGuest({ turns });
     const fd = await withTool(guest, async (call) => {
       await guest.enter('sleep_ms', 60);
@@ -116,7 +116,7 @@ describe('inside a callback', () => {
     expect(messages[2]?.content).toContain('tool rc: -125');
   });
 
-  it('its own response may be closed or canceled: the send ends all the same [callback.close]', async () => {
+  it('its own response may be closed or canceled: the send ends all the same', async () => {
     for (const [end, then] of [
       ['cchat_close', -9],
       ['spear_fd_cancel', -125],

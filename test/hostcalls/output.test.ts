@@ -12,7 +12,7 @@ function pipeTo(child: ChildProcess): number {
 }
 
 describe('the output of a guest', () => {
-  it('is out when write returns, in its order [output.sync]', () => {
+  it('is out when write returns, in its order', () => {
     const folder = mkdtempSync(join(tmpdir(), 'spear-output-'));
     const path = join(folder, 'stdout');
     const fd = openSync(path, 'w');
@@ -36,7 +36,7 @@ describe('the output of a guest', () => {
     expect(Number(await counted)).toBe(8 * 1024 * 1024);
   });
 
-  it('is dropped when its reader has gone, and the guest goes on [output.closed]', () => {
+  it('is dropped when its reader has gone, and the guest goes on', () => {
     const folder = mkdtempSync(join(tmpdir(), 'spear-output-'));
     const path = join(folder, 'pipe');
     execFileSync('mkfifo', [path]);
@@ -50,7 +50,7 @@ describe('the output of a guest', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('that the system does not take is said to the guest [output.refused]', () => {
+  it('that the system does not take is said to the guest', () => {
     const fd = openSync('/dev/full', 'w');
     const output = new FdOutput({ stdout: fd, stderr: 2 });
     expect(output.write('stdout', Buffer.from('x'))).toBe(false);

@@ -5,14 +5,14 @@ import * as library from '../../src/index.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-it('tests of the library know nothing of src/ but its index [library.surface]', () => {
+it('tests of the library know nothing of src/ but its index', () => {
   for (const file of readdirSync(here)) {
     const imports = [...readFileSync(`${here}/${file}`, 'utf8').matchAll(/from '([^']*src\/[^']*)'/g)];
     for (const [, path] of imports) expect(path, file).toBe('../../src/index.ts');
   }
 });
 
-it('has these values [library.surface]', () => {
+it('has these values', () => {
   expect(Object.keys(library).sort()).toEqual([
     'BackendError',
     'ConfigError',

@@ -93,7 +93,7 @@ describe('tables', () => {
   const FUNCREF = 0x70;
   const EXTERNREF = 0x6f;
 
-  it.each([FUNCREF, EXTERNREF])('of references %i stop growing at table_elements [table.limit]', (type) => {
+  it.each([FUNCREF, EXTERNREF])('of references %i stop growing at table_elements', (type) => {
     const bytes = bound(tableModule([type, ...limits({ min: 1 })]), { table_elements: 10 });
     const table = instantiate(bytes).table as unknown as GrowableTable;
     table.grow(9);
@@ -101,14 +101,14 @@ describe('tables', () => {
     expect(table.length).toBe(10);
   });
 
-  it('keep a smaller maximum of their own [table.limit]', () => {
+  it('keep a smaller maximum of their own', () => {
     const table = instantiate(bound(tableModule([FUNCREF, ...limits({ min: 1, max: 2 })]), { table_elements: 10 }))
       .table as unknown as GrowableTable;
     table.grow(1);
     expect(() => table.grow(1)).toThrow(RangeError);
   });
 
-  it('that are too large, too many, shared or 64-bit are refused [table.limit]', () => {
+  it('that are too large, too many, shared or 64-bit are refused', () => {
     const refused = (...tables: number[][]) => expect(() => bound(tableModule(...tables), { table_elements: 10 }));
     refused([FUNCREF, ...limits({ min: 11 })]).toThrow('a table of 11 entries, limits.table_elements is 10');
     refused(...Array.from({ length: 17 }, () => [FUNCREF, 0, 0])).toThrow(
@@ -118,7 +118,7 @@ describe('tables', () => {
     refused([FUNCREF, ...limits({ min: 1, flags: SIXTY_FOUR })]).toThrow('64-bit table');
   });
 
-  it('of typed references keep their type, whatever its index [table.limit]', () => {
+  it('of typed references keep their type, whatever its index', () => {
     for (const index of [0, 1, 63, 64, 100, 200]) {
       const module = new WasmModule();
       // as many types as it takes to have this index, each with another number of parameters
@@ -146,7 +146,7 @@ describe('tables', () => {
     }
   });
 
-  it('with a computed initial value are refused [table.limit]', () => {
+  it('with a computed initial value are refused', () => {
     const I32_CONST = 0x41;
     const REF_I31 = [0xfb, 0x1c];
     const I31REF = 0x6c;

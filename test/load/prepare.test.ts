@@ -36,23 +36,23 @@ describe('the kind of a file', () => {
     ['a magic number alone', Buffer.from([0, 0x61, 0x73, 0x6d])],
     ['another version', Buffer.from([0, 0x61, 0x73, 0x6d, 2, 0, 0, 0])],
     ['an ELF file', Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0, 0, 0])],
-  ])('%s is not WebAssembly [prepare.kind]', async (_what, bytes) => {
+  ])('%s is not WebAssembly', async (_what, bytes) => {
     expect(await complaint(bytes)).toBe('it is not a WebAssembly binary');
   });
 
-  it('a component is told from a core module [prepare.kind]', async () => {
+  it('a component is told from a core module', async () => {
     const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]);
     expect(await complaint(empty)).toContain('exports neither run: func() -> result nor wasi:cli/run');
   });
 
-  it('a core module passes, and so do the built guests [prepare.kind]', async () => {
+  it('a core module passes, and so do the built guests', async () => {
     expect((await tryPrepare(runnable())).unknownImports).toEqual([]);
     for (const path of ['c/hello.wasm', 'c/agent.wasm', 'assemblyscript/agent.wasm', 'c/test/catch-all.wasm']) {
       expect((await tryPrepare(await fixtureBytes(path))).module).toBeInstanceOf(WebAssembly.Module);
     }
   });
 
-  it('a module over module_bytes is not looked at [prepare.kind]', async () => {
+  it('a module over module_bytes is not looked at', async () => {
     expect(await complaint(runnable(), { module_bytes: 16 })).toMatch(/^it has \d+ bytes, limits\.module_bytes is 16$/);
   });
 });
@@ -67,7 +67,7 @@ describe('a damaged module', () => {
     }
   };
 
-  it('cut off at any byte is refused in our words [prepare.damaged]', async () => {
+  it('cut off at any byte is refused in our words', async () => {
     for (let length = 0; length < whole.byteLength; length++) await outcome(whole.subarray(0, length));
     const cut = runnable();
     for (let length = 0; length < cut.byteLength; length++) {
@@ -75,7 +75,7 @@ describe('a damaged module', () => {
     }
   });
 
-  it('with any bytes changed is refused in our words, or runs [prepare.damaged]', async () => {
+  it('with any bytes changed is refused in our words, or runs', async () => {
     const changes = fc.array(fc.tuple(fc.nat({ max: whole.byteLength - 1 }), fc.integer({ min: 0, max: 255 })), {
       minLength: 1,
       maxLength: 4,
@@ -90,7 +90,7 @@ describe('a damaged module', () => {
     );
   });
 
-  it('of random bytes after the preamble is refused in our words [prepare.damaged]', async () => {
+  it('of random bytes after the preamble is refused in our words', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 64 }), async (rest) =>
         outcome(Buffer.concat([whole.subarray(0, 8), rest])),
@@ -99,7 +99,7 @@ describe('a damaged module', () => {
     );
   });
 
-  it('says what the engine says of it [prepare.damaged]', async () => {
+  it('says what the engine says of it', async () => {
     const bytes = Uint8Array.from(runnable());
     bytes[bytes.byteLength - 1] = 0x00; // the end of a function
     expect(await complaint(bytes)).toMatch(/^it does not compile: /);
@@ -111,7 +111,7 @@ describe('imports', () => {
     runnable((module) => module.importFunction(from, name, params, results));
 
   it.each((calls as readonly Call[]).map((row) => [row.name, row] as const))(
-    '%s links with its own signature and no other [prepare.imports]',
+    '%s links with its own signature and no other',
     async (name, row) => {
       const params: ValueType[] = coreParams(row).map(() => 'i32');
       const results: ValueType[] = row.result === 'none' ? [] : [row.result];
@@ -128,11 +128,11 @@ describe('imports', () => {
     },
   );
 
-  it('a result may be ignored [prepare.imports]', async () => {
+  it('a result may be ignored', async () => {
     await tryPrepare(importing('spear', 'log', ['i32', 'i32', 'i32'], []));
   });
 
-  it('are all checked when one is there twice [prepare.imports]', async () => {
+  it('are all checked when one is there twice', async () => {
     const twice = (first: ValueType[], second: ValueType[]) =>
       runnable((module) => {
         module.importFunction('spear', 'cchat_close', first, ['i32']);
@@ -143,7 +143,7 @@ describe('imports', () => {
     expect(await complaint(twice(['i32'], ['i64']))).toContain('spear.cchat_close as (i64)');
   });
 
-  it('are not taken for others by where a dot is [prepare.imports]', async () => {
+  it('are not taken for others by where a dot is', async () => {
     const dotted = (first: ValueType[]) =>
       runnable((module) => {
         module.importFunction('spear', 'cchat_close', first, ['i32']);
@@ -190,12 +190,12 @@ describe('imports', () => {
     ]);
   });
 
-  it('of WASI all link, and AssemblyScript’s abort [prepare.imports]', async () => {
+  it('of WASI all link, and AssemblyScript’s abort', async () => {
     await tryPrepare(importing('wasi_snapshot_preview1', 'path_open', Array<ValueType>(4).fill('i32'), ['i32']));
     await tryPrepare(importing('env', 'abort', Array<ValueType>(4).fill('i32')));
   });
 
-  it('of anything but functions are refused by name [prepare.imports]', async () => {
+  it('of anything but functions are refused by name', async () => {
     const module = new WasmModule();
     module.importMemory('env', 'memory', { min: 1 });
     module.export('run', 'function', module.function([], [], []));
@@ -206,7 +206,7 @@ describe('imports', () => {
 });
 
 describe('exports', () => {
-  it('need something to call [prepare.exports]', async () => {
+  it('need something to call', async () => {
     const module = new WasmModule();
     module.memory({ min: 1 });
     module.export('memory', 'memory', 0);
@@ -215,7 +215,7 @@ describe('exports', () => {
     expect(await complaint(module.encode())).toContain('exports neither _start nor run');
   });
 
-  it('need the memory under its name, if there are hostcalls to reach it [prepare.exports]', async () => {
+  it('need the memory under its name, if there are hostcalls to reach it', async () => {
     const withoutMemory = (imports: boolean) => {
       const module = new WasmModule();
       if (imports) module.importFunction('spear', 'cchat_create', [], ['i32']);

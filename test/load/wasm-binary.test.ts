@@ -7,7 +7,7 @@ import { runnable } from '../support/small-modules.ts';
 import { encodeSections, leb, section, signedLeb } from '../support/wasm-encoder.ts';
 
 describe('numbers', () => {
-  it('are read as they are written [wasm.reader]', () => {
+  it('are read as they are written', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (value) => {
         const bytes = unsignedLeb(value);
@@ -20,7 +20,7 @@ describe('numbers', () => {
     );
   });
 
-  it('may be padded, and must end [wasm.reader]', () => {
+  it('may be padded, and must end', () => {
     expect(new WasmReader(Uint8Array.of(0x81, 0x80, 0x80, 0x00)).unsigned()).toBe(1);
     expect(() => new WasmReader(Uint8Array.of(0x81, 0x80)).unsigned()).toThrow(
       new ModuleError('the module is cut off'),
@@ -30,7 +30,7 @@ describe('numbers', () => {
 });
 
 describe('sections', () => {
-  it('come out as they went in [wasm.reader]', () => {
+  it('come out as they went in', () => {
     const bytes = runnable((module) => module.importFunction('spear', 'cchat_create', [], ['i32']));
     expect(Buffer.from(writeSections(readSections(bytes)))).toEqual(Buffer.from(bytes));
   });
@@ -39,23 +39,23 @@ describe('sections', () => {
     ['a length beyond the end', [1, 0x7f]],
     ['a length that does not end', [1, 0x80]],
     ['an enormous length', [1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]],
-  ])('with %s are cut off [wasm.reader]', (_what, rest) => {
+  ])('with %s are cut off', (_what, rest) => {
     expect(() => readSections(Uint8Array.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, ...rest]))).toThrow(ModuleError);
   });
 
-  it('of an unknown kind are left to the engine [wasm.reader]', () => {
+  it('of an unknown kind are left to the engine', () => {
     expect(readSections(encodeSections([[99, [1, 2]]]))).toEqual([{ id: 99, body: Uint8Array.of(1, 2) }]);
   });
 });
 
-it('the kind is in the first eight bytes [wasm.reader]', () => {
+it('the kind is in the first eight bytes', () => {
   expect(binaryKind(encodeSections([]))).toBe('core');
   expect(binaryKind(Uint8Array.of(0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0, 99))).toBe('component');
   expect(binaryKind(Uint8Array.of(0, 0x61, 0x73))).toBeUndefined();
 });
 
 describe('the types of imports', () => {
-  it('are given in the order of the imports [wasm.imports]', () => {
+  it('are given in the order of the imports', () => {
     const bytes = runnable((module) => {
       module.importFunction('a', 'x', ['i32', 'i64', 'f32', 'f64'], ['i64']);
       module.importFunction('b', 'y', []);
@@ -67,7 +67,7 @@ describe('the types of imports', () => {
     expect(importTypes(runnable())).toEqual([]);
   });
 
-  it('are read past types that refer to others [wasm.imports]', () => {
+  it('are read past types that refer to others', () => {
     const REF_NULL = 0x63;
     const many = Array.from({ length: 70 }, (_, index) => [0x60, 1, REF_NULL, ...signedLeb(Math.max(0, index - 1)), 0]);
     const types = [[0x60, 0, 0], ...many, [0x60, 1, 0x7f, 1, 0x7e]];
@@ -79,7 +79,7 @@ describe('the types of imports', () => {
     expect(importTypes(bytes)).toEqual([{ params: ['i32'], results: ['i64'] }]);
   });
 
-  it('are read from groups and subtypes [wasm.imports]', () => {
+  it('are read from groups and subtypes', () => {
     const [REC, SUB, SUB_FINAL, FUNC] = [0x4e, 0x50, 0x4f, 0x60];
     const group = [REC, 2, SUB, 0, FUNC, 1, 0x7f, 0, SUB_FINAL, 1, 0, FUNC, 1, 0x7f, 0];
     const bytes = encodeSections([

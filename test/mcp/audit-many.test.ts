@@ -33,7 +33,7 @@ function toolCalls(files: readonly string[]): { started: string[]; finished: str
 
 describe(`${CALLS} tool calls of a real guest at a real server`, () => {
   it(
-    'are each in the trail exactly once, in a valid chain over rotated files [audit.many]',
+    'are each in the trail exactly once, in a valid chain over rotated files',
     async () => {
       const audit = join(scratch, 'many.jsonl');
       const guest = callingGuest('tiny', 'echo', '{"message":"hi"}', CALLS);

@@ -18,7 +18,7 @@ const revisions = (host: Awaited<ReturnType<typeof openHost>>) =>
 describe('the revision that decided', () => {
   const tiny = stdioRecord('tiny', 'tiny.mjs');
 
-  it('is with every call, let through or refused [audit.revision]', async () => {
+  it('is with every call, let through or refused', async () => {
     const host = await openHost([tiny]);
     const tools = await inject(host.guest());
     const echo = encodedName('tiny', 'echo');
@@ -36,7 +36,7 @@ describe('the revision that decided', () => {
     ]);
   });
 
-  it('is none for a tool inside the guest: no registry was asked [audit.revision]', async () => {
+  it('is none for a tool inside the guest: no registry was asked', async () => {
     const audit = join(scratch, 'native.jsonl');
     const cli = new Cli([fixture('c/sum.wasm'), '--script', fixture('scripts/sum.json'), '--audit', audit]).listen();
     expect((await cli.finished()).code).toBe(0);
@@ -47,7 +47,7 @@ describe('the revision that decided', () => {
 });
 
 describe('a revocation in a registry', () => {
-  it('cancels the call in flight; the trail has the change, then the call, both with its revision [audit.registry] [audit.revision]', async () => {
+  it('cancels the call in flight; the trail has the change, then the call, both with its revision', async () => {
     const sms = await startTestSms();
     const [audit, noted] = [join(scratch, 'revoked.jsonl'), join(scratch, 'noted')];
     const slow = {

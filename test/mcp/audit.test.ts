@@ -49,7 +49,7 @@ const expectNoSecret = (where: Record<string, string>) => {
 };
 
 describe('spear-run --audit', () => {
-  it('writes what happened, in lines of the schema, and no secret [audit.run] [audit.schema] [audit.secrets]', async () => {
+  it('writes what happened, in lines of the schema, and no secret [audit.schema] [audit.secrets]', async () => {
     const audit = auditFile();
     const call = (id: string, name: string, args: Record<string, string | number> = {}) => ({
       id,
@@ -146,7 +146,7 @@ describe('spear-run --audit', () => {
     }
   });
 
-  it('tells of tools that run in the guest, without any MCP [audit.run]', async () => {
+  it('tells of tools that run in the guest, without any MCP', async () => {
     const audit = auditFile();
     const flags = ['--script', fixture('scripts/sum.json'), '--audit', audit];
     const { code } = await spearRun([fixture('c/sum.wasm'), ...flags]);
@@ -159,7 +159,7 @@ describe('spear-run --audit', () => {
     ]);
   });
 
-  it('tells how a guest ended that did not end well [audit.run]', async () => {
+  it('tells how a guest ended that did not end well', async () => {
     const audit = auditFile();
     const ended = async (wasm: string, ...flags: string[]) => {
       await spearRun([fixture(wasm), '--audit', audit, ...flags]);
@@ -173,7 +173,7 @@ describe('spear-run --audit', () => {
     expect([runs.length, new Set(runs).size]).toEqual([6, 3]);
   });
 
-  it('makes a file that only its owner can read [audit.mode]', async () => {
+  it('makes a file that only its owner can read', async () => {
     const audit = auditFile();
     await spearRun([fixture('c/hello.wasm'), '--audit', audit]);
     expect(statSync(audit).mode & 0o777).toBe(0o600);
@@ -192,7 +192,7 @@ describe('spear-run --audit', () => {
     expect(stderr).toBe('spear-run: --audit /dev/full: lines are lost, writing failed (ENOSPC)\n');
   });
 
-  it('tells nothing of MCP where the task has it off [audit.run]', async () => {
+  it('tells nothing of MCP where the task has it off', async () => {
     const audit = auditFile();
     const flags = [...taskWith({ 'mcp.enabled': false }), '--script', fixture('scripts/chat.json'), '--audit', audit];
     await spearRun([fixture('c/chat.wasm'), ...flags]);

@@ -20,7 +20,7 @@ const openGuest = useGuests();
 const openOn = (...about: Parameters<typeof onHost>) => openGuest(onHost(...about));
 
 describe('a guest that knows nothing of MCP', () => {
-  it('gets the tools of its servers injected, and their calls answered [mcp.chat]', async () => {
+  it('gets the tools of its servers injected, and their calls answered', async () => {
     const host = await openHost([tiny]);
     const guest = await openOn(host, callsThenDone(call('a', echo, { message: 'hi' })));
     expect(await answer(guest, await newSession(guest), AUTO_TOOL_CALL)).toBe('done');
@@ -32,7 +32,7 @@ describe('a guest that knows nothing of MCP', () => {
     ]);
   });
 
-  it('has its own tools first [mcp.chat]', async () => {
+  it('has its own tools first', async () => {
     const host = await openHost([Object.freeze({ ...tiny, allowed_tools: ['echo'] })]);
     const guest = await openOn(host);
     const fd = await newSession(guest);
@@ -101,7 +101,7 @@ describe('the session’s parameters', () => {
     expect(Object.keys(guest.backend.requests[1] ?? {}).sort()).toEqual(['messages', 'model', 'temperature', 'tools']);
   });
 
-  it('make an inventory: a system message after the guest’s own, for the request alone [mcp.inventory]', async () => {
+  it('make an inventory: a system message after the guest’s own, for the request alone', async () => {
     const host = await openHost([Object.freeze({ ...tiny, allowed_tools: ['echo', 'pid'] })]);
     const guest = await openOn(host, callsThenDone(call('a', pid)));
     const fd = await guest.call('cchat_create');

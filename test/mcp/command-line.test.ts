@@ -96,7 +96,7 @@ describe('spear-run --mcp-dir', () => {
     ['there is no task config', []],
     ['the task says nothing of MCP', taskWith({})],
     ['the task has MCP off', taskWith({ 'mcp.enabled': false, 'mcp.default_server_ids': ['tiny'] })],
-  ])('says that it has no effect where %s [cli.mcp.no-effect]', async (_, task) => {
+  ])('says that it has no effect where %s', async (_, task) => {
     const { code, stdout, stderr } = await spearRun([hello, ...task, '--mcp-dir', join(scratch, 'nowhere')]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
     expect(stderr).toBe('spear-run: --mcp-dir has no effect: the task config does not turn MCP on (mcp.enabled)\n');
@@ -135,7 +135,7 @@ describe('the mcp.* keys of a task', () => {
       { 'mcp.enabled': '1', 'mcp.tool_denylist': '{}' },
       ['config.mcp.enabled: ', 'config.mcp.tool_denylist: '],
     ],
-  ])('%s: named with the file, and 125, run or checked [cli.mcp.task-keys]', async (_, config, expected) => {
+  ])('%s: named with the file, and 125, run or checked', async (_, config, expected) => {
     const task = fileWith('task.json', { config });
     for (const flags of [[], ['--dry-run']]) {
       const { code, stdout, stderr } = await spearRun([hello, '--task-config', task, ...flags]);
@@ -144,7 +144,7 @@ describe('the mcp.* keys of a task', () => {
     }
   });
 
-  it('warns of MCP without a default set, and goes on [cli.mcp.warnings]', async () => {
+  it('warns of MCP without a default set, and goes on', async () => {
     const { code, stdout, stderr } = await spearRun([hello, ...taskWith({ 'mcp.enabled': true }), ...tinyDir()]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
     expect(stderr).toMatch(
@@ -160,14 +160,14 @@ describe('the mcp.* keys of a task', () => {
       recordOf('tiny', 'tiny.mjs', { allowed_tools: [] }),
       'the record of "tiny" has no allowed_tools',
     ],
-  ])('warns of a set that is empty in the end: every server is %s [cli.mcp.warnings]', async (_, record, expected) => {
+  ])('warns of a set that is empty in the end: every server is %s', async (_, record, expected) => {
     const dir = recordDir({ 'record.json': record });
     const { code, stdout, stderr } = await spearRun([hello, ...taskWithMcp(['tiny']), '--mcp-dir', dir]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
     expect(stderr).toContain(`spear-run: the model will see no MCP tools: ${expected}`);
   });
 
-  it('warns of MCP without a registry, and goes on [cli.mcp.warnings]', async () => {
+  it('warns of MCP without a registry, and goes on', async () => {
     const { code, stderr } = await spearRun([hello, ...taskWithMcp(['tiny'])]);
     expect(code).toBe(0);
     expect(stderr).toContain(
@@ -179,7 +179,7 @@ describe('the mcp.* keys of a task', () => {
 });
 
 describe('--dry-run', () => {
-  it('tells which servers the task would have, and starts none of them [cli.mcp.dry-run]', async () => {
+  it('tells which servers the task would have, and starts none of them', async () => {
     const marker = `test-${randomUUID().slice(0, 8)}`;
     const env = { MARKER: marker };
     const dir = recordDir({
@@ -200,7 +200,7 @@ describe('--dry-run', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ ok: true, servers: ['a'] });
   });
 
-  it('reports bad records, and refuses them with --strict [cli.mcp.dry-run]', async () => {
+  it('reports bad records, and refuses them with --strict', async () => {
     const flags = [...taskWithMcp(['a']), '--mcp-dir', recordDir({ 'a.json': '{' }), '--dry-run'];
     const lenient = await spearRun([mcp, ...flags]);
     expect([lenient.code, lenient.stderr.includes('a.json:1')]).toEqual([0, true]);

@@ -29,7 +29,7 @@ function hanging(fields: Partial<McpServerRecord> = {}) {
 const finished = (host: McpHost) => host.told('tool_call.finished').map(({ status, reason }) => [status, reason]);
 
 describe('a call of the model', () => {
-  it('reaches the server under every name of the tool that was injected [bridge.dispatch.names]', async () => {
+  it('reaches the server under every name of the tool that was injected', async () => {
     const host = await openHost([tiny({ tool_namespace: 'little' })]);
     const tools = await inject(host.guest());
     for (const name of [echo, 'mcp.tiny.echo', 'little.echo']) {
@@ -38,7 +38,7 @@ describe('a call of the model', () => {
     }
   });
 
-  it('leaves one event and two lines, with what it was and what became of it [bridge.event] [audit.calls]', async () => {
+  it('leaves one event and two lines, with what it was and what became of it [audit.calls]', async () => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest({}, 'run-7'), { session: 'chat-3' });
     const about = { id: 'call_x', name: echo, arguments: '{"message":"a secret"}' };
@@ -76,7 +76,7 @@ describe('a call of the model', () => {
     ['that are a list', '["message"]'],
     ['that are no JSON', '{"message":'],
     ['that are null', 'null'],
-  ])('with arguments %s is answered with mcp_invalid_arguments [bridge.arguments]', async (_, args) => {
+  ])('with arguments %s is answered with mcp_invalid_arguments [mcp.arguments]', async (_, args) => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest());
     const { error, content } = await callOf(tools, echo, args);
@@ -85,7 +85,7 @@ describe('a call of the model', () => {
     expect(host.invocations.map(({ outcome }) => outcome)).toEqual(['mcp_invalid_arguments']);
   });
 
-  it('may leave its arguments empty where the tool needs none [bridge.arguments]', async () => {
+  it('may leave its arguments empty where the tool needs none [mcp.arguments]', async () => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest());
     for (const args of ['', ' ', '{}']) {
@@ -93,7 +93,7 @@ describe('a call of the model', () => {
     }
   });
 
-  it('whose arguments are nested without end is answered [bridge.arguments]', async () => {
+  it('whose arguments are nested without end is answered [mcp.arguments]', async () => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest());
     const deep = `{"message":"x","more":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
@@ -102,7 +102,7 @@ describe('a call of the model', () => {
     expect(await textOf(tools, echo, { message: 'still there' })).toBe('still there');
   });
 
-  it('that the tool itself reports as failed is a failed call with its text [bridge.is-error]', async () => {
+  it('that the tool itself reports as failed is a failed call with its text', async () => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest());
     expect(await callOf(tools, encodedName('tiny', 'fail'))).toEqual({
@@ -112,13 +112,13 @@ describe('a call of the model', () => {
     expect(finished(host)).toEqual([['failed', 'mcp_tool_error']]);
   });
 
-  it('keeps structured content [bridge.dispatch.names]', async () => {
+  it('keeps structured content', async () => {
     const host = await openHost([tiny()]);
     const answer = await callOf(await inject(host.guest()), encodedName('tiny', 'structured'));
     expect(answer).toEqual({ content: [], structuredContent: { answer: 42 } });
   });
 
-  it('gets the smaller of the session’s and the record’s output cap, cut between characters [bridge.output-cap]', async () => {
+  it('gets the smaller of the session’s and the record’s output cap, cut between characters [mcp.result-cap]', async () => {
     const budgets = { ...tiny().budgets, max_tool_output_bytes: 2_000 };
     const host = await openHost([but(stdioRecord('huge', 'huge.mjs'), { budgets })]);
     const guest = host.guest();
@@ -140,7 +140,7 @@ describe('a call of the model', () => {
     ]);
   });
 
-  it('is ended by the record’s deadline, at the server too [bridge.timeout]', async () => {
+  it('is ended by the record’s deadline, at the server too [mcp.timeout]', async () => {
     const { record, lines } = hanging({ budgets: { ...tiny().budgets, tool_timeout_ms: 300 } });
     const host = await openHost([record]);
     const { error } = await callOf(await inject(host.guest()), encodedName('hanging', 'hang'));
@@ -150,7 +150,7 @@ describe('a call of the model', () => {
     expect(host.told('budget.hit').map(({ budget }) => budget)).toEqual(['timeout']);
   });
 
-  it('that finds no place in the line is answered with mcp_budget_exceeded at once [bridge.budget]', async () => {
+  it('that finds no place in the line is answered with mcp_budget_exceeded at once', async () => {
     const { record, lines } = hanging({ budgets: { ...tiny().budgets, max_concurrency: 1 } });
     const host = await openHost([record], { limits: { maxQueuedCalls: 1 } });
     const tools = await inject(host.guest());
@@ -170,7 +170,7 @@ describe('a call of the model', () => {
     expect(lines().filter((line) => line.startsWith('call'))).toHaveLength(1);
   });
 
-  it('is ended with its send, at the server too [bridge.cancel]', async () => {
+  it('is ended with its send, at the server too [mcp.send-cancel]', async () => {
     const { record, lines } = hanging();
     const host = await openHost([record]);
     const controller = new AbortController();
@@ -182,7 +182,7 @@ describe('a call of the model', () => {
     expect(finished(host)).toEqual([['failed', 'mcp_cancelled']]);
   });
 
-  it('finds a server that died between injection and call again [bridge.dispatch.names]', async () => {
+  it('finds a server that died between injection and call again', async () => {
     const host = await openHost([stdioRecord('mortal', 'mid-call.mjs')]);
     const tools = await inject(host.guest());
     const first = await textOf(tools, encodedName('mortal', 'pid'));
@@ -196,7 +196,7 @@ describe('policy at dispatch', () => {
     ['the server is removed', (host) => host.remove('tiny'), 'unknown_server'],
     ['all its tools are denied', (host) => host.upsert(tiny({ allowed_tools: [] })), 'deny_all'],
     ['the tool is denied', (host) => host.upsert(tiny({ allowed_tools: ['pid'] })), 'denied_by_registry'],
-  ])('refuses a call when, since injection, %s [bridge.dispatch.policy]', async (_, change, reason) => {
+  ])('refuses a call when, since injection, %s [mcp.dispatch.policy]', async (_, change, reason) => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest());
     await change(host);
@@ -205,7 +205,7 @@ describe('policy at dispatch', () => {
     expect(finished(host)).toEqual([['denied', reason]]);
   });
 
-  it('refuses calls of a guest that calls MCP itself in the same way [bridge.dispatch.policy]', async () => {
+  it('refuses calls of a guest that calls MCP itself in the same way [mcp.dispatch.policy]', async () => {
     const host = await openHost([tiny()]);
     const guest = host.guest({ toolDenylist: ['environment'] });
     const call = async (serverId: string, tool: string) => {
@@ -223,7 +223,7 @@ describe('policy at dispatch', () => {
   });
 
   it.each(['removed', 'denied'])(
-    'ends a call in flight whose server or tool is %s, at the server too [bridge.revoke]',
+    'ends a call in flight whose server or tool is %s, at the server too [mcp.revoke]',
     async (how) => {
       const { record, lines } = hanging();
       const host = await openHost([record]);
@@ -238,7 +238,7 @@ describe('policy at dispatch', () => {
     },
   );
 
-  it('leaves a call in flight alone when the change does not concern it [bridge.revoke]', async () => {
+  it('leaves a call in flight alone when the change does not concern it [mcp.revoke]', async () => {
     const { record, lines } = hanging({ allowed_tools: ['hang', 'pid'] });
     const host = await openHost([record, tiny()]);
     const controller = new AbortController();
@@ -254,7 +254,7 @@ describe('policy at dispatch', () => {
     expect((await answer).error?.code).toBe('mcp_cancelled');
   });
 
-  it('is asked after a wait in the queue, so a queued call never starts [bridge.dispatch.policy]', async () => {
+  it('is asked after a wait in the queue, so a queued call never starts [mcp.dispatch.policy]', async () => {
     const { record, lines } = hanging({ budgets: { ...tiny().budgets, max_concurrency: 1 } });
     const host = await openHost([record]);
     const tools = await inject(host.guest());
@@ -269,7 +269,7 @@ describe('policy at dispatch', () => {
     expect((await queued).error?.code).toBe('mcp_approval_denied');
   });
 
-  it('stops to listen to the registry when the guest is closed [bridge.revoke]', async () => {
+  it('stops to listen to the registry when the guest is closed [mcp.revoke]', async () => {
     const { record, lines } = hanging();
     const host = await openHost([record]);
     const guest = host.guest();
@@ -284,7 +284,7 @@ describe('policy at dispatch', () => {
 });
 
 describe('approval', () => {
-  it.each(['always', 'policy'] as const)('%s is denied: nobody can be asked [bridge.approval]', async (mode) => {
+  it.each(['always', 'policy'] as const)('%s is denied: nobody can be asked', async (mode) => {
     const host = await openHost([tiny({ approval_policy: { default: 'never', per_tool: { echo: mode } } })]);
     const tools = await inject(host.guest());
     const { error } = await callOf(tools, echo, { message: 'x' });
@@ -297,7 +297,7 @@ describe('approval', () => {
     expect(await textOf(tools, encodedName('tiny', 'pid'))).toMatch(/^\d+$/);
   });
 
-  it('does not start a server for a call that it denies [bridge.approval]', async () => {
+  it('does not start a server for a call that it denies', async () => {
     const host = await openHost([tiny({ approval_policy: { default: 'always', per_tool: {} } })]);
     const guest = host.guest();
     const about = { serverId: 'tiny', tool: 'echo', arguments: '{}', callId: 'call-1', session: 'mcp-1000' };

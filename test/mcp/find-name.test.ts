@@ -5,7 +5,7 @@ import { deny, exclusion } from '../../src/policy/decision.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 
-it('a name of the model stands for a tool, for a refusal and its reason, or for nothing [bridge.refusal]', () => {
+it('a name of the model stands for a tool, for a refusal and its reason, or for nothing [mcp.refusal]', () => {
   const record = sampleRecord('fs', { tool_prefix: 'files', tool_namespace: 'little' });
   const told = { title: null, description: '', inputSchema: {}, outputSchema: null, annotations: null };
   const why = exclusion('fs', 'write', deny('denied_by_task', 'task', 'no'));

@@ -16,7 +16,7 @@ const tinyHost = () => openHost([stdioRecord('tiny', 'tiny.mjs')]);
 const echoed = (text: string) => `{"content":[{"text":${JSON.stringify(text)},"type":"text"}]}`;
 
 describe('mcp_open', () => {
-  it('gives a session that is always writable [mcp.open]', async () => {
+  it('gives a session that is always writable', async () => {
     const guest = await guestOf(await tinyHost());
     const fd = await openServer(guest, 'tiny');
     expect(await fdGet(guest, fd, fdCommand.GET_KIND)).toBe('{"kind":"McpSession"}');
@@ -24,7 +24,7 @@ describe('mcp_open', () => {
     expect(await guest.call('mcp_close', fd)).toBe(0);
   });
 
-  it('does not start the server: that is left to the first use [mcp.open]', async () => {
+  it('does not start the server: that is left to the first use', async () => {
     const host = await tinyHost();
     const guest = await guestOf(host);
     const fd = await openServer(guest, 'tiny');
@@ -35,7 +35,7 @@ describe('mcp_open', () => {
     expect(host.pool.stats().subprocesses).toBe(1);
   });
 
-  it('may be done with a server that the default set does not have [mcp.open]', async () => {
+  it('may be done with a server that the default set does not have', async () => {
     const guest = await guestOf(await tinyHost(), { defaultServerIds: [], allowedServerIds: ['tiny'] });
     expect(await callTool(guest, await openServer(guest, 'tiny'), 'echo', { message: 'hi' })).toBe(echoed('hi'));
   });

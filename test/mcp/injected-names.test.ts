@@ -13,7 +13,7 @@ const echo = encodedName('tiny', 'echo');
 describe('a name that was not injected', () => {
   const tools = ['echo', 'environment', 'pid'];
 
-  it.each(['encoded', 'readable'])('is refused in every form, with %s names [bridge.refusal]', async (naming) => {
+  it.each(['encoded', 'readable'])('is refused in every form, with %s names [mcp.refusal]', async (naming) => {
     const host = await openHost([
       but(stdioRecord('tiny', 'tiny.mjs'), { tool_prefix: 'little', tool_namespace: 'files', allowed_tools: tools }),
     ]);
@@ -61,13 +61,13 @@ describe('a name that was not injected', () => {
     expect(host.invocations).toHaveLength(12 + 1 + strangers.length);
   });
 
-  it('is none of ours where it looks like no tool of these servers [bridge.refusal]', async () => {
+  it('is none of ours where it looks like no tool of these servers [mcp.refusal]', async () => {
     const host = await openHost([tiny()]);
     const injected = await inject(host.guest());
     for (const name of ['echo', 'tiny', 'Mcp.tiny.echo', 'x_mcp__a', '']) expect(injected.owns(name)).toBe(false);
   });
 
-  it('is refused where an alias names two tools [bridge.names.ambiguous]', async () => {
+  it('is refused where an alias names two tools', async () => {
     const shared = { tool_namespace: 'both', allowed_tools: ['echo'] };
     const host = await openHost([but(stdioRecord('a', 'tiny.mjs'), shared), but(stdioRecord('b', 'tiny.mjs'), shared)]);
     const injected = await inject(host.guest());
@@ -75,7 +75,7 @@ describe('a name that was not injected', () => {
     expect(await textOf(injected, 'mcp.a.echo', { message: 'x' })).toBe('x');
   });
 
-  it('is refused in a send that has no MCP at all [bridge.refusal]', async () => {
+  it('is refused in a send that has no MCP at all [mcp.refusal]', async () => {
     for (const name of ['mcp__ZnM__cmVhZF9maWxl', 'mcp.fs.read_file', 'mcp.x', 'mcp__']) {
       expect(looksLikeMcp(name)).toBe(true);
       expect(noInjectedTools.owns(name)).toBe(true);
@@ -92,7 +92,7 @@ describe('a name that was not injected', () => {
 describe('tool_choice', () => {
   const force = (name: string) => ({ type: 'function', function: { name } });
 
-  it('forces an injected tool under the name it was injected with [bridge.tool-choice]', async () => {
+  it('forces an injected tool under the name it was injected with [mcp.tool-choice]', async () => {
     const host = await openHost([tiny({ allowed_tools: ['echo'], tool_namespace: 'little' })]);
     const guest = host.guest();
     const encoded = await inject(guest);
@@ -103,7 +103,7 @@ describe('tool_choice', () => {
     expect(readable.toolChoice(force('mcp.tiny.echo'))).toEqual(force('tiny_echo'));
   });
 
-  it('that forces an MCP tool which is not there gives nothing [bridge.tool-choice]', async () => {
+  it('that forces an MCP tool which is not there gives nothing [mcp.tool-choice]', async () => {
     const host = await openHost([tiny({ allowed_tools: ['echo'] })]);
     const tools = await inject(host.guest());
     for (const name of ['mcp.tiny.pid', 'mcp.other.echo', encodedName('tiny', 'pid'), 'tiny_pid']) {
@@ -114,7 +114,7 @@ describe('tool_choice', () => {
   });
 
   it.each([['auto'], ['required'], ['none'], [force('sum')], [{ type: 'allowed_tools' }], [{ function: 'x' }]])(
-    '%j passes as it is [bridge.tool-choice]',
+    '%j passes as it is [mcp.tool-choice]',
     async (choice) => {
       const host = await openHost([tiny()]);
       const tools = await inject(host.guest());

@@ -20,7 +20,7 @@ function listing(id: string, ...names: string[]): ServerTools {
 const nothing = new Set<string>();
 
 describe('what was injected before', () => {
-  it('is given again while nothing changed, and nothing is made anew [bridge.injection.kept]', () => {
+  it('is given again while nothing changed, and nothing is made anew', () => {
     const memory = new InjectionMemory();
     const lists = [listing('fs', 'read', 'write'), listing('web', 'get')];
     const first = memory.find(sessionWith(), lists, new Set(['own']));
@@ -37,7 +37,7 @@ describe('what was injected before', () => {
     ['a list of tools', sessionWith(), [listing('fs', 'read')], nothing],
     ['the number of servers', sessionWith(), [], nothing],
     ['a tool of the guest', sessionWith(), undefined, new Set(['fs_read'])],
-  ])('is made anew when %s changed [bridge.injection.kept]', (_what, policy, changed, guestTools) => {
+  ])('is made anew when %s changed', (_what, policy, changed, guestTools) => {
     const memory = new InjectionMemory();
     const lists = [listing('fs', 'read')];
     const { injection } = memory.find(sessionWith(), lists, nothing);
@@ -45,7 +45,7 @@ describe('what was injected before', () => {
     expect(memory.find(sessionWith(), lists, nothing).injection).toBe(injection);
   });
 
-  it('takes the tools that the guest has later for others than those it had [bridge.injection.kept]', () => {
+  it('takes the tools that the guest has later for others than those it had', () => {
     const memory = new InjectionMemory();
     const lists = [listing('fs', 'read')];
     const guestTools = new Set(['one']);
@@ -54,7 +54,7 @@ describe('what was injected before', () => {
     expect(memory.find(sessionWith(), lists, guestTools).injection).not.toBe(injection);
   });
 
-  it('is kept for a few sessions, not for all that ever were [bridge.injection.kept]', () => {
+  it('is kept for a few sessions, not for all that ever were', () => {
     const memory = new InjectionMemory();
     const lists = [listing('fs', 'read')];
     const find = (name: string) => memory.find(sessionWith(), lists, new Set([name])).injection;

@@ -26,7 +26,7 @@ const reasons = (host: McpHost) => [
 ];
 
 describe('injection from real servers', () => {
-  it('offers the tools of server-filesystem, server-memory and server-everything on stdio [bridge.inject]', async () => {
+  it('offers the tools of server-filesystem, server-memory and server-everything on stdio [mcp.inject]', async () => {
     const folder = tempDir();
     mkdirSync(join(folder, 'docs'));
     writeFileSync(join(folder, 'docs', 'a.txt'), 'the content of a');
@@ -58,7 +58,7 @@ describe('injection from real servers', () => {
     ]);
   });
 
-  it('offers those of server-everything over Streamable HTTP and over SSE [bridge.inject]', async () => {
+  it('offers those of server-everything over Streamable HTTP and over SSE [mcp.inject]', async () => {
     const host = await openHost([
       await everythingOverHttp('new', 'streamable_http'),
       await everythingOverHttp('old', 'http_sse_legacy'),
@@ -72,7 +72,7 @@ describe('injection from real servers', () => {
 });
 
 describe('what is offered', () => {
-  it('is an OpenAI tool with the server’s description and schema [bridge.inject.definition]', async () => {
+  it('is an OpenAI tool with the server’s description and schema', async () => {
     const host = await openHost([tiny('tiny', { allowed_tools: ['echo'] })]);
     const { definitions, systemMessage } = await inject(host.guest());
     expect(definitions).toEqual([
@@ -88,7 +88,7 @@ describe('what is offered', () => {
     expect(systemMessage).toBeNull();
   });
 
-  it('stands in an order that depends on nothing but the set [bridge.inject.order]', async () => {
+  it('stands in an order that depends on nothing but the set', async () => {
     const ids = ['b', 'a', 'C', 'a.b'];
     const host = await openHost(ids.map((id) => tiny(id)));
     const first = await inject(host.guest({ defaultServerIds: ids, allowedServerIds: ids }));
@@ -100,14 +100,14 @@ describe('what is offered', () => {
     expect(JSON.stringify(second.definitions)).toBe(JSON.stringify(first.definitions));
   });
 
-  it('has readable names where the session asks for them [bridge.inject.readable]', async () => {
+  it('has readable names where the session asks for them', async () => {
     const host = await openHost([tiny('tiny', { tool_prefix: 'little', allowed_tools: ['echo', 'pid'] })]);
     const tools = await inject(host.guest(), { params: [['mcp.tool_naming', 'readable']] });
     expect(namesOf(tools)).toEqual(['little_echo', 'little_pid']);
     expect(await textOf(tools, 'little_echo', { message: 'hi' })).toBe('hi');
   });
 
-  it('comes with an inventory where the session asks for one [bridge.inject.inventory]', async () => {
+  it('comes with an inventory where the session asks for one [mcp.inject.inventory]', async () => {
     const host = await openHost([tiny('tiny', { display_name: 'Tiny', allowed_tools: ['echo'] })]);
     const guest = host.guest();
     const inventory = async (value: boolean | string) =>
@@ -130,7 +130,7 @@ describe('what is offered', () => {
 describe('the three layers', () => {
   const everyTool = ['echo', 'environment', 'fail', 'pid', 'structured'];
 
-  it('narrow the servers: registry ∩ task ∩ session [bridge.layers.servers]', async () => {
+  it('narrow the servers: registry ∩ task ∩ session [mcp.layers.servers]', async () => {
     const host = await openHost([tiny('a'), tiny('b'), tiny('c')]);
     const guest = host.guest({ defaultServerIds: ['a'], allowedServerIds: ['a', 'b', 'gone'] });
     const servers = async (...params: [string, boolean | string[]][]) => {
@@ -162,12 +162,12 @@ describe('the three layers', () => {
     ],
     ['a denial vetoes', { toolAllowlist: ['*'], toolDenylist: ['pid'] }, [['mcp.tool_allowlist', ['pid']]], []],
     ['the session allows nothing', {}, [['mcp.tool_allowlist', []]], []],
-  ])('narrow the tools: %s [bridge.layers.tools]', async (_, task, params, expected) => {
+  ])('narrow the tools: %s [mcp.layers.tools]', async (_, task, params, expected) => {
     const host = await openHost([tiny('tiny')]);
     expect(namesOf(await inject(host.guest(task), { params }))).toEqual(named('tiny', ...expected));
   });
 
-  it('narrow the tools also where the default set is empty [bridge.layers.tools]', async () => {
+  it('narrow the tools also where the default set is empty [mcp.layers.tools]', async () => {
     const host = await openHost([tiny('tiny')]);
     const guest = host.guest({ defaultServerIds: [], allowedServerIds: ['tiny'], toolDenylist: ['e*', 'pid'] });
     expect(namesOf(await inject(guest))).toEqual([]);
@@ -175,14 +175,14 @@ describe('the three layers', () => {
     expect(namesOf(asked)).toEqual(named('tiny', 'fail', 'structured'));
   });
 
-  it('take a record’s patterns into account [bridge.layers.tools]', async () => {
+  it('take a record’s patterns into account [mcp.layers.tools]', async () => {
     const host = await openHost([tiny('tiny', { allowed_tools: ['?id', 'fa*'] })]);
     expect(namesOf(await inject(host.guest()))).toEqual(named('tiny', 'fail', 'pid'));
   });
 });
 
 describe('what is left out', () => {
-  it('has a reason in the trail: servers [bridge.exclusions]', async () => {
+  it('has a reason in the trail: servers', async () => {
     const host = await openHost(
       [
         tiny('closed', { allowed_tools: [] }),
@@ -224,7 +224,7 @@ describe('what is left out', () => {
     ]);
   });
 
-  it('has a reason in the trail: what the session did [bridge.exclusions]', async () => {
+  it('has a reason in the trail: what the session did', async () => {
     const host = await openHost([tiny('a'), tiny('b')]);
     await inject(host.guest(), { params: [['mcp.server_ids', ['b']]] });
     await inject(host.guest(), { session: 'chat-2', params: [['mcp.enabled', false]] });
@@ -246,7 +246,7 @@ describe('what is left out', () => {
     ]);
   });
 
-  it('has a reason in the trail: tools [bridge.exclusions]', async () => {
+  it('has a reason in the trail: tools', async () => {
     const host = await openHost([
       tiny('tiny', { allowed_tools: ['e*', 'pid', 'fail'] }),
       stdioRecord('odd', 'schemas.mjs'),
@@ -265,7 +265,7 @@ describe('what is left out', () => {
     expect(of('odd')).toMatchObject({ async: 'schema_invalid', deep: 'schema_invalid', draft07: 'name_collision' });
   });
 
-  it('has a reason in the trail: names that are taken [bridge.exclusions] [bridge.names.collision]', async () => {
+  it('has a reason in the trail: names that are taken [mcp.names.collision]', async () => {
     const host = await openHost([tiny('a', { tool_prefix: 'x' }), tiny('b', { tool_prefix: 'x' })]);
     const readable = await inject(host.guest(), {
       params: [['mcp.tool_naming', 'readable']],
@@ -282,7 +282,7 @@ describe('what is left out', () => {
     ]);
   });
 
-  it('is everything while there is no snapshot, or it is too old [bridge.exclusions]', async () => {
+  it('is everything while there is no snapshot, or it is too old', async () => {
     const host = await openHost([tiny('tiny')]);
     const store = createMemoryStore();
     const registry = new RegistryCache({ source: inProcessSource(store) });
@@ -308,7 +308,7 @@ const bound = (registry: RegistryCache) => ({
 });
 
 describe('one server that is dead or slow', () => {
-  it('neither removes nor delays the tools of the others past its own deadline [bridge.inject.isolation]', async () => {
+  it('neither removes nor delays the tools of the others past its own deadline [mcp.inject.isolation]', async () => {
     const host = await openHost(
       [
         tiny('a'),
@@ -332,7 +332,7 @@ describe('one server that is dead or slow', () => {
     expect(await textOf(tools, encodedName('z', 'echo'), { message: 'still here' })).toBe('still here');
   });
 
-  it('ends with the send that waits for it [bridge.inject.isolation]', async () => {
+  it('ends with the send that waits for it [mcp.inject.isolation]', async () => {
     const host = await openHost([stdioRecord('slow', 'lists.mjs', { args: ['slow', '600000'] })]);
     const controller = new AbortController();
     const waiting = inject(host.guest(), { signal: controller.signal });
@@ -341,7 +341,7 @@ describe('one server that is dead or slow', () => {
   });
 });
 
-it('writes one line for a session, and one for every server at every send [audit.injection]', async () => {
+it('writes one line for a session, and one for every server at every send', async () => {
   const host = await openHost([tiny('a'), tiny('b')]);
   const guest = host.guest();
   for (const session of ['chat-1', 'chat-1', 'chat-2']) await inject(guest, { session });

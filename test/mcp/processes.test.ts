@@ -39,21 +39,18 @@ describe('spear-run leaves no server behind', () => {
   it.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
-  ] as const)(
-    'after %s in the middle of a call, which the server is told [cli.mcp.interrupted]',
-    async (signal, expected) => {
-      const { cli, server, marker, tmp } = await stuckRun();
-      cli.child.kill(signal);
-      const { code, stderr } = await cli.finished();
-      expect(code).toBe(expected);
-      expect(stderr).toBe('spear-run: the guest was interrupted\n');
-      expect(processesWith(marker)).toEqual([]);
-      expect(readdirSync(tmp)).toEqual([]);
-      expect(server.lines().map((line) => line.split(' ')[0])).toEqual(['call', 'call', 'cancelled', 'cancelled']);
-    },
-  );
+  ] as const)('after %s in the middle of a call, which the server is told', async (signal, expected) => {
+    const { cli, server, marker, tmp } = await stuckRun();
+    cli.child.kill(signal);
+    const { code, stderr } = await cli.finished();
+    expect(code).toBe(expected);
+    expect(stderr).toBe('spear-run: the guest was interrupted\n');
+    expect(processesWith(marker)).toEqual([]);
+    expect(readdirSync(tmp)).toEqual([]);
+    expect(server.lines().map((line) => line.split(' ')[0])).toEqual(['call', 'call', 'cancelled', 'cancelled']);
+  });
 
-  it('after a second Ctrl-C, which ends it at once [cli.mcp.interrupted]', async () => {
+  it('after a second Ctrl-C, which ends it at once', async () => {
     const { cli, marker, tmp } = await stuckRun();
     cli.child.kill('SIGINT');
     await cli.says('stderr', 'the guest was interrupted'); // and now the stubborn server is waited for
@@ -62,14 +59,14 @@ describe('spear-run leaves no server behind', () => {
     await nothingLeft(marker, tmp);
   });
 
-  it.runIf(process.platform === 'linux')('after SIGKILL [cli.mcp.killed]', async () => {
+  it.runIf(process.platform === 'linux')('after SIGKILL', async () => {
     const { cli, marker, tmp } = await stuckRun();
     cli.child.kill('SIGKILL');
     expect((await cli.finished()).signal).toBe('SIGKILL');
     await nothingLeft(marker, tmp);
   });
 
-  it('after the guest ended by itself [cli.mcp.interrupted]', async () => {
+  it('after the guest ended by itself', async () => {
     const marker = newMarker();
     const tmp = tempDir();
     const dir = recordDir({ 'stubborn.json': recordOf('stubborn', 'stubborn.mjs', { env: { MARKER: marker } }) });
@@ -81,7 +78,7 @@ describe('spear-run leaves no server behind', () => {
   });
 });
 
-it('keeps the home of a server between runs, in the state directory of the user [cli.mcp.home]', async () => {
+it('keeps the home of a server between runs, in the state directory of the user', async () => {
   const state = tempDir();
   const dir = recordDir({ 'tiny.json': recordOf('tiny', 'tiny.mjs') });
   const flags = [...taskWithMcp(['tiny']), '--mcp-dir', dir, '--', 'tiny', 'pid', '{}'];

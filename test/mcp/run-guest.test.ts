@@ -7,7 +7,7 @@ import { notingServer } from './noting-server.ts';
 const echoed = '{"content":[{"text":"hi","type":"text"}]}';
 
 describe('a guest in C', () => {
-  it('opens a server, lists its tools, and calls one [mcp.guest]', async () => {
+  it('opens a server, lists its tools, and calls one', async () => {
     const host = await openHost([stdioRecord('tiny', 'tiny.mjs')]);
     const args = ['tiny', 'echo', '{"message":"hi"}', '1'];
     const run = await runFixture('c/mcp.wasm', { args, mcp: host.guest() });
@@ -15,12 +15,12 @@ describe('a guest in C', () => {
     expect(run).toMatchObject({ reason: 'exit', exitCode: 0, stderr: '' });
   });
 
-  it('is told EACCES where it has no MCP [mcp.guest]', async () => {
+  it('is told EACCES where it has no MCP', async () => {
     const run = await runFixture('c/mcp.wasm', { args: ['tiny', 'echo', '{}'] });
     expect(run).toMatchObject({ exitCode: 1, stderr: 'cannot open tiny: errno 13\n' });
   });
 
-  it('fetches a result that did not fit, and the call ran once [mcp.guest] [mcp.once]', async () => {
+  it('fetches a result that did not fit, and the call ran once [mcp.once]', async () => {
     const server = notingServer('counting', 'counting.mjs');
     const host = await openHost([server.record]);
     const run = await runFixture('c/test/mcp-call.wasm', {
@@ -44,7 +44,7 @@ describe('a guest that is ended in the middle of a call', () => {
     ['a blocking one', 'c/test/mcp-call.wasm', [], ['call']],
     ['several submitted ones', 'c/mcp.wasm', ['3'], ['call', 'call', 'call']],
     ['one that it polls without suspending', 'c/test/mcp-poll.wasm', ['result'], ['call']],
-  ])('cancels it at the server: %s [mcp.guest-ended]', async (_, wasm, more, calls) => {
+  ])('cancels it at the server: %s', async (_, wasm, more, calls) => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
     const interrupt = new AbortController();
@@ -63,7 +63,7 @@ describe('a guest that is ended in the middle of a call', () => {
     expect(host.pool.stats().callsInFlight).toBe(0);
   });
 
-  it('cancels it when its own deadline has passed [mcp.guest-ended]', async () => {
+  it('cancels it when its own deadline has passed', async () => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
     const limits = { timeout_ms: 1_500 };
@@ -73,7 +73,7 @@ describe('a guest that is ended in the middle of a call', () => {
     await server.until('call', 'cancelled');
   });
 
-  it('cancels the calls of its chat, too [mcp.guest-ended]', async () => {
+  it('cancels the calls of its chat, too', async () => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
     const interrupt = new AbortController();
@@ -91,7 +91,7 @@ describe('a guest that is ended in the middle of a call', () => {
     await server.until('call', 'cancelled');
   });
 
-  it('leaves the calls of another guest alone [mcp.guest-ended]', async () => {
+  it('leaves the calls of another guest alone', async () => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
     const [first, second] = [new AbortController(), new AbortController()];

@@ -5,7 +5,7 @@ import type { FromSchema, McpToolbox, ToolboxTool } from '../../src/index.ts';
 type Of<Schema> = FromSchema<Schema>;
 
 describe('the type of a schema literal', () => {
-  it('of the primitive types [toolbox.types]', () => {
+  it('of the primitive types', () => {
     expectTypeOf<Of<{ readonly type: 'string' }>>().toEqualTypeOf<string>();
     expectTypeOf<Of<{ readonly type: 'number' }>>().toEqualTypeOf<number>();
     expectTypeOf<Of<{ readonly type: 'integer' }>>().toEqualTypeOf<number>();
@@ -13,7 +13,7 @@ describe('the type of a schema literal', () => {
     expectTypeOf<Of<{ readonly type: 'null' }>>().toEqualTypeOf<null>();
   });
 
-  it('of several types is their union [toolbox.types]', () => {
+  it('of several types is their union', () => {
     expectTypeOf<Of<{ readonly type: readonly ['string', 'null'] }>>().toEqualTypeOf<string | null>();
     expectTypeOf<
       Of<{ readonly anyOf: readonly [{ readonly type: 'string' }, { readonly type: 'number' }] }>
@@ -23,21 +23,21 @@ describe('the type of a schema literal', () => {
     >().toEqualTypeOf<boolean | 'auto'>();
   });
 
-  it('of enum and const is their values [toolbox.types]', () => {
+  it('of enum and const is their values', () => {
     expectTypeOf<Of<{ readonly type: 'string'; readonly enum: readonly ['asc', 'desc'] }>>().toEqualTypeOf<
       'asc' | 'desc'
     >();
     expectTypeOf<Of<{ readonly const: 3 }>>().toEqualTypeOf<3>();
   });
 
-  it('of arrays follows their items [toolbox.types]', () => {
+  it('of arrays follows their items', () => {
     expectTypeOf<Of<{ readonly type: 'array' }>>().toEqualTypeOf<unknown[]>();
     expectTypeOf<Of<{ readonly type: 'array'; readonly items: { readonly type: 'string' } }>>().toEqualTypeOf<
       string[]
     >();
   });
 
-  it('of objects has required and optional properties, nested too [toolbox.types]', () => {
+  it('of objects has required and optional properties, nested too', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -58,14 +58,14 @@ describe('the type of a schema literal', () => {
     expectTypeOf<Params['free']>().toEqualTypeOf<Record<string, unknown> | undefined>();
   });
 
-  it('of what types cannot follow is unknown, never any [toolbox.types]', () => {
+  it('of what types cannot follow is unknown, never any', () => {
     expectTypeOf<Of<{ readonly $ref: '#/$defs/x' }>>().toEqualTypeOf<unknown>();
     expectTypeOf<Of<{ readonly allOf: readonly [] }>>().toEqualTypeOf<unknown>();
     expectTypeOf<Of<true>>().toEqualTypeOf<unknown>();
     expectTypeOf<Of<unknown>>().toEqualTypeOf<unknown>();
   });
 
-  it('types the parameters of a toolbox’s tool, and leaves them open without one [toolbox.types]', () => {
+  it('types the parameters of a toolbox’s tool, and leaves them open without one', () => {
     const sum = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] } as const;
     const typed = (box: McpToolbox) => box.tool('everything_get-sum', sum);
     expectTypeOf(typed).returns.toExtend<ToolboxTool<{ a: number }>>();

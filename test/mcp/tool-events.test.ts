@@ -14,7 +14,7 @@ const invocation: ToolInvocation = {
 };
 
 describe('tool events', () => {
-  it('reach every listener, until it stops [bridge.event.subscribe]', () => {
+  it('reach every listener, until it stops', () => {
     const events = new ToolEvents();
     const seen: string[] = [];
     const stop = events.subscribe(({ tool }) => seen.push(`first ${tool}`));
@@ -26,7 +26,7 @@ describe('tool events', () => {
     expect(seen).toEqual(['first sum', 'second sum', 'second sum']);
   });
 
-  it('may be subscribed to and left while one is on its way [bridge.event.subscribe]', () => {
+  it('may be subscribed to and left while one is on its way', () => {
     const events = new ToolEvents();
     const seen: string[] = [];
     const stop = events.subscribe(() => {
@@ -40,7 +40,7 @@ describe('tool events', () => {
     expect(seen).toEqual(['once', 'later']);
   });
 
-  it('survive a listener that throws: the others hear, the error surfaces by itself [bridge.event.subscribe]', async () => {
+  it('survive a listener that throws: the others hear, the error surfaces by itself', async () => {
     const others = process.listeners('uncaughtException');
     process.removeAllListeners('uncaughtException');
     onTestFinished(() => {

@@ -15,11 +15,11 @@ describe('the encoded name', () => {
     // base64url has no "+" and no "/", and is not padded
     ['s', '?>?>', 'mcp__cw__Pz4_Pg'],
     ['s', '', 'mcp__cw__'],
-  ])('of %s/%s is %s [bridge.names.encoded]', (server, tool, expected) => {
+  ])('of %s/%s is %s [mcp.names.encoded]', (server, tool, expected) => {
     expect(encodedName(server, tool)).toBe(expected);
   });
 
-  it('is replaced by a hash where it would have more than 64 characters [bridge.names.hash]', () => {
+  it('is replaced by a hash where it would have more than 64 characters [mcp.names.hash]', () => {
     // "mcp__" + 4 + "__" + base64url of the tool: 39 bytes are 52 characters and make 63, 40 bytes make 65.
     expect(encodedName('srv', 'x'.repeat(39))).toHaveLength(63);
     expect(encodedName('srv', 'x'.repeat(39))).toMatch(/^mcp__c3J2__/);
@@ -29,7 +29,7 @@ describe('the encoded name', () => {
     expect(encodedName('srv', long)).toBe(`mcp__${hash}`);
   });
 
-  it('has exactly 64 characters at most without a hash [bridge.names.hash]', () => {
+  it('has exactly 64 characters at most without a hash [mcp.names.hash]', () => {
     const tool = 'y'.repeat(38);
     const server = 'abcd';
     const plain = `mcp__${Buffer.from(server).toString('base64url')}__${Buffer.from(tool).toString('base64url')}`;
@@ -38,13 +38,13 @@ describe('the encoded name', () => {
     expect(encodedName(server, `${tool}y`)).toHaveLength('mcp__'.length + 43);
   });
 
-  it('of a hash is the same on every run [bridge.names.hash]', () => {
+  it('of a hash is the same on every run [mcp.names.hash]', () => {
     expect(encodedName('a-server-with-quite-a-long-id', 'and_a_tool_with_quite_a_long_name')).toBe(
       'mcp__0hB4UNG2vk3zi3p5vdlhhlCn8ARkKuSS-49vjTiG1V0',
     );
   });
 
-  it('is one that providers take, and another for every other tool [bridge.names.encoded]', () => {
+  it('is one that providers take, and another for every other tool [mcp.names.encoded]', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 60 });
     fc.assert(
       fc.property(text, text, text, text, (server, tool, otherServer, otherTool) => {
@@ -68,11 +68,11 @@ describe('the readable name', () => {
     ['files', 'a/b', encodedName('fs', 'a/b')],
     ['files', 'x'.repeat(58), `files_${'x'.repeat(58)}`],
     ['files', 'x'.repeat(59), encodedName('fs', 'x'.repeat(59))],
-  ])('of prefix %s and tool %s is %s [bridge.names.readable]', (tool_prefix, tool, expected) => {
+  ])('of prefix %s and tool %s is %s', (tool_prefix, tool, expected) => {
     expect(toolName({ server_id: 'fs', tool_prefix }, tool, 'readable')).toBe(expected);
   });
 
-  it('is used only where the session asks for it [bridge.names.readable]', () => {
+  it('is used only where the session asks for it', () => {
     expect(toolName(fs, 'read_file', 'encoded')).toBe('mcp__ZnM__cmVhZF9maWxl');
   });
 });
@@ -81,13 +81,13 @@ describe('the aliases', () => {
   it.each([
     ['mcp.fs', ['mcp.fs.read_file']],
     ['files', ['mcp.fs.read_file', 'files.read_file']],
-  ])('with the namespace %s are %j [bridge.names.alias]', (tool_namespace, expected) => {
+  ])('with the namespace %s are %j [mcp.names.alias]', (tool_namespace, expected) => {
     expect(aliases({ server_id: 'fs', tool_namespace }, 'read_file')).toEqual(expected);
   });
 });
 
 describe('the table of names', () => {
-  it('finds a tool under its name and its aliases, and under nothing else [bridge.names.alias]', () => {
+  it('finds a tool under its name and its aliases, and under nothing else [mcp.names.alias]', () => {
     const table = new NameTable<string>();
     expect(table.add('mcp__ZnM__cg', ['mcp.fs.r', 'files.r'], 'fs/r')).toBe(true);
     expect(['mcp__ZnM__cg', 'mcp.fs.r', 'files.r'].map((name) => table.get(name))).toEqual(['fs/r', 'fs/r', 'fs/r']);
@@ -96,7 +96,7 @@ describe('the table of names', () => {
     }
   });
 
-  it('refuses an alias that two tools have, while their names still work [bridge.names.ambiguous]', () => {
+  it('refuses an alias that two tools have, while their names still work', () => {
     const table = new NameTable<string>();
     // server "a" with tool "b.c", and server "a.b" with tool "c"
     table.add('one', ['mcp.a.b.c'], 'a/b.c');
@@ -107,7 +107,7 @@ describe('the table of names', () => {
     expect([table.get('one'), table.get('two')]).toEqual(['a/b.c', 'a.b/c']);
   });
 
-  it('leaves a name to the tool that had it first, and takes no alias of the other [bridge.names.collision]', () => {
+  it('leaves a name to the tool that had it first, and takes no alias of the other [mcp.names.collision]', () => {
     const table = new NameTable<string>();
     expect(table.add('same', ['mcp.a.t'], 'first')).toBe(true);
     expect(table.add('same', ['mcp.b.t'], 'second')).toBe(false);

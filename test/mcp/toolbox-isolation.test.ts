@@ -29,7 +29,7 @@ describe('a toolbox', () => {
     });
   });
 
-  it('connects where it may [egress.policy]', async () => {
+  it('connects where it may', async () => {
     const { url } = await startHttp(fixture('http.mjs'), []);
     const servers = [{ name: 'web', transport: { kind: 'streamable_http', url: url('/mcp') } }] as const;
     await expect(toolbox({ servers, egress: { allowAddresses: [] } }).connect()).rejects.toThrow(

@@ -96,7 +96,7 @@ describe('a toolbox', () => {
     expect(Object.isFrozen(tool) && Object.isFrozen(box.tools())).toBe(true);
   });
 
-  it('filters: enabled tools, and disabled ones whatever is enabled [toolbox.filter]', async () => {
+  it('filters: enabled tools, and disabled ones whatever is enabled', async () => {
     const box = toolbox([
       stdio('some', 'tiny.mjs', { enabledTools: ['e*', 'pid'], disabledTools: ['environment'] }),
       stdio('none', 'tiny.mjs', { enabledTools: [] }),
@@ -107,7 +107,7 @@ describe('a toolbox', () => {
     expect((await thrown(() => box.tool('some_environment'))).message).toContain('there is no tool named');
   });
 
-  it('leaves a name to the earlier server, and says so [toolbox.filter]', async () => {
+  it('leaves a name to the earlier server, and says so', async () => {
     const log: PoolLogEntry[] = [];
     const same = { toolPrefix: 'same', enabledTools: ['pid'] };
     const box = toolbox([stdio('a', 'tiny.mjs', same), stdio('b', 'tiny.mjs', same)], {
@@ -135,7 +135,7 @@ describe('a toolbox', () => {
     expect(await call('tiny_pid', {}, aborted)).toMatchObject({ success: false, code: 'mcp_cancelled' });
   });
 
-  it('tells of every call, and writes the trail [toolbox.events]', async () => {
+  it('tells of every call, and writes the trail', async () => {
     const trail: AuditEvent[] = [];
     const box = toolbox([stdio('tiny', 'tiny.mjs')], { audit: { write: (_run, event) => trail.push(event) } });
     const seen: ToolInvocation[] = [];
@@ -163,7 +163,7 @@ describe('its life', () => {
     return dir;
   }
 
-  it('connects once, however often it is asked [toolbox.lifecycle]', async () => {
+  it('connects once, however often it is asked', async () => {
     const marker = randomUUID();
     const box = toolbox([stdio('tiny', 'tiny.mjs', { env: { MARKER: marker } })]);
     await Promise.all([box.connect(), box.connect()]);
@@ -173,7 +173,7 @@ describe('its life', () => {
     expect(processesWith(marker)).toEqual([]);
   });
 
-  it('can be connected again [toolbox.lifecycle]', async () => {
+  it('can be connected again', async () => {
     const box = toolbox([stdio('tiny', 'tiny.mjs')]);
     await box.connect();
     const first = firstText((await box.tool('tiny_pid').call({})).value);
@@ -185,7 +185,7 @@ describe('its life', () => {
     expect(firstText((await box.tool('tiny_pid').call({})).value)).not.toBe(first);
   });
 
-  it('leaves nothing behind: await using [toolbox.lifecycle] [toolbox.no-leftovers]', async () => {
+  it('leaves nothing behind: await using', async () => {
     const marker = randomUUID();
     const dir = ownTmpDir();
     let kept: McpToolbox;
@@ -201,7 +201,7 @@ describe('its life', () => {
     expect(readdirSync(dir)).toEqual([]);
   });
 
-  it('leaves nothing behind when one server cannot be reached [toolbox.no-leftovers]', async () => {
+  it('leaves nothing behind when one server cannot be reached', async () => {
     const marker = randomUUID();
     const dir = ownTmpDir();
     const box = toolbox([
@@ -214,7 +214,7 @@ describe('its life', () => {
     expect(readdirSync(dir)).toEqual([]);
   });
 
-  it('leaves nothing behind when it is disconnected while it connects [toolbox.no-leftovers]', async () => {
+  it('leaves nothing behind when it is disconnected while it connects', async () => {
     const marker = randomUUID();
     const box = toolbox([stdio('mute', 'mute.mjs', { env: { MARKER: marker } })]);
     const connecting = thrown(() => box.connect());
@@ -225,7 +225,7 @@ describe('its life', () => {
     expect(processesWith(marker)).toEqual([]);
   });
 
-  it('ends a call under way when it is disconnected [toolbox.lifecycle]', async () => {
+  it('ends a call under way when it is disconnected', async () => {
     const trail = join(tempDir(), 'trail');
     const box = toolbox([stdio('hanging', 'mid-call.mjs', { env: { TRAIL: trail } })]);
     await box.connect();
@@ -237,7 +237,7 @@ describe('its life', () => {
     expect(await call({})).toMatchObject({ success: false, value: { error: { code: 'mcp_unavailable' } } });
   });
 
-  it('is not connected while a server is lost, until a call gets it back [toolbox.lifecycle]', async () => {
+  it('is not connected while a server is lost, until a call gets it back', async () => {
     const box = toolbox([stdio('mortal', 'mid-call.mjs')]);
     await box.connect();
     await box.tool('mortal_die').call({});
@@ -246,7 +246,7 @@ describe('its life', () => {
     expect(box.connected).toBe(true);
   });
 
-  it('keeps the homes of its servers where it is told to [toolbox.lifecycle]', async () => {
+  it('keeps the homes of its servers where it is told to', async () => {
     const stateDir = tempDir();
     const box = toolbox([stdio('tiny', 'tiny.mjs')], { stateDir });
     await box.connect();

@@ -165,7 +165,7 @@ describe('the calls of one turn', () => {
     await server.until('call', 'cancelled');
   });
 
-  it('are cut at max_tool_output_bytes [mcp.output-cap]', async () => {
+  it('are cut at max_tool_output_bytes', async () => {
     const huge = encodedName('huge', 'huge');
     const host = await openHost([stdioRecord('huge', 'huge.mjs')]);
     const guest = await openOn(host, callsThenDone(call('a', huge, { bytes: 50_000 })));
@@ -177,7 +177,7 @@ describe('the calls of one turn', () => {
     expect([errorCode(content), content.includes('… [truncated]')]).toEqual(['mcp_output_too_large', true]);
   });
 
-  it('count against the limits of the send, which the trail tells [mcp.limits] [audit.budget]', async () => {
+  it('count against the limits of the send, which the trail tells [mcp.limits]', async () => {
     const host = await openHost([tiny]);
     const forever: ScriptTurn[] = [{ reply: { tool_calls: [call('a', pid), call('b', pid)] }, repeat: true }];
     const guest = await openOn(host, forever);
@@ -194,7 +194,7 @@ describe('the calls of one turn', () => {
 });
 
 describe('handing back', () => {
-  it('leaves MCP calls to the host: only the guest’s own are pending [mcp.hand-back]', async () => {
+  it('leaves MCP calls to the host: only the guest’s own are pending', async () => {
     const host = await openHost([tiny]);
     const guest = await openOn(host, callsThenDone(call('a', 'sum'), call('b', echo, { message: 'hi' })));
     const fd = await newSession(guest);
@@ -209,7 +209,7 @@ describe('handing back', () => {
     ]);
   });
 
-  it('makes an event of each call that the guest answered, or did not [bridge.event.native]', async () => {
+  it('makes an event of each call that the guest answered, or did not', async () => {
     const host = await openHost([tiny]);
     const guest = await openOn(host, callsThenDone(call('a', 'sum', { secret: 'hidden' })));
     const fd = await newSession(guest);
@@ -239,7 +239,7 @@ describe('handing back', () => {
 });
 
 if (hasCallbacks())
-  it('a tool in the guest leaves one event and two lines, failed or not [bridge.event.native] [audit.calls]', async () => {
+  it('a tool in the guest leaves one event and two lines, failed or not [audit.calls]', async () => {
     const host = await openHost([tiny]);
     const guest = await openOn(host, callsThenDone(call('a', 'good', { n: 1 }), call('b', 'bad')));
     const fd = await newSession(guest);

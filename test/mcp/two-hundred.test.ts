@@ -31,7 +31,7 @@ async function countingHost(): Promise<{ host: McpHost; seen: () => Promise<Seen
 }
 
 describe(`${CALLS} calls at once, at a server with max_concurrency ${CONCURRENCY}`, () => {
-  it('submitted by one guest: never more than 4 in flight, and all finish [mcp.many]', async () => {
+  it('submitted by one guest: never more than 4 in flight, and all finish', async () => {
     const { host, seen } = await countingHost();
     const args = ['counting', 'work', '{"label":"x","ms":3}', String(CALLS)];
     const run = await runFixture('c/mcp.wasm', { args, mcp: host.guest(), events: host.events, audit: host.audit });
@@ -40,7 +40,7 @@ describe(`${CALLS} calls at once, at a server with max_concurrency ${CONCURRENCY
     expect(host.invocations.filter(({ tool, outcome }) => tool === 'work' && outcome === 'ok')).toHaveLength(CALLS);
   });
 
-  it('from one turn of the model: the same, in its order, and answered in its order [mcp.many] [mcp.order]', async () => {
+  it('from one turn of the model: the same, in its order, and answered in its order [mcp.order]', async () => {
     const { host, seen } = await countingHost();
     const calls = Array.from({ length: CALLS }, (_, index) =>
       call(`call_${index}`, work, { label: String(index), ms: index % 7 }),
@@ -56,7 +56,7 @@ describe(`${CALLS} calls at once, at a server with max_concurrency ${CONCURRENCY
     );
   });
 
-  it('of each of two guests: they take turns, though one came first with all of its own [mcp.fair]', async () => {
+  it('of each of two guests: they take turns, though one came first with all of its own', async () => {
     const { host, seen } = await countingHost();
     const blocked = new AbortController();
     const blocker = host.guest({}, 'run-0');

@@ -50,7 +50,7 @@ const toolNames = (request: string) =>
   );
 
 describe('what is sent to the model', () => {
-  it('is the same, byte for byte, with MCP disabled and without any MCP config [mcp.wire.disabled]', async () => {
+  it('is the same, byte for byte, with MCP disabled and without any MCP config', async () => {
     calls = [{ name: 'sum', arguments: '{"a":2,"b":3}' }];
     const plain = await wireOf('c/sum.wasm', []);
     expect(plain).toHaveLength(2);
@@ -67,7 +67,7 @@ describe('what is sent to the model', () => {
     }
   });
 
-  it('differs in nothing but the tools with MCP enabled [mcp.wire.disabled]', async () => {
+  it('differs in nothing but the tools with MCP enabled', async () => {
     calls = [{ name: 'sum', arguments: '{"a":2,"b":3}' }];
     const body = (request: string | undefined) =>
       JSON.parse(request?.slice(request.indexOf('\n\n')) ?? '') as JsonObject;
@@ -81,7 +81,7 @@ describe('what is sent to the model', () => {
     expect({ ...enabled, tools: null }).toEqual({ ...plain, tools: null });
   });
 
-  it('is the same on every run with MCP enabled, so that prompt caches hold [mcp.wire.deterministic]', async () => {
+  it('is the same on every run with MCP enabled, so that prompt caches hold', async () => {
     calls = [
       { name: 'fs_list_directory', arguments: JSON.stringify({ path: fixture('demo/notes') }) },
       { name: 'everything_echo', arguments: '{"message":"hi"}' },

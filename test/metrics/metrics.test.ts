@@ -96,7 +96,7 @@ describe('labels', () => {
     ]);
   });
 
-  it('are escaped where a server chose an odd name [metrics.format]', async () => {
+  it('are escaped where a server chose an odd name', async () => {
     const { metrics, scrape } = setUp();
     const odd = 'a"b\\c{d}=,é';
     metrics.mcp.poolEvent(listed('fs', [odd]));
@@ -106,7 +106,7 @@ describe('labels', () => {
 });
 
 describe('counting', () => {
-  it('has calls, errors by code, latency and size of MCP tools [metrics.mcp-calls]', async () => {
+  it('has calls, errors by code, latency and size of MCP tools', async () => {
     const { metrics, scrape } = setUp();
     metrics.mcp.poolEvent(listed('fs', ['read']));
     metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 4, bytes: 300 });
@@ -122,7 +122,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'mcp_list_tools_latency_ms_sum', { server_id: 'fs' })).toBe(12);
   });
 
-  it('has connections as the pool tells of them [metrics.mcp-connections]', async () => {
+  it('has connections as the pool tells of them', async () => {
     const { metrics, scrape } = setUp();
     for (const event of ['connected', 'connection_lost', 'connect_failed', 'list_failed', 'stderr']) {
       metrics.mcp.poolEvent({ event, serverId: 'fs' });
@@ -136,7 +136,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'mcp_list_tools_error_total', about)).toBe(1);
   });
 
-  it('has injections, refusals, approvals and limits as the trail tells of them [metrics.mcp-policy]', async () => {
+  it('has injections, refusals, approvals and limits as the trail tells of them', async () => {
     const { metrics, scrape } = setUp();
     for (const id of ['fs', 'git', 'gone']) metrics.mcp.labels.knowServer(id);
     const written: AuditEvent[] = [];
@@ -173,13 +173,13 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
   });
 
-  it('leaves the way arguments are shown to the trail itself [metrics.mcp-policy]', () => {
+  it('leaves the way arguments are shown to the trail itself', () => {
     const { metrics } = setUp();
     expect(metrics.mcp.trail(noAudit, null).showArguments).toBe(noAudit.showArguments);
     expect(metrics.mcp.trail({ write: () => {} }, null)).not.toHaveProperty('showArguments');
   });
 
-  it('has the tokens and the outcome of every answer of a model [metrics.tokens]', async () => {
+  it('has the tokens and the outcome of every answer of a model', async () => {
     const { metrics, scrape } = setUp();
     const answers = [{ usage: { prompt_tokens: 30, completion_tokens: 5, total_tokens: 35 } }, { usage: 'odd' }];
     const fake: ChatBackend = {
@@ -211,7 +211,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_model_call_latency_ms_count', { backend: 'main' })).toBe(4);
   });
 
-  it('has guests, and hostcalls of those that run and those that ended [metrics.hostcalls]', async () => {
+  it('has guests, and hostcalls of those that run and those that ended', async () => {
     const { metrics, scrape } = setUp();
     const name = calls[0].name;
     const counts = { [name]: 3 };
@@ -231,7 +231,7 @@ describe('counting', () => {
     expect(sampleValue(families, 'spear_guests_ended_total', { reason: 'deadline' })).toBe(1);
   });
 
-  it('has the pool and the registry as they stand at the scrape, until told to stop [metrics.mcp-pool]', async () => {
+  it('has the pool and the registry as they stand at the scrape, until told to stop', async () => {
     const { metrics, scrape } = setUp();
     metrics.mcp.labels.knowServer('fs');
     let connected = 1;
@@ -270,7 +270,7 @@ describe('counting', () => {
   });
 });
 
-it('have the limit that a send of a guest without MCP ran into, once [metrics.mcp-policy]', async () => {
+it('have the limit that a send of a guest without MCP ran into, once', async () => {
   const { metrics, scrape } = setUp();
   const reply = { tool_calls: [{ id: 'a', name: 'sum', arguments: { a: 1, b: 2 } }] };
   const backend = await scripted([{ reply, repeat: true }]);

@@ -15,7 +15,7 @@ describe('the approval mode of a tool', () => {
     ['the strictest, whatever the order', 'never', { '*_row': 'always', 'delete_*': 'policy', '*': 'never' }, 'always'],
     ['one that knows a slash', 'never', { 'delete?row': 'always' }, 'always'],
     ['one that looks at the case', 'never', { 'DELETE_*': 'always' }, 'never'],
-  ])('is %s [bridge.approval.mode]', (_, otherwise, per_tool, expected) => {
+  ])('is %s', (_, otherwise, per_tool, expected) => {
     expect(approvalMode({ approval_policy: { default: otherwise, per_tool } }, 'delete_row')).toBe(expected);
   });
 });

@@ -39,7 +39,7 @@ describe('what a rule matches', () => {
     ['a tool with a slash in its name', { tools: ['write*'] }, { tool: 'write/all' }, true],
     ['no other tool', { tools: ['read_*'] }, {}, false],
     ['only both together', { servers: ['fs'], tools: ['read_*'] }, {}, false],
-  ])('is %s [approval.rules.match]', (_, rule, about, matches) => {
+  ])('is %s', (_, rule, about, matches) => {
     expect(ofTask(call(about), { ...rule, verdict: 'deny' })).toBe(matches ? 'deny' : 'ask');
   });
 
@@ -128,16 +128,13 @@ describe('what a rule matches', () => {
     [{ openWorldHint: true }, {}, true],
     [{ openWorldHint: false }, { openWorldHint: false }, true],
     [{ readOnlyHint: true, openWorldHint: false }, { readOnlyHint: true }, false],
-  ])(
-    'takes %j of a tool with %j, the worse where it says nothing: %s [approval.rules.annotations]',
-    (annotations, given, matches) => {
-      expect(ofTask(call({ annotations: given }), { annotations, verdict: 'deny' })).toBe(matches ? 'deny' : 'ask');
-    },
-  );
+  ])('takes %j of a tool with %j, the worse where it says nothing: %s', (annotations, given, matches) => {
+    expect(ofTask(call({ annotations: given }), { annotations, verdict: 'deny' })).toBe(matches ? 'deny' : 'ask');
+  });
 });
 
 describe('which rule decides', () => {
-  it('is the first that matches [approval.rules.first]', () => {
+  it('is the first that matches', () => {
     const given = [
       { tools: ['read_*'], verdict: 'deny' },
       { tools: ['write_*'], verdict: 'allow' },
@@ -147,7 +144,7 @@ describe('which rule decides', () => {
     expect(ofNode(call(), ...given)).toBe('allow');
   });
 
-  it('is none: ask [approval.rules.none]', () => {
+  it('is none: ask', () => {
     expect(judge(noRules, call())).toEqual({ verdict: 'ask', layer: null, rule: null });
     expect(ofTask(call(), { servers: ['other'], verdict: 'allow' })).toBe('ask');
   });
@@ -206,18 +203,18 @@ describe('a list of rules', () => {
       '[0].arguments[0]',
       'no other condition',
     ],
-  ])('%j is refused with the place %s [approval.rules.bad]', (given, path, message) => {
+  ])('%j is refused with the place %s', (given, path, message) => {
     const parsed = parseApprovalRules(given);
     expect(parsed.ok ? null : parsed.issues[0]).toEqual({ path, message: expect.stringContaining(message) });
   });
 
-  it('tells everything that is wrong at once, and no value [approval.rules.bad]', () => {
+  it('tells everything that is wrong at once, and no value', () => {
     const parsed = parseApprovalRules([{ verdict: 'hunter2' }, { verdict: 'ask', name: 7 }]);
     expect(parsed.ok ? [] : parsed.issues.map(({ path }) => path)).toEqual(['[0].verdict', '[1].name']);
     expect(JSON.stringify(parsed)).not.toContain('hunter2');
   });
 
-  it('names rules by their place unless they have a name [approval.rules.first]', () => {
+  it('names rules by their place unless they have a name', () => {
     expect(rules({ verdict: 'ask' }, { name: 'reads', verdict: 'allow' }).map(({ name }) => name)).toEqual([
       'rule 1',
       'reads',
@@ -230,7 +227,7 @@ describe('a list of rules', () => {
     [{ servers: ['fs'], annotations: { readOnlyHint: true }, verdict: 'allow' }, 0],
     [{ annotations: { destructiveHint: true }, verdict: 'deny' }, 0],
     [{ verdict: 'allow' }, 0],
-  ])('%j has %i warnings about believing any server [approval.rules.annotations]', (rule, count) => {
+  ])('%j has %i warnings about believing any server', (rule, count) => {
     const parsed = parseApprovalRules([rule]);
     expect(parsed.ok && parsed.warnings.length).toBe(count);
   });
@@ -239,7 +236,7 @@ describe('a list of rules', () => {
 describe('mcp.approval_rules of a task', () => {
   const on = { 'mcp.enabled': 'true', 'mcp.default_server_ids': '["fs"]' };
 
-  it('are read with the rest of its policy [approval.rules.task]', () => {
+  it('are read with the rest of its policy', () => {
     const parsed = parseTaskPolicy({ ...on, 'mcp.approval_rules': '[{"tools":["read_*"],"verdict":"allow"}]' });
     expect(parsed.ok && parsed.approvalRules).toMatchObject([{ tools: ['read_*'], verdict: 'allow' }]);
     const none = parseTaskPolicy(on);
@@ -250,7 +247,7 @@ describe('mcp.approval_rules of a task', () => {
     ['[{"verdict":"perhaps"}]', 'mcp.approval_rules[0].verdict'],
     ['allow', 'mcp.approval_rules'],
     ['', 'mcp.approval_rules'],
-  ])('%s is refused at %s [approval.rules.bad]', (text, key) => {
+  ])('%s is refused at %s', (text, key) => {
     const parsed = parseTaskPolicy({ ...on, 'mcp.approval_rules': text });
     expect(parsed.ok ? [] : parsed.issues.map((issue) => issue.key)).toEqual([key]);
   });

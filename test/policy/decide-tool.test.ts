@@ -28,7 +28,7 @@ describe('a tool', () => {
     ],
   ];
 
-  it.each(cases)('%s [policy.tool_filter]', (_what, allowed_tools, task, session, expected) => {
+  it.each(cases)('%s', (_what, allowed_tools, task, session, expected) => {
     const record = sampleRecord('fs', { allowed_tools });
     const decision = decide(
       aboutTool(record, taskWith(task), session === null ? null : sessionWith(session), 'read_file'),
@@ -36,20 +36,20 @@ describe('a tool', () => {
     expect(decision.allowed ? 'allowed' : `${decision.reason} ${decision.layer}`).toBe(expected);
   });
 
-  it('is named in the reason, however it is called, in one short line [policy.tool_filter]', () => {
+  it('is named in the reason, however it is called, in one short line', () => {
     const record = sampleRecord('fs', { allowed_tools: ['a'] });
     const decision = decide(aboutTool(record, taskWith(), null, `x\n${'y'.repeat(10_000)}`));
     expect(decision).toMatchObject({ detail: expect.stringContaining('"x\\nyyy') });
     expect(decision.allowed ? '' : decision.detail.length).toBeLessThan(300);
   });
 
-  it('is filtered by the lists of the task also where the default set is empty [policy.task_lists_always]', () => {
+  it('is filtered by the lists of the task also where the default set is empty', () => {
     const task = taskWith({ defaultServerIds: [], allowedServerIds: ['fs'], toolDenylist: ['read_*'] });
     const decision = decide(aboutTool(sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }), 'read_file'));
     expect(decision).toMatchObject({ allowed: false, reason: 'denied_by_task' });
   });
 
-  it('is allowed exactly by all lists and no denylist [policy.only_narrows]', () => {
+  it('is allowed exactly by all lists and no denylist', () => {
     fc.assert(
       fc.property(anyTool, anyPatterns, anyTask, anySession, (tool, allowed, task, session) => {
         const record = sampleRecord('fs', { allowed_tools: allowed });

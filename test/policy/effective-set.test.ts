@@ -101,13 +101,13 @@ describe('the effective set', () => {
     ],
   ];
 
-  it.each(cases)('%s [policy.effective_set]', (_what, view, task, session, serverIds, exclusions) => {
+  it.each(cases)('%s', (_what, view, task, session, serverIds, exclusions) => {
     const set = effectiveSet(view, task, session);
     expect(set.serverIds).toEqual(serverIds);
     expect(set.exclusions.map(({ serverId, reason, layer }) => `${serverId} ${reason} ${layer}`)).toEqual(exclusions);
   });
 
-  it('only narrows from layer to layer, and says why for everything that was asked for [policy.only_narrows]', () => {
+  it('only narrows from layer to layer, and says why for everything that was asked for', () => {
     fc.assert(
       fc.property(anyRegistry, anyTask, anySession, (view, task, session) => {
         const set = effectiveSet(view, task, session);
@@ -125,7 +125,7 @@ describe('the effective set', () => {
 });
 
 describe('one server', () => {
-  it('outside a chat session needs the task and the registry [policy.server_decision]', () => {
+  it('outside a chat session needs the task and the registry', () => {
     const task = taskWith({ defaultServerIds: ['fs'], allowedServerIds: ['fs', 'git', 'gone'] });
     const reasonOf = (id: string, policy = task, view: RegistryView | null = registry) => {
       const decision = decide(aboutServer(view, policy, null, id));
@@ -138,7 +138,7 @@ describe('one server', () => {
     expect(reasonOf('fs', task, null)).toBe('registry_not_ready');
   });
 
-  it('that the task does not allow looks the same whether it exists or not [policy.server_decision]', () => {
+  it('that the task does not allow looks the same whether it exists or not', () => {
     const details = ['shut', 'nope'].map((id) => {
       const decision = decide(aboutServer(registry, taskWith(), null, id));
       return decision.allowed ? '' : decision.reason + decision.detail.replace(id, 'ID');
@@ -147,7 +147,7 @@ describe('one server', () => {
     expect(details[0]).toMatch(/^not_allowed/);
   });
 
-  it('that is allowed but neither default nor asked for is not used [policy.server_decision]', () => {
+  it('that is allowed but neither default nor asked for is not used', () => {
     const task = taskWith({ allowedServerIds: ['fs'] });
     expect(decide(aboutServer(registry, task, sessionWith(), 'fs'))).toMatchObject({ reason: 'not_requested' });
   });

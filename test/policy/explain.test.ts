@@ -68,15 +68,12 @@ describe('a denial', () => {
       'session',
       `the session's mcp.tool_allowlist does not match "read_a"`,
     ],
-  ])(
-    '%# is the first of the explanation, in the words of the trail [explain.agrees]',
-    (question, reason, layer, detail) => {
-      expect(decide(question)).toEqual({ allowed: false, reason, layer, detail });
-      expect(firstDenial(explain(question))).toMatchObject({ verdict: 'denies', reason, layer });
-    },
-  );
+  ])('%# is the first of the explanation, in the words of the trail', (question, reason, layer, detail) => {
+    expect(decide(question)).toEqual({ allowed: false, reason, layer, detail });
+    expect(firstDenial(explain(question))).toMatchObject({ verdict: 'denies', reason, layer });
+  });
 
-  it('is not there where every layer lets a call through, which then has its record [explain.agrees]', () => {
+  it('is not there where every layer lets a call through, which then has its record', () => {
     const question = call({});
     expect(firstDenial(explain(question))).toBeNull();
     expect(decide(question)).toEqual({ allowed: true, record: registry.servers.get('fs') });
@@ -84,7 +81,7 @@ describe('a denial', () => {
 });
 
 describe('an explanation', () => {
-  it('names the pattern that lets a tool in, and the one that keeps it out [explain.patterns]', () => {
+  it('names the pattern that lets a tool in, and the one that keeps it out', () => {
     const record = sampleRecord('fs', { allowed_tools: ['list_*', 'read_*'] });
     const narrow = taskWith({ toolDenylist: ['*_media', 'read_secret*'], toolAllowlist: ['read_*'] });
     const session = sessionWith({ toolAllowlist: ['*file*'], toolDenylist: [] });

@@ -19,7 +19,7 @@ describe('the policy hash', () => {
     ],
     ['budgets', sampleRecord('fs', { allowed_tools: ['a', 'b'], budgets: { max_concurrency: 1 } }), task, session],
     ['the choice of servers', record, { ...task, defaultServerIds: ['x'] }, { ...session, serverIds: ['y'] }],
-  ])('does not depend on %s [policy.hash]', (_what, otherRecord, otherTask, otherSession) => {
+  ])('does not depend on %s', (_what, otherRecord, otherTask, otherSession) => {
     expect(policyHash(otherRecord, otherTask, otherSession)).toBe(hash);
   });
 
@@ -32,11 +32,11 @@ describe('the policy hash', () => {
     ['the denylist of the task', record, { ...task, toolDenylist: ['c'] }, session],
     ['the allowlist of the session', record, task, { ...session, toolAllowlist: null }],
     ['the denylist of the session', record, task, { ...session, toolDenylist: ['z'] }],
-  ])('depends on %s [policy.hash]', (_what, otherRecord, otherTask, otherSession) => {
+  ])('depends on %s', (_what, otherRecord, otherTask, otherSession) => {
     expect(policyHash(otherRecord, otherTask, otherSession)).not.toBe(hash);
   });
 
-  it('takes no session for one that does not narrow [policy.hash]', () => {
+  it('takes no session for one that does not narrow', () => {
     expect(policyHash(record, task, null)).toBe(policyHash(record, task, sessionWith()));
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
   });

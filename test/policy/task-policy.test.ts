@@ -50,7 +50,7 @@ describe('the task config', () => {
     expect(parsed).toMatchObject({ policy: { allowedServerIds: ['fs'], toolAllowlist: null, toolDenylist: [] } });
   });
 
-  it('keeps the tool lists where the default set is empty [policy.task_lists_always]', () => {
+  it('keeps the tool lists where the default set is empty', () => {
     const parsed = parseTaskPolicy({ 'mcp.enabled': 'true', 'mcp.tool_denylist': '["x"]', 'mcp.tool_allowlist': '[]' });
     expect(parsed).toMatchObject({ policy: { defaultServerIds: [], toolDenylist: ['x'], toolAllowlist: [] } });
   });
@@ -91,7 +91,7 @@ describe('the task config', () => {
     expect(issuesOf({ 'mcp.enabled': '1', 'mcp.tool_allowlist': '{}', 'mcp.x': '' })).toHaveLength(3);
   });
 
-  it('is doubted when MCP is on without a default, or not turned on at all [policy.task_config_warnings]', () => {
+  it('is doubted when MCP is on without a default, or not turned on at all', () => {
     expect(warningsOf({ 'mcp.enabled': 'true' })).toEqual([expect.stringContaining('mcp.default_server_ids is empty')]);
     expect(warningsOf({ 'mcp.default_server_ids': '["fs"]' })).toEqual([
       'mcp.default_server_ids has no effect: mcp.enabled is not set to "true"',

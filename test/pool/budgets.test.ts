@@ -8,7 +8,7 @@ const counting = (id: string, max_concurrency: number, env: Record<string, strin
   stdioRecord(id, 'counting.mjs', { env, budgets: { max_concurrency, tool_timeout_ms: 60_000 } });
 
 describe('200 calls at once against a server with max_concurrency 4', () => {
-  it('all finish, never more than 4 in flight, in fair order [pool.concurrency] [pool.queue.fair]', async () => {
+  it('all finish, never more than 4 in flight, in fair order [pool.concurrency]', async () => {
     const { pool } = openPool();
     const record = counting('counting', 4);
     await pool.listTools(record);
@@ -44,7 +44,7 @@ describe('200 calls at once against a server with max_concurrency 4', () => {
 });
 
 describe('beyond a budget', () => {
-  it('a call that finds no place in line fails at once [pool.queue.bounded]', async () => {
+  it('a call that finds no place in line fails at once', async () => {
     const { pool } = openPool({ limits: { maxQueuedCalls: 2 } });
     const record = counting('counting', 1);
     await pool.listTools(record);
@@ -59,7 +59,7 @@ describe('beyond a budget', () => {
     ]);
   });
 
-  it('waiting in line has a deadline of its own, and can be cancelled [pool.timeout] [pool.cancel]', async () => {
+  it('waiting in line has a deadline of its own, and can be cancelled', async () => {
     const { pool } = openPool({ limits: { queueTimeoutMs: 500 } });
     const record = counting('counting', 1);
     await pool.listTools(record);
@@ -77,7 +77,7 @@ describe('beyond a budget', () => {
     expect(seen.order).toEqual(['first']);
   });
 
-  it('waiting in line takes nothing from the time of the call itself [pool.timeout]', async () => {
+  it('waiting in line takes nothing from the time of the call itself', async () => {
     const { pool } = openPool();
     const record = counting('counting', 1);
     await pool.listTools(record);
@@ -87,7 +87,7 @@ describe('beyond a budget', () => {
     expect((await Promise.all(calls)).map(({ error }) => error)).toEqual([null, null, null, null]);
   });
 
-  it('of all servers together, calls wait for each other [pool.global-budgets]', async () => {
+  it('of all servers together, calls wait for each other', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool({ limits: { maxCallsInFlight: 1 } });
     const records = ['one', 'two'].map((id) => counting(id, 8, { TRAIL: trail }));
@@ -104,7 +104,7 @@ describe('beyond a budget', () => {
     expect(readFileSync(trail, 'utf8').trim().split('\n')).toHaveLength(20);
   });
 
-  it('of processes, an idle server makes way, and a busy one does not [pool.global-budgets]', async () => {
+  it('of processes, an idle server makes way, and a busy one does not', async () => {
     const { pool } = openPool({ limits: { maxSubprocesses: 2 } });
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((id) => counting(id, 8)) as [
       CountingRecord,
@@ -138,7 +138,7 @@ describe('beyond a budget', () => {
 type CountingRecord = ReturnType<typeof counting>;
 
 describe('the policy', () => {
-  it('is asked after the wait in line, and its refusal never reaches the server [pool.before-dispatch]', async () => {
+  it('is asked after the wait in line, and its refusal never reaches the server', async () => {
     const { pool } = openPool();
     const record = counting('counting', 1);
     await pool.listTools(record);

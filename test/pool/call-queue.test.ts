@@ -21,13 +21,13 @@ function makeQueue(capacity: number, maxQueued = 100) {
 }
 
 describe('places', () => {
-  it('are given at once while there are any [pool.queue.bounded]', async () => {
+  it('are given at once while there are any', async () => {
     const { queue, enter } = makeQueue(2);
     await Promise.all([enter('a'), enter('b')]);
     expect([queue.running, queue.queued]).toEqual([2, 0]);
   });
 
-  it('can be taken without waiting, but never before those that wait [pool.queue.fair]', async () => {
+  it('can be taken without waiting, but never before those that wait', async () => {
     const { queue, enter, order, done } = makeQueue(1);
     const release = queue.take();
     expect([release === null, queue.take()]).toEqual([false, null]);
@@ -41,7 +41,7 @@ describe('places', () => {
     expect(queue.take()).not.toBeNull();
   });
 
-  it('go round between owners, in order within one [pool.queue.fair]', async () => {
+  it('go round between owners, in order within one', async () => {
     const { order, enter, done } = makeQueue(1);
     await enter('a', 'a0');
     const waiting = [
@@ -55,7 +55,7 @@ describe('places', () => {
     expect(order).toEqual(['a0', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
 
-  it('are not overtaken by a newcomer who finds one free [pool.queue.fair]', async () => {
+  it('are not overtaken by a newcomer who finds one free', async () => {
     const { queue, order, enter, done } = makeQueue(1);
     await enter('a', 'a0');
     const first = enter('a', 'a1');
@@ -67,7 +67,7 @@ describe('places', () => {
     expect(order).toEqual(['a0', 'a1', 'b1']);
   });
 
-  it('are refused beyond the bound [pool.queue.bounded]', async () => {
+  it('are refused beyond the bound', async () => {
     const { queue, enter } = makeQueue(1, 2);
     await enter('a');
     void enter('a');
@@ -76,7 +76,7 @@ describe('places', () => {
     expect(queue.queued).toBe(2);
   });
 
-  it('are not kept by one owner who fills the line [pool.queue.fair]', async () => {
+  it('are not kept by one owner who fills the line', async () => {
     const { queue, order, enter, done } = makeQueue(1, 3);
     await enter('greedy', 'g0');
     const greedy = ['g1', 'g2', 'g3'].map((label) => enter('greedy', label));
@@ -89,7 +89,7 @@ describe('places', () => {
     expect(order).toEqual(['g0', 'g1', 'm1', 'g2']);
   });
 
-  it('are left by whoever cancels while waiting [pool.cancel]', async () => {
+  it('are left by whoever cancels while waiting', async () => {
     const { queue, order, enter, done } = makeQueue(1);
     await enter('a', 'a0');
     const cancel = new AbortController();
@@ -104,7 +104,7 @@ describe('places', () => {
     await expect(queue.acquire('a', cancel.signal)).rejects.toThrow('enough');
   });
 
-  it('come back once, however often they are given back [pool.queue.bounded]', async () => {
+  it('come back once, however often they are given back', async () => {
     const { queue } = makeQueue(1);
     const release = await queue.acquire('a', never);
     release();
@@ -114,7 +114,7 @@ describe('places', () => {
     expect(queue.running).toBe(1);
   });
 
-  it('become more or fewer while calls wait [pool.queue.bounded]', async () => {
+  it('become more or fewer while calls wait', async () => {
     const { queue, enter, done } = makeQueue(1);
     const all = ['1', '2', '3', '4'].map((label) => enter('a', label));
     await all[0];

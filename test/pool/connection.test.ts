@@ -15,7 +15,7 @@ import {
 } from './pool-samples.ts';
 
 describe('a connection', () => {
-  it('is made when first needed, once for all who need it [pool.connect.lazy]', async () => {
+  it('is made when first needed, once for all who need it', async () => {
     const { pool, log } = openPool();
     const record = stdioRecord('tiny', 'tiny.mjs');
     expect(pool.health()).toEqual([]);
@@ -34,7 +34,7 @@ describe('a connection', () => {
     ]);
   });
 
-  it('is closed when nobody needs it, and made again [pool.idle]', async () => {
+  it('is closed when nobody needs it, and made again', async () => {
     const { pool } = openPool({ limits: { idleTimeoutMs: 50 } });
     const record = stdioRecord('mid', 'mid-call.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const pid = Number(await textOf(call(pool, record, 'pid')));
@@ -44,13 +44,13 @@ describe('a connection', () => {
     expect(pool.health()[0]?.reconnects).toBe(0);
   });
 
-  it('is not closed under a call [pool.idle]', async () => {
+  it('is not closed under a call', async () => {
     const { pool } = openPool({ limits: { idleTimeoutMs: 20 } });
     const record = stdioRecord('counting', 'counting.mjs');
     expect(await textOf(call(pool, record, 'work', { label: 'long', ms: 500 }))).toBe('long');
   });
 
-  it('that cannot be made is down, is not tried again for a moment, and recovers [pool.connect.failure]', async () => {
+  it('that cannot be made is down, is not tried again for a moment, and recovers', async () => {
     let now = 1_000_000;
     const script = join(tempDir(), 'server.mjs');
     const trail = join(tempDir(), 'trail');
@@ -101,7 +101,7 @@ describe('a connection', () => {
     ['a command that does not exist', { command: 'no-such-command-here' }, /no-such-command-here.*no such command/],
     ['a command that is no program', { command: '/etc/passwd' }, /may not be executed/],
     ['a directory that does not exist', { command: '/bin/sh', cwd: '/no/such/dir' }, /stdio\.cwd does not exist/],
-  ])('with %s says so, and is not retryable [pool.connect.failure]', async (_, stdio, message) => {
+  ])('with %s says so, and is not retryable', async (_, stdio, message) => {
     const { pool } = openPool();
     const outcome = await call(pool, sampleRecord('wrong', { stdio }), 'pid');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
@@ -111,7 +111,7 @@ describe('a connection', () => {
 });
 
 describe('a state directory that cannot be used', () => {
-  it('is named in the error [pool.connect.failure]', async () => {
+  it('is named in the error', async () => {
     const file = join(tempDir(), 'file');
     writeFileSync(file, '');
     const { pool } = openPool({ stateDir: file });
@@ -143,7 +143,7 @@ describe('a server of an older protocol', () => {
 });
 
 describe('a pool that is closed', () => {
-  it('ends what is in flight, all its processes, and takes nothing more [pool.close]', async () => {
+  it('ends what is in flight, all its processes, and takes nothing more', async () => {
     const marker = `marker-${process.pid}-${performance.now()}`;
     const { pool } = openPool();
     const budgets = { budgets: { tool_timeout_ms: 60_000, connect_timeout_ms: 60_000 } };
@@ -162,7 +162,7 @@ describe('a pool that is closed', () => {
     await pool.close();
   });
 
-  it('kills what does not end within its deadline [pool.close]', async () => {
+  it('kills what does not end within its deadline', async () => {
     const { pool } = openPool({ limits: { stdinGraceMs: 60_000, termGraceMs: 60_000 } });
     const pids = JSON.parse(await textOf(call(pool, stdioRecord('stubborn', 'stubborn.mjs'), 'pids'))) as number[];
     await pool.close(300);

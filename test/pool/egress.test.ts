@@ -142,7 +142,7 @@ describe('a host', () => {
     [['::1'], ['[::1]'], ['[::2]']],
     [['*'], ['anything.test'], []],
     [[], [], ['anything.test']],
-  ])('of %j is checked by its name [egress.hosts]', (allowHosts, inside, outside) => {
+  ])('of %j is checked by its name', (allowHosts, inside, outside) => {
     const rules = new EgressRules({ allowHosts });
     for (const host of inside) expect(rules.hostDenial(host), host).toBeNull();
     for (const host of outside) expect(rules.hostDenial(host)?.message, host).toContain('egress.allow_hosts');
@@ -255,31 +255,25 @@ describe('an HTTP server of MCP', () => {
     ['http_sse_legacy', '/sse'],
   ] as const;
 
-  it.each(transports)(
-    'on this machine is reached over %s where loopback is listed [egress.policy]',
-    async (transport, path) => {
-      const { url } = await startHttp(fixture('http.mjs'), []);
-      const { pool } = openPool({ egress: { allowAddresses: ['127.0.0.1'] } });
-      expect(await textOf(call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' }))).toBe('hi');
-    },
-  );
+  it.each(transports)('on this machine is reached over %s where loopback is listed', async (transport, path) => {
+    const { url } = await startHttp(fixture('http.mjs'), []);
+    const { pool } = openPool({ egress: { allowAddresses: ['127.0.0.1'] } });
+    expect(await textOf(call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' }))).toBe('hi');
+  });
 
-  it.each(transports)(
-    'elsewhere is a refusal of policy over %s, and is not tried again [egress.policy]',
-    async (transport, path) => {
-      const { url, port } = await startHttp(fixture('http.mjs'), []);
-      const { pool, log } = openPool({ egress: { allowAddresses: [] } });
-      const outcome = await call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' });
-      expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_policy_denied', retryable: false } });
-      expect(outcome.error?.message).toContain('127.0.0.1 is a loopback address');
-      expect(outcome.error?.message).toContain('egress.allow_addresses');
-      expect(log.filter(({ event }) => event === 'connect_failed')).toHaveLength(1);
-      const named = openPool({ egress: { allowHosts: ['*.example.com'] } });
-      const other = await call(named.pool, httpRecord('web', transport, `http://localhost:${port}${path}`), 'echo');
-      expect(other.error).toMatchObject({ code: 'mcp_policy_denied' });
-      expect(other.error?.message).toContain('host "localhost" is not among those');
-    },
-  );
+  it.each(transports)('elsewhere is a refusal of policy over %s, and is not tried again', async (transport, path) => {
+    const { url, port } = await startHttp(fixture('http.mjs'), []);
+    const { pool, log } = openPool({ egress: { allowAddresses: [] } });
+    const outcome = await call(pool, httpRecord('web', transport, url(path)), 'echo', { message: 'hi' });
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_policy_denied', retryable: false } });
+    expect(outcome.error?.message).toContain('127.0.0.1 is a loopback address');
+    expect(outcome.error?.message).toContain('egress.allow_addresses');
+    expect(log.filter(({ event }) => event === 'connect_failed')).toHaveLength(1);
+    const named = openPool({ egress: { allowHosts: ['*.example.com'] } });
+    const other = await call(named.pool, httpRecord('web', transport, `http://localhost:${port}${path}`), 'echo');
+    expect(other.error).toMatchObject({ code: 'mcp_policy_denied' });
+    expect(other.error?.message).toContain('host "localhost" is not among those');
+  });
 
   it('that redirects to another address leads nowhere [egress.redirect]', async () => {
     const reached: string[] = [];
@@ -331,7 +325,7 @@ describe('an HTTP server of MCP', () => {
     expect((error?.cause as Error | undefined)?.message).toContain('169.254.169.254 is a link-local address');
   });
 
-  it('is never asked through a proxy of the environment [egress.proxy]', async () => {
+  it('is never asked through a proxy of the environment', async () => {
     let proxied = 0;
     const proxy = createServer((_request, response) => {
       proxied += 1;

@@ -38,11 +38,11 @@ const cases: [McpError, string, boolean][] = [
 ];
 
 describe('the error a model reads', () => {
-  it.each(cases)('%s [pool.errors]', (error, code, retryable) => {
+  it.each(cases)('%s', (error, code, retryable) => {
     expect(toToolError(error)).toEqual({ code, message: error.message, retryable });
   });
 
-  it('says nothing of an error that is not ours [pool.errors] [pool.secrets.redacted]', () => {
+  it('says nothing of an error that is not ours', () => {
     const text = JSON.stringify([toToolError(new TypeError('Bearer abc')), toToolError('abc'), toToolError(null)]);
     expect(text).not.toContain('abc');
     expect(toToolError(new Error('x'))).toMatchObject({ code: 'mcp_unavailable', retryable: false });

@@ -15,7 +15,7 @@ const transports = [
 ] as const;
 
 describe.each(transports)('%s at %s with %o', (transport, path, env) => {
-  it('serves calls [pool.http]', async () => {
+  it('serves calls', async () => {
     const { url } = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path));
@@ -24,7 +24,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     expect(await Promise.all(many)).toEqual(many.map((_, i) => `m${i}`));
   });
 
-  it('fails a call in flight at once when the server dies [pool.http.dies-mid-call]', async () => {
+  it('fails a call in flight at once when the server dies', async () => {
     const { url, child } = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path), patient);
@@ -38,7 +38,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     expect(outcome.durationMs).toBeLessThan(10_000);
   });
 
-  it('is connected again after the server was restarted [pool.http.restart]', async () => {
+  it('is connected again after the server was restarted', async () => {
     const first = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, first.url(path), patient);
@@ -51,7 +51,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     expect(pool.health()[0]).toMatchObject({ state: 'connected', reconnects: 1 });
   });
 
-  it('is told of a call that was cancelled, and drops its stream [pool.cancel]', async () => {
+  it('is told of a call that was cancelled, and drops its stream', async () => {
     const { url } = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path));
@@ -64,7 +64,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     });
   });
 
-  it('cannot make the host read 50 MB [pool.http.huge]', async () => {
+  it('cannot make the host read 50 MB', async () => {
     const { url } = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path), patient);
@@ -75,7 +75,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
     expect(await textOf(call(pool, record, 'echo', { message: 'still here' }))).toBe('still here');
   });
 
-  it('sees its tools change [pool.tools.list-changed]', async () => {
+  it('sees its tools change', async () => {
     const { url } = await start(env);
     const { pool } = openPool();
     const record = httpRecord('web', transport, url(path));
@@ -90,7 +90,7 @@ describe.each(transports)('%s at %s with %o', (transport, path, env) => {
 });
 
 describe('a stream that could be resumed', () => {
-  it('is, when the server closed it in order [pool.http.resumed]', async () => {
+  it('is, when the server closed it in order', async () => {
     const { url } = await start({ RESUMABLE: '1' });
     const { pool } = openPool();
     const record = httpRecord('web', 'streamable_http', url('/mcp'), patient);
@@ -98,7 +98,7 @@ describe('a stream that could be resumed', () => {
     expect(pool.health()[0]).toMatchObject({ state: 'connected', reconnects: 0 });
   });
 
-  it('is not waited for when it breaks [pool.http.dies-mid-call]', async () => {
+  it('is not waited for when it breaks', async () => {
     const { url, child } = await start({ RESUMABLE: '1' });
     const { pool } = openPool();
     const record = httpRecord('web', 'streamable_http', url('/mcp'), patient);
@@ -111,28 +111,25 @@ describe('a stream that could be resumed', () => {
 });
 
 describe('headers and secrets', () => {
-  it.each(['streamable_http', 'http_sse_legacy'] as const)(
-    'reach the server over %s [pool.http.auth]',
-    async (transport) => {
-      const { url } = await start({ TOKEN: 'tok-12345' });
-      const { pool } = openPool({ variables: { MCP_TOKEN: 'tok-12345' } });
-      const path = transport === 'streamable_http' ? '/mcp' : '/sse';
-      const record = httpRecord(
-        'web',
-        transport,
-        url(path),
-        {},
-        { auth_ref: 'env:MCP_TOKEN', headers: { 'X-Team': 'blue' } },
-      );
-      const headers = JSON.parse(await textOf(call(pool, record, 'headers')));
-      // It was right, or the server would have refused us; what it got is not shown to whoever asks it.
-      expect(headers).toMatchObject({ authorization: 'Bearer [redacted]', 'x-team': 'blue' });
-      expect(Object.keys(headers).filter((name) => name.startsWith('x-spear'))).toEqual([]);
-    },
-  );
+  it.each(['streamable_http', 'http_sse_legacy'] as const)('reach the server over %s', async (transport) => {
+    const { url } = await start({ TOKEN: 'tok-12345' });
+    const { pool } = openPool({ variables: { MCP_TOKEN: 'tok-12345' } });
+    const path = transport === 'streamable_http' ? '/mcp' : '/sse';
+    const record = httpRecord(
+      'web',
+      transport,
+      url(path),
+      {},
+      { auth_ref: 'env:MCP_TOKEN', headers: { 'X-Team': 'blue' } },
+    );
+    const headers = JSON.parse(await textOf(call(pool, record, 'headers')));
+    // It was right, or the server would have refused us; what it got is not shown to whoever asks it.
+    expect(headers).toMatchObject({ authorization: 'Bearer [redacted]', 'x-team': 'blue' });
+    expect(Object.keys(headers).filter((name) => name.startsWith('x-spear'))).toEqual([]);
+  });
 
   it.each(['streamable_http', 'http_sse_legacy'] as const)(
-    'that are wrong are said to be, without being shown, over %s [pool.http.auth] [pool.secrets.redacted]',
+    'that are wrong are said to be, without being shown, over %s',
     async (transport) => {
       const { url } = await start({ TOKEN: 'tok-12345' });
       const { pool, log } = openPool({ variables: { MCP_TOKEN: 'wrong-678' } });
@@ -147,7 +144,7 @@ describe('headers and secrets', () => {
 });
 
 describe('an address', () => {
-  it('where nobody listens is down, and said so at once [pool.connect.failure]', async () => {
+  it('where nobody listens is down, and said so at once', async () => {
     const { pool } = openPool();
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -161,7 +158,7 @@ describe('an address', () => {
     expect(pool.health().map(({ state }) => state)).toEqual(['down', 'down']);
   });
 
-  it('that accepts and never answers costs the time to connect and no more [pool.connect.deadline]', async () => {
+  it('that accepts and never answers costs the time to connect and no more', async () => {
     const { pool } = openPool();
     const server = createServer(() => {}).listen(0, '127.0.0.1');
     onTestFinished(() => {
@@ -182,7 +179,7 @@ describe('an address', () => {
     }
   });
 
-  it('that redirects elsewhere is not followed, so that no secret goes there [pool.http.auth]', async () => {
+  it('that redirects elsewhere is not followed, so that no secret goes there', async () => {
     const seen: (string | undefined)[] = [];
     const elsewhere = createServer((request, response) => {
       seen.push(request.headers.authorization);

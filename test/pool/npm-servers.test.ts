@@ -37,7 +37,7 @@ async function everything(transport: string): Promise<McpServerRecord> {
 }
 
 describe.each(['stdio', 'streamable_http', 'http_sse_legacy'])('server-everything over %s', (transport) => {
-  it('lists its tools and answers them in their shapes [pool.npm-servers]', async () => {
+  it('lists its tools and answers them in their shapes', async () => {
     const record = await everything(transport);
     const { pool } = openPool();
     const { tools, dropped } = await pool.listTools(record);
@@ -58,7 +58,7 @@ describe.each(['stdio', 'streamable_http', 'http_sse_legacy'])('server-everythin
     expect(refused).toMatchObject({ dispatched: false, error: { code: 'mcp_invalid_arguments' } });
   });
 
-  it('is cancelled when it takes too long, and goes on serving [pool.npm-servers] [pool.timeout]', async () => {
+  it('is cancelled when it takes too long, and goes on serving', async () => {
     const record = await everything(transport);
     const { pool } = openPool();
     const slow = { duration: 60, steps: 60 };
@@ -69,7 +69,7 @@ describe.each(['stdio', 'streamable_http', 'http_sse_legacy'])('server-everythin
 });
 
 describe('server-filesystem', () => {
-  it('reads and writes inside its directory, and refuses the rest [pool.npm-servers] [pool.result.is-error]', async () => {
+  it('reads and writes inside its directory, and refuses the rest', async () => {
     const dir = tempDir();
     const allowed = join(dir, 'allowed');
     mkdirSync(allowed);
@@ -87,7 +87,7 @@ describe('server-filesystem', () => {
 });
 
 describe('server-memory', () => {
-  it('keeps what it learns across a restart [pool.npm-servers]', async () => {
+  it('keeps what it learns across a restart', async () => {
     const file = join(tempDir(), 'memory.jsonl');
     const record = stdioRecord('memory', npmServer('memory'), { env: { MEMORY_FILE_PATH: file }, ...budgets });
     const entity = { name: 'Spear', entityType: 'project', observations: ['runs agents'] };

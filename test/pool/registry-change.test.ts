@@ -8,7 +8,7 @@ const patient = { budgets: { tool_timeout_ms: 60_000 } };
 const withRevision = (record: McpServerRecord, mod_revision: number): McpServerRecord => ({ ...record, mod_revision });
 
 describe('a server removed from the registry', () => {
-  it('is told that its calls are cancelled, and ends [pool.change.deleted]', async () => {
+  it('is told that its calls are cancelled, and ends', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool();
     const record = stdioRecord('mid', 'mid-call.mjs', { env: { TRAIL: trail }, ...patient });
@@ -27,7 +27,7 @@ describe('a server removed from the registry', () => {
     expect(await textOf(call(pool, other, 'pid'))).toBe(otherPid);
   });
 
-  it('while it is being connected is ended at once [pool.change.deleted]', async () => {
+  it('while it is being connected is ended at once', async () => {
     const { pool } = openPool();
     const record = stdioRecord('mute', 'mute.mjs', { budgets: { connect_timeout_ms: 600_000 } });
     const waiting = call(pool, record, 'anything');
@@ -37,7 +37,7 @@ describe('a server removed from the registry', () => {
     await eventually(() => expect(pool.stats().subprocesses).toBe(0));
   });
 
-  it('does not come back through a caller who still has its record, until it is registered again [pool.change.deleted]', async () => {
+  it('does not come back through a caller who still has its record, until it is registered again', async () => {
     const { pool } = openPool();
     const record = withRevision(stdioRecord('tiny', 'tiny.mjs'), 5);
     await textOf(call(pool, record, 'pid'));
@@ -51,7 +51,7 @@ describe('a server removed from the registry', () => {
 });
 
 describe('a changed record', () => {
-  it('with the same transport keeps its connection and is listed anew [pool.change.upserted]', async () => {
+  it('with the same transport keeps its connection and is listed anew', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool();
     const stdio = { args: ['slow', '0'], env: { TRAIL: trail } };
@@ -68,7 +68,7 @@ describe('a changed record', () => {
     expect(pool.health()[0]).toMatchObject({ connectedAtMs, reconnects: 0 });
   });
 
-  it('with another transport is connected anew; calls in flight finish on the old one [pool.change.transport]', async () => {
+  it('with another transport is connected anew; calls in flight finish on the old one', async () => {
     const { pool } = openPool();
     const record = stdioRecord('counting', 'counting.mjs', patient);
     await pool.listTools(record);
@@ -82,7 +82,7 @@ describe('a changed record', () => {
     await eventually(() => expect(pool.stats().subprocesses).toBe(1));
   });
 
-  it('is used when a caller brings it, and not undone by a caller with an older one [pool.change.transport]', async () => {
+  it('is used when a caller brings it, and not undone by a caller with an older one', async () => {
     const { pool } = openPool();
     const old = withRevision(stdioRecord('tiny', 'tiny.mjs', { env: { VERSION: 'old' } }), 1);
     const fresh = withRevision(stdioRecord('tiny', 'tiny.mjs', { env: { VERSION: 'new' } }), 2);

@@ -22,7 +22,7 @@ async function refusal(promise: Promise<unknown>): Promise<McpConnectionError> {
 }
 
 describe('references of a record', () => {
-  it('are resolved on this node, where it connects [pool.secrets.resolved]', async () => {
+  it('are resolved on this node, where it connects', async () => {
     const source = createSecretSource(listed, { MCP_KEY: 'key-1', MCP_HOST: 'api.example.test' });
     const { http } = await resolveRecord(
       web(
@@ -46,7 +46,7 @@ describe('references of a record', () => {
       'record_invalid',
       'http.headers.X-A',
     ],
-  ])('that cannot be resolved fail that server alone: %s [pool.secrets.resolved]', async (_, http, reason, message) => {
+  ])('that cannot be resolved fail that server alone: %s', async (_, http, reason, message) => {
     const source = createSecretSource(listed, { AWS_SECRET: 'aws', MCP_LINES: 'a\nsecond-line' });
     const error = await refusal(resolveRecord(web(http), source));
     expect(error).toMatchObject({ reason, retryable: false });
@@ -54,7 +54,7 @@ describe('references of a record', () => {
     expect(error.message).not.toContain('second-line');
   });
 
-  it('may name a file, and a link does not lead out of what is allowed [pool.secrets.resolved]', async () => {
+  it('may name a file, and a link does not lead out of what is allowed', async () => {
     const dir = tempDir();
     const allowed = `${join(dir, 'allowed')}/`;
     mkdirSync(allowed);
@@ -94,13 +94,13 @@ describe('what is known as a secret', () => {
     ['a value around a reference', { A: `pre-${referenceTo('MCP_A')}` }, 'value-of-mcp-a'],
     ['a literal that looks like one', { API_TOKEN: 'literal-of-a-token' }, 'literal-of-a-token'],
     ['a default that was taken', { A: `\${ENV:MCP_NONE:-default-that-was-taken}` }, 'default-that-was-taken'],
-  ])('is %s [secrets.redactor] [pool.secrets.redacted]', async (_, env, secret) => {
+  ])('is %s', async (_, env, secret) => {
     const { redact, redactContent } = await resolved(env, { MCP_A: 'value-of-mcp-a' });
     expect(redact(`x ${secret} y`)).toBe('x [redacted] y');
     expect(redactContent(`x ${secret} y`)).toBe('x [redacted] y');
   });
 
-  it('is not a setting of the system, or an ordinary literal [secrets.redactor]', async () => {
+  it('is not a setting of the system, or an ordinary literal', async () => {
     const env = { ROOT: `${referenceTo('HOME')}/notes`, LEVEL: 'informative' };
     const { redact, redactContent } = await resolved(env, { HOME: '/home/somebody' });
     for (const clean of [redact, redactContent]) {
@@ -108,7 +108,7 @@ describe('what is known as a secret', () => {
     }
   });
 
-  it('is a user and password in a url, which become a header [secrets.redactor]', async () => {
+  it('is a user and password in a url, which become a header', async () => {
     const record = web({}, 'https://bob:p%40ssw0rd-1@example.test/mcp?api_key=query-key-1&region=eu-central');
     const { http, redact } = await resolveRecord(record, createSecretSource(listed, {}));
     const credentials = Buffer.from('bob:p@ssw0rd-1').toString('base64');
@@ -122,7 +122,7 @@ describe('what is known as a secret', () => {
 });
 
 describe('a secret', () => {
-  it('never reaches the log, an error or the health of its server [pool.secrets.redacted] [pool.stderr]', async () => {
+  it('never reaches the log, an error or the health of its server', async () => {
     const { pool, log } = openPool({ variables: { MCP_API_TOKEN: 'tok-98765' } });
     const env = { API_TOKEN: referenceTo('MCP_API_TOKEN') };
     const record = stdioRecord('mute', 'mute.mjs', { env, budgets: { connect_timeout_ms: 1_000 } });
@@ -132,7 +132,7 @@ describe('a secret', () => {
     expect(JSON.stringify([outcome, log, pool.health()])).not.toContain('tok-98765');
   });
 
-  it('that is missing is named, not shown, and nothing is started [pool.secrets.resolved]', async () => {
+  it('that is missing is named, not shown, and nothing is started', async () => {
     const { pool } = openPool();
     const outcome = await call(pool, stdioRecord('tiny', 'tiny.mjs', { env: { T: referenceTo('MCP_NONE') } }), 'pid');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });

@@ -7,7 +7,7 @@ import { call, eventually, isAlive, openPool, parsed, stdioRecord, tempDir, text
 const trailOf = (path: string) => readFileSync(path, 'utf8').trim().split('\n');
 
 describe('a server killed in the middle of a call', () => {
-  it('fails the call at once and is started again for the next one [pool.stdio.killed-mid-call]', async () => {
+  it('fails the call at once and is started again for the next one', async () => {
     const { pool, log } = openPool();
     const record = stdioRecord('mid', 'mid-call.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const pid = Number(await textOf(call(pool, record, 'pid')));
@@ -24,14 +24,14 @@ describe('a server killed in the middle of a call', () => {
     expect(pool.health()[0]).toMatchObject({ state: 'connected', reconnects: 1 });
   });
 
-  it('has its last words in the error [pool.stdio.killed-mid-call]', async () => {
+  it('has its last words in the error', async () => {
     const { pool } = openPool();
     const outcome = await call(pool, stdioRecord('mid', 'mid-call.mjs'), 'leave');
     expect(outcome.error?.message).toContain('exit code 3');
     expect(outcome.error?.message).toContain('the disk is full');
   });
 
-  it('is noticed when it only closes its stdout [pool.stdio.killed-mid-call]', async () => {
+  it('is noticed when it only closes its stdout', async () => {
     const { pool } = openPool();
     const record = stdioRecord('mid', 'mid-call.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const pid = Number(await textOf(call(pool, record, 'pid')));
@@ -40,7 +40,7 @@ describe('a server killed in the middle of a call', () => {
     await eventually(() => expect(isAlive(pid)).toBe(false));
   });
 
-  it('still gets its last answer through [pool.stdio.killed-mid-call]', async () => {
+  it('still gets its last answer through', async () => {
     const { pool } = openPool();
     expect(await textOf(call(pool, stdioRecord('mid', 'mid-call.mjs'), 'answer_and_exit'))).toBe('last words');
   });
@@ -56,7 +56,7 @@ describe('a server killed in the middle of a call', () => {
 });
 
 describe('a server that never answers', () => {
-  it('fails the call at its deadline and is told that it was cancelled [pool.timeout] [pool.cancel]', async () => {
+  it('fails the call at its deadline and is told that it was cancelled', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool();
     const record = stdioRecord('mid', 'mid-call.mjs', { env: { TRAIL: trail }, budgets: { tool_timeout_ms: 300 } });
@@ -69,7 +69,7 @@ describe('a server that never answers', () => {
     expect(await textOf(call(pool, record, 'pid'))).toMatch(/^\d+$/);
   });
 
-  it('is told when the caller gives up [pool.cancel]', async () => {
+  it('is told when the caller gives up', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool();
     const record = stdioRecord('mid', 'mid-call.mjs', { env: { TRAIL: trail }, budgets: { tool_timeout_ms: 60_000 } });
@@ -81,13 +81,13 @@ describe('a server that never answers', () => {
     await eventually(() => expect(trailOf(trail)[1]).toMatch(/^cancelled \d+$/));
   });
 
-  it('does not see a call that was cancelled before it was sent [pool.cancel]', async () => {
+  it('does not see a call that was cancelled before it was sent', async () => {
     const { pool } = openPool();
     const outcome = await call(pool, stdioRecord('mid', 'mid-call.mjs'), 'hang', {}, { signal: AbortSignal.abort() });
     expect(outcome).toMatchObject({ ok: false, dispatched: false, error: { code: 'mcp_cancelled' } });
   });
 
-  it('takes no longer to connect than its own deadline [pool.connect.deadline]', async () => {
+  it('takes no longer to connect than its own deadline', async () => {
     const { pool } = openPool();
     const record = stdioRecord('mute', 'mute.mjs', { budgets: { connect_timeout_ms: 1_500, tool_timeout_ms: 100 } });
     const outcome = await call(pool, record, 'anything');
@@ -99,14 +99,14 @@ describe('a server that never answers', () => {
 });
 
 describe('a server that prints garbage', () => {
-  it('works when there is little of it [pool.stdio.garbage]', async () => {
+  it('works when there is little of it', async () => {
     const { pool, log } = openPool();
     const record = stdioRecord('garbage', 'garbage.mjs', { args: ['150'] });
     expect(await textOf(call(pool, record, 'echo', { message: 'clear' }))).toBe('clear');
     expect(log.filter(({ event }) => event === 'stdout_garbage')).toHaveLength(1);
   });
 
-  it('is given up when there is much of it [pool.stdio.garbage]', async () => {
+  it('is given up when there is much of it', async () => {
     const { pool } = openPool();
     const record = stdioRecord('garbage', 'garbage.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const outcome = await call(pool, record, 'flood');
@@ -115,7 +115,7 @@ describe('a server that prints garbage', () => {
     expect(await textOf(call(pool, record, 'echo', { message: 'again' }))).toBe('again');
   });
 
-  it('is given up when a line never ends [pool.stdio.garbage] [pool.stdio.message-bound]', async () => {
+  it('is given up when a line never ends', async () => {
     const { pool } = openPool({ limits: { maxMessageBytes: 64 * 1024 } });
     const record = stdioRecord('garbage', 'garbage.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const outcome = await call(pool, record, 'endless_line');
@@ -126,21 +126,18 @@ describe('a server that prints garbage', () => {
 describe('a server that returns 50 MB', () => {
   const bytes = 50_000_000;
 
-  it.each(['huge', 'huge_id_last'])(
-    '%s: fails that call alone, showing its beginning [pool.stdio.huge]',
-    async (tool) => {
-      const { pool } = openPool();
-      const record = stdioRecord('huge', 'huge.mjs', { budgets: { tool_timeout_ms: 60_000 } });
-      const pid = await textOf(call(pool, record, 'pid'));
-      const outcome = await call(pool, record, tool, { bytes });
-      expect(outcome).toMatchObject({ ok: false, error: { code: 'mcp_output_too_large', retryable: false } });
-      expect(outcome.bytes).toBeLessThanOrEqual(65_536);
-      expect(parsed(outcome).content?.[0]?.text).toMatch(/^(ä+|b+)… \[truncated\]$/);
-      expect(await textOf(call(pool, record, 'pid'))).toBe(pid);
-    },
-  );
+  it.each(['huge', 'huge_id_last'])('%s: fails that call alone, showing its beginning', async (tool) => {
+    const { pool } = openPool();
+    const record = stdioRecord('huge', 'huge.mjs', { budgets: { tool_timeout_ms: 60_000 } });
+    const pid = await textOf(call(pool, record, 'pid'));
+    const outcome = await call(pool, record, tool, { bytes });
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'mcp_output_too_large', retryable: false } });
+    expect(outcome.bytes).toBeLessThanOrEqual(65_536);
+    expect(parsed(outcome).content?.[0]?.text).toMatch(/^(ä+|b+)… \[truncated\]$/);
+    expect(await textOf(call(pool, record, 'pid'))).toBe(pid);
+  });
 
-  it('in something that is no answer loses its connection [pool.stdio.huge]', async () => {
+  it('in something that is no answer loses its connection', async () => {
     const { pool } = openPool();
     const record = stdioRecord('huge', 'huge.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const outcome = await call(pool, record, 'huge_notification', { bytes });
@@ -164,7 +161,7 @@ describe('a server that returns 50 MB', () => {
 });
 
 describe('a server that does not read', () => {
-  it('is given up before what waits for it fills the memory [pool.stdio.message-bound]', async () => {
+  it('is given up before what waits for it fills the memory', async () => {
     const { pool, log } = openPool({ limits: { maxMessageBytes: 64 * 1024 } });
     const record = stdioRecord('deaf', 'deaf.mjs');
     await textOf(call(pool, record, 'stop_reading'));
@@ -181,7 +178,7 @@ describe('a server that does not read', () => {
 });
 
 describe('grandchildren', () => {
-  it('that keep the pipe open do not hide the death of their server [pool.stdio.grandchild]', async () => {
+  it('that keep the pipe open do not hide the death of their server', async () => {
     const { pool } = openPool({ limits: { termGraceMs: 60_000 } });
     const record = stdioRecord('parent', 'grandchild.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const grandchild = Number(await textOf(call(pool, record, 'start_held')));
@@ -192,7 +189,7 @@ describe('grandchildren', () => {
     expect(isAlive(grandchild)).toBe(false);
   });
 
-  it('that keep the pipe open end with their server [pool.stdio.grandchild]', async () => {
+  it('that keep the pipe open end with their server', async () => {
     const { pool } = openPool();
     const record = stdioRecord('parent', 'grandchild.mjs');
     const grandchild = Number(await textOf(call(pool, record, 'start_held')));
@@ -200,7 +197,7 @@ describe('grandchildren', () => {
     await eventually(() => expect(isAlive(grandchild)).toBe(false));
   });
 
-  it('that left the process group end too [pool.stdio.grandchild]', async () => {
+  it('that left the process group end too', async () => {
     const { pool, log } = openPool();
     const record = stdioRecord('parent', 'grandchild.mjs');
     const held = Number(await textOf(call(pool, record, 'start_held')));
@@ -211,7 +208,7 @@ describe('grandchildren', () => {
     expect(log.map(({ event }) => event)).toContain('process_leftover');
   });
 
-  it('and a server that ignore every request to end are killed [pool.close]', async () => {
+  it('and a server that ignore every request to end are killed', async () => {
     const { pool } = openPool();
     const pids = JSON.parse(await textOf(call(pool, stdioRecord('stubborn', 'stubborn.mjs'), 'pids'))) as number[];
     await pool.close();

@@ -32,21 +32,21 @@ describe('a result', () => {
     expect(convert({ content: [], _meta: { trace: 'x' } }).json).toBe('{"content":[]}');
   });
 
-  it('with isError is a failed call that keeps its content [pool.result.is-error]', () => {
+  it('with isError is a failed call that keeps its content', () => {
     const output = convert({ content: [image, text('no such file')], isError: true });
     expect(output.error).toEqual({ code: 'mcp_tool_error', message: 'no such file', retryable: false });
     expect(JSON.parse(output.json)).toEqual({ content: [image, text('no such file')], error: output.error });
     expect(convert({ content: [], isError: true }).error?.message).toBe('tool "read" reported an error');
   });
 
-  it('never puts a secret or a whole page into the message of an error [pool.secrets.redacted]', () => {
+  it('never puts a secret or a whole page into the message of an error', () => {
     expect(convert({ content: [text('login s3cret failed')], isError: true }).error?.message).toBe(
       'login [redacted] failed',
     );
     expect(convert({ content: [text('x'.repeat(5_000))], isError: true }).error?.message.length).toBeLessThan(600);
   });
 
-  it('shows no secret of the server in any of its strings [pool.secrets.redacted]', () => {
+  it('shows no secret of the server in any of its strings', () => {
     const leaked = { env: { TOKEN: 's3cret' }, list: ['a s3cret', 1, null] };
     const { json, error } = convert({ content: [text('TOKEN=s3cret'), resource], structuredContent: leaked });
     expect(error).toBeNull();
@@ -57,7 +57,7 @@ describe('a result', () => {
     expect(convert({ content: [text(`s3cret ${'x'.repeat(500)}`)] }, 300).json).not.toContain('s3cret');
   });
 
-  it('whose structured part breaks its schema is a failed call without that part [pool.result.output-schema]', () => {
+  it('whose structured part breaks its schema is a failed call without that part', () => {
     const output = convert(
       { content: [text('a')], structuredContent: { n: 'x' } },
       1_000,
@@ -150,7 +150,7 @@ describe('a result beyond its bound', () => {
 });
 
 describe('a call without a result', () => {
-  it('is an error with code, message and retryable [pool.errors]', () => {
+  it('is an error with code, message and retryable', () => {
     expect(convertError(new McpTimeoutError('fs', 5, 'tool "read"'), 1_000).json).toBe(
       '{"error":{"code":"mcp_timeout","message":"tool \\"read\\" took longer than 5 ms","retryable":true}}',
     );

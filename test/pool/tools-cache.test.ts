@@ -6,7 +6,7 @@ import { call, eventually, openPool, stdioRecord, tempDir, textOf } from './pool
 const lines = (path: string) => readFileSync(path, 'utf8').trim().split('\n').length;
 
 describe('tools/list', () => {
-  it('is asked for all its pages [pool.tools.paged]', async () => {
+  it('is asked for all its pages', async () => {
     const { pool } = openPool();
     const { tools } = await pool.listTools(stdioRecord('paged', 'lists.mjs', { args: ['paged', '5'] }));
     expect(tools.map(({ name }) => name)).toEqual(['tool_0', 'asked', 'tool_1', 'tool_2', 'tool_3', 'tool_4']);
@@ -18,7 +18,7 @@ describe('tools/list', () => {
     ['has too many tools', ['wide', '51'], { maxTools: 50 }, 'maxTools'],
     ['is too large', ['wide', '500'], { maxListBytes: 10_000 }, 'maxListBytes'],
     ['fails', ['fails'], {}, 'the list is broken'],
-  ])('that %s is a failed listing [pool.tools.paged] [pool.tools.failure-cached]', async (_, args, limits, message) => {
+  ])('that %s is a failed listing', async (_, args, limits, message) => {
     const trail = join(tempDir(), 'trail');
     const { pool, log } = openPool({ limits });
     const record = stdioRecord('lists', 'lists.mjs', { args, env: { TRAIL: trail } });
@@ -30,7 +30,7 @@ describe('tools/list', () => {
     expect(log.filter(({ event }) => event === 'list_failed')).toHaveLength(1);
   });
 
-  it('is asked once by many readers at one time, and kept afterwards [pool.tools.shared] [pool.tools.ttl]', async () => {
+  it('is asked once by many readers at one time, and kept afterwards', async () => {
     const { pool } = openPool();
     const record = stdioRecord('slow', 'lists.mjs', { args: ['slow', '300'] });
     const lists = await Promise.all(Array.from({ length: 20 }, () => pool.listTools(record)));
@@ -39,7 +39,7 @@ describe('tools/list', () => {
     expect(await textOf(call(pool, record, 'asked'))).toBe('1');
   });
 
-  it('goes on for the others when one reader gives up [pool.tools.shared]', async () => {
+  it('goes on for the others when one reader gives up', async () => {
     const { pool } = openPool();
     const record = stdioRecord('slow', 'lists.mjs', { args: ['slow', '500'] });
     const cancel = new AbortController();
@@ -51,7 +51,7 @@ describe('tools/list', () => {
     expect(await textOf(call(pool, record, 'asked'))).toBe('1');
   });
 
-  it('has its own deadline, and a slow one does not hold up the others [pool.tools.deadline]', async () => {
+  it('has its own deadline, and a slow one does not hold up the others', async () => {
     const { pool } = openPool({ limits: { listTimeoutMs: 3_000 } });
     const slow = pool.listTools(stdioRecord('slow', 'lists.mjs', { args: ['slow', '600000'] }));
     const failed = expect(slow).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('tools/list', () => {
     await failed;
   });
 
-  it('is asked again after its time to live, with the same version where nothing changed [pool.tools.ttl]', async () => {
+  it('is asked again after its time to live, with the same version where nothing changed', async () => {
     let now = 1_000_000;
     const { pool } = openPool({ now: () => now });
     const record = stdioRecord('slow', 'lists.mjs', { args: ['slow', '0'] });
@@ -77,7 +77,7 @@ describe('tools/list', () => {
     expect(second.version).toBe(first.version);
   });
 
-  it('is tried again after a failure was kept for a while [pool.tools.failure-cached]', async () => {
+  it('is tried again after a failure was kept for a while', async () => {
     let now = 1_000_000;
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool({ now: () => now });
@@ -90,7 +90,7 @@ describe('tools/list', () => {
 });
 
 describe('a server that changes its tools', () => {
-  it('is listed anew, with another version [pool.tools.list-changed]', async () => {
+  it('is listed anew, with another version', async () => {
     const { pool } = openPool();
     const record = stdioRecord('changing', 'changing.mjs');
     const before = await pool.listTools(record);
@@ -104,7 +104,7 @@ describe('a server that changes its tools', () => {
     expect(await textOf(call(pool, record, added))).toBe(added);
   });
 
-  it('while it is being listed is asked again by the next reader [pool.tools.list-changed]', async () => {
+  it('while it is being listed is asked again by the next reader', async () => {
     const { pool } = openPool();
     const record = stdioRecord('changing', 'lists.mjs', { args: ['changed_meanwhile'] });
     const first = await pool.listTools(record);

@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-it('holds what the .proto files give [sms.wire.generated]', () => {
+it('holds what the .proto files give', () => {
   const fresh = mkdtempSync(join(tmpdir(), 'spear-generated-'));
   try {
     const run = spawnSync(process.execPath, [join(root, 'scripts/generate-protobuf.ts'), fresh], { encoding: 'utf8' });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { compileLimits, limitNames, limitSpecs } from '../../src/protocol/limits.ts';
 
-it('has a default for every limit, in its range and documented [limits.defaults]', () => {
+it('has a default for every limit, in its range and documented', () => {
   const limits = compileLimits();
   expect(Object.keys(limits)).toEqual(limitNames);
   for (const name of limitNames) {
@@ -14,13 +14,13 @@ it('has a default for every limit, in its range and documented [limits.defaults]
   }
 });
 
-it('takes what is given and leaves the rest, frozen [limits.compile]', () => {
+it('takes what is given and leaves the rest, frozen', () => {
   const limits = compileLimits({ timeout_ms: 5, max_fds: 2 });
   expect(limits).toEqual({ ...compileLimits(), timeout_ms: 5, max_fds: 2 });
   expect(Object.isFrozen(limits)).toBe(true);
 });
 
-it('keeps the numbers of the contract [limits.defaults]', () => {
+it('keeps the numbers of the contract', () => {
   expect(limitSpecs.max_fds.default).toBe(1024);
   expect(limitSpecs.memory_bytes.min).toBe(65_536);
   expect(limitSpecs.memory_bytes.max).toBe(2 ** 32);

@@ -27,7 +27,7 @@ describe('SET_PARAM', () => {
       `You have ${placeholder('tool_count')} tools.`,
       { inventory: expect.stringContaining('tool_count') },
     ],
-  ])('%s %j changes just that [policy.session_params]', (key, value, change) => {
+  ])('%s %j changes just that', (key, value, change) => {
     expect(applyMcpParam(before, task, key, value)).toEqual({ ok: true, policy: { ...before, ...change } });
   });
 
@@ -55,11 +55,11 @@ describe('SET_PARAM', () => {
     ['mcp.task_tool_allowlist', ['*'], 'EACCES'],
     ['mcp.task_anything', null, 'EACCES'],
     ['temperature', 1, 'EINVAL'],
-  ])('%s %j is refused with the right errno [policy.session_params]', (key, value, errno) => {
+  ])('%s %j is refused with the right errno', (key, value, errno) => {
     expect(applyMcpParam(before, task, key, value)).toMatchObject({ ok: false, errno });
   });
 
-  it('cannot turn on what the task has off, nor name its servers [policy.session_params]', () => {
+  it('cannot turn on what the task has off, nor name its servers', () => {
     const off = taskWith({ enabled: false });
     const session = initialSession(off);
     expect(session.enabled).toBe(false);
@@ -68,12 +68,12 @@ describe('SET_PARAM', () => {
     expect(applyMcpParam(session, off, 'mcp.server_ids', ['fs'])).toMatchObject({ errno: 'EACCES' });
   });
 
-  it('is policy for its own keys alone [policy.session_params]', () => {
+  it('is policy for its own keys alone', () => {
     expect([...mcpParamKeys, 'mcp.task_x'].every(isMcpParam)).toBe(true);
     expect(['model', 'temperature', 'mcp', 'mcp.other', 'MCP.enabled', ''].some(isMcpParam)).toBe(false);
   });
 
-  it('in any order never gives a guest more than the task alone [policy.only_narrows]', () => {
+  it('in any order never gives a guest more than the task alone', () => {
     const param = fc.oneof(
       fc.tuple(fc.constant('mcp.enabled'), fc.boolean()),
       fc.tuple(fc.constant('mcp.server_ids'), anyIds),

@@ -58,7 +58,7 @@ describe('a record', () => {
     }
   });
 
-  it('keeps everything that is given [record.fields]', () => {
+  it('keeps everything that is given', () => {
     const input = {
       server_id: 'Web.1_x-y',
       display_name: 'Web',
@@ -105,14 +105,14 @@ describe('a record', () => {
     });
   });
 
-  it('with a sandbox block is sandboxed unless the block says otherwise [record.sandbox]', () => {
+  it('with a sandbox block is sandboxed unless the block says otherwise', () => {
     const parsed = parseRecord({ ...stdio, sandbox: { network: 'deny', writable_paths: ['/data'] } }, { strict: true });
     expect(parsed).toMatchObject({
       record: { sandbox: { mode: 'required', network: 'deny', read_only_paths: [], writable_paths: ['/data'] } },
     });
   });
 
-  it('may list variables to pass on, in a file only [record.env_from]', () => {
+  it('may list variables to pass on, in a file only', () => {
     const input = inStdio({ env: { A: '1' }, env_from: ['MCP_TOKEN'] });
     expect(parseRecord(input, { strict: true, fromFile: true })).toMatchObject({
       record: { stdio: { env: { A: '1', MCP_TOKEN: ref('MCP_TOKEN') } } },
@@ -215,7 +215,7 @@ describe('a record is refused', () => {
     if (min > 1) expect(withBudget(min - 1)).toEqual([`budgets.${name}: must be at least ${min}`]);
   });
 
-  it('when it is larger than a record may be, however its parts are spread [record.limits]', () => {
+  it('when it is larger than a record may be, however its parts are spread', () => {
     const args = Array.from({ length: 5 }, () => 'a'.repeat(recordLimits.argChars));
     expect(issuesOf(inStdio({ args }))).toEqual([expect.stringMatching(/^: the record has \d+ bytes, at most 65536/)]);
   });
@@ -230,7 +230,7 @@ describe('a record is refused', () => {
     ]);
   });
 
-  it('with a bounded number of issues, for a file that is no record [record.limits]', () => {
+  it('with a bounded number of issues, for a file that is no record', () => {
     expect(issuesOf({ ...stdio, allowed_tools: Array(500).fill('') })).toHaveLength(100);
   });
 });
@@ -241,11 +241,11 @@ describe('unknown fields', () => {
     (path) => `${path}: is not a field of a server record`,
   );
 
-  it('are warnings [record.unknown_fields]', () => {
+  it('are warnings', () => {
     expect(warningsOf(input)).toEqual(expected);
   });
 
-  it('are issues when strict [record.unknown_fields]', () => {
+  it('are issues when strict', () => {
     expect(issuesOf(input, { strict: true })).toEqual(expected);
   });
 });
@@ -281,7 +281,7 @@ describe('a doubtful record is accepted with a warning', () => {
     ],
   ];
 
-  it.each(cases)('%s [record.warnings]', (_what, input, expected) => {
+  it.each(cases)('%s', (_what, input, expected) => {
     const warnings = warningsOf(input);
     expect(warnings).toEqual([expect.stringContaining(expected)]);
     for (const value of [secret, 'abcdefgh12345678', '0123456789abcdef', '1234567890', 'kQ9zL1mN7pR2sT4v']) {
@@ -298,11 +298,11 @@ describe('a doubtful record is accepted with a warning', () => {
     ['ordinary arguments', inStdio({ args: ['-y', '@modelcontextprotocol/server-filesystem@2026.8.31', '/srv/data'] })],
     ['a host by reference', inHttp({ url: `https://${ref('MCP_HOST')}:${ref('MCP_PORT:-443')}/mcp` })],
     ['a whole url by reference', inHttp({ url: ref('MCP_URL') })],
-  ])('and none for %s [record.warnings]', (_what, input) => {
+  ])('and none for %s', (_what, input) => {
     expect(warningsOf(input)).toEqual([]);
   });
 
-  it('and issues do not repeat values either [record.no_secrets]', () => {
+  it('and issues do not repeat values either', () => {
     const broken = {
       server_id: `x ${secret}`,
       transport: secret,

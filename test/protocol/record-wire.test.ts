@@ -56,7 +56,7 @@ const inputs = fc.oneof(
   }),
 );
 
-it('brings every record over the wire and back unchanged [sms.wire.round_trip]', () => {
+it('brings every record over the wire and back unchanged', () => {
   fc.assert(
     fc.property(inputs, (input) => {
       const parsed = parseRecord(input, { strict: true });

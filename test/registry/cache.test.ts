@@ -38,7 +38,7 @@ const ids = () => [...(cache.snapshot()?.servers.keys() ?? [])].sort();
 const state = () => cache.status().state;
 
 describe('the cache at start', () => {
-  it('lists, then watches from the listed revision [registry.start]', async () => {
+  it('lists, then watches from the listed revision', async () => {
     make();
     expect(cache.status()).toEqual({ state: 'starting', epoch: null, revision: null, ageMs: null, lastError: null });
     expect(cache.view()).toBeNull();
@@ -52,13 +52,13 @@ describe('the cache at start', () => {
     expect(states).toEqual(['ready']);
   });
 
-  it('tells of an empty registry too [registry.start]', async () => {
+  it('tells of an empty registry too', async () => {
     source.answer = listing(0);
     await start();
     expect(changes).toMatchObject([{ upserted: [], deleted: [], snapshot: { revision: 0 } }]);
   });
 
-  it('lets others wait for the first snapshot [registry.ready]', async () => {
+  it('lets others wait for the first snapshot', async () => {
     make();
     const ready = cache.ready(1_000);
     cache.start();
@@ -66,7 +66,7 @@ describe('the cache at start', () => {
     expect(await cache.ready(0)).toBe(true);
   });
 
-  it('lets nobody wait longer than they want to [registry.ready]', async () => {
+  it('lets nobody wait longer than they want to', async () => {
     source.answer = 'never';
     await start();
     const ready = cache.ready(1_000);
@@ -80,7 +80,7 @@ describe('the cache at start', () => {
     expect(await cache.ready(60_000)).toBe(false);
   });
 
-  it('tries again, with longer and longer pauses, and is ready when it works [registry.backoff]', async () => {
+  it('tries again, with longer and longer pauses, and is ready when it works', async () => {
     source.answer = new Error('connection refused');
     environment.randomValue = 0.999_999;
     await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
@@ -97,7 +97,7 @@ describe('the cache at start', () => {
     expect(cache.status().lastError).toBeNull();
   });
 
-  it('spreads the pauses at random between half and all of them [registry.backoff]', async () => {
+  it('spreads the pauses at random between half and all of them', async () => {
     source.answer = new Error('no');
     environment.randomValue = 0;
     await start({ timing: { backoff: { firstMs: 100, maxMs: 30_000 } } });
@@ -107,7 +107,7 @@ describe('the cache at start', () => {
     expect(environment.nextIn).toBe(150);
   });
 
-  it('gives a list that does not answer a deadline [registry.deadlines]', async () => {
+  it('gives a list that does not answer a deadline', async () => {
     source.answer = 'never';
     await start({ timing: { listTimeoutMs: 700 } });
     await environment.advance(700);
@@ -120,7 +120,7 @@ describe('the cache at start', () => {
 });
 
 describe('events', () => {
-  it('are applied in order, each to a snapshot of its own [registry.apply]', async () => {
+  it('are applied in order, each to a snapshot of its own', async () => {
     await start();
     const before = cache.snapshot();
     await environment.advance(10);
@@ -141,7 +141,7 @@ describe('events', () => {
     expect(source.lists).toHaveLength(1);
   });
 
-  it('name the servers that must be connected anew, and only those [registry.changed_transport]', async () => {
+  it('name the servers that must be connected anew, and only those', async () => {
     await start();
     source.stream.send(
       event(5, 6, {
@@ -156,7 +156,7 @@ describe('events', () => {
     expect(changes[1]).toMatchObject({ upserted: ['a', 'b', 'c'] });
   });
 
-  it('that change nothing tell nobody, and those of the past are passed over [registry.apply]', async () => {
+  it('that change nothing tell nobody, and those of the past are passed over', async () => {
     await start();
     const again = sampleRecord('a', { mod_revision: 6, updated_at_ms: 3 });
     source.stream.send(event(3, 5, { deletes: ['a'] }), event(5, 6, { upserts: [again] }));
@@ -167,7 +167,7 @@ describe('events', () => {
     expect(source.lists).toHaveLength(1);
   });
 
-  it('without records make it list again, once for many [registry.old_peer]', async () => {
+  it('without records make it list again, once for many', async () => {
     source.canWatchRecords = false;
     source.answer = listing(5, ['a'], '');
     await start();
@@ -180,7 +180,7 @@ describe('events', () => {
     expect(changes[1]).toMatchObject({ upserted: ['c'], deleted: [] });
   });
 
-  it('reach every listener, also after one that throws [registry.listeners]', async () => {
+  it('reach every listener, also after one that throws', async () => {
     const thrown: unknown[] = [];
     const listeners = process.listeners('uncaughtException');
     process.removeAllListeners('uncaughtException');
@@ -212,7 +212,7 @@ describe('a full resync', () => {
     ['a heartbeat from the future', () => source.stream.send(heartbeat(6)), 'left out a change'],
     ['a stream that ends', () => source.stream.end(), 'the watch stream ended'],
     ['a stream that fails', () => source.stream.fail(new Error('ABORTED')), 'ABORTED'],
-  ])('follows %s, with the old snapshot until it is done [registry.resync]', async (_what, happen, message) => {
+  ])('follows %s, with the old snapshot until it is done', async (_what, happen, message) => {
     await start();
     const before = cache.snapshot();
     const broken = source.stream;
@@ -230,7 +230,7 @@ describe('a full resync', () => {
     expect(states).toEqual(['ready', 'degraded', 'ready']);
   });
 
-  it('takes what the registry says also when its revision went back [registry.resync]', async () => {
+  it('takes what the registry says also when its revision went back', async () => {
     await start();
     source.answer = listing(2, ['z'], 'e2');
     source.stream.end();
@@ -239,7 +239,7 @@ describe('a full resync', () => {
     expect(ids()).toEqual(['z']);
   });
 
-  it('keeps the old snapshot for as long as it fails, and says how old it is [registry.degraded]', async () => {
+  it('keeps the old snapshot for as long as it fails, and says how old it is', async () => {
     await start();
     source.answer = new Error('connection refused');
     source.stream.fail(new Error('connection lost'));
@@ -250,7 +250,7 @@ describe('a full resync', () => {
     expect(states).toEqual(['ready', 'degraded']);
   });
 
-  it('comes slower and slower where no stream ever works [registry.backoff]', async () => {
+  it('comes slower and slower where no stream ever works', async () => {
     environment.randomValue = 0.999_999;
     source.watchError = new Error('unimplemented');
     await start({ timing: { backoff: { firstMs: 100, maxMs: 1_000 } } });
@@ -261,7 +261,7 @@ describe('a full resync', () => {
     expect(ids()).toEqual(['a', 'b']);
   });
 
-  it('comes soon again after a stream that worked [registry.backoff]', async () => {
+  it('comes soon again after a stream that worked', async () => {
     environment.randomValue = 0.999_999;
     source.answer = new Error('down');
     await start({ timing: { backoff: { firstMs: 100, maxMs: 10_000 } } });
@@ -279,7 +279,7 @@ describe('a full resync', () => {
 });
 
 describe('polling', () => {
-  it('finds what a silent stream did not tell, and replaces that stream [registry.poll]', async () => {
+  it('finds what a silent stream did not tell, and replaces that stream', async () => {
     await start();
     const silent = source.stream;
     source.answer = listing(6, ['a', 'b', 'c']);
@@ -298,7 +298,7 @@ describe('polling', () => {
     [0, 30_000],
     [0.5, 75_000],
     [0.999_999, 120_000],
-  ])('comes between 30 and 120 seconds, at random: %s [registry.poll]', async (random, expected) => {
+  ])('comes between 30 and 120 seconds, at random: %s', async (random, expected) => {
     environment.randomValue = random;
     await start();
     await environment.advance(expected - 1);
@@ -309,7 +309,7 @@ describe('polling', () => {
     expect(source.lists).toHaveLength(3);
   });
 
-  it('makes sure of the age where nothing changed, and leaves the stream alone [registry.poll]', async () => {
+  it('makes sure of the age where nothing changed, and leaves the stream alone', async () => {
     await start();
     await environment.advance(30_000);
     expect(source.lists).toHaveLength(2);
@@ -318,7 +318,7 @@ describe('polling', () => {
     expect(changes).toHaveLength(1);
   });
 
-  it('is not needed where heartbeats say the same [registry.heartbeat]', async () => {
+  it('is not needed where heartbeats say the same', async () => {
     await start();
     for (let i = 0; i < 20; i++) {
       await environment.advance(10_000);
@@ -331,7 +331,7 @@ describe('polling', () => {
     expect(source.lists.length).toBeGreaterThan(1);
   });
 
-  it('that fails degrades the cache, is tried again sooner, and leaves the stream alone [registry.poll]', async () => {
+  it('that fails degrades the cache, is tried again sooner, and leaves the stream alone', async () => {
     await start();
     source.answer = new Error('too busy');
     await environment.advance(30_000);
@@ -344,7 +344,7 @@ describe('polling', () => {
     expect(source.streams).toHaveLength(1);
   });
 
-  it('does not undo what the stream told while it was under way [registry.poll]', async () => {
+  it('does not undo what the stream told while it was under way', async () => {
     await start();
     let answer: (value: ReturnType<typeof listing>) => void = () => {};
     source.list = () => new Promise((resolve) => (answer = resolve));
@@ -358,7 +358,7 @@ describe('polling', () => {
     expect(ids()).toEqual(['a', 'b', 'c']);
   });
 
-  it('notices a registry that was replaced, also by one without epochs [registry.poll]', async () => {
+  it('notices a registry that was replaced, also by one without epochs', async () => {
     await start();
     source.answer = listing(3, ['x']);
     await environment.advance(30_000);
@@ -368,7 +368,7 @@ describe('polling', () => {
 });
 
 describe('max_staleness_ms', () => {
-  it('makes an unconfirmed snapshot stale, and a confirmation makes it good again [registry.stale]', async () => {
+  it('makes an unconfirmed snapshot stale, and a confirmation makes it good again', async () => {
     await start({ maxStalenessMs: 60_000 });
     source.answer = new Error('gone');
     source.stream.fail(new Error('gone'));
@@ -401,7 +401,7 @@ describe('max_staleness_ms', () => {
     expect(cache.view()?.stale).toBe(true);
   });
 
-  it('never strikes a healthy registry without heartbeats, however short it is [registry.stale]', async () => {
+  it('never strikes a healthy registry without heartbeats, however short it is', async () => {
     environment.randomValue = 0.999_999;
     await start({ maxStalenessMs: 5_000 });
     await environment.advance(120_000);
@@ -410,7 +410,7 @@ describe('max_staleness_ms', () => {
 });
 
 describe('closing', () => {
-  it('ends the stream and every wait, and nothing comes after it [registry.close]', async () => {
+  it('ends the stream and every wait, and nothing comes after it', async () => {
     await start();
     const { stream } = source;
     await cache.close();
@@ -424,7 +424,7 @@ describe('closing', () => {
     await cache.close();
   });
 
-  it('does not wait for a source that does not answer [registry.close]', async () => {
+  it('does not wait for a source that does not answer', async () => {
     source.answer = 'never';
     await start();
     await cache.close();

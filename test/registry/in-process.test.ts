@@ -28,7 +28,7 @@ function changeWhere(wanted: (change: RegistryChange) => boolean): Promise<Regis
   });
 }
 
-it('follows a store of the same process [registry.in_process]', async () => {
+it('follows a store of the same process', async () => {
   await store.upsert(sampleRecord('a'));
   cache.start();
   expect(await cache.ready(10_000)).toBe(true);
@@ -41,7 +41,7 @@ it('follows a store of the same process [registry.in_process]', async () => {
   expect(cache.status().state).toBe('ready');
 });
 
-it('comes to the same as the store after more changes than a watcher can hold [registry.converges]', async () => {
+it('comes to the same as the store after more changes than a watcher can hold', async () => {
   cache.start();
   await cache.ready(10_000);
   const done = changeWhere((change) => change.snapshot.servers.has('last'));
@@ -58,7 +58,7 @@ it('comes to the same as the store after more changes than a watcher can hold [r
   );
 });
 
-it('keeps the last snapshot when the store is gone [registry.degraded]', async () => {
+it('keeps the last snapshot when the store is gone', async () => {
   await store.upsert(sampleRecord('a'));
   cache.start();
   await cache.ready(10_000);

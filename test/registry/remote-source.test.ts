@@ -25,7 +25,7 @@ const put = (sms: TestSms, id: string, fields: object = {}) =>
   sms.http('PUT', `/admin/api/mcp/servers/${id}`, { json: { ...fsRecord, ...fields, server_id: id } });
 
 describe('a cache over the network', () => {
-  it('lists, then follows every change with its record [registry.remote.follow]', async () => {
+  it('lists, then follows every change with its record', async () => {
     const sms = await startTestSms();
     await put(sms, 'a', { tags: ['one'], sandbox: { mode: 'required' } });
     const cache = startCache({ source: sms.source() });
@@ -46,7 +46,7 @@ describe('a cache over the network', () => {
     expect(cache.status()).toMatchObject({ state: 'ready', lastError: null });
   });
 
-  it('keeps its snapshot while the registry is gone, and catches up when it is back [registry.remote.gone]', async () => {
+  it('keeps its snapshot while the registry is gone, and catches up when it is back', async () => {
     const sms = await startTestSms();
     await put(sms, 'a');
     const cache = startCache({ source: sms.source() });
@@ -62,7 +62,7 @@ describe('a cache over the network', () => {
     expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['a', 'b']);
   });
 
-  it('refuses its snapshot when it has become too old [registry.remote.gone]', async () => {
+  it('refuses its snapshot when it has become too old', async () => {
     const sms = await startTestSms({ limit: { heartbeat_ms: 100 } });
     await put(sms, 'a');
     const cache = startCache({ source: sms.source(), maxStalenessMs: 1_500 });
@@ -74,7 +74,7 @@ describe('a cache over the network', () => {
     expect(cache.view()).toMatchObject({ stale: true });
   });
 
-  it('that slept through compaction resyncs [registry.remote.compaction]', async () => {
+  it('that slept through compaction resyncs', async () => {
     const sms = await startTestSms({ limit: { kept_changes: 2 } });
     await put(sms, 'a');
     await put(sms, 'b');
@@ -106,7 +106,7 @@ describe('a cache over the network', () => {
     expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['b', 'c', 'd', 'e', 'f']);
   });
 
-  it('sees a restored registry as another one, whatever its revision [registry.remote.epoch]', async () => {
+  it('sees a restored registry as another one, whatever its revision', async () => {
     const sms = await startTestSms();
     await put(sms, 'a');
     const backup = `${temporaryDirectory()}/backup.db`;
@@ -132,7 +132,7 @@ describe('a cache over the network', () => {
 });
 
 describe('an SMS that does not know our fields', () => {
-  it('is followed by listing again at every event [registry.remote.old_sms]', async () => {
+  it('is followed by listing again at every event', async () => {
     const old = await new FakeOldSms().start();
     const stdio = { command: 'x' };
     old.upsert({ server_id: 'a', transport: 'MCP_TRANSPORT_STDIO', stdio, allowed_tools: ['*'] });
@@ -155,7 +155,7 @@ describe('an SMS that does not know our fields', () => {
     expect(cache.status()).toMatchObject({ state: 'ready' });
   });
 
-  it('whose records break a rule loses those alone [registry.remote.invalid_record]', async () => {
+  it('whose records break a rule loses those alone', async () => {
     const old = await new FakeOldSms().start();
     old.upsert({ server_id: 'good', transport: 'MCP_TRANSPORT_STDIO', stdio: { command: 'x' } });
     old.upsert({ server_id: 'bad', transport: 'MCP_TRANSPORT_STREAMABLE_HTTP', http: { url: 'gopher://x' } });
@@ -177,14 +177,14 @@ describe('an SMS that does not know our fields', () => {
 });
 
 describe('the way to the registry', () => {
-  it('is refused without the right token, in words that do not repeat it [registry.remote.token]', async () => {
+  it('is refused without the right token, in words that do not repeat it', async () => {
     const sms = await startTestSms();
     const complaint = String(await sms.source('a-wrong-token-a-wrong-token').list(signal()).catch(String));
     expect(complaint).toContain('unauthenticated');
     expect(complaint).not.toContain('a-wrong-token');
   });
 
-  it('is TLS where the url says so, trusting the given certificates alone [registry.remote.tls]', async () => {
+  it('is TLS where the url says so, trusting the given certificates alone', async () => {
     const directory = temporaryDirectory();
     const { cert, key } = selfSigned();
     writeFileSync(`${directory}/cert.pem`, cert);
@@ -201,21 +201,21 @@ describe('the way to the registry', () => {
     await expect(open(`http://localhost:${port}`, cert)).rejects.toThrow();
   });
 
-  it('that speaks without TLS where TLS was meant is explained [registry.remote.tls]', async () => {
+  it('that speaks without TLS where TLS was meant is explained', async () => {
     const sms = await startTestSms();
     const source = createRemoteSource({ address: `https://${sms.sms.grpc}`, token: 'never sent in clear' });
     onStop(() => source.close());
     await expect(source.list(signal())).rejects.toThrow('write http://HOST:PORT');
   });
 
-  it('that leads nowhere is an error that names it [registry.remote.gone]', async () => {
+  it('that leads nowhere is an error that names it', async () => {
     const source = createRemoteSource({ address: '127.0.0.1:1' });
     onStop(() => source.close());
     await expect(source.list(signal())).rejects.toThrow('the registry at http://127.0.0.1:1');
     expect(() => createRemoteSource({ address: 'ftp://x' })).toThrow('the address of the registry: expected HOST:PORT');
   });
 
-  it('lets other work go on while a large list is read [registry.remote.turns]', async () => {
+  it('lets other work go on while a large list is read', async () => {
     const data = `${temporaryDirectory()}/registry.db`;
     await makeLargeRegistry(data, 2_000);
     const sms = await startTestSms({}, data);

@@ -5,7 +5,7 @@ import { scripted } from '../support/chat-host.ts';
 
 const AUTO_TOOL_CALL = 2;
 
-it('waits at its end for sends that still unwind, those of closed sessions too [chat.close]', async () => {
+it('waits at its end for sends that still unwind, those of closed sessions too', async () => {
   const calls = [{ id: 'a', name: 'mcp.slow.tool', arguments: {} }];
   const backend = await scripted([{ reply: { tool_calls: calls } }]);
   const [called, unwound] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

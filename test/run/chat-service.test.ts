@@ -38,7 +38,7 @@ async function serve(turns = HELLO): Promise<Served> {
 const untrusted = (delta: unknown) => delta as SessionDelta;
 
 describe('the chat of one guest', () => {
-  it('answers with a body in a buffer of its own, to be handed over [service.reply]', async () => {
+  it('answers with a body in a buffer of its own, to be handed over', async () => {
     const { service, replies } = await serve();
     service.send(1, 1000, 0, says('hi'));
     await until(() => replies.length === 1, 'the reply');
@@ -52,7 +52,7 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
-  it('keeps the sends of one session in their order, and those of others apart [service.sessions]', async () => {
+  it('keeps the sends of one session in their order, and those of others apart', async () => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 0, says('one'));
     service.send(2, 1000, 0, says('two'));
@@ -63,7 +63,7 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
-  it('forgets a session that was closed [service.sessions]', async () => {
+  it('forgets a session that was closed', async () => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 0, says('one'));
     await until(() => replies.length === 1, 'the reply');
@@ -74,7 +74,7 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
-  it('adds up what all sends cost [service.totals]', async () => {
+  it('adds up what all sends cost', async () => {
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const { service, replies } = await serve([{ reply: { content: 'x', usage }, repeat: true }]);
     for (const call of [1, 2, 3]) service.send(call, 1000, 0, says('hi'));
@@ -90,7 +90,7 @@ describe('the chat of one guest', () => {
 });
 
 describe('closing', () => {
-  it('ends every send and waits until its request has ended, those of closed sessions too [service.close]', async () => {
+  it('ends every send and waits until its request has ended, those of closed sessions too', async () => {
     const { service, backend } = await serve();
     backend.hold();
     service.send(1, 1000, 0, says('hi'));
@@ -101,7 +101,7 @@ describe('closing', () => {
     expect(backend.aborted).toBe(2);
   });
 
-  it('ends a send that waits for a callback of the guest [service.close]', async () => {
+  it('ends a send that waits for a callback of the guest', async () => {
     const { service, replies } = await serve([
       { reply: { tool_calls: [{ id: 'a', name: 'sum', arguments: {} }] }, repeat: true },
     ]);
@@ -111,7 +111,7 @@ describe('closing', () => {
     await service.close();
   });
 
-  it('leaves no timer of a send behind [service.close]', async () => {
+  it('leaves no timer of a send behind', async () => {
     const timers = () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
     const before = timers();
     const { service, replies } = await serve();
@@ -123,7 +123,7 @@ describe('closing', () => {
 });
 
 describe('a guest thread that breaks the rules', () => {
-  it('by using a call twice is told so [service.untrusted]', async () => {
+  it('by using a call twice is told so', async () => {
     const { service, backend } = await serve();
     backend.hold();
     service.send(1, 1000, 0, says('hi'));
@@ -147,7 +147,7 @@ describe('a guest thread that breaks the rules', () => {
     ],
     ['params of the host', { ...says('hi'), params: [['messages', []]] }],
     ['results that nobody asked for', { ...says('hi'), toolResults: [['a', 'b']] }],
-  ])('by sending %s does not stop the host [service.untrusted]', async (_what, delta) => {
+  ])('by sending %s does not stop the host', async (_what, delta) => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 2, untrusted(delta));
     await until(() => replies.length === 1, 'the reply');
@@ -156,7 +156,7 @@ describe('a guest thread that breaks the rules', () => {
     await service.close();
   });
 
-  it('by answering what was not asked, or for a send that is gone, is not heard [service.untrusted]', async () => {
+  it('by answering what was not asked, or for a send that is gone, is not heard', async () => {
     const { service } = await serve();
     service.toolResult(1, 1, 0, '');
     service.cancel(7);

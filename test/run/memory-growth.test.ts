@@ -38,7 +38,7 @@ async function sessionWithTool(guest: TestGuest, handler: Parameters<TestGuest['
 }
 
 describe('memory that grows', () => {
-  it('between two calls: the new pages can be read and written at once [memory.grow]', async () => {
+  it('between two calls: the new pages can be read and written at once', async () => {
     const guest = await openGuest({ turns });
     const response = await send(guest, await newSession(guest));
     const expected = await recv(guest, response);
@@ -52,7 +52,7 @@ describe('memory that grows', () => {
     expect(await guest.call('log', 2, place + PAGE - 1, 2)).toBe(-14);
   });
 
-  it('by no page at all detaches the views too [memory.grow]', async () => {
+  it('by no page at all detaches the views too', async () => {
     const guest = await openGuest();
     await guest.call('log', 2, ...guest.text('one'));
     grow(guest, 0);
@@ -60,7 +60,7 @@ describe('memory that grows', () => {
     expect(guest.output.map(([, text]) => text)).toEqual(['one\n', 'two\n']);
   });
 
-  it('inside a callback: its answer is read from where it is now [memory.grow]', async () => {
+  it('inside a callback: its answer is read from where it is now', async () => {
     const guest = await openGuest({ turns });
     const fd = await sessionWithTool(guest, (call) => {
       grow(guest, 16);
@@ -70,7 +70,7 @@ describe('memory that grows', () => {
     expect(guest.backend.requests[1]?.messages.at(-1)?.content).toBe('grown');
   });
 
-  it('between a callback’s two tries [memory.grow]', async () => {
+  it('between a callback’s two tries', async () => {
     const guest = await openGuest({ turns });
     const sizes: number[] = [];
     const fd = await sessionWithTool(guest, (call) => {
@@ -86,7 +86,7 @@ describe('memory that grows', () => {
     expect(guest.backend.requests[1]?.messages.at(-1)?.content).toBe('x'.repeat(40));
   });
 
-  it('inside a callback before and after its own hostcalls, the suspending ones included [memory.grow]', async () => {
+  it('inside a callback before and after its own hostcalls, the suspending ones included', async () => {
     const guest = await openGuest({ turns });
     const fd = await sessionWithTool(guest, async (call) => {
       grow(guest);
@@ -100,7 +100,7 @@ describe('memory that grows', () => {
     expect(guest.backend.requests.at(-1)?.messages.at(-1)?.content).toBe('hello');
   });
 
-  it('while spear_epoll_wait is suspended: the records go into the memory as it is now [memory.grow]', async () => {
+  it('while spear_epoll_wait is suspended: the records go into the memory as it is now', async () => {
     const guest = await openGuest({ turns });
     const fd = await newSession(guest);
     await setNonblocking(guest, fd);
@@ -115,7 +115,7 @@ describe('memory that grows', () => {
     expect(out.isIntactBeyond(8)).toBe(true);
   });
 
-  it('while an mcp call is suspended: nothing is written to the old memory [memory.grow]', async () => {
+  it('while an mcp call is suspended: nothing is written to the old memory', async () => {
     const guest = await openGuest();
     const out = guest.heap.out(64);
     const waiting = guest.call('mcp_registry_list', ...out.args);

@@ -21,7 +21,7 @@ const overrun = ({ durations }: { durations: { totalMs: number } }) => durations
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 
 describe('at its deadline', () => {
-  it(`an endless loop is ended within ${PROMISED_MS} ms, and what it wrote is there [run.deadline]`, {
+  it(`an endless loop is ended within ${PROMISED_MS} ms, and what it wrote is there`, {
     timeout: 60_000,
   }, async () => {
     const overruns: number[] = [];
@@ -46,7 +46,7 @@ describe('at its deadline', () => {
     ['a hostcall that could wait', [...i32Const(0), ...call(1)]],
     ['another loop', again([])],
   ];
-  it.each(loops)('an endless loop around %s is ended too [run.deadline]', async (_what, body) => {
+  it.each(loops)('an endless loop around %s is ended too', async (_what, body) => {
     const module = new WasmModule();
     module.importFunction('spear', 'cchat_close', ['i32'], ['i32']);
     module.importFunction('spear', 'sleep_ms', ['i32']);
@@ -59,20 +59,17 @@ describe('at its deadline', () => {
     expect(run.durations.totalMs - 700).toBeLessThan(HARD_MS);
   });
 
-  it.each(['sleep', 'wait', 'send'])(
-    'a guest that catches everything is ended in a %s [run.deadline]',
-    async (mode) => {
-      const run = await runFixture('c/test/catch-all.wasm', {
-        limits,
-        args: [mode],
-        backend: 'scripts/test/slow.json',
-      });
-      expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
-      expect(overrun(run)).toBeLessThan(HARD_MS);
-    },
-  );
+  it.each(['sleep', 'wait', 'send'])('a guest that catches everything is ended in a %s', async (mode) => {
+    const run = await runFixture('c/test/catch-all.wasm', {
+      limits,
+      args: [mode],
+      backend: 'scripts/test/slow.json',
+    });
+    expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
+    expect(overrun(run)).toBeLessThan(HARD_MS);
+  });
 
-  it('a callback that never returns is ended, and its send with it [run.deadline]', async () => {
+  it('a callback that never returns is ended, and its send with it', async () => {
     const run = await runFixture('c/test/callback.wasm', {
       limits,
       args: ['spin'],
@@ -82,7 +79,7 @@ describe('at its deadline', () => {
     expect(run.stdout).toContain('call 1:');
   });
 
-  it('a guest that polls without a pause is ended [run.deadline]', async () => {
+  it('a guest that polls without a pause is ended', async () => {
     const run = await runFixture('c/test/poll-spin.wasm', {
       limits,
       args: ['both'],
@@ -91,7 +88,7 @@ describe('at its deadline', () => {
     expect(run).toMatchObject(deadline);
   });
 
-  it('a guest that waits for stdin is ended [run.deadline]', async () => {
+  it('a guest that waits for stdin is ended', async () => {
     const stdin = new PassThrough();
     const run = await runFixture('c/test/echo-stdin.wasm', { limits, stdin: () => stdin });
     expect(run).toMatchObject(deadline);
@@ -100,7 +97,7 @@ describe('at its deadline', () => {
 });
 
 describe('when it is interrupted', () => {
-  it('a guest ends at once, whatever it does [run.interrupt]', async () => {
+  it('a guest ends at once, whatever it does', async () => {
     for (const [path, args] of [
       ['c/test/spin.wasm', []],
       ['c/test/catch-all.wasm', ['sleep']],
@@ -114,7 +111,7 @@ describe('when it is interrupted', () => {
     }
   });
 
-  it('a guest that catches everything cannot catch proc_exit either [run.interrupt]', async () => {
+  it('a guest that catches everything cannot catch proc_exit either', async () => {
     const run = await runFixture('c/test/catch-all.wasm', { args: ['exit'] });
     expect(run).toMatchObject({ reason: 'exit', exitCode: 3, stdout: 'before the loop\n' });
   });

@@ -15,14 +15,14 @@ it.each([
     ['arguments kept: yes', 'events 1, bytes 8, the response', 'answer: the tool answered, length agrees: yes'],
   ],
   ['recv', ['answer: an answer without tools, length agrees: yes']],
-])('a guest in C whose memory grows (%s) goes on with its stack intact [memory.grow]', async (mode, lines) => {
+])('a guest in C whose memory grows (%s) goes on with its stack intact', async (mode, lines) => {
   const run = await runFixture('c/test/grow.wasm', { ...script, args: [mode] });
   expect(run.stderr).toBe('');
   for (const line of [...lines, 'stack intact: yes, grown yes']) expect(run.stdout.split('\n')).toContain(line);
   expect(run).toMatchObject({ reason: 'exit', exitCode: 0 });
 });
 
-it('a guest in C logs from the last bytes of pages that it has just got [memory.grow]', async () => {
+it('a guest in C logs from the last bytes of pages that it has just got', async () => {
   const run = await runFixture('c/test/grow.wasm', { ...script, args: ['log'] });
   expect(run.stdout).toBe('from the last bytes of memory\nlog 0\none byte further -14\n');
 });

@@ -16,17 +16,17 @@ describe('what a guest is given', () => {
     expect(run.stdout).toBe('arg 0: guest\narg 1: one\narg 2: zwö\nenv: GREETING=grüße\n');
   });
 
-  it('is its stdin, read as it asks for it [run.stdin]', async () => {
+  it('is its stdin, read as it asks for it', async () => {
     const text = `${'grüße 🚀 '.repeat(20_000)}\n`;
     const run = await runFixture('c/test/echo-stdin.wasm', { stdin: () => Readable.from([Buffer.from(text)]) });
     expect(run).toMatchObject({ exitCode: 0, stdout: text });
   });
 
-  it('is an empty stdin where there is none [run.stdin]', async () => {
+  it('is an empty stdin where there is none', async () => {
     expect(await runFixture('c/test/echo-stdin.wasm')).toMatchObject({ exitCode: 0, stdout: '' });
   });
 
-  it('is input that comes while it waits [run.stdin]', async () => {
+  it('is input that comes while it waits', async () => {
     const stdin = new PassThrough();
     const running = runFixture('c/test/echo-stdin.wasm', { stdin: () => stdin });
     stdin.write('first ');
@@ -36,22 +36,19 @@ describe('what a guest is given', () => {
 });
 
 describe('a guest that waits', () => {
-  it('in poll_oneoff and in sleep_ms comes back when the time is up [run.sleep]', async () => {
+  it('in poll_oneoff and in sleep_ms comes back when the time is up', async () => {
     const run = await runFixture('c/test/sleep.wasm', { args: ['30'] });
     expect(run).toMatchObject({ exitCode: 0, stdout: 'before the sleep\nusleep ok\nsleep_ms ok\n' });
   });
 
-  it.each(['recv', 'epoll', 'both'])(
-    'by polling without a pause (%s) gets its answer all the same [run.poll]',
-    async (mode) => {
-      const run = await runFixture('c/test/poll-spin.wasm', { args: [mode], backend: 'scripts/test/poll-spin.json' });
-      expect(run.stdout).toContain('polled more than once\n');
-      expect(run.stdout).toContain('answer: an answer without tools\n');
-      expect(run.exitCode).toBe(0);
-    },
-  );
+  it.each(['recv', 'epoll', 'both'])('by polling without a pause (%s) gets its answer all the same', async (mode) => {
+    const run = await runFixture('c/test/poll-spin.wasm', { args: [mode], backend: 'scripts/test/poll-spin.json' });
+    expect(run.stdout).toContain('polled more than once\n');
+    expect(run.stdout).toContain('answer: an answer without tools\n');
+    expect(run.exitCode).toBe(0);
+  });
 
-  it('by polling has its callbacks run inside the poll [run.poll]', async () => {
+  it('by polling has its callbacks run inside the poll', async () => {
     const run = await runFixture('c/test/poll-spin.wasm', { args: ['tool'], backend: 'scripts/test/poll-spin.json' });
     expect(run.stdout).toContain('tool called\n');
     expect(run.stdout).toContain('answer: the tool answered\n');
@@ -68,11 +65,11 @@ describe('callbacks of a guest in C', () => {
     ['busy', 'write_msg on the busy session: 0\nsend on the busy session: -16\ndeepest 1\nanswer: the tool answered\n'],
     ['deep', 'depth 8: -16\ndeepest 8\nanswer: the tool answered\n'],
     ['sleep', 'inside: slept twice\ndeepest 1\nanswer: the tool answered\n'],
-  ])('may make hostcalls: %s [run.callback]', async (mode, stdout) => {
+  ])('may make hostcalls: %s', async (mode, stdout) => {
     expect(await nested(mode)).toMatchObject({ exitCode: 0, stdout });
   });
 
-  it('may end the guest [run.callback]', async () => {
+  it('may end the guest', async () => {
     expect(await nested('exit')).toMatchObject({ reason: 'exit', exitCode: 7, stdout: 'inside: exit\n' });
   });
 
@@ -86,7 +83,7 @@ describe('callbacks of a guest in C', () => {
     ['huge', 1, 'the tool failed'],
     ['index', 0, 'the tool failed'],
     ['signature', 0, 'the tool failed'],
-  ])('that end by %s: called %i times, then %s [run.callback]', async (mode, calls, answer) => {
+  ])('that end by %s: called %i times, then %s', async (mode, calls, answer) => {
     const run = await runFixture('c/test/callback.wasm', { args: [mode], backend: 'scripts/test/probe.json' });
     expect(run.stdout).toContain(`calls ${calls}\nanswer: ${answer}\n`);
     expect(run.stdout).not.toContain('never called');
@@ -95,7 +92,7 @@ describe('callbacks of a guest in C', () => {
 });
 
 describe('a guest that is ended while a send is in flight', () => {
-  it('takes its HTTP request with it [run.abort]', async () => {
+  it('takes its HTTP request with it', async () => {
     const provider = await ProviderServer.start(() => {}); // never answers
     const controller = new AbortController();
     const backend = new OpenAiBackend(compiledBackend(provider.baseUrl), { proxy: noProxy, timing: undefined });
@@ -113,7 +110,7 @@ describe('a guest that is ended while a send is in flight', () => {
 });
 
 describe('a guest that returns while a send is in flight', () => {
-  it('leaves nothing running behind it [run.abort]', async () => {
+  it('leaves nothing running behind it', async () => {
     const flags = '{"set":["O_NONBLOCK"]}';
     const [at, lengthAt] = [64, 128];
     const bytes = running(
@@ -139,7 +136,7 @@ describe('a guest that returns while a send is in flight', () => {
 });
 
 describe('what goes wrong on our side', () => {
-  it('is said: the file, the backend, the output [run.internal]', async () => {
+  it('is said: the file, the backend, the output', async () => {
     const broken = await runGuest({
       wasm: Promise.reject(new Error('ENOENT: no such file')),
       backend: async () => {

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 const RUNS = 100;
 const noProxy = { http: undefined, https: undefined, noProxy: '' };
 
-it(`${RUNS} runs in a row leave no thread, timer, socket, file or listener behind [run.leaks]`, {
+it(`${RUNS} runs in a row leave no thread, timer, socket, file or listener behind`, {
   timeout: 180_000,
 }, async () => {
   const provider = await ProviderServer.start((response) => sendJson(response, 200, completionBody()));

@@ -66,7 +66,7 @@ describe('limits of a run', () => {
 describe('objects of the engine that a guest makes', () => {
   const runExport = [1, 3, 0x72, 0x75, 0x6e, 0, 0];
 
-  it('as exceptions that it keeps end it when they take too much [run.objects]', { timeout: 60_000 }, async () => {
+  it('as exceptions that it keeps end it when they take too much', { timeout: 60_000 }, async () => {
     const VALUES = 900;
     const TABLE = 200_000;
     const thrown = Array.from({ length: VALUES }, () => [0x42, 1]).flat();
@@ -93,7 +93,7 @@ describe('objects of the engine that a guest makes', () => {
     });
   });
 
-  it('as arrays or structs have no limit, so that a module with them is refused [run.objects]', async () => {
+  it('as arrays or structs have no limit, so that a module with them is refused', async () => {
     // a loop that makes arrays of 100000 numbers and keeps them all
     const body = [
       1, 1, 0x63, 1, 0x03, 0x40, 0x20, 0, 0x41, 0xa0, 0x8d, 0x06, 0xfb, 0x07, 0, 0xfb, 0x00, 1, 0x21, 0, 0x0c, 0, 0x0b,

@@ -5,7 +5,7 @@ import { StdinReader } from '../../src/run/stdin-reader.ts';
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 
 describe('reading stdin', () => {
-  it('gives no more than was asked for, and keeps the rest [stdin.read]', async () => {
+  it('gives no more than was asked for, and keeps the rest', async () => {
     const stream = new PassThrough();
     const reader = new StdinReader(() => stream);
     stream.end('hello world');
@@ -15,7 +15,7 @@ describe('reading stdin', () => {
     expect(await reader.read(100)).toHaveLength(0);
   });
 
-  it('waits for input [stdin.read]', async () => {
+  it('waits for input', async () => {
     const stream = new PassThrough();
     const reader = new StdinReader(() => stream);
     const reading = reader.read(10);
@@ -24,7 +24,7 @@ describe('reading stdin', () => {
     reader.close();
   });
 
-  it('opens the stream at the first read and not before [stdin.read]', async () => {
+  it('opens the stream at the first read and not before', async () => {
     let opened = 0;
     const reader = new StdinReader(() => {
       opened++;
@@ -36,11 +36,11 @@ describe('reading stdin', () => {
     expect(opened).toBe(1);
   });
 
-  it('is empty without a stream [stdin.read]', async () => {
+  it('is empty without a stream', async () => {
     expect(await new StdinReader(() => null).read(10)).toHaveLength(0);
   });
 
-  it('gives bytes in a buffer of their own: what lies beside them in the host’s memory stays there [stdin.secrets]', async () => {
+  it('gives bytes in a buffer of their own: what lies beside them in the host’s memory stays there', async () => {
     const secret = Buffer.from('a key that shares the pool of small buffers');
     const stream = new PassThrough();
     const reader = new StdinReader(() => stream);
@@ -53,7 +53,7 @@ describe('reading stdin', () => {
 });
 
 describe('the end of stdin', () => {
-  it('ends a read that waits, when it is closed [stdin.close]', async () => {
+  it('ends a read that waits, when it is closed', async () => {
     const stream = new PassThrough();
     const reader = new StdinReader(() => stream);
     const reading = reader.read(10);
@@ -63,7 +63,7 @@ describe('the end of stdin', () => {
     expect(await reader.read(10)).toHaveLength(0);
   });
 
-  it('by an error is an end too, during a read and between two [stdin.close]', async () => {
+  it('by an error is an end too, during a read and between two', async () => {
     const during = new PassThrough();
     const reader = new StdinReader(() => during);
     const reading = reader.read(10);
@@ -80,7 +80,7 @@ describe('the end of stdin', () => {
     expect(await other.read(10)).toHaveLength(0);
   });
 
-  it('leaves no listener behind after each read [stdin.close]', async () => {
+  it('leaves no listener behind after each read', async () => {
     const stream = new PassThrough();
     const reader = new StdinReader(() => stream);
     const counts = () => ['readable', 'end', 'error', 'close'].map((event) => stream.listenerCount(event));

@@ -27,7 +27,7 @@ describe('a known secret', () => {
     ['behind one byte in base64', base64(`u${SECRET}`)],
     ['behind two bytes in base64', base64(`u:${SECRET}`)],
     ['in the middle of base64', base64(`user:${SECRET}@host and more`)],
-  ])('is taken out: %s [secrets.redactor]', (_, text) => {
+  ])('is taken out: %s', (_, text) => {
     const { redact } = redactor(SECRET);
     const clean = redact(`before ${text} after`);
     expect(clean).toMatch(/^before .*\[redacted\].* after$/);
@@ -43,23 +43,23 @@ describe('a known secret', () => {
     ['the end of a line of a file', 'canary-99\n', 'token canary-99 here', 'token [redacted] here'],
     ['characters of patterns', 'a.b*c[d](e)|f', 'got a.b*c[d](e)|f, not axb*c', 'got [redacted], not axb*c'],
     ['half a character', 'abcdefg\ud800h', 'got abcdefg\ud800h', 'got [redacted]'],
-  ])('with %s is taken out [secrets.redactor]', (_, secret, text, clean) => {
+  ])('with %s is taken out', (_, secret, text, clean) => {
     expect(redactor(secret).redact(text)).toBe(clean);
   });
 
-  it('that contains another one leaves nothing of itself behind [secrets.redactor]', () => {
+  it('that contains another one leaves nothing of itself behind', () => {
     const { redact } = redactor('token-of', 'token-of-bob');
     expect(redact('token-of-bob, token-of-eve')).toBe('[redacted], [redacted]-eve');
   });
 
-  it('of fewer than eight characters is only known where it belongs [secrets.redactor]', () => {
+  it('of fewer than eight characters is only known where it belongs', () => {
     const all = redactor('s3cret', 'none', '');
     expect(all.redact('s3cret none')).toBe('s3cret none');
     expect(all.scoped(['s3cret', 'none'])('s3cret none')).toBe('[redacted] none');
     expect(all.scoped(['s3cret', 'eight-or-more'], 8)('s3cret eight-or-more')).toBe('s3cret [redacted]');
   });
 
-  it('of a record is forgotten when there are far too many, the one used longest ago first [secrets.redactor]', () => {
+  it('of a record is forgotten when there are far too many, the one used longest ago first', () => {
     const made = new Redactor();
     for (let i = 0; i < 1_000; i++) made.addOfRecord(`secret-number-${i}`);
     made.addOfRecord('secret-number-0');
@@ -69,14 +69,14 @@ describe('a known secret', () => {
     );
   });
 
-  it('of the process is never forgotten, whatever else there is [secrets.redactor]', () => {
+  it('of the process is never forgotten, whatever else there is', () => {
     const made = redactor('the-key-of-the-model');
     made.addOfRecord(Array.from({ length: 3_000 }, (_, at) => `certificate-line-${at}`).join('\n'));
     for (let i = 0; i < 1_500; i++) made.addOfRecord(`secret-number-${i}`);
     expect(made.redact('the-key-of-the-model')).toBe('[redacted]');
   });
 
-  it('is taken out where it belongs, also once the process has forgotten it [secrets.redactor]', () => {
+  it('is taken out where it belongs, also once the process has forgotten it', () => {
     const made = new Redactor();
     made.addOfRecord('secret-of-one-server');
     const redact = made.scoped(['secret-of-one-server']);
@@ -85,7 +85,7 @@ describe('a known secret', () => {
     expect(redact('secret-of-one-server')).toBe('[redacted]');
   });
 
-  it('is every one that was made into a Secret [secrets.redactor]', () => {
+  it('is every one that was made into a Secret', () => {
     new Secret('known-from-now-on');
     new Secret('http://proxy:hidden-part', ['hidden-part']);
     expect(knownSecrets.redact('known-from-now-on')).toBe('[redacted]');
@@ -94,7 +94,7 @@ describe('a known secret', () => {
 });
 
 describe('JSON', () => {
-  it('stays JSON, whatever the secret looks like [secrets.redactor]', () => {
+  it('stays JSON, whatever the secret looks like', () => {
     const made = redactor('","bb":"', 'canary-99');
     expect(JSON.parse(made.json({ a: '","bb":"', c: ['canary-99', 7, null], 'canary-99': true }))).toEqual({
       a: '[redacted]',
@@ -105,7 +105,7 @@ describe('JSON', () => {
     expect(made.json(undefined)).toBe('null');
   });
 
-  it('is cleaned at any depth [secrets.redactor]', () => {
+  it('is cleaned at any depth', () => {
     const value = { a: [{ b: 'canary-99' }], n: 1 };
     expect(redactStrings(value, redactor('canary-99').redact)).toEqual({ a: [{ b: '[redacted]' }], n: 1 });
   });

@@ -31,23 +31,23 @@ describe('resolveReferences', () => {
     ['a variable that is set to nothing', `[${ref('EMPTY')}]`, '[]'],
     ['a default with a dash and colons', ref('NONE:-a:-b'), 'a:-b'],
     ['what a variable holds only once', ref('NESTED'), ref('A')],
-  ])('resolves %s [record.references]', (_what, value, expected) => {
+  ])('resolves %s', (_what, value, expected) => {
     const variables = { A: 'alpha', B: 'beta', EMPTY: '', NESTED: ref('A') };
     expect(resolveReferences(value, lookup(variables))).toBe(expected);
   });
 
-  it('names the first that is missing [record.references]', () => {
+  it('names the first that is missing', () => {
     expect(resolveReferences(`${ref('A')}${ref('B')}`, lookup({ A: '1' }))).toEqual({ missing: 'B' });
   });
 
-  it('refuses what records may not refer to, whether it is set or has a default [record.references]', () => {
+  it('refuses what records may not refer to, whether it is set or has a default', () => {
     expect(resolveReferences(ref('KEY'), lookup({ KEY: 'secret' }, ['KEY']))).toEqual({ refused: 'KEY' });
     expect(resolveReferences(ref('KEY:-x'), lookup({}, ['KEY']))).toEqual({ refused: 'KEY' });
   });
 });
 
 describe('the names in a record', () => {
-  it('are found in variables, headers, the url and auth_ref [record.references]', () => {
+  it('are found in variables, headers, the url and auth_ref', () => {
     const stdio = sampleRecord('a', { stdio: { command: 'x', env: { A: `${ref('ONE')}${ref('TWO:-x')}` } } });
     expect([...referencedNames(stdio)]).toEqual(['ONE', 'TWO']);
     const http = sampleRecord('a', {
@@ -67,7 +67,7 @@ describe('auth_ref', () => {
     ['env:', null],
     ['env:A B', null],
     ['NAME', null],
-  ])('%s [record.references]', (text, expected) => {
+  ])('%s', (text, expected) => {
     expect(parseAuthRef(text)).toEqual(expected);
   });
 });

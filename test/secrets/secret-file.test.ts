@@ -60,7 +60,7 @@ it('is a regular file of a secret’s size [secrets.file]', () => {
   expect(() => readSecretFile(large)).toThrow(`a secret has at most ${MAX_SECRET_FILE_BYTES}`);
 });
 
-it('named by a backend is checked when that backend is used, and not before [secrets.file] [secrets.late]', async () => {
+it('named by a backend is checked when that backend is used, and not before [secrets.file]', async () => {
   const open = secretFile(0o644);
   const config = join(folder, 'config.toml');
   writeFileSync(

@@ -30,7 +30,7 @@ const RUNS = 150;
 describe('HTTP', () => {
   const headers = () => ({ 'content-type': 'application/json', authorization: `Bearer ${sms.adminToken}` });
 
-  it('answers any text with an error [sms.fuzz.http]', async () => {
+  it('answers any text with an error', async () => {
     const body = fc.oneof(fc.string({ unit: 'binary' }), fc.json(), fc.constantFrom('[', '{"a":', 'null', '[]', '7'));
     const path = fc.constantFrom(`POST ${servers}`, `PUT ${servers}/fs`, `POST ${servers}/import`);
     await fc.assert(
@@ -45,7 +45,7 @@ describe('HTTP', () => {
     );
   });
 
-  it('answers records with anything in their fields with an error, unless they are valid [sms.fuzz.http]', async () => {
+  it('answers records with anything in their fields with an error, unless they are valid', async () => {
     const field = fc.constantFrom(...Object.keys({ ...fsRecord, http: 0, budgets: 0, sandbox: 0, approval_policy: 0 }));
     await fc.assert(
       fc.asyncProperty(field, fc.jsonValue(), async (name, value) => {
@@ -59,7 +59,7 @@ describe('HTTP', () => {
     );
   });
 
-  it('answers any path, query and header with an error or what is there [sms.fuzz.http]', async () => {
+  it('answers any path, query and header with an error or what is there', async () => {
     const name = fc.stringMatching(/^[a-z-]{1,12}$/);
     const value = fc.stringMatching(/^[ -~]{0,30}$/);
     await fc.assert(
@@ -90,7 +90,7 @@ describe('HTTP', () => {
     );
   });
 
-  it('survives bytes that are no HTTP [sms.fuzz.http]', async () => {
+  it('survives bytes that are no HTTP', async () => {
     const { port } = new URL(sms.sms.http);
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (bytes) => {
@@ -112,7 +112,7 @@ describe('gRPC', () => {
   ];
   const reads = new Set(methods.filter((method) => /List|Watch|Check/.test(method)));
 
-  it('answers any message with an error, or as one that says nothing it knows [sms.fuzz.grpc]', async () => {
+  it('answers any message with an error, or as one that says nothing it knows', async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...methods), fc.uint8Array({ maxLength: 100 }), async (method, bytes) => {
         const status = await call(method, envelope(bytes));
@@ -122,7 +122,7 @@ describe('gRPC', () => {
     );
   });
 
-  it('answers any envelope with an error [sms.fuzz.grpc]', async () => {
+  it('answers any envelope with an error', async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...methods), fc.uint8Array({ maxLength: 60 }), async (method, bytes) => {
         const status = await call(method, Buffer.from(bytes));
@@ -132,7 +132,7 @@ describe('gRPC', () => {
     );
   });
 
-  it('answers an almost valid record with one broken byte with an error [sms.fuzz.grpc]', async () => {
+  it('answers an almost valid record with one broken byte with an error', async () => {
     const bytes = toBinary(
       UpsertMcpServerRequestSchema,
       create(UpsertMcpServerRequestSchema, { record: { serverId: 'fs', transport: 0, stdio: { command: 'c' } } }),
@@ -147,7 +147,7 @@ describe('gRPC', () => {
     );
   });
 
-  it('answers any method, content type and timeout with an error [sms.fuzz.grpc]', async () => {
+  it('answers any method, content type and timeout with an error', async () => {
     const type = fc.oneof(
       fc.constantFrom('application/grpc+json', 'application/json', 'text/plain', 'application/grpc-web'),
     );
@@ -163,7 +163,7 @@ describe('gRPC', () => {
     );
   });
 
-  it('refuses a message beyond its limit, compressed or not [sms.fuzz.grpc]', async () => {
+  it('refuses a message beyond its limit, compressed or not', async () => {
     const { gzipSync } = await import('node:zlib');
     const large = new Uint8Array(2 * 1024 * 1024);
     const upsert = '/sms.McpRegistryService/UpsertMcpServer';
@@ -171,7 +171,7 @@ describe('gRPC', () => {
     expect(await call(upsert, envelope(gzipSync(large), 1), { 'grpc-encoding': 'gzip' })).toBe('8');
   });
 
-  it('survives bytes that are no HTTP/2 [sms.fuzz.grpc]', async () => {
+  it('survives bytes that are no HTTP/2', async () => {
     const port = Number(sms.sms.grpc.split(':').at(-1));
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.boolean(), async (bytes, preface) => {

@@ -16,7 +16,7 @@ it.each([
   ['Bearer ', MASK],
   [`Bearer abc \${ENV:A}`, `${MASK}\${ENV:A}`],
   [`\${ENV:A:-sk-abcdefgh12345678}`, `\${ENV:A:-${MASK}}`],
-])('shows %j as %j [sms.http.mask]', (value, shown) => {
+])('shows %j as %j', (value, shown) => {
   expect(maskValue(value)).toBe(shown);
 });
 
@@ -45,7 +45,7 @@ it('leaves alone what is not a table of texts: others complain about that [sms.h
   }
 });
 
-it('does not change the record that it shows [sms.http.mask]', () => {
+it('does not change the record that it shows', () => {
   expect(maskRecord(stored).http?.headers['X-Key']).toBe(MASK);
   expect(stored.http?.headers['X-Key']).toBe('secret');
 });
@@ -60,16 +60,16 @@ it.each([
   [`https://a.example/?token=\${ENV:MCP_T}&q=1`, `https://a.example/?token=\${ENV:MCP_T}&q=1`],
   ['https://a.example/?x=ghp_abcdefghijklmnop1234', `https://a.example/?x=${MASK}`],
   ['https://a.example/?token', 'https://a.example/?token'],
-])('shows the url %j as %j [secrets.masked]', (url, shown) => {
+])('shows the url %j as %j', (url, shown) => {
   expect(maskUrl(url)).toBe(shown);
 });
 
-it('shows arguments without those that look like credentials [secrets.masked]', () => {
+it('shows arguments without those that look like credentials', () => {
   const args = ['serve', '--token', 'hunter22', '--api-key=hunter22', '--port', '8080', 'https://b:hunter22@x/'];
   expect(maskArguments(args)).toEqual(['serve', '--token', MASK, `--api-key=${MASK}`, '--port', '8080', MASK]);
 });
 
-it('puts a stored url and stored arguments back where their masks stand [secrets.masked]', () => {
+it('puts a stored url and stored arguments back where their masks stand', () => {
   const url = 'https://bob:hunter22@a.example/?api_key=k-1234&q=1';
   const web = sampleRecord('web', { transport: 'streamable_http', stdio: undefined, http: { url } });
   const shown = maskRecord(web).http?.url ?? '';

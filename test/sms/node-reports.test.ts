@@ -12,7 +12,7 @@ const report = (nodeId: string, serverIds: readonly string[] = ['fs']): NodeRepo
 
 const limits = { expiresAfterMs: 1_000, maxNodes: 2, maxEntries: 4 };
 
-it('forgets nodes that have gone silent, and only those [sms.nodes.expiry]', () => {
+it('forgets nodes that have gone silent, and only those', () => {
   let now = 0;
   const reports = new NodeReports(limits, () => now);
   reports.accept(report('a'));
@@ -31,7 +31,7 @@ it('forgets nodes that have gone silent, and only those [sms.nodes.expiry]', () 
   expect(reports.byServer().get('fs')).toHaveLength(1);
 });
 
-it('keeps a bounded number of nodes and servers, and has room again [sms.nodes.bounded]', () => {
+it('keeps a bounded number of nodes and servers, and has room again', () => {
   let now = 0;
   const reports = new NodeReports(limits, () => now);
   reports.accept(report('a', ['1', '2']));

@@ -37,7 +37,7 @@ function openAndNeverRead(sms: TestSms): ClientHttp2Stream {
   return stream;
 }
 
-it('a watcher that does not read is cut off with ABORTED and slows neither writers nor other watchers [sms.watch.aborted] [sms.watch.slow]', async () => {
+it('a watcher that does not read is cut off with ABORTED and slows neither writers nor other watchers [sms.watch.aborted]', async () => {
   const sms = await startTestSms({ limit: { watcher_queue: QUEUE } });
   const slow = openAndNeverRead(sms);
   await new Promise((resolve) => slow.once('response', resolve));

@@ -26,7 +26,7 @@
 //! # Two forms
 //!
 //! The same source builds to a component (feature `component`, the default) and to a plain module (feature `core`, which wins where both are on).
-//! The guide is `guest-examples/rust/README.md`.
+//! The guide is `docs/guests/rust.md`.
 
 #![warn(missing_docs)]
 

@@ -91,7 +91,7 @@ it('opens again what could not be opened before [chat.backend.named]', async () 
   await expect(set.get()).resolves.toMatchObject({ name: 'replay' });
 });
 
-it('closes all that are open, and opens none after that [chat.backend.close]', async () => {
+it('closes all that are open, and opens none after that', async () => {
   const provider = await ProviderServer.start((response) => sendJson(response, 200, completionBody()));
   cleanups.push(() => provider.stop());
   const { set } = await openSet(`[backends.main]\nkind = "openai"\nbase_url = "${provider.baseUrl}"\nmodel = "m"`);
@@ -104,14 +104,14 @@ it('closes all that are open, and opens none after that [chat.backend.close]', a
   await expect(set.get()).rejects.toMatchObject({ code: 'backend_closed' });
 });
 
-it('closing does not wait longer than its deadline [chat.backend.close]', async () => {
+it('closing does not wait longer than its deadline', async () => {
   const { set } = await openSet('[backends.main]\nkind = "stub"');
   const backend = await set.get();
   backend.close = () => new Promise(() => {});
   await expect(set.close(20)).resolves.toBeUndefined();
 });
 
-it('the stub loads neither the HTTP client nor the validator [chat.backend.lazy]', async () => {
+it('the stub loads neither the HTTP client nor the validator', async () => {
   const program = `
     import { registerHooks } from 'node:module';
     const loaded = new Set();

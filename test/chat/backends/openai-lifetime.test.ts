@@ -52,7 +52,7 @@ it.each(silent)('a provider that falls silent %s is a timeout [chat.backend.dead
   expect(provider.requests).toHaveLength(1);
 });
 
-it.each(silent)('an abort %s closes the connection and gives the reason [chat.backend.cancel]', async (_, handler) => {
+it.each(silent)('an abort %s closes the connection and gives the reason', async (_, handler) => {
   const { provider, backend } = await open(handler);
   const controller = new AbortController();
   const answer = backend.complete(chat(), controller.signal);
@@ -66,7 +66,7 @@ it.each(silent)('an abort %s closes the connection and gives the reason [chat.ba
   expect(provider.requests).toHaveLength(1);
 });
 
-it('an abort of one request leaves the others alone [chat.backend.cancel]', async () => {
+it('an abort of one request leaves the others alone', async () => {
   const { provider, backend } = await open((response, _, count) => {
     if (count === 2) sendJson(response, 200, completionBody('kept'));
   });
@@ -80,14 +80,14 @@ it('an abort of one request leaves the others alone [chat.backend.cancel]', asyn
   await expect(kept).resolves.toEqual(completionBody('kept'));
 });
 
-it('a signal that is aborted already sends nothing [chat.backend.cancel]', async () => {
+it('a signal that is aborted already sends nothing', async () => {
   const { provider, backend } = await open((response) => sendJson(response, 200, completionBody()));
   const reason = new Error('too late');
   await expect(backend.complete(chat(), AbortSignal.abort(reason))).rejects.toBe(reason);
   expect(provider.connections).toBe(0);
 });
 
-it('leaves no listener on the signal of its caller [chat.backend.cancel]', async () => {
+it('leaves no listener on the signal of its caller', async () => {
   const { backend } = await open((response) => sendJson(response, 200, completionBody()));
   const controller = new AbortController();
   let listeners = 0;
@@ -106,7 +106,7 @@ it('leaves no listener on the signal of its caller [chat.backend.cancel]', async
   expect(listeners).toBe(0);
 });
 
-it('closing leaves no socket [chat.backend.close]', async () => {
+it('closing leaves no socket', async () => {
   const { provider, backend } = await open((response, seen) => {
     if (seen.body.stream !== true) return sendJson(response, 200, completionBody());
     startStream(response);
@@ -123,7 +123,7 @@ it('closing leaves no socket [chat.backend.close]', async () => {
   expect(left).toEqual([]);
 });
 
-it('closing ends what is running, twice is once, and nothing runs after it [chat.backend.close]', async () => {
+it('closing ends what is running, twice is once, and nothing runs after it', async () => {
   const { provider, backend } = await open(() => {});
   const answer = backend.complete(chat(), never);
   answer.catch(() => {});

@@ -120,7 +120,7 @@ it("the process's own environment is not looked at again [chat.backend.proxy]", 
   expect(proxy.forwarded).toHaveLength(1);
 });
 
-it('the proxy gets its password, the provider does not, and no error shows it [chat.backend.secret]', async () => {
+it('the proxy gets its password, the provider does not, and no error shows it', async () => {
   const { provider, proxy } = await start();
   const backend = await openWith({
     OPENAI_BASE_URL: provider.baseUrl,

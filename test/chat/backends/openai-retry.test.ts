@@ -80,7 +80,7 @@ it.each([
   [new Date(FAKE_NOW + 9000).toUTCString(), 9000],
   [new Date(FAKE_NOW - 9000).toUTCString(), 250],
   ['soon', 250],
-])('waits as Retry-After %j asks, within the cap: %i ms [chat.backend.retry_after]', async (retryAfter, waited) => {
+])('waits as Retry-After %j asks, within the cap: %i ms', async (retryAfter, waited) => {
   const { timing, backend } = await open(
     (response, _, count) => {
       if (count === 1) sendJson(response, 503, {}, { 'retry-after': retryAfter });
@@ -92,7 +92,7 @@ it.each([
   expect(timing.slept).toEqual([waited]);
 });
 
-it('does not wait for what the deadline makes pointless [chat.backend.retry_after]', async () => {
+it('does not wait for what the deadline makes pointless', async () => {
   const { provider, timing, backend } = await open(
     (response) => sendJson(response, 429, { error: { message: 'in an hour' } }, { 'retry-after': '30' }),
     { timeoutMs: 30_000 },
@@ -172,7 +172,7 @@ it('never asks again once a stream has begun [chat.backend.no_retry_after_answer
   expect(timing.slept).toEqual([]);
 });
 
-it('stops waiting for a retry when the caller aborts [chat.backend.cancel]', async () => {
+it('stops waiting for a retry when the caller aborts', async () => {
   const { provider } = await open((response) => sendJson(response, 503, {}));
   const timing = new FrozenTiming();
   const controller = new AbortController();
@@ -190,7 +190,7 @@ it('stops waiting for a retry when the deadline passes [chat.backend.deadline]',
   await expect(answer).rejects.toMatchObject({ code: 'timeout', retryable: true });
 });
 
-it('stops waiting for a retry when the backend is closed [chat.backend.close]', async () => {
+it('stops waiting for a retry when the backend is closed', async () => {
   const { provider } = await open((response) => sendJson(response, 503, {}));
   const timing = new FrozenTiming();
   const backend = backendFor(provider.baseUrl, timing);

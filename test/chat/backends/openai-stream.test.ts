@@ -150,7 +150,7 @@ it('refuses a stream without any choice [chat.backend.stream]', async () => {
   await expect(backend.complete(streamed, never)).rejects.toMatchObject({ code: 'bad_response' });
 });
 
-it('uses the connection of a finished stream again, also when its end comes late [chat.backend.keepalive]', async () => {
+it('uses the connection of a finished stream again, also when its end comes late', async () => {
   let finish = () => {};
   const { provider, backend } = await open((response) => {
     startStream(response);

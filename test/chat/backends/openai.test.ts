@@ -74,7 +74,7 @@ describe('a request', () => {
     expect(provider.requests[0]?.headers.authorization).toBeUndefined();
   });
 
-  it('goes over the connection of the one before [chat.backend.keepalive]', async () => {
+  it('goes over the connection of the one before', async () => {
     const { provider, backend } = await open((response) => sendJson(response, 200, completionBody()));
     for (let i = 0; i < 5; i++) {
       await backend.complete(chat(), never);
@@ -84,7 +84,7 @@ describe('a request', () => {
     expect(provider.connections).toBe(1);
   });
 
-  it('keeps the connection after an error answer too [chat.backend.keepalive]', async () => {
+  it('keeps the connection after an error answer too', async () => {
     const { provider, backend } = await open((response) => sendJson(response, 400, { error: { message: 'no' } }));
     for (let i = 0; i < 3; i++) {
       await failure(backend);
@@ -212,7 +212,7 @@ describe('the size of an answer', () => {
         for (let i = 0; i < 40; i++) response.write(event(deltaChunk({ content: 'x'.repeat(100) })));
       },
     ],
-  ])('is bounded, %s, and the connection dropped [chat.backend.size]', async (_, handler) => {
+  ])('is bounded, %s, and the connection dropped', async (_, handler) => {
     const { provider, backend } = await open(handler, { maxResponseBytes: 2000 });
     const error = await failure(backend);
     expect(error).toMatchObject({ code: 'response_too_large', retryable: false });
@@ -220,7 +220,7 @@ describe('the size of an answer', () => {
     await provider.until(() => provider.openSockets === 0);
   });
 
-  it('may be exactly the bound [chat.backend.size]', async () => {
+  it('may be exactly the bound', async () => {
     const text = JSON.stringify(completionBody('fits'));
     const { backend } = await open((response) => response.end(text), { maxResponseBytes: text.length });
     await expect(backend.complete(chat(), never)).resolves.toEqual(completionBody('fits'));
@@ -261,7 +261,7 @@ describe('the key', () => {
     ],
   ];
 
-  it.each(echoes)('is not in the error when the provider echoes it in %s [chat.backend.secret]', async (_, handler) => {
+  it.each(echoes)('is not in the error when the provider echoes it in %s', async (_, handler) => {
     const { provider, backend } = await open(handler, {
       apiKey: new Secret(KEY),
       headers: new Map([['x-secret', new Secret('header-secret')]]),
@@ -275,7 +275,7 @@ describe('the key', () => {
     expect(error.message).toMatch(/\[redacted\]|…$/);
   });
 
-  it('is not in what inspecting the backend shows [chat.backend.secret]', async () => {
+  it('is not in what inspecting the backend shows', async () => {
     const { backend } = await open(() => {}, { apiKey: new Secret(KEY) });
     expect(inspect(backend, { depth: 20, showHidden: true })).not.toContain('sk-very');
   });

@@ -10,7 +10,7 @@ it('the backoff doubles up to its ceiling, half of it random [chat.backend.retry
   expect(longest.at(-1)).toBe(backoff.maxMs);
 });
 
-it('Retry-After lengthens the wait and never shortens it [chat.backend.retry_after]', () => {
+it('Retry-After lengthens the wait and never shortens it', () => {
   expect(retryDelayMs(0, 5000, { random: () => 1 })).toBe(5000);
   expect(retryDelayMs(0, 100, { random: () => 1 })).toBe(backoff.firstMs);
 });

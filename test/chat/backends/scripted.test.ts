@@ -139,7 +139,7 @@ describe('turns', () => {
     else await expect(backend.complete(request, never)).rejects.toMatchObject({ code: 'script_unmatched' });
   });
 
-  it('that do not match are an error that shows what came and what is left [chat.backend.scripted_strict]', async () => {
+  it('that do not match are an error that shows what came and what is left', async () => {
     const backend = await play(
       { when: { role: 'user' }, reply: { content: 'used' } },
       { when: { content: 'other' }, reply: { content: 'x' } },
@@ -155,7 +155,7 @@ describe('turns', () => {
     );
   });
 
-  it('left over are shown up to a bound [chat.backend.scripted_strict]', async () => {
+  it('left over are shown up to a bound', async () => {
     const backend = await play(
       ...Array.from({ length: 15 }, (_, i) => ({ when: { messages: 100 + i }, reply: { content: '' } })),
     );
@@ -240,14 +240,14 @@ describe('a script that is wrong', () => {
     ],
     [{ turns: [{ error: { status: 200, message: 'x' } }] }, 'turns[0].error.status: must be at least 400, found 200'],
     [{ turns: [{ reply, delay_ms: -1 }] }, 'turns[0].delay_ms: must be at least 0, found -1'],
-  ])('%j is refused: %s [chat.backend.scripted_strict]', async (script, complaint) => {
+  ])('%j is refused: %s', async (script, complaint) => {
     const error = await open(script).catch((reason) => reason);
     expect(error).toMatchObject({ name: 'BackendError', code: 'bad_script', retryable: false });
     expect(error.message).toContain(complaint);
     expect(error.message.startsWith(FILE)).toBe(true);
   });
 
-  it('is not there [chat.backend.scripted_strict]', async () => {
+  it('is not there', async () => {
     const missing = openScriptedBackend('replay', FILE, () => {
       throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
     });

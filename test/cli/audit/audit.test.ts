@@ -103,7 +103,7 @@ describe('spear audit verify', () => {
     ]);
   });
 
-  it('exits with 2 where it cannot read, and says so [audit.usage]', async () => {
+  it('exits with 2 where it cannot read, and says so', async () => {
     expect(await audit(['verify', '/nowhere/audit.jsonl'])).toEqual({
       code: 2,
       stdout: '',
@@ -125,7 +125,7 @@ describe('spear audit verify', () => {
 });
 
 describe('spear audit tail', () => {
-  it('shows the last lines for people, without colours where there is no terminal [audit.tail]', async () => {
+  it('shows the last lines for people, without colours where there is no terminal', async () => {
     const { code, stdout } = await audit(['tail', trail()]);
     expect(code).toBe(0);
     const lines = stdout
@@ -149,7 +149,7 @@ describe('spear audit tail', () => {
     expect(stdout).not.toContain('\u001b');
   });
 
-  it('takes so many of the last lines that match, from older files too [audit.tail] [audit.rotation]', async () => {
+  it('takes so many of the last lines that match, from older files too [audit.rotation]', async () => {
     const path = trail(200, 4_096);
     const numbers = async (...flags: string[]) => {
       const { stdout } = await audit(['tail', path, '--event', 'budget.*', ...flags]);
@@ -161,13 +161,13 @@ describe('spear audit tail', () => {
     expect(await numbers('-n', '0')).toEqual([]);
   });
 
-  it('with --json gives the lines as they are [audit.tail]', async () => {
+  it('with --json gives the lines as they are', async () => {
     const path = trail();
     const { stdout } = await audit(['tail', path, '--json', '-n', 'all']);
     expect(stdout).toBe(readFileSync(path, 'utf8'));
   });
 
-  it('never lets a name reach the terminal as a command [audit.tail]', async () => {
+  it('never lets a name reach the terminal as a command', async () => {
     const path = newTrail();
     const writer = openWriter(path);
     const evil = '\u001b]0;owned\u0007\u001b[2J\r\n';
@@ -179,7 +179,7 @@ describe('spear audit tail', () => {
     expect(stdout.split('\n')).toHaveLength(5);
   });
 
-  it.runIf(process.platform === 'linux')('has colours on a terminal, unless NO_COLOR is set [audit.tail]', async () => {
+  it.runIf(process.platform === 'linux')('has colours on a terminal, unless NO_COLOR is set', async () => {
     const path = trail();
     const onTerminal = (env: NodeJS.ProcessEnv) =>
       new Promise<string>((resolve) => {
@@ -213,7 +213,7 @@ describe('spear audit tail', () => {
     return { child, budgets };
   }
 
-  it('follows what is added, over rotations, with nothing twice and nothing left out [audit.tail] [audit.rotation]', async () => {
+  it('follows what is added, over rotations, with nothing twice and nothing left out [audit.rotation]', async () => {
     const path = newTrail();
     const writer = openWriter(path, { maxBytes: 4_096, keep: 1_000 });
     for (const number of range(0, 30)) writer.append([numbered(number)]);
@@ -228,7 +228,7 @@ describe('spear audit tail', () => {
     child.kill('SIGINT');
   });
 
-  it('ends when its reader goes away [audit.tail]', async () => {
+  it('ends when its reader goes away', async () => {
     const path = newTrail();
     const writer = openWriter(path);
     writer.append([numbered(0)]);
@@ -242,7 +242,7 @@ describe('spear audit tail', () => {
   });
 });
 
-it('spear audit --help and spear --help tell of both [audit.usage]', async () => {
+it('spear audit --help and spear --help tell of both', async () => {
   const { code, stdout } = await audit(['--help']);
   expect([code, stdout]).toEqual([0, expect.stringContaining('spear audit verify')]);
   expect((await audit(['tail', '--help'])).stdout).toBe(stdout);

@@ -48,7 +48,7 @@ describe('1: MCP is not turned on for the session', () => {
     expect(one(findings, 'task').fix).toContain('mcp.default_server_ids');
   });
 
-  it('the session turns it off itself [doctor.causes] [doctor.params]', async () => {
+  it('the session turns it off itself [doctor.causes]', async () => {
     const flags = [...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--param', 'mcp.enabled=false'];
     const { findings } = await causes(flags);
     expect(one(findings, 'session_param')).toMatchObject({ status: 'bad', cause: 'mcp_disabled' });
@@ -56,7 +56,7 @@ describe('1: MCP is not turned on for the session', () => {
 });
 
 describe('2: the registry has no server', () => {
-  it('the directory is empty, or has its records in a subdirectory [doctor.causes] [doctor.registry]', async () => {
+  it('the directory is empty, or has its records in a subdirectory [doctor.causes]', async () => {
     const dir = recordDir({ 'notes.txt': 'not a record' });
     mkdirSync(join(dir, 'deeper'));
     const { findings } = await causes([...taskWithMcp(['tiny']), '--mcp-dir', dir]);
@@ -64,7 +64,7 @@ describe('2: the registry has no server', () => {
     expect(one(findings, 'registry').fix).toContain('one server a file');
   });
 
-  it('an SMS was started without its directory [doctor.causes] [doctor.registry]', async () => {
+  it('an SMS was started without its directory [doctor.causes]', async () => {
     const sms = await startTestSms();
     const flags = [...taskWithMcp(['tiny']), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken];
     const { findings } = await causes(flags);
@@ -74,14 +74,14 @@ describe('2: the registry has no server', () => {
 });
 
 describe('3: there is no copy of the registry', () => {
-  it('nobody listens there [doctor.causes] [doctor.registry]', async () => {
+  it('nobody listens there [doctor.causes]', async () => {
     const { findings } = await causes([...taskWithMcp(['tiny']), '--sms', '127.0.0.1:1', '--sms-token', 'x']);
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
     expect(one(findings, 'registry').text).toContain('127.0.0.1:1');
     expect(one(findings, 'server').status).toBe('skipped');
   });
 
-  it('what listens there is no registry [doctor.causes] [doctor.registry]', async () => {
+  it('what listens there is no registry [doctor.causes]', async () => {
     const other = createServer((_, res) => res.end('hello'));
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
@@ -91,7 +91,7 @@ describe('3: there is no copy of the registry', () => {
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
   });
 
-  it('it does not take the token, which is never shown [doctor.causes] [doctor.registry]', async () => {
+  it('it does not take the token, which is never shown [doctor.causes]', async () => {
     const sms = await startTestSms();
     const { findings, text } = await causes([
       ...taskWithMcp(['tiny']),
@@ -104,7 +104,7 @@ describe('3: there is no copy of the registry', () => {
     expect(text).not.toContain('canary-token');
   });
 
-  it('none is named, or the directory does not exist [doctor.causes] [doctor.registry]', async () => {
+  it('none is named, or the directory does not exist [doctor.causes]', async () => {
     const none = await causes(taskWithMcp(['tiny']));
     expect(one(none.findings, 'registry')).toMatchObject({ status: 'bad', cause: 'no_registry' });
     const missing = await causes([...taskWithMcp(['tiny']), '--mcp-dir', join(scratch, 'nowhere')]);
@@ -118,7 +118,7 @@ it('3: the server id is not that of the registry [doctor.causes]', async () => {
   expect(one(findings, 'server').text).toContain('did you mean "tiny"?');
 });
 
-it('the server’s file is wrong, so the registry does not have it [doctor.causes] [doctor.registry]', async () => {
+it('the server’s file is wrong, so the registry does not have it [doctor.causes]', async () => {
   const dir = recordDir({
     'tiny.json': recordOf('tiny', 'tiny.mjs'),
     'git.toml': 'server_id = "git"\ntransport = "carrier_pigeon"\n',
@@ -137,7 +137,7 @@ describe('4: the record forbids the tools', () => {
     expect(one(findings, 'server').fix).toContain('allowed_tools');
   });
 
-  it('allowed_tools is too strict [doctor.causes] [doctor.tools]', async () => {
+  it('allowed_tools is too strict [doctor.causes]', async () => {
     const { findings } = await causes([
       ...taskWithMcp(['tiny']),
       '--mcp-dir',
@@ -149,7 +149,7 @@ describe('4: the record forbids the tools', () => {
 });
 
 describe('5: tools/list', () => {
-  it('takes too long [doctor.causes] [doctor.deadlines]', async () => {
+  it('takes too long [doctor.causes]', async () => {
     const flags = [...taskWithMcp(['slow']), '--mcp-dir', lists('slow', 60_000), '--timeout-ms', '3000'];
     const { findings } = await causes(flags);
     expect(one(findings, 'connect').status).toBe('ok');
@@ -170,14 +170,14 @@ describe('5: tools/list', () => {
 });
 
 describe('6: the task refuses', () => {
-  it('the guest turns MCP on where the task has it off [doctor.causes] [doctor.params]', async () => {
+  it('the guest turns MCP on where the task has it off [doctor.causes]', async () => {
     const flags = [...taskWith({ 'mcp.enabled': false }), '--mcp-dir', tiny(), '--param', 'mcp.enabled=true'];
     const { findings } = await causes(flags);
     expect(one(findings, 'task')).toMatchObject({ status: 'bad', cause: 'mcp_disabled' });
     expect(one(findings, 'session_param').text).toContain('refused with EACCES');
   });
 
-  it('the guest asks for a server beyond the allowed set [doctor.causes] [doctor.params]', async () => {
+  it('the guest asks for a server beyond the allowed set [doctor.causes]', async () => {
     const flags = [...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--param', 'mcp.server_ids=["tiny","git"]'];
     const { findings } = await causes(flags);
     expect(one(findings, 'session_param')).toMatchObject({ status: 'bad', cause: 'not_allowed' });
@@ -185,7 +185,7 @@ describe('6: the task refuses', () => {
     expect(one(findings, 'session_param').fix).toContain('mcp.allowed_server_ids');
   });
 
-  it('its tool lists leave nothing [doctor.causes] [doctor.tools]', async () => {
+  it('its tool lists leave nothing [doctor.causes]', async () => {
     const task = taskWithMcp(['tiny'], { 'mcp.tool_denylist': ['*'] });
     const { findings } = await causes([...task, '--mcp-dir', tiny()]);
     expect(one(findings, 'tools')).toMatchObject({ status: 'bad', cause: 'denied_by_task' });
@@ -217,7 +217,7 @@ describe('the module cannot do its work', () => {
     return file;
   };
 
-  it('its tools cannot be called: no table is exported [doctor.causes] [doctor.module] [tool.unreachable]', async () => {
+  it('its tools cannot be called: no table is exported [doctor.causes] [tool.unreachable]', async () => {
     const wasm = written(withoutTable(readFileSync(fixture('c/sum.wasm'))));
     const { code, findings } = await doctor([wasm, '--no-model']);
     expect(code).toBe(1);
@@ -225,7 +225,7 @@ describe('the module cannot do its work', () => {
     expect(one(findings, 'guest_tools').fix).toContain('-Wl,--export-table');
   });
 
-  it('it is what a component is made of [doctor.causes] [doctor.module]', async () => {
+  it('it is what a component is made of [doctor.causes]', async () => {
     const wasm = written(runnable((module) => module.importFunction('spear:host/log@1.0.0', 'log', ['i32'])));
     const { code, findings } = await doctor([wasm, '--no-model']);
     expect(code).toBe(1);
@@ -235,14 +235,14 @@ describe('the module cannot do its work', () => {
 });
 
 describe('the guest takes another way than the tool loop', () => {
-  it('it neither chats nor calls MCP [doctor.causes] [doctor.module]', async () => {
+  it('it neither chats nor calls MCP [doctor.causes]', async () => {
     const hello = fixture('c/hello.wasm');
     const { code, findings } = await doctor([hello, ...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--no-model']);
     expect(code).toBe(1);
     expect(one(findings, 'tool_use')).toMatchObject({ status: 'bad', cause: 'no_tool_use' });
   });
 
-  it('a plain send has no tools, which is said of every guest that chats [doctor.causes] [doctor.module]', async () => {
+  it('a plain send has no tools, which is said of every guest that chats [doctor.causes]', async () => {
     const { code, findings } = await doctor([chats, ...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--offline']);
     expect(code).toBe(0);
     expect(one(findings, 'tool_use').text).toContain('AUTO_TOOL_CALL');

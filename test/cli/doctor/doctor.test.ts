@@ -83,7 +83,7 @@ describe('spear doctor', () => {
     expect(text).not.toContain('canary-key');
   });
 
-  it('prints a tree with marks and fixes, without colours into a pipe [doctor.tree]', async () => {
+  it('prints a tree with marks and fixes, without colours into a pipe', async () => {
     const flags = [...taskWithMcp(['tiny', 'gone']), '--mcp-dir', tiny(), '--no-model'];
     const { code, stdout, stderr } = await spear(['doctor', chats, ...flags]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
@@ -98,7 +98,7 @@ describe('spear doctor', () => {
     expect(stdout).not.toContain('\x1b');
   });
 
-  it('follows an SMS, and what it lets records refer to [doctor.registry] [doctor.references]', async () => {
+  it('follows an SMS, and what it lets records refer to', async () => {
     const sms = await startTestSms();
     const record = recordOf('tiny', 'tiny.mjs', { env: { TOKEN: `\${ENV:MY_TOKEN}`, OTHER: `\${ENV:MCP_OTHER}` } });
     expect((await sms.http('POST', '/admin/api/mcp/servers', { json: record })).status).toBe(201);
@@ -115,7 +115,7 @@ describe('spear doctor', () => {
     expect(refused.text + allowed.text).not.toContain('canary');
   });
 
-  it('names variables that are missing and starts no server without them [doctor.references]', async () => {
+  it('names variables that are missing and starts no server without them', async () => {
     const trail = join(scratch, `trail-${randomUUID()}`);
     const record = recordOf('lists', 'lists.mjs', {
       args: ['wide', '1'],
@@ -131,7 +131,7 @@ describe('spear doctor', () => {
     expect(existsSync(trail)).toBe(false);
   });
 
-  it('tells how to close a file that others can read, as it does of the config that lacks a name [doctor.references]', async () => {
+  it('tells how to close a file that others can read, as it does of the config that lacks a name', async () => {
     const key = fileWith('key', 'canary-in-file');
     chmodSync(key, 0o644);
     const http = { url: 'http://127.0.0.1:1/mcp', auth_ref: `file:${key}` };
@@ -142,7 +142,7 @@ describe('spear doctor', () => {
     expect(text).not.toContain('canary');
   });
 
-  it('names the rules for egress where they keep a server out [doctor.servers]', async () => {
+  it('names the rules for egress where they keep a server out', async () => {
     const http = { url: 'http://10.1.2.3/mcp' };
     const record = { server_id: 'web', transport: 'streamable_http', http, allowed_tools: ['*'] };
     const flags = [...taskWithMcp(['web']), '--mcp-dir', recordDir({ 'web.json': record }), '--no-model'];
@@ -154,7 +154,7 @@ describe('spear doctor', () => {
   it.each([
     ['is not there', { command: 'no-such-command-here' }, 'spawn_failed', 'install "no-such-command-here"'],
     ['is no MCP server', { command: 'true' }, 'connect_failed', 'run "true" with its arguments by hand'],
-  ])('says so where the command %s [doctor.servers]', async (_, stdio, cause, fix) => {
+  ])('says so where the command %s', async (_, stdio, cause, fix) => {
     const record = { server_id: 'odd', transport: 'stdio', stdio, allowed_tools: ['*'] };
     const flags = [...taskWithMcp(['odd']), '--mcp-dir', recordDir({ 'odd.json': record }), '--no-model'];
     const { code, findings } = await doctor([chats, ...flags]);
@@ -163,7 +163,7 @@ describe('spear doctor', () => {
     expect(one(findings, 'connect').fix).toContain(fix);
   });
 
-  it('says so where an HTTP server is not there [doctor.servers]', async () => {
+  it('says so where an HTTP server is not there', async () => {
     const http = { url: 'http://127.0.0.1:1/mcp?key=canary-in-url', headers: { 'x-key': 'canary-in-header' } };
     const record = { server_id: 'web', transport: 'streamable_http', http, allowed_tools: ['*'] };
     const flags = [...taskWithMcp(['web']), '--mcp-dir', recordDir({ 'web.json': record }), '--no-model'];
@@ -176,7 +176,7 @@ describe('spear doctor', () => {
     expect(text).not.toContain('canary');
   });
 
-  it('ends what it started, and shows what the server said, without its secrets [doctor.deadlines] [doctor.secrets]', async () => {
+  it('ends what it started, and shows what the server said, without its secrets', async () => {
     const mark = `mark-${randomUUID()}`;
     const record = recordOf('mute', 'mute.mjs', { env: { MARK: mark, API_TOKEN: `\${ENV:CANARY}` } });
     const flags = [...taskWithMcp(['mute']), '--mcp-dir', recordDir({ 'mute.json': record })];
@@ -190,7 +190,7 @@ describe('spear doctor', () => {
     expect(processesWith(mark)).toEqual([]);
   });
 
-  it('ends its servers when it is interrupted, and blames nobody [doctor.deadlines]', async () => {
+  it('ends its servers when it is interrupted, and blames nobody', async () => {
     const mark = `mark-${randomUUID()}`;
     const record = recordOf('mute', 'mute.mjs', { env: { MARK: mark } });
     const flags = [...taskWithMcp(['mute']), '--mcp-dir', recordDir({ 'mute.json': record }), '--no-model'];
@@ -205,7 +205,7 @@ describe('spear doctor', () => {
     expect(processesWith(mark)).toEqual([]);
   });
 
-  it('starts nothing with --offline, and still knows the policy [doctor.offline]', async () => {
+  it('starts nothing with --offline, and still knows the policy', async () => {
     const trail = join(scratch, `trail-${randomUUID()}`);
     const record = recordOf('lists', 'lists.mjs', { args: ['wide', '1'], env: { TRAIL: trail } });
     const { model, env } = await steered();
@@ -219,7 +219,7 @@ describe('spear doctor', () => {
     await model.stop();
   });
 
-  it('shows the hash that stands for a long name, and tools that cannot be told apart [doctor.names]', async () => {
+  it('shows the hash that stands for a long name, and tools that cannot be told apart', async () => {
     const long = `tool_${'x'.repeat(70)}`;
     const server = fileWith(
       'long.mjs',
@@ -246,7 +246,7 @@ describe('spear doctor', () => {
     ]);
   });
 
-  it('names tools that the server describes wrongly [doctor.tools]', async () => {
+  it('names tools that the server describes wrongly', async () => {
     const dir = recordDir({ 'schemas.json': recordOf('schemas', 'schemas.mjs') });
     const { code, findings } = await doctor([chats, ...taskWithMcp(['schemas']), '--mcp-dir', dir, '--no-model']);
     expect(code).toBe(1);
@@ -255,7 +255,7 @@ describe('spear doctor', () => {
     expect(wrong.some(({ text }) => text.startsWith('deep: '))).toBe(true);
   });
 
-  it('tells of approvals that a tool needs [doctor.tools]', async () => {
+  it('tells of approvals that a tool needs', async () => {
     const rules = JSON.stringify([{ name: 'no pids', tools: ['pid'], verdict: 'deny' }]);
     const dir = tiny({ approval_policy: { default: 'never', per_tool: { echo: 'always', fail: 'policy' } } });
     const task = fileWith('task.json', {
@@ -269,7 +269,7 @@ describe('spear doctor', () => {
     expect(said('structured')).not.toContain('asked');
   });
 
-  it('names what is wrong with the module and the task, one by one [doctor.module] [doctor.task]', async () => {
+  it('names what is wrong with the module and the task, one by one', async () => {
     const task = fileWith('task.json', { config: { 'mcp.enabled': 'yes', 'mcp.tool_alowlist': '[]' } });
     const wasm = fileWith('odd.wasm', 'not wasm');
     const { code, findings } = await doctor([wasm, '--task-config', task]);
@@ -290,7 +290,7 @@ describe('spear doctor', () => {
     expect(imports.code).toBe(0);
   });
 
-  it('takes components as well as core modules [doctor.module]', async () => {
+  it('takes components as well as core modules', async () => {
     const wasm = fixture('rust/chat.component.wasm');
     const { code, findings } = await doctor([wasm, ...tinyTask(), '--offline']);
     expect(one(findings, 'module').text).toMatch(/: component: /);
@@ -299,7 +299,7 @@ describe('spear doctor', () => {
     expect(code).toBe(0);
   });
 
-  it('names what is wrong with the host config [doctor.task]', async () => {
+  it('names what is wrong with the host config', async () => {
     const config = fileWith('config.toml', '[backends.main]\nkind = "opneai"\n');
     const { code, findings } = await doctor([chats, ...tinyTask(), '--config', config]);
     expect(code).toBe(1);
@@ -307,7 +307,7 @@ describe('spear doctor', () => {
     expect(one(findings, 'host').text).toContain(config);
   });
 
-  it('exits with 2 for bad usage, and has help [doctor.usage]', async () => {
+  it('exits with 2 for bad usage, and has help', async () => {
     for (const args of [
       [],
       ['a.wasm', 'b.wasm'],
@@ -339,7 +339,7 @@ describe('the model', () => {
   const check = async (env: Record<string, string>, more: readonly string[] = []) =>
     (await doctor([chats, ...tinyTask(), '--offline', ...more], env)).findings;
 
-  it('is wrong if it answers without the tool it was told to call [doctor.model]', async () => {
+  it('is wrong if it answers without the tool it was told to call', async () => {
     const { model, env } = await steered();
     const running = doctor([chats, ...tinyTask()], env);
     (await model.next()).say('I cannot access external files or systems.');
@@ -349,7 +349,7 @@ describe('the model', () => {
     expect(one(findings, 'model')).toMatchObject({ status: 'bad', cause: 'no_tool_calls' });
   });
 
-  it('is not reached where the backend is not [doctor.model]', async () => {
+  it('is not reached where the backend is not', async () => {
     const env = { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1', OPENAI_API_KEY: 'canary-key-1234', OPENAI_MODEL: 'm' };
     const { code, findings, text } = await doctor([chats, '--timeout-ms', '20000'], env);
     expect(code).toBe(1);
@@ -362,7 +362,7 @@ describe('the model', () => {
     [401, 'OPENAI_API_KEY'],
     [404, 'OPENAI_MODEL'],
     [400, 'may not take tools'],
-  ])('is wrong where a backend that is there answers with %i [doctor.model]', async (status, fix) => {
+  ])('is wrong where a backend that is there answers with %i', async (status, fix) => {
     const provider = createServer((_, res) => res.writeHead(status).end(JSON.stringify({ error: { message: 'no' } })));
     await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`;
@@ -375,14 +375,14 @@ describe('the model', () => {
     expect(one(findings, 'model')).toMatchObject({ status: 'bad', fix: expect.stringContaining(fix) });
   });
 
-  it('has a deadline [doctor.model] [doctor.deadlines]', async () => {
+  it('has a deadline', async () => {
     const { env } = await steered(); // nobody takes the request
     const { code, findings } = await doctor([chats, '--timeout-ms', '1500'], env);
     expect(code).toBe(1);
     expect(one(findings, 'backend')).toMatchObject({ status: 'bad', cause: 'timeout' });
   });
 
-  it('is not asked where a script or a stub answers, which are named [doctor.model]', async () => {
+  it('is not asked where a script or a stub answers, which are named', async () => {
     const stub = await check({});
     expect(one(stub, 'backend')).toMatchObject({ status: 'skipped', cause: 'stub' });
     const scripted = await check({}, script({ reply: { content: 'hi' } }));
@@ -395,7 +395,7 @@ describe('the model', () => {
 });
 
 describe('the report', () => {
-  it('has colours on a terminal, and nothing that a server could steer it with [doctor.tree]', () => {
+  it('has colours on a terminal, and nothing that a server could steer it with', () => {
     const findings = [
       ok('a', 'good', [skipped('b', 'evil \x1b[2J\rtext')]),
       bad('c', 'wrong', { cause: 'x', fix: 'mend it', children: [ok('d', 'below')] }),
@@ -406,7 +406,7 @@ describe('the report', () => {
     expect(reportText(findings, '', { colours: true })).toContain('\x1b[31m✗\x1b[0m wrong');
   });
 
-  it('shows a person the first of many, and every one that is wrong [doctor.tree]', () => {
+  it('shows a person the first of many, and every one that is wrong', () => {
     const tools = Array.from({ length: 100 }, (_, index) => ok('tool', `tool ${index}`));
     const text = reportText([ok('tools', 'many', [...tools, bad('tool', 'broken', { cause: 'x', fix: 'y' })])], '', {
       colours: false,
@@ -417,14 +417,14 @@ describe('the report', () => {
     expect(text).toContain('… and 60 more; --json has them all');
   });
 
-  it('calls an old Node, or one without JSPI, wrong [doctor.node]', () => {
+  it('calls an old Node, or one without JSPI, wrong', () => {
     expect(diagnoseNode('26.1.0', true).status).toBe('ok');
     expect(diagnoseNode('22.9.0', false)).toMatchObject({ status: 'bad', cause: 'old_node' });
     expect(diagnoseNode('24.0.0', false)).toMatchObject({ status: 'bad', cause: 'no_jspi' });
   });
 });
 
-it('has no flag in its help that it does not take [doctor.usage]', () => {
+it('has no flag in its help that it does not take', () => {
   const source = readFileSync(new URL('../../../src/cli/doctor/flags.ts', import.meta.url), 'utf8');
   const help = readFileSync(new URL('../../../src/cli/doctor/help.ts', import.meta.url), 'utf8');
   const named = new Set([...help.matchAll(/--([a-z-]+)/g)].map(([, name = '']) => name));

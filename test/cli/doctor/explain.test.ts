@@ -36,7 +36,7 @@ const denials = (findings: readonly Finding[]) =>
     .map(({ cause }) => cause);
 
 describe('spear explain', () => {
-  it('answers layer by layer, without starting the server [explain.layers] [explain.offline]', async () => {
+  it('answers layer by layer, without starting the server [explain.layers]', async () => {
     const trail = join(scratch, `trail-${randomUUID()}`);
     const dir = recordDir({ 'l.json': recordOf('l', 'lists.mjs', { args: ['wide', '3'], env: { TRAIL: trail } }) });
     const task = taskWithMcp(['l'], { 'mcp.tool_allowlist': ['tool_*'] });
@@ -117,7 +117,7 @@ describe('spear explain', () => {
     );
   });
 
-  it('knows the task’s own layers without any registry [explain.offline]', async () => {
+  it('knows the task’s own layers without any registry', async () => {
     const task = taskWithMcp(['tiny'], { 'mcp.tool_denylist': ['write_*'] });
     const yes = await spear(['explain', 'tiny', 'read', ...task]);
     expect(yes.code).toBe(0);
@@ -136,7 +136,7 @@ describe('spear explain', () => {
     expect(denials((await explain('tiny', 'pid', ...flags)).findings)).toEqual(['denied_by_registry']);
   });
 
-  it('asks the server with --connect whether it has the tool [explain.connect]', async () => {
+  it('asks the server with --connect whether it has the tool', async () => {
     const flags = [...taskWithMcp(['tiny']), ...tiny(), '--connect'];
     const there = await explain('tiny', 'echo', ...flags);
     expect(there.code).toBe(0);
@@ -157,7 +157,7 @@ describe('spear explain', () => {
     expect(one(findings, 'name').text).toMatch(/mcp__[A-Za-z0-9_-]{43} \(a hash: /);
   });
 
-  it('exits with 2 for bad usage [explain.usage]', async () => {
+  it('exits with 2 for bad usage', async () => {
     const task = fileWith('task.json', {});
     for (const args of [[], ['fs'], ['fs', 'read'], ['a', 'b', 'c', '--task-config', task], ['a', 'b', '--bogus']]) {
       const { code, stdout, stderr } = await spear(['explain', ...args]);

@@ -64,7 +64,7 @@ describe('the prompt', () => {
     ['n', 'deny', 'denied'],
     ['\u0004', 'deny', 'denied'],
     ['y\r', 'allow_once', 'allowed once'],
-  ])('takes %j as %s [approval.prompt.keys]', async (key, decision, said) => {
+  ])('takes %j as %s', async (key, decision, said) => {
     const terminal = new FakeTerminal();
     const answer = createPromptDecider(terminal.ports)(requestWith().request);
     await terminal.asks();
@@ -74,7 +74,7 @@ describe('the prompt', () => {
     expect([terminal.raw, terminal.opened, terminal.closed]).toEqual([false, 1, 1]);
   });
 
-  it('takes nothing else for an answer [approval.prompt.keys]', async () => {
+  it('takes nothing else for an answer', async () => {
     const terminal = new FakeTerminal();
     const answer = createPromptDecider(terminal.ports)(requestWith().request);
     await terminal.asks();
@@ -83,7 +83,7 @@ describe('the prompt', () => {
     expect(await answer).toEqual({ decision: 'deny' });
   });
 
-  it('takes nothing that was typed before it could be read [approval.prompt.keys]', async () => {
+  it('takes nothing that was typed before it could be read', async () => {
     const terminal = new FakeTerminal();
     const answer = createPromptDecider(terminal.ports)(requestWith().request);
     await until(() => terminal.raw, 'the keyboard');
@@ -94,7 +94,7 @@ describe('the prompt', () => {
     expect(await answer).toEqual({ decision: 'deny' });
   });
 
-  it('shows all of it with v, and asks again [approval.prompt.bounded]', async () => {
+  it('shows all of it with v, and asks again', async () => {
     const terminal = new FakeTerminal();
     const content = 'x'.repeat(2_000);
     const answer = createPromptDecider(terminal.ports)(
@@ -110,7 +110,7 @@ describe('the prompt', () => {
     expect(await answer).toEqual({ decision: 'allow_once' });
   });
 
-  it('asks about one call after the other [approval.prompt.queue]', async () => {
+  it('asks about one call after the other', async () => {
     const terminal = new FakeTerminal();
     const decide = createPromptDecider(terminal.ports);
     const answers = ['first', 'second', 'third'].map((tool) => decide(requestWith({ tool }).request));
@@ -131,7 +131,7 @@ describe('the prompt', () => {
     ]);
   });
 
-  it('does not ask about a call that was withdrawn in line [approval.prompt.queue]', async () => {
+  it('does not ask about a call that was withdrawn in line', async () => {
     const terminal = new FakeTerminal();
     const decide = createPromptDecider(terminal.ports);
     const first = decide(requestWith({ tool: 'first' }).request);
@@ -145,7 +145,7 @@ describe('the prompt', () => {
     expect(terminal.screen).not.toContain('second');
   });
 
-  it('ends its line and gives the keyboard back when no answer is wanted any more [approval.prompt.withdrawn]', async () => {
+  it('ends its line and gives the keyboard back when no answer is wanted any more', async () => {
     const terminal = new FakeTerminal();
     const { request, withdraw } = requestWith();
     const answer = createPromptDecider(terminal.ports)(request);
@@ -156,7 +156,7 @@ describe('the prompt', () => {
     expect([terminal.raw, terminal.closed]).toEqual([false, 1]);
   });
 
-  it('interrupts the run with Ctrl-C, and gives the keyboard back before [approval.prompt.interrupt]', async () => {
+  it('interrupts the run with Ctrl-C, and gives the keyboard back before', async () => {
     const terminal = new FakeTerminal();
     const { request, withdraw } = requestWith();
     const answer = createPromptDecider(terminal.ports)(request);
@@ -169,7 +169,7 @@ describe('the prompt', () => {
     expect(terminal.screen).toMatch(/: interrupted\n$/);
   });
 
-  it('denies when the terminal goes away, or is not there [approval.prompt.lost]', async () => {
+  it('denies when the terminal goes away, or is not there', async () => {
     const terminal = new FakeTerminal();
     const answer = createPromptDecider(terminal.ports)(requestWith().request);
     await terminal.asks();

@@ -4,7 +4,7 @@ import { OnTerminal } from '../../support/on-terminal.ts';
 
 const sample = fileURLToPath(new URL('./terminal-sample.ts', import.meta.url));
 
-it('gives keys to the prompt while there is one, and lines to the guest otherwise [approval.prompt.stdin]', async () => {
+it('gives keys to the prompt while there is one, and lines to the guest otherwise', async () => {
   const run = new OnTerminal([process.execPath, sample]);
   await run.shows('guest reads');
   run.press('a line\n');

@@ -39,7 +39,7 @@ describe('what spear audit tail shows', () => {
     [{ since: '2026-02-03T12:55:00+01:00' }, ['c', 'budget']],
     [{ since: '2026-02-03' }, ['a', 'b', 'c', 'budget']],
     [{ since: '15m', server: 'fs' }, ['c']],
-  ])('%j [audit.tail]', (values, expected) => {
+  ])('%j', (values, expected) => {
     expect(found(values)).toEqual(expected);
   });
 
@@ -48,7 +48,7 @@ describe('what spear audit tail shows', () => {
     ['0', 0],
     ['7', 7],
     ['all', 1_000_000],
-  ])('-n %s is %i lines [audit.tail]', (text, expected) => {
+  ])('-n %s is %i lines', (text, expected) => {
     expect(parseTailFlags({ lines: text }, now).lines).toBe(expected);
   });
 });
@@ -80,7 +80,7 @@ describe('spear audit', () => {
       ['tail', '/nowhere/audit.jsonl'],
       '/nowhere/audit.jsonl: it cannot be read (ENOENT)',
     ],
-  ])('refuses %s [audit.usage]', async (_, args, message) => {
+  ])('refuses %s', async (_, args, message) => {
     const refused = await auditCommand(args).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(UsageError);
     expect((refused as Error).message).toContain(message);

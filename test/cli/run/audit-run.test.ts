@@ -32,16 +32,16 @@ describe('the flags', () => {
     [{ 'audit-max-bytes': '-1' }, '--audit-max-bytes: expected a whole number from 0 to 1099511627776, found "-1"'],
     [{ 'audit-max-bytes': '64M' }, '--audit-max-bytes: expected a whole number'],
     [{ 'audit-keep': '0' }, '--audit-keep: expected a whole number from 1 to 100000, found "0"'],
-  ])('%j is refused [audit.usage]', (values, message) => {
+  ])('%j is refused', (values, message) => {
     expect(() => parseAuditFlags(values)).toThrow(message);
   });
 
-  it('are read [audit.usage]', () => {
+  it('are read', () => {
     const values = { audit: 'x', 'audit-args': 'shape', 'audit-max-bytes': '0', 'audit-keep': '3' };
     expect(parseAuditFlags(values)).toEqual({ audit: 'x', auditArgs: 'shape', auditMaxBytes: 0, auditKeep: 3 });
   });
 
-  it('have no effect without a trail, which is said [audit.usage]', async () => {
+  it('have no effect without a trail, which is said', async () => {
     const { code, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit-keep', '3']);
     expect({ code, stderr }).toEqual({
       code: 0,
@@ -51,7 +51,7 @@ describe('the flags', () => {
 });
 
 describe('standard output', () => {
-  it('has the trail with --audit -, and the guest has stderr [audit.stdout]', async () => {
+  it('has the trail with --audit -, and the guest has stderr', async () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', '-']);
     expect([code, stderr]).toEqual([0, 'hello from C\n']);
     expect(trailLines(stdout).map(({ event }) => event)).toEqual([
@@ -65,7 +65,7 @@ describe('standard output', () => {
     expect(verifyTrail([copy]).problem).toBeNull();
   });
 
-  it('cannot be shared with --json [audit.stdout]', async () => {
+  it('cannot be shared with --json', async () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', '-', '--json']);
     expect(code).toBe(125);
     expect(stderr).toBe('spear-run: --audit - and --json both want standard output; give --audit a file\n');

@@ -3,7 +3,7 @@ import { parseRunFlags } from '../../../src/cli/run/flags.ts';
 import { runHelp } from '../../../src/cli/run/help.ts';
 import { UsageError } from '../../../src/cli/usage-error.ts';
 
-it('gives every flag a value, given or not [cli.flags]', () => {
+it('gives every flag a value, given or not', () => {
   expect(parseRunFlags(['a.wasm'])).toMatchObject({
     wasm: 'a.wasm',
     guestArgs: [],
@@ -26,7 +26,7 @@ it('gives every flag a value, given or not [cli.flags]', () => {
   });
 });
 
-it('takes flags before and after the module, with "=" or without [cli.flags]', () => {
+it('takes flags before and after the module, with "=" or without', () => {
   const flags = parseRunFlags(['--json', '--config=c.toml', 'a.wasm', '-v', '--task-config', 't.json', '--dry-run']);
   expect(flags).toMatchObject({
     wasm: 'a.wasm',
@@ -47,7 +47,7 @@ it('leaves everything after -- to the guest, flags and another -- included [cli.
   expect(parseRunFlags(['a.wasm', '--'])).toMatchObject({ guestArgs: [] });
 });
 
-it('collects limits and variables, the last of a name wins [cli.flags]', () => {
+it('collects limits and variables, the last of a name wins', () => {
   const flags = parseRunFlags([
     'a.wasm',
     '--limit',
@@ -70,7 +70,7 @@ it.each([
   [['--help'], 'help'],
   [['a.wasm', '-h', '--version'], 'help'],
   [['-V'], 'version'],
-])('%j asks for the %s [cli.help] [cli.version]', (argv, expected) => {
+])('%j asks for the %s', (argv, expected) => {
   expect(parseRunFlags(argv)).toBe(expected);
 });
 
@@ -99,7 +99,7 @@ describe('what is wrong', () => {
   });
 });
 
-it('the help tells of every flag, and of no other [cli.help]', () => {
+it('the help tells of every flag, and of no other', () => {
   const told = new Set([...runHelp.matchAll(/^ {2}(?:-\w, )?--([\w-]+)/gm)].map(([, flag]) => flag));
   for (const flag of told) {
     const argv = ['a.wasm', `--${flag}`];
@@ -128,6 +128,6 @@ it('the help tells of every flag, and of no other [cli.help]', () => {
   expect([...told].sort()).toEqual([...known.map(kebab), 'help', 'version'].sort());
 });
 
-it('the help fits an ordinary terminal [cli.help]', () => {
+it('the help fits an ordinary terminal', () => {
   for (const line of runHelp.split('\n')) expect([...line].length, line).toBeLessThanOrEqual(120);
 });

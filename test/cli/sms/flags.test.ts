@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { parseSmsFlags } from '../../../src/cli/sms/flags.ts';
 
-it('reads what to do [cli.sms.flags]', () => {
+it('reads what to do', () => {
   expect(parseSmsFlags([])).toMatchObject({ kind: 'serve', dryRun: false });
   expect(parseSmsFlags(['--mcp-dir', 'd', '--strict', '--dry-run'])).toMatchObject({
     kind: 'serve',
@@ -27,6 +27,6 @@ it.each([
   [['restore', 'a', 'b'], 'usage: spear-sms restore FILE'],
   [['backup', 'a', '--dry-run'], '--dry-run does not go with backup'],
   [['--grpc'], 'argument missing'],
-])('%j is bad usage [cli.sms.flags]', (argv, complaint) => {
+])('%j is bad usage', (argv, complaint) => {
   expect(() => parseSmsFlags(argv)).toThrow(complaint);
 });

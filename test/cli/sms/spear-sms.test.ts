@@ -34,7 +34,7 @@ const loopback = ['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0'];
 const toml = (id: string) =>
   `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["*"]\n[stdio]\ncommand = "x"\n`;
 
-it('says what it can do, and its version [cli.sms.help]', async () => {
+it('says what it can do, and its version', async () => {
   const help = await run(['--help']);
   expect(help.code).toBe(0);
   for (const word of ['--mcp-registry-dir', 'SMS_GRPC', 'backup FILE', 'Exit code', '--insecure-no-auth']) {
@@ -43,7 +43,7 @@ it('says what it can do, and its version [cli.sms.help]', async () => {
   expect((await run(['--version'])).stdout).toMatch(/^spear-sms \d+\.\d+\.\d+\n$/);
 });
 
-it('keeps its data and tokens in the state directory of the user, for the user alone [cli.sms.state] [sms.auth.token_files]', async () => {
+it('keeps its data and tokens in the state directory of the user, for the user alone [sms.auth.token_files]', async () => {
   const state = temporaryDirectory();
   const sms = await spawnSms([], { XDG_STATE_HOME: state, SMS_GRPC: '127.0.0.1:0', SMS_HTTP: '127.0.0.1:0' });
   const files = join(state, 'spear', 'sms');
@@ -62,7 +62,7 @@ it('keeps its data and tokens in the state directory of the user, for the user a
   expect(existsSync(join(files, 'endpoint.json'))).toBe(false);
 });
 
-it('prints one line when it is ready, with the ports that it got [cli.sms.ready_line]', async () => {
+it('prints one line when it is ready, with the ports that it got', async () => {
   const sms = await spawnSms([...loopback, '--data', `${temporaryDirectory()}/r.db`]);
   expect(sms.grpc).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
   expect(sms.http).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
@@ -70,21 +70,18 @@ it('prints one line when it is ready, with the ports that it got [cli.sms.ready_
 });
 
 describe('signals', () => {
-  it.each(['SIGINT', 'SIGTERM'] as const)(
-    '%s ends it with 0, watches and all [cli.sms.signals] [sms.shutdown]',
-    async (signal) => {
-      const directory = temporaryDirectory();
-      const sms = await spawnSms([...loopback, '--data', `${directory}/r.db`]);
-      const token = readFileSync(`${directory}/node.token`, 'utf8').trim();
-      const stream = new OriginalClient(sms.grpc, token).stream('WatchMcpServers');
-      await new Promise((resolve) => stream.once('metadata', resolve));
-      const ended = nextMessage(stream).catch((error: { details: string }) => error.details);
-      expect(await sms.end(signal)).toBe(0);
-      expect(await ended).toContain('shutting down');
-    },
-  );
+  it.each(['SIGINT', 'SIGTERM'] as const)('%s ends it with 0, watches and all', async (signal) => {
+    const directory = temporaryDirectory();
+    const sms = await spawnSms([...loopback, '--data', `${directory}/r.db`]);
+    const token = readFileSync(`${directory}/node.token`, 'utf8').trim();
+    const stream = new OriginalClient(sms.grpc, token).stream('WatchMcpServers');
+    await new Promise((resolve) => stream.once('metadata', resolve));
+    const ended = nextMessage(stream).catch((error: { details: string }) => error.details);
+    expect(await sms.end(signal)).toBe(0);
+    expect(await ended).toContain('shutting down');
+  });
 
-  it('ends in time although a client never finishes its request [cli.sms.signals] [sms.shutdown]', async () => {
+  it('ends in time although a client never finishes its request', async () => {
     const directory = temporaryDirectory();
     writeFileSync(`${directory}/sms.toml`, '[limits]\nshutdown_ms = 200\n');
     const sms = await spawnSms([...loopback, '--data', `${directory}/r.db`, '--config', `${directory}/sms.toml`]);
@@ -99,7 +96,7 @@ describe('signals', () => {
     expect(await sms.end('SIGTERM')).toBe(0);
   });
 
-  it('SIGHUP reads the directory again [cli.sms.signals] [sms.directory.reload]', async () => {
+  it('SIGHUP reads the directory again', async () => {
     const directory = temporaryDirectory();
     mkdirSync(`${directory}/mcp.d`);
     const sms = await spawnSms([...loopback, '--data', `${directory}/r.db`, '--mcp-dir', `${directory}/mcp.d`]);
@@ -113,7 +110,7 @@ describe('signals', () => {
 });
 
 describe('the directory', () => {
-  it('stops a strict start, with the file, line and field [cli.sms.exit_codes] [sms.directory.strict]', async () => {
+  it('stops a strict start, with the file, line and field [cli.sms.exit_codes]', async () => {
     const directory = temporaryDirectory();
     writeFileSync(`${directory}/a.toml`, `${toml('a')}colour = "red"\n`);
     const args = [...loopback, '--data', `${directory}/data/r.db`, '--mcp-registry-dir', directory];
@@ -123,7 +120,7 @@ describe('the directory', () => {
     expect(stderr).toMatch(/a\.toml:6: stdio\.colour is not a field/);
   });
 
-  it('is only looked at in a dry run, which makes no file [cli.sms.dry_run]', async () => {
+  it('is only looked at in a dry run, which makes no file', async () => {
     const directory = temporaryDirectory();
     writeFileSync(`${directory}/a.toml`, toml('a'));
     writeFileSync(`${directory}/b.toml`, 'nonsense');

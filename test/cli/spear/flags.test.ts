@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseSpearFlags } from '../../../src/cli/spear/flags.ts';
 import { age, table } from '../../../src/cli/table.ts';
 
-it('reads what to do, and with what [cli.spear.flags]', () => {
+it('reads what to do, and with what', () => {
   const argv = ['servers', 'rm', 'a', '--json', 'b', '--sms', 'host:1', '--timeout-ms', '5', '--allow-env', 'X'];
   expect(parseSpearFlags(argv)).toMatchObject({
     noun: 'servers',
@@ -24,11 +24,11 @@ it.each([
   [['servers', 'ls', '--timeout-ms', '0'], '--timeout-ms: expected a whole number'],
   [['servers', 'ls', '--timeout-ms', 'soon'], '--timeout-ms: expected a whole number'],
   [['servers', 'ls', '--token', 'a', '--token-file', 'b'], 'cannot be combined'],
-])('%j is bad usage [cli.spear.flags]', (argv, complaint) => {
+])('%j is bad usage', (argv, complaint) => {
   expect(() => parseSpearFlags(argv)).toThrow(complaint);
 });
 
-it('lines up columns, and lets no control character through [cli.spear.table]', () => {
+it('lines up columns, and lets no control character through', () => {
   expect(
     table(
       ['ID', 'TEXT'],
@@ -47,6 +47,6 @@ it.each([
   [60_000, '1m'],
   [7_200_000, '2h'],
   [90_000_000, '1d'],
-])('%d ms is %s [cli.spear.table]', (ms, text) => {
+])('%d ms is %s', (ms, text) => {
   expect(age(ms)).toBe(text);
 });

@@ -36,7 +36,7 @@ const recordFile = (id: string, more = '') =>
   `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["read_*"]\n${more}[stdio]\ncommand = "x"\n`;
 
 describe('servers', () => {
-  it('are applied from files, directories and stdin, shown, and removed [cli.spear.servers]', async () => {
+  it('are applied from files, directories and stdin, shown, and removed', async () => {
     const sms = await startTestSms();
     const directory = temporaryDirectory();
     writeFileSync(`${directory}/a.toml`, recordFile('a'));
@@ -69,7 +69,7 @@ describe('servers', () => {
     });
   });
 
-  it('of a bad file are not sent, and neither is anything else [cli.spear.servers]', async () => {
+  it('of a bad file are not sent, and neither is anything else', async () => {
     const sms = await startTestSms();
     const directory = temporaryDirectory();
     writeFileSync(`${directory}/a.toml`, recordFile('a'));
@@ -82,7 +82,7 @@ describe('servers', () => {
     expect(await run(['servers', 'apply', '-'], as(sms), '{"a":')).toMatchObject({ code: 1 });
   });
 
-  it('are imported by a plan first, and exported for it [cli.spear.import_export]', async () => {
+  it('are imported by a plan first, and exported for it', async () => {
     const sms = await startTestSms();
     const directory = temporaryDirectory();
     const file = `${directory}/all.json`;
@@ -116,7 +116,7 @@ describe('servers', () => {
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('stdio.env.LOG') });
   });
 
-  it('are tested where the caller is, with what the caller allows [cli.spear.test]', async () => {
+  it('are tested where the caller is, with what the caller allows', async () => {
     const sms = await startTestSms();
     const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
     const served = temporaryDirectory();
@@ -152,7 +152,7 @@ describe('servers', () => {
   });
 });
 
-it('shows what nodes report, by server and by node [cli.spear.nodes]', async () => {
+it('shows what nodes report, by server and by node', async () => {
   const sms = await startTestSms();
   await sms.http('POST', '/admin/api/mcp/servers', { json: fsRecord });
   const server = { serverId: 'fs', reconnects: 0 } as const;
@@ -194,7 +194,7 @@ describe('exit codes', () => {
     expect(none).toMatchObject({ code: 4, stderr: expect.stringContaining('no token was found') });
   });
 
-  it('and help are documented [cli.spear.help]', async () => {
+  it('and help are documented', async () => {
     const { code, stdout } = await run(['--help']);
     expect(code).toBe(0);
     for (const word of ['servers apply', 'nodes ls', 'Exit code', '3 the registry cannot be reached', 'SPEAR_SMS']) {
@@ -204,7 +204,7 @@ describe('exit codes', () => {
   });
 });
 
-it('finds the registry of this user and its token by itself [cli.spear.discovery]', async () => {
+it('finds the registry of this user and its token by itself', async () => {
   const state = temporaryDirectory();
   const { spawnSms } = await import('../../sms/sms-process.ts');
   await spawnSms(['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0'], { XDG_STATE_HOME: state });
@@ -213,7 +213,7 @@ it('finds the registry of this user and its token by itself [cli.spear.discovery
   expect(JSON.parse(stdout)).toMatchObject({ revision: 0 });
 });
 
-it('trusts the certificates that it is given, and tells the gRPC side from the HTTP side [cli.spear.exit_codes] [sms.tls]', async () => {
+it('trusts the certificates that it is given, and tells the gRPC side from the HTTP side [cli.spear.exit_codes]', async () => {
   const directory = temporaryDirectory();
   const { cert, key } = selfSigned();
   writeFileSync(`${directory}/cert.pem`, cert);

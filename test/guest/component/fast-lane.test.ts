@@ -54,7 +54,7 @@ function readySessions(state: GuestState, count: number): number[] {
 const run = ({ exports }: { exports: Exports }) => WebAssembly.promising(exports.run as WebAssembly.GuestFunction)();
 
 describe('a result', () => {
-  it('of nothing or an errno takes two bytes [component.results]', async () => {
+  it('of nothing or an errno takes two bytes', async () => {
     const guest = await lane(calling('cchat_close', consts(4242, AREA)));
     guest.memory().fill(0xee, AREA, AREA + 8);
     await run(guest);
@@ -67,7 +67,7 @@ describe('a result', () => {
     expect(fine.output).toEqual([['stdout', 'hi\n']]);
   });
 
-  it('of a descriptor or an errno has its payload at 4 [component.results]', async () => {
+  it('of a descriptor or an errno has its payload at 4', async () => {
     const guest = await lane(calling('cchat_create', consts(AREA)), { limits: { max_sessions: 1 } });
     await run(guest);
     expect([guest.memory().readUInt8(AREA), guest.memory().readInt32LE(AREA + 4)]).toEqual([0, 1000]);
@@ -75,7 +75,7 @@ describe('a result', () => {
     expect([guest.memory().readUInt8(AREA), guest.memory().readUInt8(AREA + 4)]).toEqual([1, errnoOrdinal.EMFILE]);
   });
 
-  it('of a text is memory of the guest’s own allocator [component.results]', async () => {
+  it('of a text is memory of the guest’s own allocator', async () => {
     const guest = await lane(calling('spear_fd_ctl', consts(1000, 3, 0, 0, AREA)));
     hostcalls.spear_epoll_create(guest.state);
     await run(guest);
@@ -84,7 +84,7 @@ describe('a result', () => {
     expect(guest.memory().toString('utf8', ptr, ptr + length)).toBe('{"kind":"Epoll"}');
   });
 
-  it('of a command without an answer is an empty text, and needs no memory [component.results]', async () => {
+  it('of a command without an answer is an empty text, and needs no memory', async () => {
     const none = `(func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)`;
     const guest = await lane(calling('spear_fd_ctl', consts(1000, 6, 0, 0, AREA), { allocator: none }));
     hostcalls.spear_epoll_create(guest.state);
@@ -95,7 +95,7 @@ describe('a result', () => {
     expect(guest.state.fds.size).toBe(0);
   });
 
-  it('that is a number or a bool needs no memory [component.results]', async () => {
+  it('that is a number or a bool needs no memory', async () => {
     const guest = await lane({
       calls: ['spear_abi_version', 'spear_feature', 'random_i64'],
       body: `(data (i32.const ${TEXT}) "cchat")
@@ -173,7 +173,7 @@ describe('cabi_realloc', () => {
     return guest;
   }
 
-  it('may grow the memory: the result and its area are in the new one [component.realloc] [memory.grow]', async () => {
+  it('may grow the memory: the result and its area are in the new one', async () => {
     const guest = await withEpoll(kind(giving('(drop (memory.grow (i32.const 4))) (i32.const 200000)'), { pages: 1 }));
     await run(guest);
     const [ptr, length] = [guest.memory().readUInt32LE(AREA + 4), guest.memory().readUInt32LE(AREA + 8)];
@@ -184,20 +184,20 @@ describe('cabi_realloc', () => {
     ['an address outside', giving('(i32.const 65530)'), 'outside of the memory'],
     ['a negative address', giving('(i32.const -4)'), 'outside of the memory'],
     ['an address beyond what it grew to', giving('(drop (memory.grow (i32.const 1))) (i32.const 131070)'), 'outside'],
-  ])('that gives %s ends the guest [component.realloc]', async (_, allocator, message) => {
+  ])('that gives %s ends the guest', async (_, allocator, message) => {
     const guest = await withEpoll(kind(allocator));
     await expect(run(guest)).rejects.toThrow(message);
     expect(guest.memory().readUInt32LE(AREA + 8)).toBe(0);
   });
 
-  it('that gives an unaligned address for records ends the guest [component.realloc]', async () => {
+  it('that gives an unaligned address for records ends the guest', async () => {
     const text = calling('spear_epoll_wait', consts(1000, 0, AREA), { allocator: giving('(i32.const 4098)') });
     const guest = await lane(text);
     readySessions(guest.state, 1);
     await expect(run(guest)).rejects.toThrow('not aligned to 4');
   });
 
-  it('may grow the memory after a wait as well [memory.grow]', async () => {
+  it('may grow the memory after a wait as well', async () => {
     const growing = giving('(drop (memory.grow (i32.const 4))) (i32.const 200000)');
     const guest = await lane(calling('spear_epoll_wait', consts(1000, -1, AREA), { allocator: growing }));
     const epfd = hostcalls.spear_epoll_create(guest.state) as number;
@@ -213,11 +213,11 @@ describe('cabi_realloc', () => {
     expect([guest.memory().readInt32LE(200_000), guest.memory().readInt32LE(200_004)]).toEqual([response, 1]);
   });
 
-  it('that traps ends the guest with its own trap [component.realloc]', async () => {
+  it('that traps ends the guest with its own trap', async () => {
     await expect(run(await withEpoll(kind(giving('unreachable'))))).rejects.toThrow('unreachable');
   });
 
-  it('that makes hostcalls itself harms nobody [component.realloc]', async () => {
+  it('that makes hostcalls itself harms nobody', async () => {
     const nested = giving(`(call $spear-epoll-create (i32.const 256)) (i32.const 4096)`);
     const guest = await withEpoll(kind(nested, { calls: ['spear_epoll_create'] }));
     await run(guest);
@@ -227,7 +227,7 @@ describe('cabi_realloc', () => {
 });
 
 describe('a text beyond its limit', () => {
-  it('is not decoded, and is EMSGSIZE or EINVAL as in a core module [component.limits]', async () => {
+  it('is not decoded, and is EMSGSIZE or EINVAL as in a core module', async () => {
     const long = await lane(calling('log', consts(2, 0, 16_385, AREA)));
     await run(long);
     expect([...long.memory().subarray(AREA, AREA + 2)]).toEqual([1, errnoOrdinal.EINVAL]);
@@ -235,7 +235,7 @@ describe('a text beyond its limit', () => {
 });
 
 describe('the records of an epoll', () => {
-  it('are all that are ready, eight bytes each [component.results]', async () => {
+  it('are all that are ready, eight bytes each', async () => {
     const guest = await lane(calling('spear_epoll_wait', consts(1000, 0, AREA)));
     const fds = readySessions(guest.state, 16);
     await run(guest);
@@ -249,7 +249,7 @@ describe('the records of an epoll', () => {
 });
 
 describe('what the lane replaces', () => {
-  it('is spear:host alone, and what it does not know stays as it was [component.lane-direct]', async () => {
+  it('is spear:host alone, and what it does not know stays as it was', async () => {
     const { state } = await openGuest();
     const module = new WebAssembly.Module(
       await parse(`(module
@@ -272,7 +272,7 @@ describe('what the lane replaces', () => {
     expect(namedCounts(counts)).toEqual({ log: 1 });
   });
 
-  it('is nothing in a module whose memory it cannot know [component.lane-direct]', async () => {
+  it('is nothing in a module whose memory it cannot know', async () => {
     const { state } = await openGuest();
     const module = new WebAssembly.Module(
       await parse(`(module (import "spear:host/log@1.0.0" "log" (func $log (param i32 i32 i32 i32)))
@@ -287,7 +287,7 @@ describe('what the lane replaces', () => {
     expect(glue).toBe(1);
   });
 
-  it('works in memory and with an allocator that the module imports [component.lane-direct]', async () => {
+  it('works in memory and with an allocator that the module imports', async () => {
     const { state } = await openGuest();
     const memory = new WebAssembly.Memory({ initial: 1 });
     const module = new WebAssembly.Module(
@@ -311,7 +311,7 @@ describe('what the lane replaces', () => {
     expect(Buffer.from(memory.buffer).toString('utf8', 512, 528)).toBe('{"kind":"Epoll"}');
   });
 
-  it('cannot be called before the memory is known, in a start function [component.lane-direct]', async () => {
+  it('cannot be called before the memory is known, in a start function', async () => {
     const text: GuestText = {
       calls: ['log'],
       body: `(func $early (call $log ${consts(2, 0, 4, AREA)})) (start $early)`,

@@ -27,7 +27,7 @@ const evaluated = (body: string) =>
   );
 
 describe('the code that was generated for a component', () => {
-  it('is called with modules, imports and a way to instantiate [component.glue]', () => {
+  it('is called with modules, imports and a way to instantiate', () => {
     const instantiate = evaluateGlue(glue('return { module: getCoreModule("a"), imports, core: instantiateCore() };'));
     const [module, instance, imports] = [{}, {}, { 'spear:host/log': {} }];
     const made = instantiate(
@@ -39,14 +39,14 @@ describe('the code that was generated for a component', () => {
     expect(made).toHaveProperty('imports', imports);
   });
 
-  it('is strict code without a process, a file, a network or a console of the host [component.glue]', () => {
+  it('is strict code without a process, a file, a network or a console of the host', () => {
     expect(
       evaluated('return Array.of(typeof process, typeof require, typeof fetch, typeof module, this, import.meta.url);'),
     ).toEqual(['undefined', 'undefined', 'undefined', 'undefined', undefined, 'component:']);
     expect(evaluated('console.error("x"); console.debug("y"); return "silent";')).toBe('silent');
   });
 
-  it('keeps the names of a component, whatever they look like [component.glue]', slow, async () => {
+  it('keeps the names of a component, whatever they look like', slow, async () => {
     expect(evaluated("return 'import.meta.url';")).toBe('import.meta.url');
     const bytes = await fromText(`(component (core module $m (func (export "import.meta.url") (result i32) i32.const 0))
       (core instance $i (instantiate $m)) (alias core export $i "import.meta.url" (core func $f))
@@ -54,7 +54,7 @@ describe('the code that was generated for a component', () => {
     expect(await runFixture(bytes)).toMatchObject({ reason: 'exit', exitCode: 0 });
   });
 
-  it('is a fault of the component if jco could make none of its names [component.glue]', slow, async () => {
+  it('is a fault of the component if jco could make none of its names', slow, async () => {
     const bytes = await fromText(`(component (core module $m (func (export "f") (result i32) i32.const 0))
       (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
       (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)) (export "arguments" (func $run)))`);
@@ -64,7 +64,7 @@ describe('the code that was generated for a component', () => {
     });
   });
 
-  it('cannot load other code [component.glue]', async () => {
+  it('cannot load other code', async () => {
     await expect(evaluated('return import("node:fs");') as unknown as Promise<unknown>).rejects.toThrow();
   });
 
@@ -72,13 +72,13 @@ describe('the code that was generated for a component', () => {
     ['has no entry', 'export const other = 1;'],
     ['exports something else too', `${glue('')}\nexport const more = 1;`],
     ['is empty', ''],
-  ])('is refused if it %s: another jco made it [component.glue]', (_, text) => {
+  ])('is refused if it %s: another jco made it', (_, text) => {
     expect(() => evaluateGlue(text)).toThrow('made by another jco');
   });
 });
 
 describe('a component that goes through the glue', () => {
-  it('because of its strings has the same calls, results and counts [component.glue-lane]', slow, async () => {
+  it('because of its strings has the same calls, results and counts', slow, async () => {
     const utf16 = (text: string) =>
       [...Buffer.from(text, 'utf16le')].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('');
     const core = guestModule({

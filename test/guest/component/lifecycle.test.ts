@@ -43,7 +43,7 @@ describe('the end of a component', () => {
     expect(await runFixture(guest)).toMatchObject({ reason: 'exit', exitCode: code, message: null });
   });
 
-  it('by a trap is reported with its message and frames [guest.trap]', slow, async () => {
+  it('by a trap is reported with its message and frames', slow, async () => {
     const guest = await running('(call $fails)', { body: '(func $fails unreachable)' });
     const run = await runFixture(guest);
     expect(run).toMatchObject({ reason: 'trap', exitCode: null });
@@ -52,7 +52,7 @@ describe('the end of a component', () => {
     expect(run.stack).toContain('wasm://');
   });
 
-  it('by a trap after a wait is the same [guest.trap]', slow, async () => {
+  it('by a trap after a wait is the same', slow, async () => {
     const guest = await running('(call $sleep-ms (i32.const 5)) unreachable', { calls: ['sleep_ms'] });
     expect(await runFixture(guest)).toMatchObject({ reason: 'trap', hostcalls: { sleep_ms: 1 } });
   });
@@ -77,7 +77,7 @@ describe('the end of a component', () => {
     expect(run.message).toContain('nothing can be suspended');
   });
 
-  it('by exit ends the guest with its code, not the host [guest.exit] [wasi.exit]', slow, async () => {
+  it('by exit ends the guest with its code, not the host [wasi.exit]', slow, async () => {
     const exits = await compiled(await adapted(await fixtureBytes('c/test/exit.wasm')));
     const componentCache = directory;
     expect(await runFixture(exits, { args: ['0'], componentCache })).toMatchObject({ reason: 'exit', exitCode: 0 });
@@ -91,12 +91,12 @@ describe('the end of a component', () => {
 });
 
 describe('a component that is not run', () => {
-  it('because the signal was given before [guest.interrupt]', slow, async () => {
+  it('because the signal was given before', slow, async () => {
     const guest = await running('(loop $again (br $again))');
     expect(await runFixture(guest, { signal: AbortSignal.abort() })).toMatchObject({ reason: 'interrupted' });
   });
 
-  it('because it has objects of the engine that nobody can bound [run.objects]', slow, async () => {
+  it('because it has objects of the engine that nobody can bound', slow, async () => {
     const arrays = `(type $bytes (array (mut i8))) (func $make (result (ref $bytes)) (array.new_default $bytes (i32.const 9)))`;
     const run = await runFixture(await running('(drop (call $make))', { body: arrays }));
     expect(run).toMatchObject({ reason: 'module', exitCode: null });
@@ -106,7 +106,7 @@ describe('a component that is not run', () => {
 });
 
 describe('what is reported of a component', () => {
-  it('are its hostcalls by the names of the table, and the lane when asked for [component.counts]', slow, async () => {
+  it('are its hostcalls by the names of the table, and the lane when asked for', slow, async () => {
     const backend = await scripted([{ reply: { content: 'hello' }, repeat: true }]);
     const run = await runFixture(await sends(), { backend, verbose: true });
     expect(run).toMatchObject({
@@ -149,7 +149,7 @@ describe('the tools of a component', () => {
 });
 
 describe('a component that waits', () => {
-  it('is ended there, and takes its request with it [run.abort] [run.interrupt]', slow, async () => {
+  it('is ended there, and takes its request with it', slow, async () => {
     const provider = await ProviderServer.start(() => {}); // never answers
     const controller = new AbortController();
     const backend = new OpenAiBackend(compiledBackend(provider.baseUrl), { proxy: noProxy, timing: undefined });
@@ -164,7 +164,7 @@ describe('a component that waits', () => {
     }
   });
 
-  it('by polling without a pause gets its answer all the same [run.poll]', slow, async () => {
+  it('by polling without a pause gets its answer all the same', slow, async () => {
     const backend = await scripted([{ reply: { content: 'polled for' }, repeat: true }]);
     const guest = await running(
       `(call $cchat-create (i32.const 64))
@@ -190,7 +190,7 @@ describe('a component that waits', () => {
     expect(run.hostcalls.cchat_recv).toBeGreaterThan(1);
   });
 
-  it('cannot catch its end, whatever it catches [run.deadline]', slow, async () => {
+  it('cannot catch its end, whatever it catches', slow, async () => {
     const guest = await running(
       `(block $caught (try_table (catch_all $caught) (call $sleep-ms (i32.const 600000))))
        (loop $again (call $sleep-ms (i32.const 600000)) (br $again))`,
@@ -202,7 +202,7 @@ describe('a component that waits', () => {
     expect(run.durations.runMs).toBeGreaterThan(100);
   });
 
-  it('does so beside others: all send before any is answered [component.waiting]', slow, async () => {
+  it('does so beside others: all send before any is answered', slow, async () => {
     const GUESTS = 4;
     const backend = await scripted([{ reply: { content: 'at last' }, repeat: true }]);
     const answer = backend.hold();
@@ -217,7 +217,7 @@ describe('a component that waits', () => {
   });
 });
 
-it('components that end in every way leave no thread, timer, file or listener behind [run.leaks]', slow, async () => {
+it('components that end in every way leave no thread, timer, file or listener behind', slow, async () => {
   const ROUNDS = 4;
   const ways: readonly [guest: Uint8Array, reason: string, limits: { timeout_ms?: number }][] = [
     [await compiled(await running('')), 'exit', {}],

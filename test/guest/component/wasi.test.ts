@@ -63,7 +63,7 @@ const text = (result: { tag: string; val: unknown }) =>
   result.tag === 'ok' ? Buffer.from(result.val as Uint8Array).toString() : (result.val as { tag: string }).tag;
 
 describe('the interfaces', () => {
-  it('are all that are said to be served, and no more [component.wasi.served]', () => {
+  it('are all that are said to be served, and no more', () => {
     expect(Object.keys(wasi().all).sort()).toEqual([...servedWasi].sort());
   });
 
@@ -257,7 +257,7 @@ describe('a program of wasi-libc', () => {
     expect(run.stdout).toBe('arg 0: guest\narg 1: one\narg 2: zwö\nenv: GREETING=grüße\n');
   });
 
-  it('reads its stdin as it comes, and sees its end [run.stdin]', slow, async () => {
+  it('reads its stdin as it comes, and sees its end', slow, async () => {
     const guest = await program('echo-stdin');
     const long = `${'grüße 🚀 '.repeat(20_000)}\n`;
     const whole = await runFixture(guest, { stdin: () => Readable.from([Buffer.from(long)]), componentCache });
@@ -270,7 +270,7 @@ describe('a program of wasi-libc', () => {
     expect(await runFixture(guest, { componentCache })).toMatchObject({ exitCode: 0, stdout: '' });
   });
 
-  it('sleeps without holding its thread [run.sleep]', slow, async () => {
+  it('sleeps without holding its thread', slow, async () => {
     const SLEEP_NS = 30_000_000n;
     const guest = await compiled(
       await adapted(`(module
@@ -288,7 +288,7 @@ describe('a program of wasi-libc', () => {
     expect(await runFixture(guest, { componentCache })).toMatchObject({ reason: 'exit', exitCode: 0 });
   });
 
-  it('that traps is reported with its frames [guest.trap]', slow, async () => {
+  it('that traps is reported with its frames', slow, async () => {
     const run = await runFixture(await program('trap'), { componentCache });
     expect(run.reason).toBe('trap');
     expect(run.stack).toContain('wasm://');

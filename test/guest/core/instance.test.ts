@@ -118,7 +118,7 @@ describe('imports that nobody stands behind', () => {
 });
 
 describe('the end of a guest', () => {
-  it('by proc_exit has its code, and nothing after it runs [guest.exit]', async () => {
+  it('by proc_exit has its code, and nothing after it runs', async () => {
     const exiting = running([...i32Const(42), ...call(0), ...i32Const(1)], (module) =>
       module.importFunction(WASI, 'proc_exit', ['i32']),
     );
@@ -132,7 +132,7 @@ describe('the end of a guest', () => {
     }
   });
 
-  it('by a trap has the stack of the guest, its functions by name and nothing of ours [guest.trap]', async () => {
+  it('by a trap has the stack of the guest, its functions by name and nothing of ours', async () => {
     const run = await runFixture('c/test/trap.wasm');
     expect(run).toMatchObject({ reason: 'trap', exitCode: null, message: 'unreachable', stdout: 'before the trap\n' });
     const frames = run.stack.split('\n');
@@ -141,7 +141,7 @@ describe('the end of a guest', () => {
     for (const frame of frames) expect(frame).toContain('wasm://');
   });
 
-  it('by too deep a recursion is a trap too [guest.trap]', async () => {
+  it('by too deep a recursion is a trap too', async () => {
     const module = new WasmModule();
     module.export('run', 'function', module.function([], [], call(0)));
     const run = await runFixture(module.encode());
@@ -149,7 +149,7 @@ describe('the end of a guest', () => {
     expect(run.message).toContain('call stack');
   });
 
-  it('by an exception of its own is a trap [guest.trap]', async () => {
+  it('by an exception of its own is a trap', async () => {
     // (tag) (func (export "run") (throw 0))
     const bytes = Uint8Array.from([
       ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
@@ -163,7 +163,7 @@ describe('the end of a guest', () => {
     expect(await runFixture(bytes)).toMatchObject({ reason: 'trap', exitCode: null });
   });
 
-  it('of AssemblyScript by abort says why and where [guest.trap]', async () => {
+  it('of AssemblyScript by abort says why and where', async () => {
     const assemblyScriptText = (text: string) => {
       const bytes = Buffer.from(text, 'utf16le');
       const length = Buffer.alloc(4);
@@ -187,13 +187,13 @@ describe('the end of a guest', () => {
     expect((await runFixture('assemblyscript/test/abort.wasm')).reason).toBe('trap');
   });
 
-  it('before it began is not a run: a signal that was given already [guest.interrupt]', async () => {
+  it('before it began is not a run: a signal that was given already', async () => {
     const spinning = exporting({ _start: spin });
     const run = await runFixture(spinning, { signal: AbortSignal.abort() });
     expect(run).toMatchObject({ reason: 'interrupted', exitCode: null });
   });
 
-  it('counts the calls that it made [guest.exit]', async () => {
+  it('counts the calls that it made', async () => {
     const calls = running([...call(0), ...drop, ...call(0), ...drop, ...call(1)], (module) => {
       module.importFunction('spear', 'cchat_create', [], ['i32']);
       module.importFunction('spear', 'spear_abi_version', [], ['i32']);

@@ -148,7 +148,7 @@ describe('the process', () => {
   });
 });
 
-it('no function of the subset is left out of these tests [wasi.subset]', () => {
+it('no function of the subset is left out of these tests', () => {
   const nothing = { memory: undefined, args: [], env: {}, output: undefined, readStdin: undefined, exit: undefined };
   expect(Object.keys(preview1(nothing as never)).sort()).toEqual([...wasiNames].sort());
 });

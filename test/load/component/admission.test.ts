@@ -129,12 +129,12 @@ describe('inside of a component as outside of it', () => {
     ['an imported shared memory', '(import "a" "m" (memory 1 1 shared))', 'shared memory'],
     ['an imported 64-bit memory', '(import "a" "m" (memory i64 1))', '64-bit memory'],
     ['a 64-bit table', '(table i64 1 funcref)', '64-bit table'],
-  ])('%s: refused [component.admission-core]', async (_what, body, message) => {
+  ])('%s: refused', async (_what, body, message) => {
     expect(complaint(await component(`(core module ${body})`))).toContain(message);
     expect(complaint(await component(`(component (component (core module ${body})))`))).toContain(message);
   });
 
-  it('tables with an initial value and typed references are read past [component.admission-core]', async () => {
+  it('tables with an initial value and typed references are read past', async () => {
     const body = '(table 1 1 funcref (ref.null func)) (table 1 externref) (type $t (func)) (table 1 (ref null $t))';
     expect(complaint(await component(`(core module ${body})`))).toBe('admitted');
   });
@@ -144,18 +144,18 @@ describe('what has no bound is refused', () => {
   const nest = (levels: number, inner: string): string =>
     levels === 0 ? inner : `(component ${nest(levels - 1, inner)})`;
 
-  it('components in components [component.admission-bounds]', async () => {
+  it('components in components', async () => {
     expect(complaint(await fromText(nest(MAX_NESTING, '')))).toBe('admitted');
     expect(complaint(await fromText(nest(MAX_NESTING + 2, '')))).toContain(`more than ${MAX_NESTING} deep`);
   });
 
-  it('types in types [component.admission-bounds]', async () => {
+  it('types in types', async () => {
     const types = (levels: number): string => (levels === 0 ? '' : `(type (component ${types(levels - 1)}))`);
     expect(complaint(await component(types(MAX_NESTING)))).toBe('admitted');
     expect(complaint(await component(types(MAX_NESTING + 1)))).toContain(`more than ${MAX_NESTING} deep`);
   });
 
-  it('more definitions than anybody needs, whatever the count claims [component.admission-bounds]', () => {
+  it('more definitions than anybody needs, whatever the count claims', () => {
     const claims = (count: number[]) => Buffer.from([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0, 7, count.length, ...count]);
     expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x0f]))).toContain('it defines more than 500000 things');
     expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x1f]))).toContain('does not fit into 32 bits');
@@ -163,7 +163,7 @@ describe('what has no bound is refused', () => {
     expect(complaint(claims([1]))).toContain('cut off');
   });
 
-  it('types of a core module, before anybody counts them [component.admission-bounds]', () => {
+  it('types of a core module, before anybody counts them', () => {
     const types = Buffer.concat([
       Buffer.from([1, 0x4e]),
       leb(700_000),
@@ -177,7 +177,7 @@ describe('what has no bound is refused', () => {
   const leb = (value: number) => Buffer.from(unsignedLeb(value));
   const section = (id: number, body: Buffer) => Buffer.concat([Buffer.from([id]), leb(body.length), body]);
 
-  it('components that double with every level [component.admission-bounds]', async () => {
+  it('components that double with every level', async () => {
     const twice = (levels: number): string =>
       levels === 0
         ? '(component $c0)'
@@ -188,7 +188,7 @@ describe('what has no bound is refused', () => {
     expect(complaint(await whole(20))).toContain('more than 256 components');
   });
 
-  it('core modules without number [component.admission-bounds]', async () => {
+  it('core modules without number', async () => {
     const instances = (count: number) =>
       component(`(core module $m) ${'(core instance (instantiate $m))'.repeat(count)}`);
     expect(complaint(await instances(256))).toBe('admitted');
@@ -211,14 +211,14 @@ describe('what is malformed is refused', () => {
     ['an instance of nothing', [5, 4, 1, 0, 7, 0], 'component 7, which it does not have'],
     ['an export of nothing', [11, 7, 1, 0, 1, 0x61, 1, 9, 0], 'func 9, which it does not have'],
     ['what is outside of everything', [6, 5, 1, 3, 2, 1, 0], 'outside of the whole component'],
-  ])('%s [component.admission-malformed]', (_what, bytes, message) => {
+  ])('%s', (_what, bytes, message) => {
     expect(complaint(Buffer.from([...preamble, ...bytes]))).toContain(message);
   });
 
   it.each([
     ['a core module', '(import "m" (core module))', 'it imports the module m'],
     ['a component', '(import "c" (component))', 'it imports the component c'],
-  ])('%s as an import [component.admission-malformed]', async (_what, body, message) => {
+  ])('%s as an import', async (_what, body, message) => {
     expect(complaint(await component(body))).toContain(message);
   });
 });
@@ -234,7 +234,7 @@ describe('mutated components', () => {
     ];
   });
 
-  it('never do anything to the walker but being refused [component.admission-fuzz]', { timeout: GENEROUS_MS }, () => {
+  it('never do anything to the walker but being refused', { timeout: GENEROUS_MS }, () => {
     const mutation = fc.record({
       sample: fc.nat(),
       edits: fc.array(fc.record({ at: fc.nat(), byte: fc.integer({ min: 0, max: 255 }) }), {
@@ -273,7 +273,7 @@ describe('mutated components', () => {
     }
   }
 
-  it('and cut off at any byte they are refused, or are a whole shorter one [component.admission-fuzz]', () => {
+  it('and cut off at any byte they are refused, or are a whole shorter one', () => {
     const bytes = samples[0] ?? new Uint8Array();
     const admitted = Array.from({ length: bytes.length }, (_, length) => length).filter(
       (length) => length >= 8 && complaint(bytes.subarray(0, length)) === 'admitted',

@@ -82,7 +82,7 @@ describe('an entry', () => {
     expect(statSync(onlyFile()).mode & 0o777).toBe(0o600);
   });
 
-  it('is thrown away when anything about it changed [component.cache-verified]', () => {
+  it('is thrown away when anything about it changed', () => {
     const whole = encodeEntry(sample(), key);
     expect(content(decodeEntry(whole, key))).toEqual(content(sample()));
     expect(decodeEntry(whole, cacheKey(Buffer.from('another')))).toBeUndefined();
@@ -105,7 +105,7 @@ describe('an entry', () => {
     ['writable by others', (file: string) => chmodSync(file, 0o666)],
     ['a link', (file: string) => replaceByLink(file)],
     ['a directory', (file: string) => replaceByDirectory(file)],
-  ])('that is %s is removed, and made again [component.cache-verified]', (_what, damage) => {
+  ])('that is %s is removed, and made again', (_what, damage) => {
     const cache = open();
     cache.store(key, sample());
     const file = onlyFile();
@@ -116,7 +116,7 @@ describe('an entry', () => {
     expect(cache.load(key)).toBeDefined();
   });
 
-  it('that is damaged where nothing can be removed is not used [component.cache-verified]', async () => {
+  it('that is damaged where nothing can be removed is not used', async () => {
     open().store(key, sample());
     writeFileSync(onlyFile(), 'damaged');
     const somebody = process.getuid?.() === 0 ? 12_345 : undefined;
@@ -145,13 +145,13 @@ describe('an entry', () => {
 });
 
 describe('a directory that is not this user’s alone', () => {
-  it.each([0o755, 0o770, 0o701, 0o777])('mode %o is not used [component.cache-private]', (mode) => {
+  it.each([0o755, 0o770, 0o701, 0o777])('mode %o is not used', (mode) => {
     mkdirSync(directory, { recursive: true });
     chmodSync(directory, mode);
     expect(ComponentCache.open(directory)).toBe(`others may enter it (chmod 700 ${directory})`);
   });
 
-  it('a link, a file, or what cannot be made is not used [component.cache-private]', () => {
+  it('a link, a file, or what cannot be made is not used', () => {
     mkdirSync(join(folder, 'real'), { mode: 0o700 });
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
     expect(ComponentCache.open(join(folder, 'link'))).toBe('it is no directory');
@@ -160,14 +160,11 @@ describe('a directory that is not this user’s alone', () => {
     expect(ComponentCache.open(join(folder, 'file', 'inside'))).toBe('ENOTDIR');
   });
 
-  it.runIf(process.platform === 'linux')(
-    'nor is one where none can be, and that ends [component.cache-private]',
-    () => {
-      expect(ComponentCache.open('/proc/spear/components')).toBe('ENOENT');
-    },
-  );
+  it.runIf(process.platform === 'linux')('nor is one where none can be, and that ends', () => {
+    expect(ComponentCache.open('/proc/spear/components')).toBe('ENOENT');
+  });
 
-  it.runIf(process.getuid?.() === 0)('one of another user is not used [component.cache-private]', () => {
+  it.runIf(process.getuid?.() === 0)('one of another user is not used', () => {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     chownSync(directory, 12_345, 12_345);
     expect(ComponentCache.open(directory)).toBe('it belongs to another user');
@@ -183,7 +180,7 @@ describe('the size', () => {
   const keys = ['one', 'two', 'three', 'four'].map((name) => cacheKey(Buffer.from(name)));
   const kept = (cache: ComponentCache) => keys.map((name) => cache.load(name) !== undefined);
 
-  it('is bounded: what was not used for longest goes first [component.cache-bounded]', () => {
+  it('is bounded: what was not used for longest goes first', () => {
     const cache = open(5000);
     const [one = '', two = '', three = '', four = ''] = keys;
     for (const name of [one, two, three]) {
@@ -197,13 +194,13 @@ describe('the size', () => {
     expect(kept(cache)).toEqual([true, false, true, true]);
   });
 
-  it('is not exceeded by one entry [component.cache-bounded]', () => {
+  it('is not exceeded by one entry', () => {
     const cache = open(1000);
     expect(cache.store(keys[0] ?? '', sample('glue', 2000))).toMatch(/^it takes \d+ bytes$/);
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  it('holds nothing that a dead process left behind, and leaves what is not ours [component.cache-bounded]', () => {
+  it('holds nothing that a dead process left behind, and leaves what is not ours', () => {
     const cache = open();
     for (const [name, seconds] of [
       ['old.unfinished', 7200],
@@ -229,7 +226,7 @@ describe('the size', () => {
 });
 
 describe('many processes at once', () => {
-  it('read whole entries or none while others write, change and remove them [component.cache-concurrent]', async () => {
+  it('read whole entries or none while others write, change and remove them', async () => {
     open();
     const script = fileURLToPath(new URL('cache-churn.ts', import.meta.url));
     const run = promisify(execFile);
@@ -242,7 +239,7 @@ describe('many processes at once', () => {
     expect(readdirSync(directory).filter((name) => name.endsWith('.unfinished'))).toEqual([]);
   }, 120_000);
 
-  it('a directory that goes away is no harm [component.cache-concurrent]', () => {
+  it('a directory that goes away is no harm', () => {
     const cache = open();
     rmSync(directory, { recursive: true });
     expect(cache.load(key)).toBeUndefined();

@@ -31,21 +31,21 @@ const log = interfaceName('log');
 const clock = interfaceName('clock');
 
 describe('the fast lane is taken', () => {
-  it('by what wit-component links, through its shim and fixup modules [component.lane]', async () => {
+  it('by what wit-component links, through its shim and fixup modules', async () => {
     const bytes = await buildComponent(logging('hello'));
     expect(await print(bytes)).toContain('$wit-component-shim-module');
     expect(lane(bytes)).toBe('fast');
   });
 
-  it('by a component in a component that is given the host’s own instances [component.lane]', async () => {
+  it('by a component in a component that is given the host’s own instances', async () => {
     expect(lane(await composed({ guarded: false }))).toBe('fast');
   });
 
-  it('by functions that need no memory, lowered without a shim [component.lane]', async () => {
+  it('by functions that need no memory, lowered without a shim', async () => {
     expect(lane(await direct({}))).toBe('fast');
   });
 
-  it('with a memory and an allocator that the module imports from env [component.lane]', async () => {
+  it('with a memory and an allocator that the module imports from env', async () => {
     expect(lane(await loweredLog({ user: 'env', memory: 'libc', realloc: 'libc' }))).toBe('fast');
   });
 });
@@ -56,7 +56,7 @@ describe('the built guests', () => {
     name.endsWith('.component.wasm'),
   );
 
-  it('take the fast lane in every language, unless they ask nothing of the host [component.lane]', () => {
+  it('take the fast lane in every language, unless they ask nothing of the host', () => {
     const languages = new Set(built.map((name) => name.split('/')[0]));
     expect([...languages].sort()).toEqual(['assemblyscript', 'c', 'javascript', 'rust']);
     for (const name of built) {
@@ -68,7 +68,7 @@ describe('the built guests', () => {
 });
 
 describe('the glue serves', () => {
-  it('names of the newer form, other encodings, and components without our imports [component.lane]', async () => {
+  it('names of the newer form, other encodings, and components without our imports', async () => {
     expect(lane(await dummyComponent())).toBe('a core module uses names of the form cm32p2|');
     expect(lane(await buildComponent(logging('hello'), { stringEncoding: 'utf16' }))).toBe(
       `${log}#log passes strings as utf16`,
@@ -137,7 +137,7 @@ describe('a shim that is not quite one', () => {
     ],
     ['runs something at its start', '(export "$imports" (table 0))', '(export "$imports" (table 0)) (func) (start 1)'],
     ['shares its table with another module', '(type (;3;) (result))', `${holder} (type (;3;) (result))`],
-  ])('%s [component.lane-shim]', async (_what, found, changed) => {
+  ])('%s', async (_what, found, changed) => {
     expect(lane(await altered(found, changed))).toBe(own);
   });
 
@@ -163,7 +163,7 @@ describe('a shim that is not quite one', () => {
       '(elem (;0;) (i32.const 0) func 0)',
       '(elem (i32.const 0) func 0) (func (table.set 0 (i32.const 0) (ref.null func)))',
     ],
-  ])('or a fixup that %s [component.lane-shim]', async (_what, found, changed) => {
+  ])('or a fixup that %s', async (_what, found, changed) => {
     expect(lane(await altered(found, changed))).toBe(own);
   });
 

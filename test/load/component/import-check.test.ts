@@ -38,13 +38,13 @@ const clock = interfaceName('clock');
 const MISSING = 'it imports what this host does not have: ';
 
 describe('imports of spear:host', () => {
-  it('all of them pass, in the types of wit/spear.wit [component.imports]', async () => {
+  it('all of them pass, in the types of wit/spear.wit', async () => {
     const { imports } = linkComponent(readComponent(await dummyComponent()));
     expect([...imports.keys()]).toContain(interfaceName('cchat'));
     expect(complaint(() => checkImports(imports))).toBe('accepted');
   });
 
-  it('an unknown interface is named, with the nearest that there is [component.imports]', async () => {
+  it('an unknown interface is named, with the nearest that there is', async () => {
     expect(await judged(interfaceOf('spear:host/chat@1.0.0'))).toBe(
       `${MISSING}spear:host/chat@1.0.0 (did you mean "cchat"?)`,
     );
@@ -52,7 +52,7 @@ describe('imports of spear:host', () => {
     expect(await judged(interfaceOf('spear:other/cchat@1.0.0'))).toBe(`${MISSING}spear:other/cchat@1.0.0`);
   });
 
-  it('an unknown function is named, with the nearest that there is [component.imports]', async () => {
+  it('an unknown function is named, with the nearest that there is', async () => {
     expect(await judged(interfaceOf(clock, exported('time-now-m', '(result s64)')))).toBe(
       `${MISSING}${clock}#time-now-m (did you mean "time-now-ms"?)`,
     );
@@ -71,13 +71,13 @@ describe('imports of spear:host', () => {
     ['a parameter', '(param "at" s64) (result s64)', 'func(at: s64) -> s64'],
     ['a deeper type', '(result (list (tuple u8 (option string))))', 'func() -> list<tuple<u8, option<string>>>'],
     ['the asynchronous form', 'async (result s64)', 'async func() -> s64'],
-  ])('%s is a wrong type, shown beside the right one [component.import-types]', async (_what, type, found) => {
+  ])('%s is a wrong type, shown beside the right one', async (_what, type, found) => {
     expect(await judged(interfaceOf(clock, exported('time-now-ms', type)))).toBe(
       `${MISSING}${clock}#time-now-ms as ${found} (this host has func() -> s64)`,
     );
   });
 
-  it('names and order of parameters count, and so do the cases of errno [component.import-types]', async () => {
+  it('names and order of parameters count, and so do the cases of errno', async () => {
     const wrong = spearWit
       .replace(
         'cchat-write-msg: func(fd: fd, role: string, content: string)',
@@ -94,7 +94,7 @@ describe('imports of spear:host', () => {
     expect(message).toMatch(/; and \d+ more$/);
   });
 
-  it('a type that is larger than any of ours is not written out [component.import-types]', async () => {
+  it('a type that is larger than any of ours is not written out', async () => {
     const types = Array.from({ length: 20 }, (_, index) => `(type $t${index + 1} (tuple $t${index} $t${index}))`);
     const body = `(type $t0 u8) ${types.join(' ')} (export "fd" (type $t (eq $t20)))`;
     await expect(judged(interfaceOf(clock, body))).resolves.toBe('it has a type of more than 200 parts');
@@ -104,11 +104,11 @@ describe('imports of spear:host', () => {
     ['fields', (name: string) => `(type $t (record ${repeated((at) => `(field "f${at}" u8)`)})) ${exportAs(name)}`],
     ['cases', (name: string) => `(type $t (variant ${repeated((at) => `(case "c${at}")`)})) ${exportAs(name)}`],
     ['members', (name: string) => `(type $t (tuple ${repeated(() => 'u8')})) ${exportAs(name)}`],
-  ])('nor is one of many %s [component.import-types]', async (_what, body) => {
+  ])('nor is one of many %s', async (_what, body) => {
     await expect(judged(interfaceOf(clock, body('fd')))).resolves.toBe('it has a type of more than 200 parts');
   });
 
-  it('nor is a function of many parameters [component.import-types]', async () => {
+  it('nor is a function of many parameters', async () => {
     const params = repeated((at) => `(param "p${at}" u8)`);
     await expect(judged(interfaceOf(clock, exported('time-now-ms', params)))).resolves.toBe(
       'it has a type of more than 200 parts',

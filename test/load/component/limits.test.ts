@@ -94,7 +94,7 @@ describe.concurrent('at its deadline', () => {
   const { directory: componentCache, compiled } = useComponentCache();
   const options = { limits: { timeout_ms: TIMEOUT_MS }, componentCache };
 
-  it('a component that spins is ended, and what it wrote is there [run.deadline]', slow, async () => {
+  it('a component that spins is ended, and what it wrote is there', slow, async () => {
     const guest = await compiled(await adapted(await fixtureBytes('c/test/spin.wasm')));
     const run = await runFixture(guest, options);
     expect(run).toMatchObject({
@@ -105,7 +105,7 @@ describe.concurrent('at its deadline', () => {
     });
   });
 
-  it('a component that prints without end is ended, and what it wrote is there [run.deadline]', slow, async () => {
+  it('a component that prints without end is ended, and what it wrote is there', slow, async () => {
     const print = `(loop $again
       (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 32))) (br $again))`;
     const guest = await compiled(
@@ -120,7 +120,7 @@ describe.concurrent('at its deadline', () => {
     expect(run.stdout.startsWith('again\nagain\n')).toBe(true);
   });
 
-  it('a component that makes hostcalls without end is ended [run.deadline]', slow, async () => {
+  it('a component that makes hostcalls without end is ended', slow, async () => {
     for (const [name, call] of [
       ['time_now_ms', '(drop (call $time-now-ms))'],
       ['sleep_ms', '(call $sleep-ms (i32.const 0))'],

@@ -44,7 +44,7 @@ async function prepared(bytes: Uint8Array, { componentCache = cache, limits }: G
 
 describe('a component', () => {
   it(
-    'becomes glue, core modules, imports and an entry [component.prepare]',
+    'becomes glue, core modules, imports and an entry',
     async () => {
       const { component } = await prepared(await dummyComponent());
       expect(component).toMatchObject({ kind: 'component', entry: 'run', lane: { kind: 'glue' } });
@@ -57,7 +57,7 @@ describe('a component', () => {
     GENEROUS_MS,
   );
 
-  it('that is too large is not looked at [component.prepare]', async () => {
+  it('that is too large is not looked at', async () => {
     await expect(prepared(hello, { limits: { module_bytes: 100 } })).rejects.toThrow('limits.module_bytes is 100');
   });
 
@@ -71,7 +71,7 @@ describe('a component', () => {
   });
 
   it(
-    'whose core module is invalid is refused in words [component.prepare]',
+    'whose core module is invalid is refused in words',
     async () => {
       const bytes = await fromText(`(component (core module $m (func (export "f") (result i32) i32.const 0))
       (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
@@ -84,7 +84,7 @@ describe('a component', () => {
     GENEROUS_MS,
   );
 
-  it('gets no unknown imports, whatever is allowed to core modules [component.imports]', async () => {
+  it('gets no unknown imports, whatever is allowed to core modules', async () => {
     const bytes = await fromText('(component (import "acme:shell/run@1.0.0" (instance)))');
     const options = { limits: compileLimits(), allowUnknownImports: true };
     await expect(prepare(bytes, options)).rejects.toThrow(
@@ -130,7 +130,7 @@ describe('the cache', () => {
   );
 
   it(
-    'that others may enter is not used, and that is said [component.cache-private]',
+    'that others may enter is not used, and that is said',
     async () => {
       mkdirSync(cache);
       chmodSync(cache, 0o755);
@@ -151,7 +151,7 @@ describe('the progress line', () => {
   };
 
   it(
-    'comes when it takes long, once, and says whether the result is kept [component.progress]',
+    'comes when it takes long, once, and says whether the result is kept',
     async () => {
       expect(await told(cache, 0)).toEqual(['compiling the component (once; the result is kept for later runs) …']);
       expect(await told(null, 0)).toEqual(['compiling the component (without a cache, so on every run) …']);
@@ -160,7 +160,7 @@ describe('the progress line', () => {
   );
 
   it(
-    'does not come for what is there already, or soon [component.progress]',
+    'does not come for what is there already, or soon',
     async () => {
       expect(await told(cache, GENEROUS_MS)).toEqual([]);
       expect(await told(cache, 0)).toEqual([]);
@@ -171,7 +171,7 @@ describe('the progress line', () => {
 
 describe('a run', () => {
   it(
-    'is told how the component runs when it wants to know [component.verbose]',
+    'is told how the component runs when it wants to know',
     async () => {
       const quiet = await runFixture(hello, { componentCache: cache });
       expect(quiet).toMatchObject({ reason: 'exit', exitCode: 0, stdout: 'hello\n' });
@@ -183,7 +183,7 @@ describe('a run', () => {
   );
 
   it(
-    'names what is wrong before anything starts [component.imports]',
+    'names what is wrong before anything starts',
     async () => {
       const bytes = await fromText('(component (import "spear:host/clock@2.0.0" (instance)))');
       expect(await runFixture(bytes)).toMatchObject({
@@ -195,7 +195,7 @@ describe('a run', () => {
   );
 
   it(
-    'that is ended while its component is compiled ends at once [component.transpile-bounds]',
+    'that is ended while its component is compiled ends at once',
     async () => {
       const run = await runFixture(hello, { signal: AbortSignal.abort() });
       expect(run.reason).toBe('interrupted');
@@ -204,7 +204,7 @@ describe('a run', () => {
   );
 
   it(
-    'whose component takes too long to compile says which limit it was [component.transpile-bounds]',
+    'whose component takes too long to compile says which limit it was',
     async () => {
       const run = await runFixture(hello, { limits: { transpile_ms: 1 } });
       expect(run).toMatchObject({ reason: 'module', message: expect.stringContaining('limits.transpile_ms = 1') });

@@ -24,7 +24,7 @@ const threads = () => readdirSync('/proc/self/task').length;
 
 describe('jco, on a thread of its own', () => {
   it(
-    'gives the glue and the core modules that it asks for [component.transpile]',
+    'gives the glue and the core modules that it asks for',
     async () => {
       const { glue, coreModules } = await transpile(request(simple), GENEROUS_MS, never);
       const wanted = [...glue.matchAll(/getCoreModule\('([^']+)'\)/g)].map(([, name]) => name);
@@ -35,7 +35,7 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
-    'marks what may wait, and nothing else [component.transpile]',
+    'marks what may wait, and nothing else',
     async () => {
       const bytes = await dummyComponent();
       const name = 'spear:host/cchat@1.0.0#cchat-send';
@@ -46,7 +46,7 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
-    'says what is wrong with an invalid component [component.transpile]',
+    'says what is wrong with an invalid component',
     async () => {
       // Admitted as far as names go: the export has a type that its function has not.
       const invalid = await fromText(
@@ -61,7 +61,7 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
-    'says why it gives up, and nothing to the terminal [component.transpile]',
+    'says why it gives up, and nothing to the terminal',
     async () => {
       const bytes = await fromText(`(component (core module $m (func (export "f") (result i32) i32.const 0))
         (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
@@ -74,7 +74,7 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
-    'is ended at its deadline [component.transpile-bounds]',
+    'is ended at its deadline',
     async () => {
       await expect(transpile(request(simple), 1, never)).rejects.toThrow(
         new ModuleError('compiling the component took longer than limits.transpile_ms = 1'),
@@ -84,7 +84,7 @@ describe('jco, on a thread of its own', () => {
   );
 
   it(
-    'is ended when nobody waits any more [component.transpile-bounds]',
+    'is ended when nobody waits any more',
     async () => {
       await transpile(request(simple), GENEROUS_MS, never); // the threads that stay are there now
       const before = threads();
@@ -136,14 +136,14 @@ describe('the generated text', () => {
     console.debug(...args);
   };\n`;
 
-  it('is of the version that is pinned and installed [component.glue-text]', () => {
+  it('is of the version that is pinned and installed', () => {
     const manifest = new URL('../../../node_modules/@bytecodealliance/jco-transpile/package.json', import.meta.url);
     expect(JSON.parse(readFileSync(manifest, 'utf8'))).toMatchObject({ version: JCO_VERSION });
     expect(JCO_VERSION).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
   it(
-    'reads no environment and loads nothing [component.glue-text]',
+    'reads no environment and loads nothing',
     async () => {
       for (const bytes of [simple, await dummyComponent()]) {
         const { glue } = await transpile(request(bytes), GENEROUS_MS, never);
@@ -155,7 +155,7 @@ describe('the generated text', () => {
     GENEROUS_MS,
   );
 
-  it('of another form is an error, not a guest that is slow or free [component.glue-text]', () => {
+  it('of another form is an error, not a guest that is slow or free', () => {
     expect(refineGlue(entry + debug)).toBe(`${entry}  const _debugLog = () => {};\n`);
     expect(() => refineGlue(entry)).toThrow('another debug log');
     expect(() => refineGlue(entry + debug.replace('JCO_DEBUG', 'DEBUG'))).toThrow('another debug log');
@@ -172,11 +172,11 @@ describe('the generated text', () => {
     "export * from 'x'",
     "export { a } from 'x'",
     "const fs = require('node:fs')",
-  ])('that has %j is not run [component.glue-text]', (line) => {
+  ])('that has %j is not run', (line) => {
     expect(() => refineGlue(`${entry}${debug}${line}\n`)).toThrow('loads other code');
   });
 
-  it('may hold names that only look like it [component.glue-text]', () => {
+  it('may hold names that only look like it', () => {
     const names = "  import: f,\n  export: g['from'],\n  importFn: h,\n  require: i,\n  'process.env': j,\n";
     expect(refineGlue(entry + debug + names)).toContain(names);
   });

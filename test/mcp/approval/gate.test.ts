@@ -26,7 +26,7 @@ function files() {
 }
 
 describe('a tool with approval_policy always', () => {
-  it('is called when a real server’s write is allowed once, and only then [approval.always] [approval.once]', async () => {
+  it('is called when a real server’s write is allowed once, and only then [approval.always]', async () => {
     const { folder, record } = files();
     const host = await openHost([asking(record, 'always', 'write_file')]);
     const desk = new Desk();
@@ -65,7 +65,7 @@ describe('a tool with approval_policy always', () => {
     expect(desk.asked).toHaveLength(2);
   });
 
-  it('is called without asking again once allowed for the session [approval.session]', async () => {
+  it('is called without asking again once allowed for the session', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk('allow_session');
     const guest = guestOf(host, { decide: desk.decide });
@@ -82,7 +82,7 @@ describe('a tool with approval_policy always', () => {
     ]);
   });
 
-  it('answers the other waiting calls too when it is allowed for the session [approval.session]', async () => {
+  it('answers the other waiting calls too when it is allowed for the session', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk();
     const guest = guestOf(host, { decide: desk.decide });
@@ -135,7 +135,7 @@ describe('a tool with approval_policy always', () => {
     ['answers nothing', () => undefined as never],
     ['answers another word', () => 'yes' as never],
     ['answers an object without a decision', () => ({ allow: true }) as never],
-  ])('is denied when the decider %s [approval.decider]', async (_, decide) => {
+  ])('is denied when the decider %s', async (_, decide) => {
     const host = await openHost([asking(tiny)]);
     const { error } = await callTool(guestOf(host, { decide }), 'tiny', 'echo', hi);
     expect([error?.code, error?.message]).toEqual([
@@ -144,7 +144,7 @@ describe('a tool with approval_policy always', () => {
     ]);
   });
 
-  it('sends the arguments that were asked about, whatever the decider does with its copy [approval.decider]', async () => {
+  it('sends the arguments that were asked about, whatever the decider does with its copy', async () => {
     const host = await openHost([asking(tiny)]);
     const guest = guestOf(host, {
       decide: ({ arguments: args }) => {
@@ -157,7 +157,7 @@ describe('a tool with approval_policy always', () => {
 });
 
 describe('while a call waits for its approval', () => {
-  it('it holds no place: others at a server with one place go on [approval.no-slot]', async () => {
+  it('it holds no place: others at a server with one place go on', async () => {
     const record = but(asking(tiny, 'always', 'echo'), { budgets: { ...tiny.budgets, max_concurrency: 1 } });
     const host = await openHost([record], { limits: { maxCallsInFlight: 1 } });
     const desk = new Desk();
@@ -170,7 +170,7 @@ describe('while a call waits for its approval', () => {
     expect(outcome(await waiting)).toBe('ok');
   });
 
-  it('the tool’s time does not run [approval.no-timeout]', async () => {
+  it('the tool’s time does not run', async () => {
     const record = but(asking(tiny), { budgets: { ...tiny.budgets, tool_timeout_ms: 100 } });
     const host = await openHost([record]);
     const desk = new Desk();
@@ -199,7 +199,7 @@ describe('while a call waits for its approval', () => {
     ]);
   });
 
-  it('the end of its send ends it [approval.cancel]', async () => {
+  it('the end of its send ends it', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk();
     const send = new AbortController();
@@ -213,7 +213,7 @@ describe('while a call waits for its approval', () => {
     ]);
   });
 
-  it('the end of the guest ends it [approval.cancel]', async () => {
+  it('the end of the guest ends it', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk();
     const guest = guestOf(host, { decide: desk.decide });
@@ -227,7 +227,7 @@ describe('while a call waits for its approval', () => {
     expect(outcome(await callTool(guest, 'tiny', 'echo', hi))).toBe('mcp_approval_denied');
   });
 
-  it('a revocation ends it, with the revision that did it [approval.revoke]', async () => {
+  it('a revocation ends it, with the revision that did it', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk();
     const answer = callTool(guestOf(host, { decide: desk.decide }), 'tiny', 'echo', hi);
@@ -242,7 +242,7 @@ describe('while a call waits for its approval', () => {
     ]);
   });
 
-  it('only so many wait [approval.bounded]', async () => {
+  it('only so many wait', async () => {
     const host = await openHost([asking(tiny)]);
     const desk = new Desk();
     const guest = guestOf(host, { decide: desk.decide });
@@ -264,7 +264,7 @@ describe('what was allowed is looked at again when the call is sent', () => {
   };
   const to = { to: 'ann' };
 
-  it('a definition that changed while it waited is asked about again, with the difference [approval.changed] [approval.redeem]', async () => {
+  it('a definition that changed while it waited is asked about again, with the difference [approval.changed]', async () => {
     const { record, sent } = redefining();
     const host = await openHost([record]);
     const desk = new Desk();
@@ -303,7 +303,7 @@ describe('what was allowed is looked at again when the call is sent', () => {
     ]);
   });
 
-  it('a record that changed while it waited is asked about again [approval.redeem]', async () => {
+  it('a record that changed while it waited is asked about again', async () => {
     const { record, sent } = redefining();
     const host = await openHost([record]);
     const desk = new Desk();
@@ -319,7 +319,7 @@ describe('what was allowed is looked at again when the call is sent', () => {
     expect(sent()).toEqual([]);
   });
 
-  it('a tool that came to need an approval in the queue is asked about then, outside of it [approval.redeem]', async () => {
+  it('a tool that came to need an approval in the queue is asked about then, outside of it', async () => {
     const trail = join(tempDir(), 'trail');
     const hanging = stdioRecord('hanging', 'mid-call.mjs', { env: { TRAIL: trail }, budgets: { max_concurrency: 1 } });
     const host = await openHost([hanging]);
@@ -340,7 +340,7 @@ describe('what was allowed is looked at again when the call is sent', () => {
     expect(outcome(await queued)).toBe('ok');
   });
 
-  it('one that is something else every time is given up [approval.redeem]', async () => {
+  it('one that is something else every time is given up', async () => {
     const { record, sent } = redefining();
     const host = await openHost([record]);
     let version = 0;
@@ -392,7 +392,7 @@ describe('a grant for one call, at the moment the call is sent', () => {
     return { redeem, events };
   }
 
-  it('holds for the same call in another order of keys, once [approval.grant.single-use]', async () => {
+  it('holds for the same call in another order of keys, once', async () => {
     const { redeem } = await granted();
     expect(redeem({ args: { mode: 1, path: '/a' } })).toBe('sent');
     expect(redeem({})).toBe('asked again');
@@ -441,7 +441,7 @@ describe('a grant for one call, at the moment the call is sent', () => {
     ]);
   });
 
-  it('is in the trail with what it is bound to [approval.audit]', async () => {
+  it('is in the trail with what it is bound to', async () => {
     const { events } = await granted({ decidedBy: 'somebody' });
     const bound = {
       session_id: 'chat-1',
@@ -550,7 +550,7 @@ describe('a tool with approval_policy policy', () => {
     expect(desk.asked).toHaveLength(mode === 'always' ? 1 : 0);
   });
 
-  it('is no concern of a gate where nothing asks and nothing denies [approval.never]', () => {
+  it('is no concern of a gate where nothing asks and nothing denies', () => {
     const pool = { describeTool: () => Promise.reject(new Error('asked')) };
     const scope = { run: 'r', task: taskWith(), registry: new StaticRegistry([]), audit: noAudit, pool };
     const gate = (rules: object[]) => new ApprovalGate({ rules: rulesOf({ node: rules }) }, scope);

@@ -27,7 +27,7 @@ function grants() {
 }
 
 describe('a grant for one call', () => {
-  it('holds once [approval.grant.single-use]', () => {
+  it('holds once', () => {
     const { store } = grants();
     const id = store.grantOnce(binding, definition);
     expect(store.redeem(id, { ...binding })).toBeNull();
@@ -52,7 +52,7 @@ describe('a grant for one call', () => {
     expect(refusals).toEqual([null, 'expired']);
   });
 
-  it('does not cover the session, and is of no use once dropped [approval.grant.single-use]', () => {
+  it('does not cover the session, and is of no use once dropped', () => {
     const { store } = grants();
     const id = store.grantOnce(binding, definition);
     expect(store.coversSession(binding)).toBe(false);
@@ -62,7 +62,7 @@ describe('a grant for one call', () => {
 });
 
 describe('a grant for a session', () => {
-  it('holds for all calls, whatever the arguments [approval.grant.session]', () => {
+  it('holds for all calls, whatever the arguments', () => {
     const { store } = grants();
     store.grantSession(binding, definition);
     expect([binding, { ...binding, arguments: 'bb' }, binding].map((now) => store.coversSession(now))).toEqual([
@@ -72,16 +72,13 @@ describe('a grant for a session', () => {
     ]);
   });
 
-  it.each(fields.filter((field) => field !== 'arguments'))(
-    'is refused when its %s is another [approval.grant.session]',
-    (field) => {
-      const { store } = grants();
-      store.grantSession(binding, definition);
-      expect(store.coversSession({ ...binding, [field]: `${binding[field]}2` })).toBe(false);
-    },
-  );
+  it.each(fields.filter((field) => field !== 'arguments'))('is refused when its %s is another', (field) => {
+    const { store } = grants();
+    store.grantSession(binding, definition);
+    expect(store.coversSession({ ...binding, [field]: `${binding[field]}2` })).toBe(false);
+  });
 
-  it('does not come back when what changed is changed back [approval.grant.session]', () => {
+  it('does not come back when what changed is changed back', () => {
     const { store } = grants();
     store.grantSession(binding, definition);
     expect(store.coversSession({ ...binding, definition: 'other' })).toBe(false);
@@ -99,7 +96,7 @@ describe('a grant for a session', () => {
 });
 
 describe('all grants of a guest', () => {
-  it('are bounded: the oldest goes, and is asked for again [approval.grant.bounded]', () => {
+  it('are bounded: the oldest goes, and is asked for again', () => {
     const { store } = grants();
     const sessions = Array.from({ length: MAX_GRANTS + 1 }, (_, i) => ({ ...binding, session: `chat-${i}` }));
     for (const each of sessions) store.grantSession(each, definition);

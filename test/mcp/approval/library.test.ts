@@ -72,7 +72,7 @@ describe('a toolbox with servers whose tools need an approval', () => {
     expect(() => toolbox({ approvalRules: [{ verdict: 'perhaps' }] }, 'policy', folder)).toThrow(McpConnectionError);
   });
 
-  it('ends what waits when it is disconnected [approval.cancel]', async () => {
+  it('ends what waits when it is disconnected', async () => {
     const folder = tempDir();
     const desk = new Desk();
     const box = toolbox({ approve: desk.decide }, 'always', folder);
@@ -123,7 +123,7 @@ describe('runGuest with approve', () => {
     expect(answer).toMatchObject({ reason: 'exit', exitCode: 3, stdout: expect.stringContaining('within 50 ms') });
   });
 
-  it('ends the question with the guest [approval.cancel]', async () => {
+  it('ends the question with the guest', async () => {
     const desk = new Desk();
     const interrupt = new AbortController();
     const running = run({ approve: desk.decide, signal: interrupt.signal });

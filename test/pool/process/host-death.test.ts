@@ -38,7 +38,7 @@ describe('a host that dies', () => {
   });
 
   it.each(['SIGKILL', 'SIGTERM'] as const)(
-    'of %s takes its servers and their descendants along, sandboxed ones too [pool.host-death] [sandbox.end]',
+    'of %s takes its servers and their descendants along, sandboxed ones too [pool.host-death]',
     async (signal) => {
       const { child, marker, dir, pids } = await startHost();
       expect(pids).toHaveLength(5);

@@ -76,7 +76,7 @@ describe('a sandboxed server', () => {
     expect(existsSync(name)).toBe(false);
   });
 
-  it('has a home and a directory for temporary files of its own [sandbox.home]', async () => {
+  it('has a home and a directory for temporary files of its own', async () => {
     const { pool, stateDir } = openPool();
     const record = confined();
     const { HOME = '', TMPDIR = '' } = JSON.parse(await textOf(call(pool, record, 'environment'))) as NodeJS.ProcessEnv;
@@ -126,7 +126,7 @@ describe('a sandboxed server', () => {
     ]);
   });
 
-  it('has no privileges and cannot get any [sandbox.privileges]', async () => {
+  it('has no privileges and cannot get any', async () => {
     const { pool } = openPool();
     const status = await textOf(call(pool, confined(), 'privileges'));
     expect(status).toMatch(/^CapEff:\s+0+$/m);
@@ -163,7 +163,7 @@ describe('a sandboxed server', () => {
 });
 
 describe('the end of a sandboxed server', () => {
-  it('is that of everything in it, when the pool closes [sandbox.end]', async () => {
+  it('is that of everything in it, when the pool closes', async () => {
     const { pool } = openPool();
     const record = stdioRecord('group', 'grandchild.mjs', {
       budgets: patient,
@@ -177,7 +177,7 @@ describe('the end of a sandboxed server', () => {
     await eventually(() => expect(processesWith(mark)).toEqual([]));
   });
 
-  it('is noticed, however it comes [sandbox.end]', async () => {
+  it('is noticed, however it comes', async () => {
     const { pool } = openPool();
     const record = confined();
     const { TMPDIR } = JSON.parse(await textOf(call(pool, record, 'environment'))) as NodeJS.ProcessEnv;
@@ -193,7 +193,7 @@ describe('the end of a sandboxed server', () => {
 });
 
 describe('a server that dies at its start in a sandbox', () => {
-  it('is told what it could not see [sandbox.hint]', async () => {
+  it('is told what it could not see', async () => {
     const { pool } = openPool();
     const record = stdioRecord('confined', 'confined.mjs', { budgets: patient, sandbox: { network: 'deny' } });
     const outcome = await call(pool, record, 'place');
@@ -207,7 +207,7 @@ describe('a server that dies at its start in a sandbox', () => {
     ['/proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
     ['/./proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
     ['/usr/../proc/1', 'would show the processes of the host; a sandbox has a /proc of its own'],
-  ])('for a listed path %s is told so [sandbox.hint]', async (path, problem) => {
+  ])('for a listed path %s is told so', async (path, problem) => {
     const { pool } = openPool();
     const outcome = await call(pool, confined({ writable_paths: [path] }), 'place');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
@@ -260,22 +260,19 @@ describe('without a sandbox on the node', () => {
   it.each([
     ['absent', () => '/no/such/bwrap', 'install bubblewrap'],
     ['broken', brokenBwrap, 'does not work here: bwrap: No permissions to create new namespace'],
-  ])(
-    '(%s) a server that requires one is refused, not run bare [sandbox.required] [pool.sandbox-refused]',
-    async (_, command, why) => {
-      const { pool } = openPool({ sandboxCommand: command() });
-      const dir = tempDir();
-      const record = confined({ writable_paths: [dir] });
-      const outcome = await call(pool, record, 'write', { path: join(dir, 'a') });
-      expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
-      expect(outcome.error?.message).toContain('sandbox.mode is "required"');
-      expect(outcome.error?.message).toContain(why);
-      expect(readdirSync(dir)).toEqual([]);
-      expect(pool.stats().subprocesses).toBe(0);
-    },
-  );
+  ])('(%s) a server that requires one is refused, not run bare [sandbox.required]', async (_, command, why) => {
+    const { pool } = openPool({ sandboxCommand: command() });
+    const dir = tempDir();
+    const record = confined({ writable_paths: [dir] });
+    const outcome = await call(pool, record, 'write', { path: join(dir, 'a') });
+    expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
+    expect(outcome.error?.message).toContain('sandbox.mode is "required"');
+    expect(outcome.error?.message).toContain(why);
+    expect(readdirSync(dir)).toEqual([]);
+    expect(pool.stats().subprocesses).toBe(0);
+  });
 
-  it('a server that prefers one runs bare, with one warning [sandbox.preferred]', async () => {
+  it('a server that prefers one runs bare, with one warning', async () => {
     const { pool, log } = openPool({ sandboxCommand: '/no/such/bwrap', limits: { idleTimeoutMs: 10 } });
     const record = confined({ mode: 'preferred' });
     for (let round = 0; round < 2; round++) {

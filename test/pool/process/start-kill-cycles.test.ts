@@ -6,7 +6,7 @@ const CYCLES = 1_000;
 const AT_ONCE = 20;
 
 describe('1,000 start and kill cycles', () => {
-  it('leave no process behind [pool.no-leftovers]', { timeout: 170_000 }, async () => {
+  it('leave no process behind', { timeout: 170_000 }, async () => {
     const marker = randomUUID();
     const { pool } = openPool();
     const records = Array.from({ length: AT_ONCE }, (_, i) =>

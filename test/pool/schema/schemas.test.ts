@@ -40,13 +40,13 @@ describe('arguments', () => {
     ['only own properties', object({}, { required: ['toString'] }), {}, 'toString'],
     ['a format, which is not checked', object({ u: { type: 'string', format: 'uri' } }), { u: 'no uri' }, null],
     ['a keyword nobody knows', object({ a: { 'x-order': 1, type: 'string' } }), { a: 'b' }, null],
-  ])('are checked at once where the schema is cheap: %s [pool.arguments.validated]', (_, schema, value, expected) => {
+  ])('are checked at once where the schema is cheap: %s', (_, schema, value, expected) => {
     const verdict = schemaCheck(schema).check(value);
     if (expected === null) expect(verdict).toBeNull();
     else expect(verdict).toEqual({ problem: expect.stringContaining(expected) });
   });
 
-  it('never appear in what is said about them [pool.arguments.validated] [pool.secrets.redacted]', async () => {
+  it('never appear in what is said about them', async () => {
     expect(await problem(object({ a: { type: 'number', maximum: 1 } }), { a: 's3cret' })).not.toContain('s3cret');
     expect(await problem(object({ a: { const: 'x' } }), { a: 's3cret' })).not.toContain('s3cret');
   });
@@ -75,7 +75,7 @@ describe('a schema', () => {
     ],
     ['of 2020-12 by default', { prefixItems: [{ type: 'string' }, { type: 'number' }] }],
     ['of draft-07 without saying so', { items: [{ type: 'string' }, { type: 'number' }] }],
-  ])('%s is understood [pool.schema.dialects]', async (_, schema) => {
+  ])('%s is understood', async (_, schema) => {
     expect(await problem(schema, ['a', 1])).toBeNull();
     expect(await problem(schema, ['a', 'b'])).toContain('arguments/1 must be number');
   });
@@ -94,13 +94,13 @@ describe('a schema', () => {
       object({ a: { pattern: 'x' } }, { description: 'x'.repeat(300_000) }),
       /300\d\d\d characters/,
     ],
-  ])('%s checks nothing, and says why [pool.schema.invalid]', async (_, schema, reason) => {
+  ])('%s checks nothing, and says why', async (_, schema, reason) => {
     const checking = schemaCheck(schema);
     expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
     expect(await checking.check({ a: 'b' })).toEqual({ unchecked: expect.stringMatching(reason) });
   });
 
-  it('nested too deeply is refused, however deep [pool.schema.invalid]', () => {
+  it('nested too deeply is refused, however deep', () => {
     let deep: JsonObject = { type: 'string' };
     for (let i = 0; i < 20_000; i++) deep = { not: deep };
     expect(() => schemaCheck(deep)).toThrow(new HostileSchemaError('the schema is nested deeper than 64 levels'));
@@ -115,13 +115,13 @@ describe('a schema', () => {
     expect(() => schemaCheck(schema)).toThrow(HostileSchemaError);
   });
 
-  it('may have the same $id as another one [pool.schema.dialects]', async () => {
+  it('may have the same $id as another one', async () => {
     const withId = (type: string): JsonObject => ({ $id: 'https://example.test/same', type });
     expect(await problem(withId('string'), 'a')).toBeNull();
     expect(await problem(withId('number'), 1)).toBeNull();
   });
 
-  it('is not found by the schema of another tool [pool.schema.invalid]', async () => {
+  it('is not found by the schema of another tool', async () => {
     const inner: JsonObject = { $id: 'https://example.test/inner', type: 'string' };
     expect(
       await problem({ properties: { a: inner, b: { $ref: 'https://example.test/inner' } } }, { b: 'x' }),
@@ -131,13 +131,13 @@ describe('a schema', () => {
     });
   });
 
-  it('may refer to itself [pool.schema.dialects]', async () => {
+  it('may refer to itself', async () => {
     const tree: JsonObject = object({ value: { type: 'string' }, next: { $ref: '#' } });
     expect(await problem(tree, { value: 'a', next: { value: 'b' } })).toBeNull();
     expect(await problem(tree, { next: { value: 1 } })).toContain('arguments/next/value must be string');
   });
 
-  it('may have a pattern that is only valid without the u flag [pool.schema.dialects]', async () => {
+  it('may have a pattern that is only valid without the u flag', async () => {
     const schema: JsonObject = { type: 'string', pattern: '^a\\-b$' };
     expect(await problem(schema, 'a-b')).toBeNull();
     expect(await problem(schema, 'a+b')).toContain('must match pattern');
@@ -157,12 +157,12 @@ describe('a schema', () => {
     expect(schemaCheck(circle).check({})).toBeInstanceOf(Promise);
   });
 
-  it('that only refers to itself is a failed check, not a crash [pool.schema.bounded-time]', async () => {
+  it('that only refers to itself is a failed check, not a crash', async () => {
     expect(await problem({ $ref: '#' }, 1)).toContain('could not be checked');
   });
 });
 
-describe('a schema that takes too long [pool.schema.bounded-time]', () => {
+describe('a schema that takes too long', () => {
   it.each<[string, JsonObject, JsonValue]>([
     ['a pattern that backtracks without end', { pattern: '^(a+)+$' }, `${'a'.repeat(60)}!`],
     ['a pattern of overlapping alternatives', { pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`],
@@ -243,7 +243,7 @@ function doubling(levels: number): JsonObject {
 describe('a server with odd schemas', () => {
   const record = stdioRecord('schemas', 'schemas.mjs');
 
-  it('loses the tools that nobody could call or that do harm, and keeps the others [pool.schema.invalid]', async () => {
+  it('loses the tools that nobody could call or that do harm, and keeps the others', async () => {
     const { pool, log } = openPool();
     const list = await pool.listTools(record);
     expect(list.tools.map(({ name }) => name)).toEqual([
@@ -297,7 +297,7 @@ describe('a server with odd schemas', () => {
     expect((await call(pool, { ...record, strict_schemas: true }, 'draft07', { item: 'a' })).ok).toBe(true);
   });
 
-  it('is only called with arguments that its schema allows [pool.arguments.validated]', async () => {
+  it('is only called with arguments that its schema allows', async () => {
     const { pool } = openPool({ limits: { validationTimeoutMs: 500 } });
     expect((await call(pool, record, 'draft07', { pair: ['a', 1], item: 'a' })).ok).toBe(true);
     const refused = await call(pool, record, 'draft07', { item: 'c' });
@@ -311,7 +311,7 @@ describe('a server with odd schemas', () => {
     expect(slow).toMatchObject({ dispatched: false, error: { code: 'mcp_invalid_arguments' } });
   });
 
-  it('has its structured results checked [pool.result.output-schema]', async () => {
+  it('has its structured results checked', async () => {
     const { pool } = openPool();
     expect(parsed(await call(pool, record, 'output_right'))).toEqual({ content: [], structuredContent: { n: 1 } });
     const wrong = await call(pool, record, 'output_wrong');

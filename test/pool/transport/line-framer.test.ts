@@ -14,7 +14,7 @@ function frame(chunks: readonly (string | Buffer)[], maxBytes: number) {
 }
 
 describe('lines', () => {
-  it('come out whole however they are cut into chunks [pool.stdio.message-bound]', () => {
+  it('come out whole however they are cut into chunks', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 20 }).filter((text) => !text.includes('\n'))),
@@ -30,7 +30,7 @@ describe('lines', () => {
     );
   });
 
-  it('may have exactly the bound [pool.stdio.message-bound]', () => {
+  it('may have exactly the bound', () => {
     expect(frame(['12345\n', '123456\n', '1\n'], 5)).toEqual({
       lines: ['12345', '1'],
       oversized: [{ bytes: 6, head: '123456', tail: '123456' }],
@@ -38,7 +38,7 @@ describe('lines', () => {
     });
   });
 
-  it('beyond it leave their ends and nothing in between [pool.stdio.message-bound]', () => {
+  it('beyond it leave their ends and nothing in between', () => {
     const chunks = ['a'.repeat(70_000), ...Array.from({ length: 40 }, () => 'b'.repeat(70_000)), 'end', '\nnext\n'];
     const { lines, oversized } = frame(chunks, 100_000);
     expect(lines).toEqual(['next']);

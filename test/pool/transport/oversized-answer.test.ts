@@ -20,7 +20,7 @@ describe('the request that a huge answer belongs to', () => {
     ['an id inside the result', `{"result":{"a":${filler},"id":7}}`, null],
     ['an id of another kind', `{"jsonrpc":"2.0","id":"7","result":${filler}}`, null],
     ['no JSON at all', 'x'.repeat(1_000), null],
-  ])('%s [pool.stdio.message-bound]', (_, text, id) => {
+  ])('%s', (_, text, id) => {
     expect(answeredRequest(line(text))).toBe(id);
   });
 });

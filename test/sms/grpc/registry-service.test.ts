@@ -48,7 +48,7 @@ describe('a client of another library with the original numbers alone', () => {
     expect(await client.call('ListMcpServers')).toMatchObject({ servers: [{ server_id: 'web', http, stdio: null }] });
   });
 
-  it('is told of changes by id, without heartbeats, from the revision that it names [sms.watch.since] [sms.watch.original_client]', async () => {
+  it('is told of changes by id, without heartbeats, from the revision that it names [sms.watch.since]', async () => {
     const sms = await startTestSms({ limit: { heartbeat_ms: 100 } });
     const client = admin(sms);
     await client.call('UpsertMcpServer', { record: original });
@@ -62,7 +62,7 @@ describe('a client of another library with the original numbers alone', () => {
     stream.cancel();
   });
 
-  it('gets the headers of a watch before there is an event [sms.watch.original_client]', async () => {
+  it('gets the headers of a watch before there is an event', async () => {
     const sms = await startTestSms();
     const stream = node(sms).stream('WatchMcpServers', { since_revision: 0 });
     await new Promise((resolve, reject) => {
@@ -110,13 +110,13 @@ describe('upsert', () => {
     expect(await client.call('ListMcpServers')).toEqual({ revision: 0, servers: [] });
   });
 
-  it('that changes nothing makes no revision [sms.grpc.revision]', async () => {
+  it('that changes nothing makes no revision', async () => {
     const client = admin(await startTestSms());
     expect(await client.call('UpsertMcpServer', { record: original })).toEqual({ revision: 1 });
     expect(await client.call('UpsertMcpServer', { record: original })).toEqual({ revision: 1 });
   });
 
-  it('by many at once loses none [sms.upsert.concurrent]', async () => {
+  it('by many at once loses none', async () => {
     const client = admin(await startTestSms());
     const names = Array.from({ length: 20 }, (_, index) => `name ${index}`);
     const answers = await Promise.all(
@@ -128,7 +128,7 @@ describe('upsert', () => {
   });
 });
 
-it('answers NOT_FOUND to a delete of what is not there [sms.delete.missing]', async () => {
+it('answers NOT_FOUND to a delete of what is not there', async () => {
   const client = admin(await startTestSms());
   for (const server_id of ['nobody', '', 'x'.repeat(500)]) {
     await expect(client.call('DeleteMcpServer', { server_id })).rejects.toMatchObject({ code: status.NOT_FOUND });
@@ -165,7 +165,7 @@ describe('who may call', () => {
     await expect(nextMessage(refused)).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
   });
 
-  it('everybody, where auth was switched off [sms.auth.off]', async () => {
+  it('everybody, where auth was switched off', async () => {
     const sms = await startTestSms({ auth: false });
     const client = new OriginalClient(sms.sms.grpc, '');
     expect(await client.call('UpsertMcpServer', { record: original })).toEqual({ revision: 1 });
@@ -173,7 +173,7 @@ describe('who may call', () => {
 });
 
 describe('the standard health service', () => {
-  it('needs no token and knows our services [sms.health]', async () => {
+  it('needs no token and knows our services', async () => {
     const sms = await startTestSms();
     const health = new OriginalClient(sms.sms.grpc, '', 'health');
     for (const service of ['', 'sms.McpRegistryService', 'sms.McpNodeService']) {
@@ -182,7 +182,7 @@ describe('the standard health service', () => {
     await expect(health.call('Check', { service: 'other' })).rejects.toMatchObject({ code: status.NOT_FOUND });
   });
 
-  it('tells a watcher that the server is ending [sms.health] [sms.shutdown]', async () => {
+  it('tells a watcher that the server is ending', async () => {
     const sms = await startTestSms();
     const stream = new OriginalClient(sms.sms.grpc, '', 'health').stream('Watch');
     expect(await nextMessage(stream)).toEqual({ status: 'SERVING' });
@@ -192,7 +192,7 @@ describe('the standard health service', () => {
   });
 });
 
-it('serves gRPC by TLS [sms.tls]', async () => {
+it('serves gRPC by TLS', async () => {
   const { selfSigned } = await import('../../chat/backends/self-signed.ts');
   const { writeFileSync } = await import('node:fs');
   const { temporaryDirectory } = await import('../running-sms.ts');

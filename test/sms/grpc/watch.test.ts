@@ -106,7 +106,7 @@ describe('a watch that cannot begin where it wants', () => {
     await expect(nextMessage(far)).rejects.toMatchObject({ code: status.FAILED_PRECONDITION });
   });
 
-  it('fails with FAILED_PRECONDITION from a compacted revision, but from 0 gets all ids [sms.watch.failed_precondition] [sms.watch.compacted_zero]', async () => {
+  it('fails with FAILED_PRECONDITION from a compacted revision, but from 0 gets all ids [sms.watch.failed_precondition]', async () => {
     const sms = await startTestSms({ limit: { kept_changes: 2 } });
     for (const id of ['a', 'b', 'c', 'd', 'e']) await put(sms, id);
     const client = new OriginalClient(sms.sms.grpc, sms.nodeToken);
@@ -122,7 +122,7 @@ describe('a watch that cannot begin where it wants', () => {
   });
 });
 
-it('refuses watchers beyond its limit, and has room again when one leaves [sms.watch.limit]', async () => {
+it('refuses watchers beyond its limit, and has room again when one leaves', async () => {
   const sms = await startTestSms({ limit: { max_watchers: 1 } });
   const first = new AbortController();
   const items = sms.source().watch(0, first.signal)[Symbol.asyncIterator]();
@@ -138,7 +138,7 @@ it('refuses watchers beyond its limit, and has room again when one leaves [sms.w
   }
 });
 
-it('ends every watch with UNAVAILABLE when the registry ends [sms.shutdown]', async () => {
+it('ends every watch with UNAVAILABLE when the registry ends', async () => {
   const sms = await startTestSms();
   const items = watch(sms, 0);
   await next(items);

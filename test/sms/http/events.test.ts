@@ -83,7 +83,7 @@ it('tells a reader to start over where it cannot go on [sms.http.events]', async
   expect(await (await readEvents(sms, id.replace(/\/.*/, '/99')))()).toMatchObject({ event: 'reset' });
 });
 
-it('ends when the registry ends, and never shows a value of a record [sms.http.events] [sms.shutdown]', async () => {
+it('ends when the registry ends, and never shows a value of a record [sms.http.events]', async () => {
   const sms = await startTestSms();
   const next = await readEvents(sms);
   await next();

@@ -23,13 +23,13 @@ const report = (nodeId: string, snapshotRevision = 1): NodeReport => ({
 });
 
 describe('probes and metrics', () => {
-  it('says whether it is ready [sms.http.probes]', async () => {
+  it('says whether it is ready', async () => {
     const sms = await startTestSms();
     expect((await sms.http('GET', '/healthz')).body).toEqual({ status: 'ok' });
     expect((await sms.http('GET', '/readyz')).body).toEqual({ status: 'serving' });
   });
 
-  it('counts what happens in the format of Prometheus [sms.http.metrics]', async () => {
+  it('counts what happens in the format of Prometheus', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     await sms.http('GET', servers, { token: null });
@@ -114,7 +114,7 @@ describe('the directory', () => {
   const toml = (id: string, command: string) =>
     `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["*"]\n[stdio]\ncommand = "${command}"\n`;
 
-  it('is read at start and again on POST /reload [sms.directory.start] [sms.directory.reload]', async () => {
+  it('is read at start and again on POST /reload', async () => {
     const registryDir = temporaryDirectory();
     writeFileSync(`${registryDir}/a.toml`, toml('a', 'one'));
     const sms = await startTestSms({ registryDir });
@@ -142,7 +142,7 @@ describe('the directory', () => {
     expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ server_id: 'b' }] });
   });
 
-  it('is refused with 422 where strict, and nothing changes [sms.directory.strict]', async () => {
+  it('is refused with 422 where strict, and nothing changes', async () => {
     const registryDir = temporaryDirectory();
     const sms = await startTestSms({ registryDir, strict: true });
     writeFileSync(`${registryDir}/a.toml`, toml('a', 'one'));
@@ -153,7 +153,7 @@ describe('the directory', () => {
     expect((await sms.http('GET', servers)).body.revision).toBe(0);
   });
 
-  it('that is not there is said to be missing [sms.directory.reload]', async () => {
+  it('that is not there is said to be missing', async () => {
     const sms = await startTestSms();
     const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
     expect(status).toBe(409);
@@ -164,7 +164,7 @@ describe('the directory', () => {
 describe('reports of nodes', () => {
   const send = (sms: TestSms, given = report('node-1')) => sms.source().report(given, AbortSignal.timeout(5_000));
 
-  it('are shown with their age, by server and by node [sms.nodes.shown]', async () => {
+  it('are shown with their age, by server and by node', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     expect(await send(sms)).toEqual({ expiresAfterMs: 60_000 });
@@ -196,7 +196,7 @@ describe('reports of nodes', () => {
     });
   });
 
-  it('need the token of the node, and sense [sms.nodes.refused]', async () => {
+  it('need the token of the node, and sense', async () => {
     const sms = await startTestSms({ limit: { max_nodes: 1 } });
     await expect(sms.source('wrong-token-wrong-token').report(report('n'), AbortSignal.timeout(5_000))).rejects.toThrow(
       'unauthenticated',
@@ -209,7 +209,7 @@ describe('reports of nodes', () => {
     await expect(send(sms, report('one-too-many'))).rejects.toThrow('resource_exhausted');
   });
 
-  it('are sent by a node again and again, and soon after something changed [sms.nodes.reporter]', async () => {
+  it('are sent by a node again and again, and soon after something changed', async () => {
     const sms = await startTestSms();
     const source = sms.source();
     let revision = 1;
@@ -238,14 +238,14 @@ describe('reports of nodes', () => {
 });
 
 describe('POST /servers/{id}/test', () => {
-  it('is off unless the config allows it [sms.http.test]', async () => {
+  it('is off unless the config allows it', async () => {
     const sms = await startTestSms();
     const { status, body } = await sms.http('POST', `${servers}/fs/test`);
     expect(status).toBe(403);
     expect(body.detail).toContain('spear servers test');
   });
 
-  it('runs a real server where the config allows it [sms.http.test]', async () => {
+  it('runs a real server where the config allows it', async () => {
     const entry = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
     const sms = await startTestSms({ allowServerTest: true });
     const served = temporaryDirectory();

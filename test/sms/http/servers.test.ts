@@ -6,7 +6,7 @@ afterEach(stopAll);
 const servers = '/admin/api/mcp/servers';
 
 describe('POST /servers', () => {
-  it('creates a record with its defaults, and says where it is [sms.http.create]', async () => {
+  it('creates a record with its defaults, and says where it is', async () => {
     const sms = await startTestSms();
     const { status, headers, body } = await sms.http('POST', servers, { json: fsRecord });
     expect(status).toBe(201);
@@ -24,7 +24,7 @@ describe('POST /servers', () => {
     });
   });
 
-  it('answers 409 where the server is there already [sms.http.conflict]', async () => {
+  it('answers 409 where the server is there already', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     const { status, headers, body } = await sms.http('POST', servers, { json: { ...fsRecord, display_name: 'x' } });
@@ -54,7 +54,7 @@ describe('POST /servers', () => {
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 0, servers: [] });
   });
 
-  it('warns of what is probably a mistake, unknown fields included [sms.http.warnings]', async () => {
+  it('warns of what is probably a mistake, unknown fields included', async () => {
     const sms = await startTestSms();
     const json = { ...fsRecord, allowed_tools: [], alowed_tools: ['*'] };
     const { status, body } = await sms.http('POST', servers, { json });
@@ -62,7 +62,7 @@ describe('POST /servers', () => {
     expect((body.warnings as { field: string }[]).map(({ field }) => field)).toEqual(['alowed_tools', 'allowed_tools']);
   });
 
-  it('refuses unknown fields when strict [sms.http.strict]', async () => {
+  it('refuses unknown fields when strict', async () => {
     const sms = await startTestSms({ strict: true });
     const { status, body } = await sms.http('POST', servers, { json: { ...fsRecord, alowed_tools: ['*'] } });
     expect(status).toBe(400);
@@ -71,7 +71,7 @@ describe('POST /servers', () => {
 });
 
 describe('PUT /servers/{id}', () => {
-  it('creates, replaces, and leaves alone what is the same [sms.http.put]', async () => {
+  it('creates, replaces, and leaves alone what is the same', async () => {
     const sms = await startTestSms();
     expect(await sms.http('PUT', `${servers}/fs`, { json: fsRecord })).toMatchObject({
       status: 201,
@@ -109,14 +109,14 @@ describe('PUT /servers/{id}', () => {
     expect((await sms.http('DELETE', `${servers}/fs`, { headers: { 'if-match': '3' } })).status).toBe(200);
   });
 
-  it('refuses a server_id that is not the one of the path [sms.http.put]', async () => {
+  it('refuses a server_id that is not the one of the path', async () => {
     const sms = await startTestSms();
     const { status, body } = await sms.http('PUT', `${servers}/other`, { json: fsRecord });
     expect(status).toBe(400);
     expect(body.errors).toEqual([{ field: 'server_id', detail: 'is not the one of the path' }]);
   });
 
-  it('takes back what GET gave [sms.http.put]', async () => {
+  it('takes back what GET gave', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
     const { body } = await sms.http('GET', `${servers}/fs`);
@@ -138,7 +138,7 @@ describe('literal env and header values', () => {
     },
   };
 
-  it('come back masked, references as they are [sms.http.mask]', async () => {
+  it('come back masked, references as they are', async () => {
     const sms = await startTestSms();
     const created = await sms.http('POST', servers, { json: fsRecord });
     const web = await sms.http('POST', servers, { json: http });
@@ -158,7 +158,7 @@ describe('literal env and header values', () => {
     });
   });
 
-  it('are kept by a mask that is sent back, and nodes get them as they are [sms.http.mask_kept] [sms.http.read_api]', async () => {
+  it('are kept by a mask that is sent back, and nodes get them as they are [sms.http.mask_kept]', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: http });
     const { body } = await sms.http('GET', `${servers}/web`);
@@ -201,14 +201,14 @@ describe('what is not there', () => {
     ['GET', '/api/v1/mcp/servers/nobody'],
     ['GET', '/nothing'],
     ['GET', '//nothing'],
-  ])('%s %s is 404 as problem JSON [sms.http.not_found]', async (method, path) => {
+  ])('%s %s is 404 as problem JSON', async (method, path) => {
     const sms = await startTestSms();
     const { status, headers } = await sms.http(method, path);
     expect(status).toBe(404);
     expect(headers.get('content-type')).toBe('application/problem+json');
   });
 
-  it('a method that a path does not take is 405 with those that it does [sms.http.not_found]', async () => {
+  it('a method that a path does not take is 405 with those that it does', async () => {
     const sms = await startTestSms();
     const { status, headers } = await sms.http('PATCH', `${servers}/fs`);
     expect(status).toBe(405);
@@ -216,7 +216,7 @@ describe('what is not there', () => {
   });
 });
 
-it('gives nodes a list that they need not read again while it is the same [sms.http.read_api]', async () => {
+it('gives nodes a list that they need not read again while it is the same', async () => {
   const sms = await startTestSms();
   await sms.http('POST', servers, { json: fsRecord });
   const first = await sms.http('GET', '/api/v1/mcp/servers', { token: sms.nodeToken });

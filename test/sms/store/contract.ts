@@ -49,7 +49,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await (await newStore()).epoch()).not.toBe(await (await newStore()).epoch());
     });
 
-    it('keeps records, stamped with revision and time, in the order of their ids [store.records]', async () => {
+    it('keeps records, stamped with revision and time, in the order of their ids', async () => {
       let time = 1000;
       const store = await newStore({ now: () => time++ });
       const b = await store.upsert(sampleRecord('b', { mod_revision: 99, updated_at_ms: 99 }));
@@ -79,7 +79,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.revision()).toBe(last);
     });
 
-    it('writes on condition of the revision of the record [store.conditions]', async () => {
+    it('writes on condition of the revision of the record', async () => {
       const store = await newStore();
       const made = await store.upsert(sampleRecord('a'), { ifModRevision: 0 });
       const changed = sampleRecord('a', { display_name: 'A' });
@@ -99,7 +99,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.get('a')).toBeNull();
     });
 
-    it('remembers where a record came from, beside it [store.origin]', async () => {
+    it('remembers where a record came from, beside it', async () => {
       const store = await newStore();
       await store.upsert(sampleRecord('a'));
       const b = await store.upsert(sampleRecord('b'), { origin: 'directory:b.toml' });
@@ -124,7 +124,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.origins()).toEqual(new Map([['a', 'api']]));
     });
 
-    it('tells a watcher of every change, each starting where the one before ended [store.watch]', async () => {
+    it('tells a watcher of every change, each starting where the one before ended', async () => {
       const store = await newStore();
       const start = await store.revision();
       const watch = watching(store, start);
@@ -146,7 +146,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       });
     });
 
-    it('wakes a watcher that waits [store.watch]', async () => {
+    it('wakes a watcher that waits', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.next();
@@ -154,7 +154,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(await waiting)).toEqual(['a']);
     });
 
-    it('tells what was missed since a revision as one step, then goes on [store.watch_replay]', async () => {
+    it('tells what was missed since a revision as one step, then goes on', async () => {
       const store = await newStore();
       await store.upsert(sampleRecord('old'));
       const since = (await store.upsert(sampleRecord('gone'))).revision;
@@ -170,7 +170,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await watch.next()).toMatchObject({ prevRevision: last.revision, revision: next.revision });
     });
 
-    it('leaves no hole between the past and what follows [store.watch_replay]', async () => {
+    it('leaves no hole between the past and what follows', async () => {
       const store = await newStore();
       const readers: Promise<void>[] = [];
       const writes = 60;
@@ -195,7 +195,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await Promise.all(readers);
     });
 
-    it('ends a watch when it is told to [store.watch]', async () => {
+    it('ends a watch when it is told to', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.step();
@@ -207,7 +207,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
     });
 
     it.each([1, 1.5, -1, Number.NaN, Number.MAX_SAFE_INTEGER])(
-      'refuses a watch from a revision that never was: +%s [store.watch_bounds]',
+      'refuses a watch from a revision that never was: +%s',
       async (offset) => {
         const store = await newStore();
         const watch = watching(store, (await store.revision()) + offset);
@@ -215,7 +215,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       },
     );
 
-    it('forgets old changes: from there a watch is refused, from 0 it gets everything [store.compaction]', async () => {
+    it('forgets old changes: from there a watch is refused, from 0 it gets everything', async () => {
       const store = await newStore({ keptChanges: 3 });
       const revisions: number[] = [];
       for (const id of ['a', 'b', 'c', 'd', 'e']) revisions.push((await store.upsert(sampleRecord(id))).revision);
@@ -229,7 +229,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(all)).toEqual(['b', 'c', 'd', 'e']);
     });
 
-    it('says nothing to a watcher from 0 while there is nothing [store.watch]', async () => {
+    it('says nothing to a watcher from 0 while there is nothing', async () => {
       const store = await newStore();
       const watch = watching(store, 0);
       const first = watch.next();
@@ -237,7 +237,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(idsOf(await first)).toEqual(['a']);
     });
 
-    it('cuts off a watcher that does not read, and nobody waits for it [store.slow_watchers]', async () => {
+    it('cuts off a watcher that does not read, and nobody waits for it', async () => {
       const store = await newStore({ watcherQueue: 4 });
       const start = await store.revision();
       const slow = watching(store, start);
@@ -253,14 +253,14 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await expect(slow.step()).rejects.toMatchObject({ code: 'lagging' });
     });
 
-    it('lets a watcher have as many waiting events as its queue holds [store.slow_watchers]', async () => {
+    it('lets a watcher have as many waiting events as its queue holds', async () => {
       const store = await newStore({ watcherQueue: 4 });
       const watch = watching(store, await store.revision());
       for (let i = 0; i < 4; i++) await store.upsert(sampleRecord(`s${i}`));
       for (let i = 0; i < 4; i++) expect(idsOf(await watch.next())).toEqual([`s${i}`]);
     });
 
-    it('says so after it was closed [store.close]', async () => {
+    it('says so after it was closed', async () => {
       const store = await newStore();
       const watch = watching(store, await store.revision());
       const waiting = watch.step();
@@ -280,7 +280,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       await store.close();
     });
 
-    it('hands out records that nobody can change [store.records]', async () => {
+    it('hands out records that nobody can change', async () => {
       const store = await newStore();
       const { record } = await store.upsert(sampleRecord('a'));
       expect(Object.isFrozen(record) && Object.isFrozen(record.stdio)).toBe(true);

@@ -24,7 +24,7 @@ const newPath = () => join(directory, `registry-${files++}.db`);
 describeStore('SQLite', async (options) => openSqliteStore(newPath(), options));
 
 describe('a registry file', () => {
-  it('holds everything for the next start, the log included [store.durable]', async () => {
+  it('holds everything for the next start, the log included', async () => {
     const path = newPath();
     const first = openSqliteStore(path, { keptChanges: 2, now: () => 42 });
     await first.upsert(sampleRecord('a'));
@@ -50,7 +50,7 @@ describe('a registry file', () => {
     await second.close();
   });
 
-  it('is made together with its directory, for its owner alone [store.private_files]', async () => {
+  it('is made together with its directory, for its owner alone', async () => {
     const path = join(directory, 'new', 'deep', 'registry.db');
     const store = openSqliteStore(path);
     await store.upsert(sampleRecord('a'));
@@ -61,7 +61,7 @@ describe('a registry file', () => {
     await store.close();
   });
 
-  it('does not grow with the number of changes [store.compaction]', async () => {
+  it('does not grow with the number of changes', async () => {
     const path = newPath();
     const store = openSqliteStore(path, { keptChanges: 3 });
     for (let i = 0; i < 20; i++) await store.upsert(sampleRecord('a', { display_name: `${i}` }));
@@ -81,7 +81,7 @@ describe('a registry file', () => {
     await smaller.close();
   });
 
-  it('has a write-ahead log [store.durable]', async () => {
+  it('has a write-ahead log', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.close();
@@ -90,7 +90,7 @@ describe('a registry file', () => {
     db.close();
   });
 
-  it('belongs to one process at a time [store.one_owner]', async () => {
+  it('belongs to one process at a time', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     const script = `import(process.argv[1]).then(({ openSqliteStore }) => openSqliteStore(process.argv[2])).then(
@@ -102,7 +102,7 @@ describe('a registry file', () => {
     await store.close();
   });
 
-  it('of another program or a later version is refused and left alone [store.schema]', () => {
+  it('of another program or a later version is refused and left alone', () => {
     const foreign = newPath();
     const other = new DatabaseSync(foreign);
     other.exec('CREATE TABLE t (x)');
@@ -121,7 +121,7 @@ describe('a registry file', () => {
     expect(() => openSqliteStore(later)).toThrow(`${later} has format 99, and this program reads format 1 only`);
   });
 
-  it('fills in fields that a record of an older version does not have [store.schema]', async () => {
+  it('fills in fields that a record of an older version does not have', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.upsert(sampleRecord('a', { tags: ['x'] }));
@@ -134,7 +134,7 @@ describe('a registry file', () => {
     await again.close();
   });
 
-  it('changes nothing when a write fails half-way [store.durable]', async () => {
+  it('changes nothing when a write fails half-way', async () => {
     const path = newPath();
     const first = openSqliteStore(path);
     await first.upsert(sampleRecord('a'));
@@ -159,7 +159,7 @@ describe('a registry file', () => {
 });
 
 describe('a backup', () => {
-  it('is complete while writes go on, and restores to another epoch [store.backup]', async () => {
+  it('is complete while writes go on, and restores to another epoch', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     for (let i = 0; i < 50; i++) await store.upsert(sampleRecord(`s${i}`, { display_name: 'x'.repeat(100) }));
@@ -186,7 +186,7 @@ describe('a backup', () => {
     expect(readdirSync(directory).filter((name) => /partial|restore/.test(name))).toEqual([]);
   });
 
-  it('restores where there was nothing [store.backup]', async () => {
+  it('restores where there was nothing', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.upsert(sampleRecord('a'));
@@ -199,7 +199,7 @@ describe('a backup', () => {
     await restored.close();
   });
 
-  it('that is none is refused, and what is there stays [store.backup]', async () => {
+  it('that is none is refused, and what is there stays', async () => {
     const path = newPath();
     const store = openSqliteStore(path);
     await store.upsert(sampleRecord('a'));
@@ -217,7 +217,7 @@ describe('a backup', () => {
 });
 
 describe('a process killed in a storm of writes', () => {
-  it('leaves every write it told of, and no revision twice [store.kill]', { timeout: 120_000 }, async () => {
+  it('leaves every write it told of, and no revision twice', { timeout: 120_000 }, async () => {
     const path = newPath();
     const expected = new Map<string, string | null>();
     let lastRevision = 0;
