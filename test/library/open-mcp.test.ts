@@ -41,7 +41,7 @@ describe('openMcp', () => {
     const sources = [
       { servers: [tiny()] },
       { directory: folder({ 'tiny.json': record }) },
-      { sms: { address: sms.sms.grpc, token: sms.nodeToken } },
+      { sms: { address: sms.sms.grpc, token: sms.nodeToken }, stdio: 'allow' as const },
     ];
     for (const source of sources) {
       await using mcp = await open(source);

