@@ -16,6 +16,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { keepReachableTypes } from './reachable-types.ts';
 import { thirdPartyNotices } from './third-party.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -46,6 +47,8 @@ for (const [name, file] of Object.entries(entries)) {
     cwd: root,
     input: { [name]: join(root, file) },
     platform: 'node',
+    // The library loads at once what the commands load when they need it.
+    checks: { ineffectiveDynamicImport: false },
     // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
     external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino'],
     // "use components" stands above jco's own code, and means nothing to Node.
@@ -97,6 +100,7 @@ if (types.status !== 0) {
   rmSync(fresh, { recursive: true, force: true });
   process.exit(types.status ?? 1);
 }
+keepReachableTypes(join(fresh, 'types'), 'index.d.ts');
 chmodSync(fresh, 0o755);
 const old = `${fresh}-old`;
 if (existsSync(dist)) renameSync(dist, old);

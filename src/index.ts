@@ -1,8 +1,20 @@
 export { ModuleError } from './abi/guest-module.ts';
 export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './audit/event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
+export type { JsonObject, JsonValue } from './base/json.ts';
 export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
+export {
+  type OpenedBackend,
+  openAiBackend,
+  type ScriptOptions,
+  scriptedBackend,
+  stubBackend,
+} from './chat/backends/program-backends.ts';
+export type { ScriptTurn } from './chat/backends/script-schema.ts';
 export { componentCacheDirectory } from './config/cache-directory.ts';
+export { ConfigError } from './config/config-error.ts';
+export type { OpenAiOptions } from './config/host/openai-options.ts';
+export type { TaskInput } from './config/task/task-config.ts';
 export type {
   ApprovalAnswer,
   ApprovalCause,
@@ -22,6 +34,8 @@ export {
   type ToolboxTool,
 } from './mcp/toolbox.ts';
 export { createMetrics, type Metrics } from './metrics/metrics.ts';
+export type { Exclusion } from './policy/decision.ts';
+export type { EffectiveSet } from './policy/effective-set.ts';
 export type { EgressOptions } from './pool/egress.ts';
 export {
   McpConnectionError,
@@ -32,5 +46,13 @@ export {
   type ToolError,
 } from './pool/errors.ts';
 export { compileLimits, type LimitName, type Limits, limitSpecs } from './protocol/limits.ts';
+export type { BackendOption } from './run/choose-backend.ts';
+export type { OutputCallback, OutputOption, OutputTarget } from './run/guest-output.ts';
+export { type McpLogEntry, type McpNodeOptions, type McpOptions, type OpenMcp, openMcp } from './run/open-mcp.ts';
+export type { RegistryOptions, SmsOptions } from './run/open-registry.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
+export type { RunMcp } from './run/run-mcp.ts';
 export type { RunOptions } from './run/run-options.ts';
+export { type OpenTask, openTask, runTask, type TaskCheck } from './run/run-task.ts';
+export { type ServedMetrics, serveMetrics } from './run/serve-metrics.ts';
+export type { TaskOptions, TaskRunOptions } from './run/task-options.ts';

@@ -1,6 +1,7 @@
 import { parse } from 'node:path';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
 import { describeProblem } from '../sms/directory.ts';
 import type { DiagnosisFlags } from './diagnosis.ts';
@@ -16,8 +17,9 @@ export interface DiagnosedRegistry {
 
 /** Opens the registry as a run would, with every record that cannot be used. */
 export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHostConfig): Promise<DiagnosedRegistry> {
-  const source = flags.sms === undefined ? `directory ${flags.mcpDir}` : `SMS at ${flags.sms}`;
-  if (flags.sms === undefined && flags.mcpDir === undefined) {
+  const { directory, sms } = flags.registry;
+  const source = sms === undefined ? `directory ${directory}` : `SMS at ${sms.address}`;
+  if (sms === undefined && directory === undefined) {
     const fix = 'name a directory of records with --mcp-dir, or a running spear-sms with --sms';
     const finding = bad('registry', 'there is no registry', { cause: 'no_registry', fix });
     return { registry: null, unusable: new Set(), finding };
@@ -26,7 +28,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const unusable = new Set<string>();
   let registry: RunRegistry;
   try {
-    registry = await openRunRegistry(flags, host.mcp, () => {}, {
+    registry = await openRunRegistry({ ...nodeOptions(host), ...flags.registry }, flags.words, () => {}, {
       file: (directory, problem) => {
         const text = describeProblem(directory, problem);
         const fix = `correct ${problem.file}; until then it is left out`;
@@ -47,7 +49,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const fix = flags.sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
+    const fix = sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
     return {
       registry: null,
       unusable,
@@ -66,7 +68,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
   if (servers > 0) return { registry, unusable, finding: ok('registry', text, children) };
   const fix =
-    flags.sms === undefined
+    sms === undefined
       ? 'put a record into it: one server a file, *.toml or *.json, not in a subdirectory'
       : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
   const about = { cause: 'registry_empty', fix, children };

@@ -1,10 +1,10 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { Injection } from '../mcp/injection.ts';
 import { aboutServer, explain, firstDenial } from '../policy/walk.ts';
+import { type OpenPool, openPool } from '../pool/open-pool.ts';
 import { poolLimitSpecs } from '../pool/pool-options.ts';
 import type { ToolList } from '../pool/tool-list.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { openRunPool, type RunPool } from '../run/open-pool.ts';
 import type { RunRegistry } from '../run/open-registry.ts';
 import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
@@ -43,8 +43,12 @@ export async function diagnoseServers(question: ServersQuestion): Promise<Findin
     poolLimitSpecs.listTimeoutMs.default,
     Math.max(timeoutMs, poolLimitSpecs.listTimeoutMs.min),
   );
-  const opened = await openRunPool(registry.references, host, (entry) => notes.get(entry.serverId ?? '')?.take(entry), {
-    listTimeoutMs,
+  const opened = await openPool({
+    references: registry.references,
+    egress: host.egress,
+    stdio: host.mcp.stdio,
+    limits: { listTimeoutMs },
+    log: (entry) => notes.get(entry.serverId ?? '')?.take(entry),
   });
   try {
     const examined = await inTurns(chosen, (id) => examine(id, question, opened, notes.get(id) as ServerNotes));
@@ -60,7 +64,7 @@ export async function diagnoseServers(question: ServersQuestion): Promise<Findin
 async function examine(
   id: string,
   { registry, unusable, policy, connect, timeoutMs, signal }: ServersQuestion,
-  { pool, secrets }: RunPool,
+  { pool, secrets }: OpenPool,
   notes: ServerNotes,
 ): Promise<Examined | Finding> {
   const view = registry.cache.view();

@@ -64,14 +64,14 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
 function mcpOff(
   name: string,
   { config }: TaskConfig,
-  { mcpDir, sms }: DiagnosisFlags,
+  { registry: { directory, sms } }: DiagnosisFlags,
   children: readonly Finding[],
 ): Finding {
   const speaksOfMcp = Object.keys(config).some((key) => key.startsWith('mcp.'));
   const text = `${name}: MCP is off, so no tool is ever shown to the model`;
   const fix = 'set "mcp.enabled": true and "mcp.default_server_ids" in its config';
   const about = { cause: 'mcp_disabled', fix, children };
-  return speaksOfMcp || mcpDir !== undefined || sms !== undefined
+  return speaksOfMcp || directory !== undefined || sms !== undefined
     ? bad('task', text, about)
     : skipped('task', text, about);
 }

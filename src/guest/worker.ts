@@ -3,7 +3,7 @@ import { WaitPoint } from '../fd/readiness.ts';
 import { FdTable } from '../fd/table.ts';
 import { GuestLog } from '../hostcalls/guest-log.ts';
 import { HostLink } from '../hostcalls/host-link.ts';
-import { FdOutput } from '../hostcalls/output.ts';
+import { openOutput } from '../hostcalls/output.ts';
 import type { GuestSpec } from '../protocol/guest-spec.ts';
 import { mcpParamCheck } from '../protocol/mcp-params.ts';
 import type { ComponentStart } from '../protocol/port.ts';
@@ -17,7 +17,7 @@ if (!parentPort) throw new Error('the guest thread was not started as a worker')
 
 const wait = new WaitPoint();
 const link = new HostLink(parentPort, GUEST, wait);
-const output = new FdOutput(spec.output);
+const output = openOutput(spec, (stream, chunk) => link.tell(0, ['output', stream, chunk], [chunk.buffer]));
 const said = new Set<string>();
 const notice = (text: string) => {
   if (said.has(text)) return;

@@ -55,8 +55,8 @@ export class HostLink {
   }
 
   /** Tells the host something about a call, or about the guest (0). */
-  tell(call: number, request: GuestRequest): void {
-    this.#port.postMessage([this.#guest, call, this.parent, ...request]);
+  tell(call: number, request: GuestRequest, transfer: ArrayBuffer[] = []): void {
+    this.#port.postMessage([this.#guest, call, this.parent, ...request], transfer);
   }
 
   forget(call: number): void {

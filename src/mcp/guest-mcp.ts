@@ -6,7 +6,6 @@ import { aboutServer, decide } from '../policy/walk.ts';
 import { McpTimeoutError } from '../pool/errors.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import type { ApprovalDecider } from './approval/decider.ts';
 import type { ApprovalOptions } from './approval/gate.ts';
 import { type GuestScope, type McpDeps, revisionOf } from './guest-scope.ts';
 import type { McpToolCall } from './running-call.ts';
@@ -31,11 +30,6 @@ export class GuestMcp implements ToolSource {
 
   close(): void {
     this.#calls.close();
-  }
-
-  /** Who is asked about calls that need an approval, instead of whoever was before. */
-  decideWith(decider: ApprovalDecider, timeoutMs: number): void {
-    this.#calls.decideWith(decider, timeoutMs);
   }
 
   /** The tools for one send. */

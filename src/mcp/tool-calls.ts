@@ -3,7 +3,6 @@ import { type JsonValue, parseJson } from '../base/json.ts';
 import { type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import type { Exclusion } from '../policy/decision.ts';
 import type { ToolErrorCode } from '../pool/errors.ts';
-import type { ApprovalDecider } from './approval/decider.ts';
 import { ApprovalGate, type ApprovalOptions } from './approval/gate.ts';
 import { type GuestScope, revisionOf, shownArguments } from './guest-scope.ts';
 import { type McpToolCall, RunningCall } from './running-call.ts';
@@ -41,11 +40,6 @@ export class ToolCalls {
     this.#unsubscribe = scope.registry.onChange(() => {
       for (const call of [...this.#inFlight]) call.reconsider();
     });
-  }
-
-  /** Who is asked about calls that need an approval, instead of whoever was before. */
-  decideWith(decide: ApprovalDecider, timeoutMs: number): void {
-    this.#approvals.decideWith(decide, timeoutMs);
   }
 
   close(): void {

@@ -1,3 +1,5 @@
+import { unknownKey } from '../base/unknown-key.ts';
+import type { OptionKeys } from '../config/option-keys.ts';
 import { McpConnectionError } from '../pool/errors.ts';
 import type { ApprovalMode, McpServerRecord, SandboxMode, SandboxNetwork } from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
@@ -40,18 +42,45 @@ export interface ToolboxServer {
   };
 }
 
+const serverKeys: OptionKeys<ToolboxServer> = {
+  name: true,
+  transport: true,
+  toolPrefix: true,
+  enabledTools: true,
+  disabledTools: true,
+  approval: true,
+  timeoutMs: true,
+  connectTimeoutMs: true,
+  env: true,
+  sandbox: true,
+};
+
+const sandboxKeys: OptionKeys<NonNullable<ToolboxServer['sandbox']>> = {
+  mode: true,
+  network: true,
+  readOnlyPaths: true,
+  writablePaths: true,
+};
+
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
 
 /** @throws McpConnectionError naming the server and the field that is wrong */
 export function toRecords(servers: readonly ToolboxServer[]): McpServerRecord[] {
   const names = new Set<string>();
-  for (const { name } of servers) {
+  for (const server of servers) {
+    const { name } = server;
+    const unknown =
+      unknownKey(server, Object.keys(serverKeys)) ??
+      prefixed('sandbox', unknownKey(server.sandbox ?? {}, Object.keys(sandboxKeys)));
+    if (unknown !== null) throw unusable(name, unknown);
     if (names.has(name)) throw unusable(name, 'two servers have this name');
     names.add(name);
   }
   return servers.map(toRecord);
 }
+
+const prefixed = (field: string, problem: string | null) => (problem === null ? null : `${field}: ${problem}`);
 
 function toRecord(server: ToolboxServer): McpServerRecord {
   const { name, transport } = server;

@@ -1,21 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
 import { startOf } from '../base/cut-text.ts';
 import type { JsonObject } from '../base/json.ts';
+import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import type { EgressOptions } from '../pool/egress.ts';
 import { McpConnectionError, McpSchemaError, McpToolError } from '../pool/errors.ts';
-import { McpPool } from '../pool/pool.ts';
+import { openPool } from '../pool/open-pool.ts';
+import type { McpPool } from '../pool/pool.ts';
 import type { PoolLog } from '../pool/pool-log.ts';
 import type { ToolDescriptor } from '../pool/tool-list.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { StaticRegistry } from '../registry/static-registry.ts';
-import { createSecretSource } from '../secrets/secret-source.ts';
 import type { ApprovalDecider } from './approval/decider.ts';
 import type { ApprovalOptions } from './approval/gate.ts';
 import { GuestMcp } from './guest-mcp.ts';
@@ -29,7 +27,7 @@ export type { ToolboxServer } from './toolbox-server.ts';
 
 export interface ToolboxOptions {
   readonly servers: readonly ToolboxServer[];
-  /** Where homes of stdio servers live on between runs. @default a temporary directory */
+  /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
   readonly stateDir?: string;
   readonly audit?: AuditTrail;
   readonly log?: PoolLog;
@@ -44,6 +42,18 @@ export interface ToolboxOptions {
   /** Instruments that count calls and connections: `createMetrics(meterProvider)`. @default none */
   readonly metrics?: Metrics | null;
 }
+
+const toolboxOptionKeys: OptionKeys<ToolboxOptions> = {
+  servers: true,
+  stateDir: true,
+  audit: true,
+  log: true,
+  egress: true,
+  approve: true,
+  approvalRules: true,
+  approvalTimeoutMs: true,
+  metrics: true,
+};
 
 /** What a call gave. A failed call is a result, so that an agent can go on. */
 export interface ToolboxResult {
@@ -90,8 +100,9 @@ export class McpToolbox {
   #opening: { readonly abort: AbortController; readonly result: Promise<Open> } | null = null;
   #open: Open | null = null;
 
-  /** @throws McpConnectionError naming the server and the field that is wrong */
+  /** @throws ConfigError for an option that is not known, McpConnectionError naming the server and the field that is wrong */
   constructor(options: ToolboxOptions) {
+    refuseUnknownKeys('McpToolbox', options, toolboxOptionKeys);
     this.#options = options;
     const { metrics } = options;
     if (metrics) this.#events.subscribe((invocation) => metrics.mcp.toolCalled(invocation));
@@ -173,28 +184,25 @@ export class McpToolbox {
 
   async #start(signal: AbortSignal): Promise<Open> {
     const metrics = this.#options.metrics?.mcp;
-    const own = this.#options.stateDir === undefined ? await mkdtemp(join(tmpdir(), 'spear-')) : null;
-    const pool = new McpPool(
-      {
-        stateDir: own ?? (this.#options.stateDir as string),
-        ...(this.#options.egress ? { egress: this.#options.egress } : {}),
+    const { allowHosts = null, allowAddresses = null } = this.#options.egress ?? {};
+    const { pool, close } = await openPool({
+      // The program's own records: their values are literals, references have nothing to refer to.
+      references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: [] },
+      variables: {},
+      egress: { allowHosts, allowAddresses },
+      stdio: null,
+      stateDir: this.#options.stateDir,
+      log: (entry) => {
+        metrics?.poolEvent(entry);
+        this.#options.log?.(entry);
       },
-      {
-        // The program's own records: their values are literals, references have nothing to refer to.
-        secrets: createSecretSource({ mode: 'user_owned', names: [], paths: [], backendKeyNames: [] }, {}),
-        log: (entry) => {
-          metrics?.poolEvent(entry);
-          this.#options.log?.(entry);
-        },
-      },
-    );
+    });
     const forget = metrics && watchMcp(metrics, pool, null);
     const guests: GuestMcp[] = [];
     const release = async () => {
       for (const guest of guests) guest.close();
       forget?.();
-      await pool.close();
-      if (own) await rm(own, { recursive: true, force: true });
+      await close();
     };
     try {
       const registry = new StaticRegistry(this.#records);

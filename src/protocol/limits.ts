@@ -1,3 +1,5 @@
+import { unknownKey } from '../base/unknown-key.ts';
+
 /** One bound on what a guest may use. `limits` in the task config, same names. */
 export interface LimitSpec {
   readonly default: number;
@@ -98,9 +100,25 @@ export type Limits = Readonly<Record<LimitName, number>>;
 
 export const limitNames = Object.keys(limitSpecs) as LimitName[];
 
-/** Precondition: the given values are inside the ranges of {@link limitSpecs}; the config reader checks them. */
-export function compileLimits(given: Partial<Record<LimitName, number>> = {}): Limits {
-  return Object.freeze(
-    Object.fromEntries(limitNames.map((name) => [name, given[name] ?? limitSpecs[name].default])),
-  ) as Limits;
+/** What is wrong with a value for a limit; null: nothing. */
+export function limitProblem(name: LimitName, value: unknown): string | null {
+  const { min, max } = limitSpecs[name];
+  const fits = Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+  return fits ? null : `expected a whole number from ${min} to ${max}, found ${JSON.stringify(value) ?? String(value)}`;
+}
+
+/**
+ * The limits of a run: what is given, else the default.
+ * @throws RangeError naming the limit that does not exist or is out of its range
+ */
+export function compileLimits(given: Readonly<Partial<Record<LimitName, number | undefined>>> = {}): Limits {
+  const unknown = unknownKey(given, limitNames);
+  if (unknown !== null) throw new RangeError(`limits: ${unknown}`);
+  const entries = limitNames.map((name) => {
+    const value = given[name] ?? limitSpecs[name].default;
+    const problem = limitProblem(name, value);
+    if (problem !== null) throw new RangeError(`limits.${name}: ${problem}`);
+    return [name, value];
+  });
+  return Object.freeze(Object.fromEntries(entries)) as Limits;
 }

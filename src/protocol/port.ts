@@ -1,6 +1,7 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
 import { isJsonObject } from '../base/json.ts';
+import { MAX_OUTPUT_CHUNK, type StandardStream } from './guest-spec.ts';
 
 // What the host thread and the guest thread say to each other: plain data, so that a process could stand where the
 // worker stands. Every message names its guest, its call and the call on top of which it was made (0: none).
@@ -35,6 +36,7 @@ export type GuestRequest =
   | readonly ['mcp_list', serverId: string]
   | readonly ['mcp_call', session: number, serverId: string, tool: string, args: string]
   | readonly ['mcp_registry', serverId: string | null]
+  | readonly ['output', stream: StandardStream, bytes: Uint8Array<ArrayBuffer>]
   | readonly ['notice', text: string]
   | readonly ['counted', hostcalls: Readonly<Record<string, number>>]
   | readonly ['ended', report: GuestReport];
@@ -119,6 +121,11 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   mcp_list: ([serverId]) => isText(serverId),
   mcp_call: ([session, serverId, tool, args]) => isI32(session) && isText(serverId) && isText(tool) && isText(args),
   mcp_registry: ([serverId]) => serverId === null || isText(serverId),
+  output: ([stream, bytes]) =>
+    (stream === 'stdout' || stream === 'stderr') &&
+    bytes instanceof Uint8Array &&
+    bytes.buffer instanceof ArrayBuffer &&
+    bytes.byteLength <= MAX_OUTPUT_CHUNK,
   notice: ([text]) => isText(text),
   counted: ([hostcalls]) => isCounts(hostcalls),
   ended: ([report]) =>

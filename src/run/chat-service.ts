@@ -31,7 +31,7 @@ export class ChatService {
   readonly #sessions = new Map<number, Session>();
   readonly #running = new Map<number, RunningSend>();
   #nextCallback = 1;
-  readonly totals = { sends: 0, iterations: 0, tool_calls: 0, usage: {} as JsonObject };
+  readonly totals = { sends: 0, iterations: 0, toolCalls: 0, usage: {} as JsonObject };
 
   constructor(options: ChatServiceOptions) {
     this.#options = options;
@@ -117,7 +117,7 @@ export class ChatService {
     const { iterations, toolCalls } = metrics.own;
     this.totals.sends++;
     this.totals.iterations += iterations;
-    this.totals.tool_calls += toolCalls;
+    this.totals.toolCalls += toolCalls;
     for (const [key, value] of Object.entries(metrics.usage)) {
       if (typeof value === 'number') this.totals.usage[key] = Number(this.totals.usage[key] ?? 0) + value;
     }

@@ -1,7 +1,7 @@
 import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
-import type { CompiledNodeMcp } from '../config/host/host-config.ts';
 import { processEnvironment } from '../config/process-environment.ts';
+import { type ToolboxServer, toRecords } from '../mcp/toolbox-server.ts';
 import type { RecordIssue } from '../protocol/record.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
@@ -10,26 +10,59 @@ import { describeProblem, loadDirectory } from '../sms/directory.ts';
 import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
 import { createMemoryStore } from '../sms/store/memory-store.ts';
+import type { RegistryStore } from '../sms/store/store.ts';
 
 /** How long a run waits for its first snapshot before it goes on without. */
 const FIRST_SNAPSHOT_MS = 5_000;
 
-/** Where the records are to come from. */
-export interface RegistryFlags {
-  readonly mcpDir: string | undefined;
-  /** Whether a file that is wrong refuses the whole directory. */
-  readonly strict: boolean;
-  readonly sms: string | undefined;
-  readonly smsToken: string | undefined;
-  readonly smsCa: string | undefined;
-  readonly requireRegistry: boolean;
+/** Where the records of MCP servers are to come from: one of `servers`, `directory` and `sms`. */
+export interface RegistryOptions {
+  /** The servers themselves, in the form of {@link McpToolbox}; `disabledTools` is the task's to say. */
+  readonly servers?: readonly ToolboxServer[] | undefined;
+  /** A directory of records, one `*.toml` or `*.json` file each. */
+  readonly directory?: string | undefined;
+  /** Whether a file of `directory` that is wrong refuses all of it. @default false, it is left out and a notice says so */
+  readonly strict?: boolean | undefined;
+  /** A running `spear-sms`, followed as long as this is open. */
+  readonly sms?: SmsOptions | undefined;
+  /** Whether a registry that does not answer is an error. @default true; false: a notice, and MCP comes when it answers */
+  readonly required?: boolean | undefined;
+  /** Variables that records of an SMS may refer to, besides `MCP_*`. @default none */
+  readonly allowEnv?: readonly string[] | undefined;
+  /** Files that records of an SMS may refer to, absolute; directories end with `/`. @default none */
+  readonly allowFiles?: readonly string[] | undefined;
+  /** Names of variables that hold keys of models: no record may refer to them. @default the names that providers use */
+  readonly keyVariables?: readonly string[] | undefined;
+  /** A copy of an SMS's registry that nothing confirmed for longer is refused. @default null, never */
+  readonly maxStalenessMs?: number | null | undefined;
+}
+
+export interface SmsOptions {
+  /** `HOST:PORT` of its gRPC side, or `http://…`, `https://…`. */
+  readonly address: string;
+  /** The node's token. @default $SPEAR_SMS_TOKEN, else the file of this user's SMS where it is on this machine */
+  readonly token?: string | undefined;
+  /** A file of certificates to trust, as PEM. @default the system's */
+  readonly ca?: string | undefined;
+}
+
+/** What whoever gave the options calls them; for messages. */
+export interface RegistryWords {
+  readonly servers: string;
+  readonly directory: string;
+  readonly sms: string;
+  readonly smsCa: string;
+  /** What makes a registry required. */
+  readonly required: string;
+  /** Why a directory is refused, given what is wrong with its files. */
+  readonly refused: (problems: readonly string[]) => string;
 }
 
 /** Where the records of a run come from. */
 export interface RunRegistry {
   readonly cache: RegistryCache;
   /** What the records may refer to: the user's own files may use more than a registry that others write to. */
-  readonly references: Pick<ReferencePolicy, 'mode' | 'names' | 'paths'>;
+  readonly references: ReferencePolicy;
   /** Where to report what this node sees; null: nowhere. */
   readonly reports: ReportTarget | null;
   close(): Promise<void>;
@@ -43,8 +76,8 @@ export interface RecordProblems {
 
 /** Records that are wrong are said one by one, unless somebody wants them sorted. */
 export async function openRunRegistry(
-  flags: RegistryFlags,
-  node: CompiledNodeMcp,
+  options: RegistryOptions,
+  words: RegistryWords,
   say: (text: string) => void,
   problems: RecordProblems = {
     file: (directory, problem) => say(describeProblem(directory, problem)),
@@ -52,48 +85,56 @@ export async function openRunRegistry(
   },
   waiting: Waiting = untold,
 ): Promise<RunRegistry> {
-  if (flags.sms !== undefined && flags.mcpDir !== undefined) {
-    throw new ConfigError('--sms and --mcp-dir: records come from one of them; leave the other out');
+  const given = (['servers', 'sms', 'directory'] as const).filter((source) => options[source] !== undefined);
+  if (given.length > 1) {
+    const names = given.map((source) => words[source]).join(' and ');
+    throw new ConfigError(`${names}: records come from one of them; leave the other out`);
+  }
+  const required = options.required ?? true;
+  if (given.length === 0) {
+    const none = `the task has MCP on, but there is no registry: ${words.directory} or ${words.sms} names one`;
+    if (required) throw new ConfigError(none);
+    say(none);
   }
   const registry =
-    flags.sms === undefined ? await openDirectory(flags, say, problems) : await openSms(flags, node, say, problems);
+    options.sms === undefined
+      ? await openOwn(options, words, problems)
+      : await openSms(options.sms, options, words, say, problems);
   const { cache } = registry;
   cache.start();
   const first = {
-    what: `the first records of the registry at ${flags.sms ?? flags.mcpDir}`,
+    what: `the first records of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
     atMostMs: FIRST_SNAPSHOT_MS,
   };
   if (await toldWhile(waiting, first, cache.ready(FIRST_SNAPSHOT_MS))) return registry;
   const why = cache.status().lastError ?? `no answer within ${FIRST_SNAPSHOT_MS} ms`;
-  if (flags.requireRegistry) {
+  if (required) {
     await registry.close();
-    throw new ConfigError(`--require-registry: there is no registry: ${why}`);
+    throw new ConfigError(`${words.required}: there is no registry: ${why}`);
   }
   say(`going on without MCP until the registry answers: ${why}`);
   return registry;
 }
 
-async function openDirectory(
-  flags: RegistryFlags,
-  say: (text: string) => void,
-  told: RecordProblems,
+/** Records of whoever runs the guest: their files, or what their program says. */
+async function openOwn(
+  options: RegistryOptions,
+  words: RegistryWords,
+  told: Pick<RecordProblems, 'file'>,
 ): Promise<RunRegistry> {
   const store = createMemoryStore();
-  const directory = flags.mcpDir;
-  if (directory === undefined) say('the task has MCP on, but there is no registry: --mcp-dir or --sms names one');
-  else {
-    const { outcome, problems } = await loadDirectory(store, directory, { strict: flags.strict, dryRun: false }).catch(
-      (error: unknown) => {
-        throw new ConfigError(`--mcp-dir ${directory}: ${(error as Error).message}`);
-      },
-    );
-    for (const problem of problems) told.file(directory, problem);
-    if (outcome === 'refused') throw new ConfigError(`--mcp-dir ${directory}: --strict refuses the files above`);
+  const servers = options.servers ?? [];
+  const narrowed = servers.find(({ disabledTools }) => disabledTools !== undefined);
+  if (narrowed !== undefined) {
+    const where = `${words.servers}: ${JSON.stringify(narrowed.name)}: disabledTools`;
+    throw new ConfigError(`${where}: here the task says which tools are denied, by "mcp.tool_denylist" of its config`);
   }
+  for (const record of toRecords(servers)) await store.upsert(record);
+  if (options.directory !== undefined) await readDirectory(store, options.directory, options, words, told);
   const cache = new RegistryCache({ source: inProcessSource(store) });
   return {
     cache,
-    references: { mode: 'user_owned', names: [], paths: [] },
+    references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: options.keyVariables ?? [] },
     reports: null,
     close: async () => {
       await cache.close();
@@ -102,32 +143,54 @@ async function openDirectory(
   };
 }
 
+async function readDirectory(
+  store: RegistryStore,
+  directory: string,
+  { strict = false }: RegistryOptions,
+  words: RegistryWords,
+  told: Pick<RecordProblems, 'file'>,
+): Promise<void> {
+  const where = `${words.directory} ${directory}`;
+  const { outcome, problems } = await loadDirectory(store, directory, { strict, dryRun: false }).catch(
+    (error: unknown) => {
+      throw new ConfigError(`${where}: ${(error as Error).message}`);
+    },
+  );
+  for (const problem of problems) told.file(directory, problem);
+  if (outcome !== 'refused') return;
+  const texts = problems.map((problem) => describeProblem(directory, problem));
+  throw new ConfigError(`${where}: ${words.refused(texts)}`);
+}
+
 async function openSms(
-  flags: RegistryFlags,
-  node: CompiledNodeMcp,
+  { address, token, ca }: SmsOptions,
+  options: RegistryOptions,
+  words: RegistryWords,
   say: (text: string) => void,
-  told: RecordProblems,
+  told: Pick<RecordProblems, 'record'>,
 ): Promise<RunRegistry> {
   // gRPC is worth its loading time only to a run that uses it.
   const [{ findSmsNode }, { createRemoteSource }] = await Promise.all([
     import('../config/sms/client.ts'),
     import('../registry/remote-source.ts'),
   ]);
-  const endpoint = findSmsNode({ sms: flags.sms, token: flags.smsToken, ca: flags.smsCa }, processEnvironment);
+  const smsWords = { sms: words.sms, ca: words.smsCa, tokenFile: words.sms };
+  const endpoint = findSmsNode({ sms: address, token, ca }, processEnvironment, smsWords);
   const source = createRemoteSource({
     address: endpoint.url,
     token: endpoint.token?.reveal() ?? null,
     ca: endpoint.ca,
     onInvalidRecord: told.record,
   });
-  const cache = new RegistryCache({ source, maxStalenessMs: node.maxStalenessMs });
+  const cache = new RegistryCache({ source, maxStalenessMs: options.maxStalenessMs ?? null });
   cache.onStatus(({ state, lastError }) => {
     if (state === 'degraded') say(`the registry is out of reach, its last records are used: ${lastError}`);
     if (state === 'stale') say('the records are older than mcp.max_staleness_ms: MCP is refused');
   });
+  const { allowEnv = [], allowFiles = [], keyVariables = [] } = options;
   return {
     cache,
-    references: { mode: 'listed', names: node.allowEnv, paths: node.allowFiles },
+    references: { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables },
     reports: source,
     close: async () => {
       await cache.close();

@@ -4,11 +4,12 @@ import type { JsonObject } from '../base/json.ts';
 import { describeComponent } from '../load/component/component-stages.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
-import type { GuestSpec } from '../protocol/guest-spec.ts';
+import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
 import type { Limits } from '../protocol/limits.ts';
 import { disabledTask } from '../protocol/policy-layers.ts';
-import { type GuestReport, type HostReply, parseGuestMessage } from '../protocol/port.ts';
+import { type GuestReport, type HostReply, PortViolation, parseGuestMessage } from '../protocol/port.ts';
 import { ChatService } from './chat-service.ts';
+import { GuestOutput } from './guest-output.ts';
 import { McpService } from './mcp-service.ts';
 import { NativeTools } from './native-tools.ts';
 import { RunMetrics } from './run-metrics.ts';
@@ -27,12 +28,14 @@ export interface RunResult {
   readonly problem: ModuleProblem | null;
   /** Frames of the guest, innermost first; empty unless it trapped. */
   readonly stack: string;
-  readonly durations: { readonly load_ms: number; readonly run_ms: number; readonly total_ms: number };
+  readonly durations: { readonly loadMs: number; readonly runMs: number; readonly totalMs: number };
+  /** How often the guest made each hostcall. */
   readonly hostcalls: Readonly<Record<string, number>>;
   readonly chat: {
     readonly sends: number;
     readonly iterations: number;
-    readonly tool_calls: number;
+    readonly toolCalls: number;
+    /** Sums of what the model's answers say, by the provider's own names (`prompt_tokens`). */
     readonly usage: JsonObject;
   };
   readonly droppedLogLines: number;
@@ -49,20 +52,28 @@ const workerUrl = new URL(
   import.meta.url,
 );
 
-/** Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does. */
+/**
+ * Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does.
+ * @throws ConfigError, RangeError for options; whatever a callback for its output throws
+ */
 export async function runGuest(given: RunOptions): Promise<RunResult> {
   const compiled = compileRunOptions(given);
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => reply(0, ['count']));
   const options = metrics?.options ?? compiled;
-  if (options.approve !== null) options.mcp?.decideWith(options.approve, options.limits.approval_timeout_ms);
+  const { approve, decidedBy, run, audit, events } = options;
+  const approvalTimeoutMs = options.limits.approval_timeout_ms;
+  const mcpOfRun = options.mcp?.forRun({ run, audit, events, approve, decidedBy, approvalTimeoutMs }) ?? null;
   const started = performance.now();
+  audit.write(run, { event: 'guest.started', module: options.args[0] ?? '' });
+  const output = new GuestOutput(options.output);
   const spec: GuestSpec = {
     args: options.args,
     env: options.env,
     limits: options.limits,
-    mcpTask: options.mcp?.task ?? disabledTask,
+    mcpTask: mcpOfRun?.guest.task ?? disabledTask,
     verbose: options.verbose,
-    output: options.output,
+    output: output.fds,
+    outputUnderway: output.underway,
   };
   // The thread boots while the module compiles. It gets an empty environment: the host's may hold keys.
   const worker = new Worker(workerUrl, {
@@ -75,11 +86,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const stdin = new StdinReader(options.stdin);
   let report: GuestReport | undefined;
   let enteredAt: number | undefined;
+  let failed: { readonly error: unknown } | undefined;
   const loading = new AbortController();
 
   const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
     worker.postMessage([GUEST, call, ...message], transfer);
-  const native = new NativeTools(options.run, options.audit, options.events);
+  const native = new NativeTools(run, audit, events);
   const chat = new ChatService({
     backend: options.backend,
     observe: (session) => ({
@@ -87,10 +99,10 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       failed: (error) =>
         options.onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
     }),
-    tools: options.mcp,
+    tools: mcpOfRun?.guest ?? null,
     reply,
   });
-  const mcp = new McpService(options.mcp, reply);
+  const mcp = new McpService(mcpOfRun?.guest ?? null, reply);
 
   const ending = await new Promise<Ending>((resolve) => {
     const deadline = setTimeout(() => resolve(outOfTime(options.limits)), options.limits.timeout_ms);
@@ -142,12 +154,27 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'counted':
           metrics?.counted(message[4]);
           return;
+        case 'output':
+          takeOutput(message[4], message[5]);
+          return;
         case 'notice':
           options.onNotice(message[4]);
           return;
         case 'ended':
           report = message[4];
           resolve(fromReport(report));
+      }
+    }
+
+    /** Also what comes after the end: a thread that was ended has posted more than was read by then. */
+    function takeOutput(stream: StandardStream, bytes: Uint8Array): void {
+      if (failed !== undefined) return;
+      try {
+        output.receive(stream, bytes);
+      } catch (error) {
+        if (error instanceof PortViolation) throw error;
+        failed = { error };
+        resolve(ended('internal', 'the output could not be handed over'));
       }
     }
 
@@ -166,16 +193,22 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   loading.abort();
   await worker.terminate();
   await exited;
+  output.finish();
   stdin.close();
   await mcp.close();
   await chat.close();
+  mcpOfRun?.close();
   metrics?.ended(ending.reason, report?.hostcalls ?? {});
+  const { reason: status, exitCode } = ending;
+  const totalMs = Math.round(performance.now() - started);
+  audit.write(run, { event: 'guest.ended', status, exit_code: exitCode, duration_ms: totalMs });
+  if (failed !== undefined) throw failed.error;
   return {
     ...ending,
     durations: {
-      load_ms: Math.round((enteredAt ?? endedAt) - started),
-      run_ms: Math.round(endedAt - (enteredAt ?? endedAt)),
-      total_ms: Math.round(performance.now() - started),
+      loadMs: Math.round((enteredAt ?? endedAt) - started),
+      runMs: Math.round(endedAt - (enteredAt ?? endedAt)),
+      totalMs,
     },
     hostcalls: report?.hostcalls ?? {},
     chat: chat.totals,

@@ -27,7 +27,11 @@ export class RunMetrics {
     });
     const backend = async (name: string | undefined): Promise<ChatBackend> =>
       meteredBackend(await options.backend(name), metrics.guests);
-    this.options = Object.freeze({ ...options, backend, audit: metrics.mcp.trail(options.audit, null) });
+    this.options = Object.freeze({
+      ...options,
+      backend,
+      audit: metrics.mcp.trail(options.audit, options.mcp?.taskName ?? null),
+    });
   }
 
   counted(counts: Counts): void {

@@ -1,73 +1,110 @@
 import type { Readable } from 'node:stream';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
-import type { ChatBackend } from '../chat/backend.ts';
+import { traceModel } from '../chat/model-trace.ts';
+import { refuseUnknownKeys } from '../config/option-keys.ts';
+import { readModule } from '../load/read-module.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
-import type { GuestMcp } from '../mcp/guest-mcp.ts';
 import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import type { StandardStream } from '../protocol/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
+import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
+import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
+import { libraryWords } from './library-words.ts';
 import { newRunId } from './run-id.ts';
+import type { RunMcp } from './run-mcp.ts';
 
 export interface RunOptions {
-  /** The module, or a promise of it: the guest's thread starts meanwhile. */
-  readonly wasm: Uint8Array | Promise<Uint8Array>;
-  /** The backend that a session named, or the default one for `undefined`. */
-  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
+  /** The file of the module, its bytes, or a promise of them: the guest's thread starts meanwhile. */
+  readonly wasm: string | Uint8Array | Promise<Uint8Array>;
+  /**
+   * The model: one backend, or a function that finds the one a session names (`undefined`: it names none).
+   * @default a stub, which says so through `onNotice` when it first answers
+   */
+  readonly backend?: BackendOption | undefined;
   /** argv, its first entry the program's name. @default ['guest'] */
-  readonly args?: readonly string[];
+  readonly args?: readonly string[] | undefined;
   /** The whole environment of the guest. @default empty */
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>> | undefined;
   /** @default see limitSpecs */
-  readonly limits?: Partial<Record<LimitName, number>>;
-  /** File descriptors for the guest's output. @default { stdout: 1, stderr: 2 } */
-  readonly output?: { readonly stdout: number; readonly stderr: number };
+  readonly limits?: Readonly<Partial<Record<LimitName, number>>> | undefined;
+  /**
+   * Where the guest's output goes: `{ stdout, stderr }`, each a file descriptor, a `Writable` or a function of the
+   * bytes; or one function `(stream, bytes)`. All of it has been handed over when the run ends.
+   * @default { stdout: 1, stderr: 2 }
+   */
+  readonly output?: OutputOption | undefined;
   /** Opened when the guest first reads; null: an empty input. @default empty */
-  readonly stdin?: () => Readable | null;
+  readonly stdin?: (() => Readable | null) | undefined;
   /** Whether debug and trace lines of the guest are written. @default false */
-  readonly verbose?: boolean;
+  readonly verbose?: boolean | undefined;
   /** Whether imports that this host does not have link, to ENOSYS. @default false */
-  readonly allowUnknownImports?: boolean;
+  readonly allowUnknownImports?: boolean | undefined;
   /** The directory where compiled components are kept, this user's alone; null: they are compiled on every run. @default null */
-  readonly componentCache?: string | null;
+  readonly componentCache?: string | null | undefined;
   /** Ends the guest. @default never */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** The name of this run in events and in the audit trail. @default a random one */
-  readonly run?: string;
-  /** MCP as the task has it. @default none */
-  readonly mcp?: GuestMcp | null;
-  /** Decides about calls of tools that need an approval. @default whoever `mcp` was opened with, else all are denied */
-  readonly approve?: ApprovalDecider | null;
+  readonly run?: string | undefined;
+  /** MCP as the task has it: what `openMcp` opened. @default none */
+  readonly mcp?: RunMcp | null | undefined;
+  /** Decides about calls of tools that need an approval. @default nobody: they are denied */
+  readonly approve?: ApprovalDecider | null | undefined;
+  /** Who that is, in the audit trail. @default 'program' */
+  readonly decidedBy?: string | undefined;
   /** @default none */
-  readonly audit?: AuditTrail;
+  readonly audit?: AuditTrail | undefined;
   /** Told of every tool invocation. @default nobody */
-  readonly events?: ToolEvents;
+  readonly events?: ToolEvents | undefined;
   /** Instruments that count what the guest does. @default none */
-  readonly metrics?: Metrics | null;
+  readonly metrics?: Metrics | null | undefined;
+  /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default nobody */
+  readonly trace?: ((line: string) => void) | null | undefined;
   /** Something the person who runs the guest should know, once per text. @default nobody is told */
-  readonly onNotice?: (text: string) => void;
+  readonly onNotice?: ((text: string) => void) | undefined;
 }
 
-export type CompiledRunOptions = Readonly<Required<Omit<RunOptions, 'limits'>> & { limits: Limits }>;
+type Given<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> };
 
+export type CompiledRunOptions = Given<Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output'>> & {
+  readonly wasm: Uint8Array | Promise<Uint8Array>;
+  readonly backend: FindBackend;
+  readonly limits: Limits;
+  readonly output: Readonly<Record<StandardStream, OutputTarget>>;
+};
+
+/** @throws ConfigError for an option that is not known or cannot be used, RangeError for a limit */
 export function compileRunOptions(options: RunOptions): CompiledRunOptions {
-  return Object.freeze({
-    wasm: options.wasm,
-    backend: options.backend,
+  const onNotice = options.onNotice ?? (() => {});
+  const run = options.run ?? newRunId();
+  const backend = compileBackendOption(options.backend, () => onNotice(libraryWords.stubUsed));
+  const compiled: CompiledRunOptions = Object.freeze({
+    wasm: typeof options.wasm === 'string' ? readModule(options.wasm) : options.wasm,
+    backend: options.trace ? traced(backend, run, options.trace) : backend,
     args: options.args ?? ['guest'],
     env: options.env ?? {},
     limits: compileLimits(options.limits),
-    output: options.output ?? { stdout: 1, stderr: 2 },
+    output: compileOutput(options.output),
     stdin: options.stdin ?? (() => null),
     verbose: options.verbose ?? false,
     allowUnknownImports: options.allowUnknownImports ?? false,
     componentCache: options.componentCache ?? null,
     signal: options.signal ?? new AbortController().signal,
-    run: options.run ?? newRunId(),
+    run,
     mcp: options.mcp ?? null,
     approve: options.approve ?? null,
+    decidedBy: options.decidedBy ?? 'program',
     audit: options.audit ?? noAudit,
     events: options.events ?? new ToolEvents(),
     metrics: options.metrics ?? null,
-    onNotice: options.onNotice ?? (() => {}),
+    trace: options.trace ?? null,
+    onNotice,
   });
+  refuseUnknownKeys('runGuest', options, compiled);
+  return compiled;
+}
+
+function traced(find: FindBackend, run: string, write: (line: string) => void): FindBackend {
+  const wrap = traceModel({ run, write });
+  return async (name) => wrap(await find(name));
 }

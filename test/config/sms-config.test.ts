@@ -200,7 +200,9 @@ describe('where clients find a registry', () => {
     expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
     expect(read(findSmsAdmin({ token: 't' }, {}))).toEqual(['http://127.0.0.1:8080', 't']);
     expect(() => findSmsAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
-    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('--token-file: /no/such cannot be read');
+    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('tokenFile: /no/such cannot be read');
+    const words = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
+    expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env, words)).toThrow('--token-file: /no/such cannot');
   });
 
   it('the token of the local registry is never sent to another machine [sms.client.token_stays]', () => {

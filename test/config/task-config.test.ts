@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { parseLimit } from '../../src/cli/run/flags.ts';
+import { UsageError } from '../../src/cli/usage-error.ts';
 import { ConfigError } from '../../src/config/config-error.ts';
-import { loadTaskConfig, parseLimit } from '../../src/config/task/task-config.ts';
+import { loadTaskConfig } from '../../src/config/task/task-config.ts';
 import { limitNames, limitSpecs } from '../../src/protocol/limits.ts';
 
 const load = (content: unknown) =>
@@ -99,7 +101,7 @@ describe('--limit', () => {
     'max_fds=5=6',
     'max_fds=1000001',
   ])('%s is refused with the range [cli.usage]', (text) => {
-    expect(() => parseLimit(text)).toThrow(ConfigError);
+    expect(() => parseLimit(text)).toThrow(UsageError);
     expect(() => parseLimit(text)).toThrow(`--limit ${text}: expected a whole number from 1 to 1000000, found`);
   });
 

@@ -188,22 +188,18 @@ describe('the tarball installed in an empty folder elsewhere', () => {
     'is a library with types, by which mistakes are found [package.library]',
     async () => {
       const example = `import { readFile } from 'node:fs/promises';
-import { compileLimits, type ChatBackend, ModuleError, type RunResult, runGuest } from 'spear';
+import { compileLimits, type JsonObject, type RunResult, runGuest, scriptedBackend, type ScriptTurn } from 'spear';
 
-const backend: ChatBackend = {
-  name: 'none',
-  model: undefined,
-  complete: async () => { throw new ModuleError('not asked'); },
-  close: async () => {},
-};
+const turns: ScriptTurn[] = [{ reply: { content: 'not asked' } }];
+const about: JsonObject = { turns: turns.length };
 
 export async function run(file: string): Promise<RunResult> {
   return runGuest({
     wasm: await readFile(file),
     args: [file],
     limits: compileLimits({ timeout_ms: 20_000 }),
-    backend: async () => backend,
-    onNotice: (text: string) => console.error(text),
+    backend: () => scriptedBackend({ turns }),
+    onNotice: (text: string) => console.error(text, about),
   });
 }
 
@@ -223,10 +219,7 @@ console.log(reason, exitCode);
         typeRoots: [join(root, 'node_modules/@types')],
       };
       // One run of the compiler, which takes long: of all it reads, only the second file is wrong.
-      writeFileSync(
-        join(elsewhere, 'wrong.ts'),
-        "import { runGuest } from 'spear';\nawait runGuest({ wasm: 'a file' });\n",
-      );
+      writeFileSync(join(elsewhere, 'wrong.ts'), "import { runGuest } from 'spear';\nawait runGuest({ wasm: 42 });\n");
       const files = ['example.ts', 'wrong.ts'];
       writeFileSync(join(elsewhere, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
       const checked = await run('tsc', ['-p', '.', '--pretty', 'false'], elsewhere);

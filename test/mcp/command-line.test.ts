@@ -170,7 +170,11 @@ describe('the mcp.* keys of a task', () => {
   it('warns of MCP without a registry, and goes on', async () => {
     const { code, stderr } = await spearRun([hello, ...taskWithMcp(['tiny'])]);
     expect(code).toBe(0);
-    expect(stderr).toContain('spear-run: the task has MCP on, but there is no registry: --mcp-dir');
+    expect(stderr).toContain(
+      'spear-run: the task has MCP on, but there is no registry: --mcp-dir or --sms names one\n',
+    );
+    const required = await spearRun([hello, ...taskWithMcp(['tiny']), '--require-registry']);
+    expect(required).toMatchObject({ code: 125, stdout: '', stderr: stderr.slice(0, stderr.indexOf('\n') + 1) });
   });
 });
 

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { McpToolbox, type ToolboxOptions } from '../../src/mcp/toolbox.ts';
+import { McpToolbox, type ToolboxOptions } from '../../src/index.ts';
 import { fixture, startHttp } from '../pool/pool-samples.ts';
 
 function toolbox(options: ToolboxOptions): McpToolbox {

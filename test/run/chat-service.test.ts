@@ -93,7 +93,7 @@ describe('the chat of one guest', () => {
     expect(service.totals).toEqual({
       sends: 3,
       iterations: 3,
-      tool_calls: 0,
+      toolCalls: 0,
       usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
     });
     await service.close();

@@ -17,7 +17,7 @@ const deadline = {
   message: `the guest ran longer than limits.timeout_ms = ${TIMEOUT_MS}`,
 };
 
-const overrun = ({ durations }: { durations: { total_ms: number } }) => durations.total_ms - TIMEOUT_MS;
+const overrun = ({ durations }: { durations: { totalMs: number } }) => durations.totalMs - TIMEOUT_MS;
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 
 describe('at its deadline', () => {
@@ -56,7 +56,7 @@ describe('at its deadline', () => {
     module.export('run', 'function', module.function([], [], again(body)));
     const run = await runFixture(module.encode(), { limits: { timeout_ms: 700 } });
     expect(run.reason).toBe('deadline');
-    expect(run.durations.total_ms - 700).toBeLessThan(HARD_MS);
+    expect(run.durations.totalMs - 700).toBeLessThan(HARD_MS);
   });
 
   it.each(['sleep', 'wait', 'send'])('a guest that catches everything is ended in a %s', async (mode) => {

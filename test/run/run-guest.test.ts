@@ -1,8 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { BackendError } from '../../src/chat/backend.ts';
 import { OpenAiBackend } from '../../src/chat/backends/openai.ts';
-import { runGuest } from '../../src/run/run-guest.ts';
+import { BackendError, runGuest } from '../../src/index.ts';
 import { compiledBackend, ProviderServer } from '../chat/backends/provider-server.ts';
 import { scripted } from '../support/chat-host.ts';
 import { runFixture } from '../support/run-fixture.ts';
@@ -88,7 +87,7 @@ describe('callbacks of a guest in C', () => {
     const run = await runFixture('c/test/callback.wasm', { args: [mode], backend: 'scripts/test/probe.json' });
     expect(run.stdout).toContain(`calls ${calls}\nanswer: ${answer}\n`);
     expect(run.stdout).not.toContain('never called');
-    expect(run).toMatchObject({ reason: 'exit', exitCode: 0, chat: { sends: 1, iterations: 2, tool_calls: 1 } });
+    expect(run).toMatchObject({ reason: 'exit', exitCode: 0, chat: { sends: 1, iterations: 2, toolCalls: 1 } });
   });
 });
 

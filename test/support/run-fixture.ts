@@ -6,7 +6,6 @@ import type { Readable } from 'node:stream';
 import type { AuditTrail } from '../../src/audit/event.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
-import type { ApprovalDecider } from '../../src/mcp/approval/decider.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
 import type { Metrics } from '../../src/metrics/metrics.ts';
@@ -29,7 +28,6 @@ export interface FixtureOptions {
   readonly componentCache?: string;
   readonly run?: string;
   readonly mcp?: GuestMcp;
-  readonly approve?: ApprovalDecider;
   readonly audit?: AuditTrail;
   readonly events?: ToolEvents;
   readonly metrics?: Metrics;
@@ -51,9 +49,10 @@ export async function runFixture(guest: string | Uint8Array, options: FixtureOpt
   const backend = await openBackend(options.backend);
   const notices: string[] = [];
   try {
-    const { args = [], backend: _named, ...rest } = options;
+    const { args = [], backend: _named, mcp, ...rest } = options;
     const result = await runGuest({
       ...rest,
+      mcp: mcp ? { taskName: null, forRun: () => ({ guest: mcp, close: () => {} }) } : null,
       wasm: typeof guest === 'string' ? fixtureBytes(guest) : guest,
       args: ['guest', ...args],
       backend: async () => backend,

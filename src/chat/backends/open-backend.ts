@@ -62,7 +62,7 @@ export class BackendSet {
   async get(name: string = this.#config.defaultBackend): Promise<ChatBackend> {
     if (this.#closing !== undefined) throw new BackendFailures(name).closed();
     const compiled = this.#config.backends.get(name);
-    if (compiled === undefined) throw this.#unknown(name);
+    if (compiled === undefined) throw unknownBackend(name, [...this.#config.backends.keys()]);
     let opening = this.#open.get(name);
     if (opening === undefined) {
       opening = openBackend(compiled, { ...this.#deps, proxy: this.#config.proxy });
@@ -86,14 +86,15 @@ export class BackendSet {
     await Promise.race([closing, deadline]);
     clearTimeout(timer);
   }
+}
 
-  #unknown(name: string): BackendError {
-    const valid = [...this.#config.backends.keys()];
-    const hint = didYouMean(name, valid);
-    return new BackendError(
-      'unknown_backend',
-      `there is no backend ${JSON.stringify(cutText(name, SHOWN_NAME_CHARS))}${hint === undefined ? '' : `, ${hint}`} (configured: ${valid.join(', ')})`,
-      { retryable: false },
-    );
-  }
+/** For a session that names a backend which is not there. */
+export function unknownBackend(name: string, valid: readonly string[]): BackendError {
+  const hint = didYouMean(name, valid);
+  const shown = JSON.stringify(cutText(name, SHOWN_NAME_CHARS));
+  return new BackendError(
+    'unknown_backend',
+    `there is no backend ${shown}${hint === undefined ? '' : `, ${hint}`} (configured: ${valid.join(', ')})`,
+    { retryable: false },
+  );
 }

@@ -20,8 +20,18 @@ export async function openScriptedBackend(
   readFile: ReadTextFile,
   waiting: Waiting = untold,
 ): Promise<ChatBackend> {
+  return playScript(name, file, parseScript(file, readFile), waiting);
+}
+
+/** Checks a script that was read already; `file` is what messages call it. */
+export async function playScript(
+  name: string,
+  file: string,
+  script: unknown,
+  waiting: Waiting = untold,
+): Promise<ChatBackend> {
   const { checkScript } = await import('./script-schema.ts');
-  const checked = checkScript(file, parseScript(file, readFile));
+  const checked = checkScript(file, script);
   if ('complaint' in checked) throw badScript(checked.complaint);
   return new ScriptedBackend(name, basename(file), checked.script, waiting);
 }

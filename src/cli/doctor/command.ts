@@ -1,4 +1,7 @@
+import { resolve } from 'node:path';
 import { BackendSet } from '../../chat/backends/open-backend.ts';
+import { componentCacheDirectory } from '../../config/cache-directory.ts';
+import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { diagnoseBackend } from '../../doctor/diagnose-backend.ts';
@@ -7,12 +10,13 @@ import { diagnoseRegistry } from '../../doctor/diagnose-registry.ts';
 import { diagnoseServers } from '../../doctor/diagnose-servers.ts';
 import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
+import { describePrepared } from '../../load/describe-prepared.ts';
+import { readModule } from '../../load/read-module.ts';
 import { compileLimits } from '../../protocol/limits.ts';
+import { withDefaultBackend } from '../../run/choose-backend.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
-import { chooseBackend } from '../run/backend.ts';
-import { componentCache, describePrepared, readModule } from '../run/module.ts';
+import { flagWords } from '../run/registry-flags.ts';
 import type { OwnCommand } from '../spear/command.ts';
-import { UsageError } from '../usage-error.ts';
 import { type DoctorFlags, parseDoctorFlags } from './flags.ts';
 import { doctorHelp } from './help.ts';
 import { reportJson, reportText, summaryOf } from './report.ts';
@@ -59,7 +63,7 @@ async function examine(flags: DoctorFlags, signal: AbortSignal): Promise<Finding
     limits: compileLimits(task.task?.limits ?? {}),
     allowUnknownImports: flags.allowUnknownImports,
     needsTools: task.policy !== null,
-    componentCache: componentCache({ noCache: false }),
+    componentCache: componentCacheDirectory(processEnvironment),
     signal: AbortSignal.any([signal, AbortSignal.timeout(flags.timeoutMs)]),
     describe: describePrepared,
   });
@@ -115,7 +119,7 @@ async function examineModel(
   try {
     chosen = chooseBackend(host, flags, task.backend);
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     const fix = 'name one of the backends of the host config';
     return [bad('backend', error.message, { cause: 'unknown_backend', fix })];
   }
@@ -132,4 +136,17 @@ async function examineModel(
   } finally {
     await backends.close();
   }
+}
+
+/** The model that a run with these flags would ask. */
+function chooseBackend(host: CompiledHostConfig, flags: DoctorFlags, taskBackend: string | null): CompiledHostConfig {
+  if (flags.script !== undefined) {
+    const script = { kind: 'scripted', name: 'script', script: resolve(flags.script) } as const;
+    return { ...host, backends: new Map([[script.name, script]]), defaultBackend: script.name };
+  }
+  if (flags.backend !== undefined) return withDefaultBackend(host, { name: flags.backend, from: flagWords.backend });
+  return withDefaultBackend(
+    host,
+    taskBackend === null ? null : { name: taskBackend, from: `${flags.taskConfig}: backend` },
+  );
 }

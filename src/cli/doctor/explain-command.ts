@@ -16,9 +16,9 @@ import {
   type LayerAnswer,
   type PolicyQuestion,
 } from '../../policy/walk.ts';
+import { openPool } from '../../pool/open-pool.ts';
 import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
-import { openRunPool } from '../../run/open-pool.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { OwnCommand } from '../spear/command.ts';
@@ -55,7 +55,7 @@ async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
   const before = [withoutChoice(finding), ...(hostFinding === null ? [] : [hostFinding])];
   if (policy === null || host === null) return before;
   const whole: DiagnosedPolicy = { ...policy, approvals: approvalRules(host, taskRules) };
-  if (flags.mcpDir === undefined && flags.sms === undefined) {
+  if (flags.registry.directory === undefined && flags.registry.sms === undefined) {
     const question = aboutCall(null, policy.task, policy.session, flags.server, flags.tool);
     const answers = explain(question).filter(({ layer }) => layer !== 'node');
     const known = answers.map((answer) => layerFinding(answer, question));
@@ -117,7 +117,13 @@ async function askServer(
   registry: RunRegistry,
 ): Promise<Finding[]> {
   const notes = new ServerNotes();
-  const { pool, secrets, close } = await openRunPool(registry.references, host, (entry) => notes.take(entry));
+  const { references } = registry;
+  const { pool, secrets, close } = await openPool({
+    references,
+    egress: host.egress,
+    stdio: host.mcp.stdio,
+    log: (entry) => notes.take(entry),
+  });
   try {
     const references = await diagnoseReferences(record, secrets);
     if (isBad(references)) return [references];

@@ -4,6 +4,7 @@ import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
 import { isMcpParam, mcpParamKeys } from '../../protocol/mcp-params.ts';
 import { parseFlags, wholeNumber } from '../parse-flags.ts';
+import { flagWords, registryOptions } from '../run/registry-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
 const shared = {
@@ -92,12 +93,15 @@ function common(values: SharedValues): DiagnosisFlags {
   return {
     taskConfig: values['task-config'],
     config: values.config,
-    mcpDir: values['mcp-dir'],
-    strict: values.strict ?? false,
-    sms: values.sms,
-    smsToken: values['sms-token'],
-    smsCa: values['sms-ca'],
-    requireRegistry: false,
+    registry: registryOptions({
+      mcpDir: values['mcp-dir'],
+      strict: values.strict ?? false,
+      sms: values.sms,
+      smsToken: values['sms-token'],
+      smsCa: values['sms-ca'],
+      requireRegistry: false,
+    }),
+    words: flagWords,
     params: (values.param ?? []).map(parseParam),
     timeoutMs: wholeNumber('timeout-ms', values['timeout-ms'], { min: 1, max: MAX_TIMEOUT_MS }) ?? DEFAULT_TIMEOUT_MS,
     json: values.json ?? false,

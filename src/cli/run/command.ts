@@ -1,31 +1,21 @@
-import { basename } from 'node:path';
 import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
 import { version } from '../../base/version.ts';
-import { BackendError } from '../../chat/backend.ts';
-import { BackendSet } from '../../chat/backends/open-backend.ts';
+import { BackendError, type ChatBackend } from '../../chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import { type CompiledHostConfig, loadHostConfig } from '../../config/host/host-config.ts';
-import { processEnvironment } from '../../config/process-environment.ts';
-import { loadTaskConfig, type TaskConfig } from '../../config/task/task-config.ts';
 import { moduleRemedies } from '../../doctor/module-remedy.ts';
-import { guestNotices } from '../../load/guest-notices.ts';
-import { prepare } from '../../load/prepare.ts';
-import { ToolEvents } from '../../mcp/tool-events.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
-import { compileLimits, type Limits } from '../../protocol/limits.ts';
-import { type RunResult, runGuest } from '../../run/run-guest.ts';
-import { newRunId } from '../../run/run-id.ts';
+import type { McpLogEntry } from '../../run/open-mcp.ts';
+import type { RunResult } from '../../run/run-guest.ts';
+import { type OpenTask, openTask, type TaskCheck } from '../../run/run-task.ts';
+import { serveMetrics } from '../../run/serve-metrics.ts';
+import type { TaskOptions } from '../../run/task-options.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
-import { chooseBackend } from './backend.ts';
 import { parseRunFlags, type RunFlags } from './flags.ts';
 import { runHelp } from './help.ts';
-import type { RunMcp, RunMcpOptions } from './mcp.ts';
-import { componentCache, describePrepared, readModule } from './module.ts';
 import { print, say, sayBlock, waits } from './output.ts';
-import type { RunTrace } from './trace.ts';
-import { sayNoEffect } from './unused-registry.ts';
+import { flagWords, registryOptions } from './registry-flags.ts';
 
 /** `spear-run`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -48,8 +38,6 @@ function isExpected(error: unknown): error is Error {
   return (
     error instanceof UsageError ||
     error instanceof ConfigError ||
-    error instanceof ConfigError ||
-    error instanceof ConfigError ||
     error instanceof BackendError ||
     error instanceof ModuleError
   );
@@ -61,130 +49,100 @@ function succeed(text: string): number {
 }
 
 async function run(flags: RunFlags): Promise<number> {
-  // Read while the rest is being set up; a failure is reported when the bytes are needed.
-  const wasm = readModule(flags.wasm);
-  wasm.catch(() => {});
-  const task = await loadTaskConfig(flags.taskConfig);
-  const limits = compileLimits({ ...task.limits, ...flags.limits });
-  const host = chooseBackend(
-    await loadHostConfig({ file: flags.config, env: processEnvironment }),
-    flags,
-    task.backend,
-  );
-  const backends = new BackendSet(host, {
-    waiting: waits.waiting,
-    onStubUsed: () => say('no model is configured, a stub answers; see spear-run --help, "The model"'),
-  });
-  const id = newRunId();
-  const events = new ToolEvents();
-  const closers: (() => unknown)[] = [() => backends.close()];
+  auditsToStdout(flags);
+  const closers: (() => unknown)[] = [];
   try {
-    // A script named on the command line is checked now, not when the guest first sends.
-    if (flags.script !== undefined || flags.dryRun) await backends.get();
-    const audit = await openRunAudit(flags, host.audit, task.name, closers, say);
     const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
-    const trace = await openTrace(flags, id, closers);
-    const counted = metrics?.mcp.trail(audit, task.name) ?? audit;
-    const mcp = await openMcp(flags, task, { host, run: id, audit: counted, events, metrics, limits });
-    if (mcp) closers.unshift(() => mcp.close());
-    const args = [basename(flags.wasm), ...task.args, ...flags.guestArgs];
-    if (flags.dryRun) return await dryRun(flags, args, wasm, limits, host, mcp);
+    const trace = await openTrace(flags, closers);
+    const task = await openTask(
+      { ...taskOptions(flags, metrics), trace, backend: await openModel(flags, closers) },
+      flagWords,
+    );
+    closers.unshift(() => task.close());
+    const audit = await openRunAudit(flags, task.host.audit, task.name, closers, say);
+    const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags);
+    if (flags.dryRun) return await dryRun(flags, task);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
-    audit.write(id, { event: 'guest.started', module: basename(flags.wasm) });
-    const result = await runGuest({
-      wasm,
-      args,
-      env: { ...task.env, ...flags.env },
-      limits,
-      backend: async (name) => trace(await backends.get(name)),
-      output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
-      stdin: () => mcp?.stdin() ?? process.stdin,
-      verbose: flags.verbose,
-      allowUnknownImports: flags.allowUnknownImports,
-      componentCache: componentCache(flags),
-      signal: interrupt.signal,
-      run: id,
-      mcp: mcp?.guest ?? null,
-      audit,
-      events,
-      metrics,
-      onNotice: say,
-    });
+    const result = await task.run({ stdin: () => process.stdin, ...approvals, audit, signal: interrupt.signal });
     release();
-    const { reason: status, exitCode, durations } = result;
-    audit.write(id, { event: 'guest.ended', status, exit_code: exitCode, duration_ms: durations.total_ms });
     return report(flags, result, interrupt.signal);
   } finally {
     for (const close of closers) await close();
   }
 }
 
-const speaksOfMcp = (task: TaskConfig) => Object.keys(task.config).some((key) => key.startsWith('mcp.'));
-
-/** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
-async function openMcp(
-  flags: RunFlags,
-  task: TaskConfig,
-  shared: Pick<RunMcpOptions, 'host' | 'run' | 'audit' | 'events' | 'metrics' | 'limits'>,
-): Promise<RunMcp | null> {
-  if (!speaksOfMcp(task)) {
-    sayNoEffect(flags, say);
-    return null;
-  }
-  const { openRunMcp } = await import('./mcp.ts');
-  return openRunMcp({ ...shared, flags, taskName: task.name, config: task.config, say });
+function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
+  return {
+    wasm: flags.wasm,
+    task: flags.taskConfig,
+    config: flags.config,
+    args: flags.guestArgs,
+    env: flags.env,
+    limits: flags.limits,
+    output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
+    verbose: flags.verbose,
+    allowUnknownImports: flags.allowUnknownImports,
+    componentCache: flags.noCache ? null : undefined,
+    mcp: { ...registryOptions(flags), log: sayMcp(flags), waiting: waits.waiting },
+    waiting: waits.waiting,
+    metrics,
+    onNotice: say,
+  };
 }
 
 /** Loaded only where it is asked for. */
-async function openTrace(
-  { trace, dryRun }: RunFlags,
-  run: string,
-  closers: (() => unknown)[],
-): Promise<RunTrace['wrap']> {
-  if (trace === undefined || dryRun) return (backend) => backend;
-  const opened = (await import('./trace.ts')).openTrace(trace, run, say);
+async function openTrace({ trace, dryRun }: RunFlags, closers: (() => unknown)[]): Promise<TaskOptions['trace']> {
+  if (trace === undefined || dryRun) return null;
+  const opened = (await import('./trace.ts')).openTrace(trace, say);
   closers.push(() => opened.close());
-  return opened.wrap;
+  return opened.write;
 }
+
+/** A script is checked now, not when the guest first sends. */
+async function openModel(
+  { script: file, backend }: RunFlags,
+  closers: (() => unknown)[],
+): Promise<ChatBackend | string | undefined> {
+  if (file === undefined) return backend;
+  const { scriptedBackend } = await import('../../chat/backends/program-backends.ts');
+  const script = await scriptedBackend({ file, name: 'script' }, waits.waiting);
+  closers.push(() => script.close());
+  return script;
+}
+
+const sayMcp =
+  ({ verbose }: RunFlags) =>
+  ({ level, serverId, message }: McpLogEntry) => {
+    if (level === 'warn' || verbose) say(`${serverId === null ? 'mcp' : `mcp ${serverId}`}: ${message}`);
+  };
 
 async function openMetrics(address: string, closers: (() => unknown)[]): Promise<Metrics> {
-  const { serveMetrics } = await import('./metrics-server.ts');
-  const served = await serveMetrics(address, say);
-  closers.push(() => served.close());
-  return served.metrics;
+  const { metrics, url, close } = await serveMetrics(address, '--metrics');
+  closers.push(close);
+  say(`metrics at ${url}`);
+  return metrics;
 }
 
-async function dryRun(
-  flags: RunFlags,
-  args: readonly string[],
-  wasm: Promise<Uint8Array>,
-  limits: Limits,
-  host: CompiledHostConfig,
-  mcp: RunMcp | null,
-): Promise<number> {
-  const bytes = await wasm.catch((error) => blame(flags.wasm, error));
-  const { allowUnknownImports } = flags;
-  const options = { limits, allowUnknownImports, componentCache: componentCache(flags), onNotice: say };
-  const prepared = await prepare(bytes, options).catch((error) => blame(flags.wasm, error));
-  for (const notice of guestNotices(prepared, args)) say(notice);
+async function dryRun(flags: RunFlags, task: OpenTask): Promise<number> {
+  const found = await task.check().catch((error) => blame(flags.wasm, error));
+  const { backend, limits, servers } = found;
+  if (flags.json) return succeed(`${JSON.stringify({ ok: true, backend, limits, servers })}\n`);
   const about = [
-    `module   ${flags.wasm}: ${bytes.byteLength} bytes, ${describePrepared(prepared)}`,
-    `backend  ${host.defaultBackend}${host.file ? ` of ${host.file}` : ''}`,
+    `module   ${flags.wasm}: ${found.moduleBytes} bytes, ${found.module}`,
+    `backend  ${backend}${task.host.file ? ` of ${task.host.file}` : ''}`,
     `limits   ${Object.entries(limits)
       .map(([name, value]) => `${name}=${value}`)
       .join(' ')}`,
-    ...(mcp ? describeMcp(mcp) : []),
+    ...(task.mcp ? describeMcp(found) : []),
     'nothing was run',
   ];
-  const servers = mcp?.effective.serverIds ?? [];
-  if (flags.json) return succeed(`${JSON.stringify({ ok: true, backend: host.defaultBackend, limits, servers })}\n`);
   return succeed(`${about.join('\n')}\n`);
 }
 
-function describeMcp({ effective: { serverIds, exclusions } }: RunMcp): string[] {
+function describeMcp({ servers, exclusions }: TaskCheck): string[] {
   const left = exclusions.map(({ serverId, reason, detail }) => `         without ${serverId} (${reason}): ${detail}`);
-  return [`mcp      ${serverIds.join(', ') || 'no server'}`, ...left];
+  return [`mcp      ${servers.join(', ') || 'no server'}`, ...left];
 }
 
 function blame(file: string, error: unknown): never {
@@ -248,16 +206,17 @@ function exitCode({ reason, exitCode: own }: RunResult, interrupted: AbortSignal
 const indent = (text: string) => text.replaceAll(/^/gm, '    ');
 
 function toJson(result: RunResult, code: number) {
+  const { loadMs, runMs, totalMs } = result.durations;
   return {
     exit_code: code,
     reason: result.reason,
     guest_exit_code: result.exitCode,
     message: result.message && withRemedy(result.message, result.problem),
     stack: result.stack === '' ? [] : result.stack.split('\n'),
-    durations: result.durations,
+    durations: { load_ms: loadMs, run_ms: runMs, total_ms: totalMs },
     hostcalls: result.hostcalls,
     model_calls: result.chat.iterations,
-    tool_calls: result.chat.tool_calls,
+    tool_calls: result.chat.toolCalls,
     tokens: result.chat.usage,
     dropped_log_lines: result.droppedLogLines,
   };

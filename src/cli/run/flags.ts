@@ -1,9 +1,10 @@
+import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
-import { parseLimit } from '../../config/task/task-config.ts';
-import type { LimitName } from '../../protocol/limits.ts';
+import { type LimitName, limitNames, limitProblem } from '../../protocol/limits.ts';
 import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 import { type AuditFlags, auditOptions, parseAuditFlags } from './audit-flags.ts';
+import type { RegistryFlags } from './registry-flags.ts';
 
 const options = {
   'task-config': { type: 'string' },
@@ -31,19 +32,13 @@ const options = {
   version: { type: 'boolean', short: 'V' },
 } as const;
 
-export interface RunFlags extends AuditFlags {
+export interface RunFlags extends AuditFlags, RegistryFlags {
   readonly wasm: string;
   readonly guestArgs: readonly string[];
   readonly taskConfig: string | undefined;
   readonly config: string | undefined;
   readonly backend: string | undefined;
   readonly script: string | undefined;
-  readonly mcpDir: string | undefined;
-  readonly strict: boolean;
-  readonly sms: string | undefined;
-  readonly smsToken: string | undefined;
-  readonly smsCa: string | undefined;
-  readonly requireRegistry: boolean;
   /** Undefined: a prompt if there is a terminal. */
   readonly approve: 'prompt' | 'deny' | undefined;
   readonly metrics: string | undefined;
@@ -102,6 +97,19 @@ export function parseRunFlags(argv: readonly string[]): RunFlags | 'help' | 'ver
 function parseApprove(text: string | undefined): RunFlags['approve'] {
   if (text === undefined || text === 'prompt' || text === 'deny') return text;
   throw new UsageError(`--approve ${text}: expected prompt or deny`);
+}
+
+/** One `--limit NAME=VALUE`. */
+export function parseLimit(text: string): [LimitName, number] {
+  const [name, value] = splitOnce(text, '=');
+  const known = limitNames.find((limit) => limit === name);
+  if (known === undefined) {
+    const hint = didYouMean(name, limitNames) ?? `valid: ${limitNames.join(', ')}`;
+    throw new UsageError(`--limit ${text}: unknown limit "${name}"; ${hint}`);
+  }
+  const number = value !== null && /^\d+$/.test(value) ? Number(value) : Number.NaN;
+  if (limitProblem(known, number) === null) return [known, number];
+  throw new UsageError(`--limit ${text}: ${limitProblem(known, value ?? '')}`);
 }
 
 function parseEnv(text: string): [string, string] {

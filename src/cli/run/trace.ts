@@ -1,6 +1,4 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import type { ChatBackend } from '../../chat/backend.ts';
-import { traceModel } from '../../chat/model-trace.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** What one run adds to its trace at most: a loop that was left alone must not fill the disk. */
@@ -8,17 +6,12 @@ export const MAX_TRACE_BYTES = 256 * 1024 * 1024;
 const OWNER_ONLY = 0o600;
 
 export interface RunTrace {
-  readonly wrap: (backend: ChatBackend) => ChatBackend;
+  readonly write: (line: string) => void;
   close(): void;
 }
 
 /** `--trace FILE`. Whatever happens to the file after it was opened, the run goes on; it is said once. */
-export function openTrace(
-  file: string,
-  run: string,
-  say: (text: string) => void,
-  maxBytes: number = MAX_TRACE_BYTES,
-): RunTrace {
+export function openTrace(file: string, say: (text: string) => void, maxBytes: number = MAX_TRACE_BYTES): RunTrace {
   let fd: number | null;
   try {
     fd = openSync(file, 'a', OWNER_ONLY);
@@ -46,5 +39,5 @@ export function openTrace(
       stop(`writing failed (${(error as NodeJS.ErrnoException).code})`);
     }
   };
-  return { wrap: traceModel({ run, write }), close };
+  return { write, close };
 }

@@ -9,6 +9,8 @@ import { commands, helpOn, isCommand, ownCommands, unknownCommand } from './comm
 import { parseSpearFlags } from './flags.ts';
 import { SmsClient, SmsRequestError } from './sms-client.ts';
 
+const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
+
 /** `spear`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   const say = (text: string) => process.stderr.write(`spear: ${knownSecrets.redact(text)}\n`);
@@ -25,7 +27,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     if ('help' in flags) return await printHelp(flags.help);
     const load = commands.get(`${flags.noun} ${flags.verb}`);
     if (load === undefined) throw unknownCommand([flags.noun, flags.verb]);
-    const endpoint = findSmsAdmin(flags, processEnvironment);
+    const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
     const command = await load();
     return await command({
       flags,

@@ -8,7 +8,7 @@ import { backendUrlComplaint } from './http.ts';
 import { backendLimitSpecs } from './limits.ts';
 import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 
-const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
+export const OPENAI_DEFAULT_BASE_URL = 'https://api.openai.com/v1';
 
 export interface CompiledOpenAiBackend {
   readonly kind: 'openai';
@@ -154,7 +154,7 @@ function resolveSecrets(
 }
 
 /** A title or a version is kept from this backend's messages, but is no secret to the rest of the host. */
-function headerSecret(header: string, value: string): Secret {
+export function headerSecret(header: string, value: string): Secret {
   return looksLikeCredential(header, value)
     ? new Secret(value, [value, value.replace(/^\S+ +/, '')])
     : new Secret(value, []);

@@ -17,16 +17,26 @@ export interface SmsEndpoint {
   readonly ca: string | null;
 }
 
-export interface SmsEndpointFlags {
+export interface SmsEndpointOptions {
   readonly sms?: string | undefined;
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;
+  /** A file of certificates. */
   readonly ca?: string | undefined;
 }
 
+/** What whoever gave the options calls them; for messages. */
+export type SmsEndpointWords = Readonly<Record<'sms' | 'tokenFile' | 'ca', string>>;
+
+const optionWords: SmsEndpointWords = { sms: 'sms', tokenFile: 'tokenFile', ca: 'ca' };
+
 /** The HTTP side, with the admin's token: for `spear`. */
-export function findSmsAdmin(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv): SmsEndpoint {
-  return find(flags, env, {
+export function findSmsAdmin(
+  options: SmsEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words: SmsEndpointWords = optionWords,
+): SmsEndpoint {
+  return find(options, env, words, {
     protocol: 'http',
     address: env.SPEAR_SMS,
     fallback: DEFAULT_HTTP_ADDRESS,
@@ -34,9 +44,13 @@ export function findSmsAdmin(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv): S
   });
 }
 
-/** The gRPC side, with the node's token: for `spear-run --sms`. */
-export function findSmsNode(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv): SmsEndpoint {
-  return find(flags, env, {
+/** The gRPC side, with the node's token: for whoever runs guests. */
+export function findSmsNode(
+  options: SmsEndpointOptions,
+  env: NodeJS.ProcessEnv,
+  words: SmsEndpointWords = optionWords,
+): SmsEndpoint {
+  return find(options, env, words, {
     protocol: 'grpc',
     address: env.SPEAR_SMS_GRPC,
     fallback: DEFAULT_GRPC_ADDRESS,
@@ -51,18 +65,18 @@ interface Side {
   readonly tokenFile: 'adminToken' | 'nodeToken';
 }
 
-function find(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, side: Side): SmsEndpoint {
+function find(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEndpointWords, side: Side): SmsEndpoint {
   const directory = defaultSmsDirectory(env);
   const files = directory === null ? null : smsFiles(directory);
-  const given = flags.sms ?? (side.address || undefined);
+  const given = options.sms ?? (side.address || undefined);
   const local = given === undefined && files !== null ? readEndpointFile(files.endpoint)?.[side.protocol] : undefined;
-  const url = smsUrl(given ?? local ?? side.fallback, flags.sms === undefined ? 'SPEAR_SMS' : '--sms');
+  const url = smsUrl(given ?? local ?? side.fallback, options.sms === undefined ? 'SPEAR_SMS' : words.sms);
   // The token of this machine's registry is for this machine: another host would learn it by being asked.
   const isLocal = isLoopbackHost(new URL(url).hostname.replace(/^\[|\]$/g, ''));
   return {
     url,
-    token: findToken(flags, env, isLocal ? (files?.[side.tokenFile] ?? null) : null),
-    ca: flags.ca === undefined ? null : readRequired(flags.ca, '--ca'),
+    token: findToken(options, words, env, isLocal ? (files?.[side.tokenFile] ?? null) : null),
+    ca: options.ca === undefined ? null : readRequired(options.ca, words.ca),
   };
 }
 
@@ -98,10 +112,14 @@ export function readEndpointFile(path: string): EndpointFile | null {
   }
 }
 
-function findToken(flags: SmsEndpointFlags, env: NodeJS.ProcessEnv, localFile: string | null): Secret | null {
-  if (flags.token !== undefined) return new Secret(flags.token);
-  if (flags.tokenFile !== undefined)
-    return new Secret(readRequired(flags.tokenFile, '--token-file', readSecretFile).trim());
+function findToken(
+  { token, tokenFile }: SmsEndpointOptions,
+  words: SmsEndpointWords,
+  env: NodeJS.ProcessEnv,
+  localFile: string | null,
+): Secret | null {
+  if (token !== undefined) return new Secret(token);
+  if (tokenFile !== undefined) return new Secret(readRequired(tokenFile, words.tokenFile, readSecretFile).trim());
   if (env.SPEAR_SMS_TOKEN) return new Secret(env.SPEAR_SMS_TOKEN);
   if (localFile === null) return null;
   try {

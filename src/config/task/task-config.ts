@@ -1,10 +1,9 @@
 import { errorCode } from '../../base/error-text.ts';
 import type { JsonObject } from '../../base/json.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
-import { splitOnce } from '../../base/split-once.ts';
-import { type LimitName, limitNames, limitSpecs } from '../../protocol/limits.ts';
+import type { LimitName } from '../../protocol/limits.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ReadTextFile, readTextFile } from '../config-file.ts';
+import type { TaskDocument } from './schema.ts';
 
 /** What a task is allowed and given; every field is set. */
 export interface TaskConfig {
@@ -19,14 +18,22 @@ export interface TaskConfig {
 
 const empty: TaskConfig = Object.freeze({ name: null, config: {}, limits: {}, args: [], env: {}, backend: null });
 
-/** Reads and checks a task config; without a file there is nothing to check and nothing to load for it. */
+/** A task config as a program writes it: what the file would hold. */
+export type TaskInput = TaskDocument;
+
+/** What messages about a task config call it. */
+export const taskLabel = (source: string | TaskInput | undefined): string =>
+  typeof source === 'string' ? source : 'task';
+
+/** Reads and checks a task config; without one there is nothing to check and nothing to load for it. */
 export async function loadTaskConfig(
-  file: string | undefined,
+  source: string | TaskInput | undefined,
   readFile: ReadTextFile = readTextFile,
 ): Promise<TaskConfig> {
-  if (file === undefined) return empty;
+  if (source === undefined) return empty;
   const { checkTaskDocument } = await import('./schema.ts');
-  const checked = checkTaskDocument(file, parseTask(file, readFile));
+  const document = typeof source === 'string' ? parseTask(source, readFile) : source;
+  const checked = checkTaskDocument(taskLabel(source), document);
   if ('complaint' in checked) throw new ConfigError(checked.complaint);
   const { name, config, limits, args, env, backend } = checked.document;
   return Object.freeze({
@@ -51,20 +58,4 @@ function parseTask(file: string, readFile: ReadTextFile): unknown {
   } catch (error) {
     throw new ConfigError(`${file}: not valid JSON: ${(error as Error).message}`);
   }
-}
-
-/** One `--limit NAME=VALUE`. */
-export function parseLimit(text: string): [LimitName, number] {
-  const [name, value] = splitOnce(text, '=');
-  const known = limitNames.find((limit) => limit === name);
-  if (known === undefined) {
-    const hint = didYouMean(name, limitNames) ?? `valid: ${limitNames.join(', ')}`;
-    throw new ConfigError(`--limit ${text}: unknown limit "${name}"; ${hint}`);
-  }
-  const { min, max } = limitSpecs[known];
-  const number = Number(value);
-  if (value === null || !/^\d+$/.test(value) || number < min || number > max) {
-    throw new ConfigError(`--limit ${text}: expected a whole number from ${min} to ${max}, found "${value ?? ''}"`);
-  }
-  return [known, number];
 }

@@ -58,8 +58,8 @@ export class ApprovalGate {
   readonly #grants = new ApprovalGrants({ now: () => performance.now() });
   readonly #pending = new PendingApprovals();
   #decide: ApprovalDecider | null;
-  #decidedBy: string;
-  #timeoutMs: number;
+  readonly #decidedBy: string;
+  readonly #timeoutMs: number;
 
   constructor(options: ApprovalOptions, scope: GateScope) {
     this.#scope = scope;
@@ -69,13 +69,6 @@ export class ApprovalGate {
     this.#decide = options.decide ?? null;
     this.#decidedBy = options.decidedBy ?? 'program';
     this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
-  }
-
-  /** From now on this one is asked. */
-  decideWith(decide: ApprovalDecider, timeoutMs: number, decidedBy = 'program'): void {
-    this.#decide = decide;
-    this.#decidedBy = decidedBy;
-    this.#timeoutMs = timeoutMs;
   }
 
   /** Nobody is asked any more. */

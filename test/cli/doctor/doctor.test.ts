@@ -108,7 +108,7 @@ describe('spear doctor', () => {
     expect(refused.code).toBe(1);
     expect(one(refused.findings, 'references')).toMatchObject({ status: 'bad', cause: 'env_refused' });
     expect(one(refused.findings, 'reference').text).toBe('MY_TOKEN: may not be used by records');
-    const config = fileWith('config.toml', '[mcp]\nallow_env = ["MY_TOKEN"]\n');
+    const config = fileWith('config.toml', '[mcp]\nallow_env = ["MY_TOKEN"]\nstdio = "allow"\n');
     const allowed = await doctor([...flags, '--config', config], env);
     expect(one(allowed.findings, 'references').text).toBe('references: MCP_OTHER, MY_TOKEN');
     expect(allowed.code).toBe(0);

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { traceModel } from '../../../src/chat/model-trace.ts';
 import { openTrace } from '../../../src/cli/run/trace.ts';
 import { fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { scripted } from '../../support/chat-host.ts';
@@ -17,8 +18,8 @@ describe('the file of a trace', () => {
   it('is its owner’s alone, and is added to [cli.trace]', async () => {
     const file = join(folder, 'added.jsonl');
     for (const run of ['one', 'two']) {
-      const trace = openTrace(file, run, () => {});
-      await trace.wrap(await hello()).complete(hi, never);
+      const trace = openTrace(file, () => {});
+      await traceModel({ run, write: trace.write })(await hello()).complete(hi, never);
       trace.close();
     }
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -32,8 +33,8 @@ describe('the file of a trace', () => {
       [join(folder, 'bound.jsonl'), 200, 'it has the 200 bytes that a run may write'],
     ] as const) {
       const said: string[] = [];
-      const trace = openTrace(file, 'run', (text) => said.push(text), maxBytes);
-      const backend = trace.wrap(await hello());
+      const trace = openTrace(file, (text) => said.push(text), maxBytes);
+      const backend = traceModel({ run: 'run', write: trace.write })(await hello());
       for (let count = 0; count < 3; count++) expect(await backend.complete(hi, never)).toHaveProperty('choices');
       trace.close();
       expect(said).toEqual([`--trace ${file}: lines are lost from here on, ${why}`]);

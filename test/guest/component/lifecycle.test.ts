@@ -199,7 +199,7 @@ describe('a component that waits', () => {
     await compiled(guest);
     const run = await runFixture(guest, { limits: { timeout_ms: 4_000 }, componentCache: directory });
     expect(run).toMatchObject({ reason: 'deadline', hostcalls: {} });
-    expect(run.durations.run_ms).toBeGreaterThan(100);
+    expect(run.durations.runMs).toBeGreaterThan(100);
   });
 
   it('does so beside others: all send before any is answered', slow, async () => {

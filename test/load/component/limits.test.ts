@@ -128,7 +128,7 @@ describe.concurrent('at its deadline', () => {
       const guest = await compiled(await running(`(loop $again ${call} (br $again))`, { calls: [name] }));
       const run = await runFixture(guest, { componentCache, limits: { timeout_ms: 4_000 } });
       expect([name, run.reason]).toEqual([name, 'deadline']);
-      expect(run.durations.run_ms).toBeGreaterThan(100);
+      expect(run.durations.runMs).toBeGreaterThan(100);
     }
   });
 });

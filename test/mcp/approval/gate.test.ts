@@ -154,14 +154,6 @@ describe('a tool with approval_policy always', () => {
     });
     expect((await callTool(guest, 'tiny', 'echo', hi)).content).toEqual([{ type: 'text', text: 'hi' }]);
   });
-
-  it('can be decided by somebody else from now on', async () => {
-    const host = await openHost([asking(tiny)]);
-    const guest = guestOf(host, {});
-    expect(outcome(await callTool(guest, 'tiny', 'echo', hi))).toBe('mcp_approval_denied');
-    guest.decideWith(() => 'allow_once', 10_000);
-    expect(outcome(await callTool(guest, 'tiny', 'echo', hi))).toBe('ok');
-  });
 });
 
 describe('while a call waits for its approval', () => {

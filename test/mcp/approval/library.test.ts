@@ -1,11 +1,18 @@
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type ApprovalRequest, McpConnectionError, McpToolbox, type ToolboxOptions } from '../../../src/index.ts';
-import { npmServer } from '../../pool/pool-records.ts';
-import { stdioRecord, tempDir } from '../../pool/pool-samples.ts';
-import { runFixture } from '../../support/run-fixture.ts';
-import { openHost } from '../mcp-host.ts';
-import { asking, Desk, guestOf } from './approval-host.ts';
+import {
+  type ApprovalRequest,
+  McpConnectionError,
+  McpToolbox,
+  openMcp,
+  type RunOptions,
+  runGuest,
+  type ToolboxOptions,
+} from '../../../src/index.ts';
+import { fixture, npmServer } from '../../pool/pool-records.ts';
+import { tempDir } from '../../pool/pool-samples.ts';
+import { Desk } from './approval-host.ts';
 
 function toolbox(options: Omit<ToolboxOptions, 'servers'>, approval: object | string, folder: string): McpToolbox {
   const transport = { kind: 'stdio', command: process.execPath, args: [npmServer('filesystem'), folder] } as const;
@@ -79,30 +86,47 @@ describe('a toolbox with servers whose tools need an approval', () => {
 });
 
 describe('runGuest with approve', () => {
-  const args = ['tiny', 'echo', '{"message":"hi"}', '1'];
+  const servers = [
+    {
+      name: 'tiny',
+      transport: { kind: 'stdio', command: process.execPath, args: [fixture('tiny.mjs')] },
+      approval: 'always',
+    },
+  ] as const;
+  const task = { config: { 'mcp.enabled': 'true', 'mcp.default_server_ids': '["tiny"]' } };
+
+  async function run(options: Partial<RunOptions>) {
+    await using mcp = await openMcp({ servers, task, stateDir: tempDir() });
+    const said: Uint8Array[] = [];
+    const result = await runGuest({
+      wasm: fileURLToPath(new URL('../../../fixtures/c/mcp.wasm', import.meta.url)),
+      args: ['mcp', 'tiny', 'echo', '{"message":"hi"}', '1'],
+      output: (_stream, bytes) => void said.push(bytes),
+      mcp,
+      ...options,
+    });
+    return { ...result, stdout: Buffer.concat(said).toString() };
+  }
 
   it('asks the program’s function about a guest’s calls [approval.library]', async () => {
-    const host = await openHost([asking(stdioRecord('tiny', 'tiny.mjs'))]);
     const desk = new Desk('allow_once');
-    const run = await runFixture('c/mcp.wasm', { args, mcp: guestOf(host, {}), approve: desk.decide });
-    expect(run).toMatchObject({ reason: 'exit', exitCode: 0, stdout: expect.stringContaining('1 calls, 0 failed') });
+    expect(await run({ approve: desk.decide })).toMatchObject({
+      reason: 'exit',
+      exitCode: 0,
+      stdout: expect.stringContaining('1 calls, 0 failed'),
+    });
     expect(desk.asked).toHaveLength(1);
   });
 
   it('denies without an answer within limits.approval_timeout_ms, and the guest goes on [approval.timeout]', async () => {
-    const host = await openHost([asking(stdioRecord('tiny', 'tiny.mjs'))]);
-    const limits = { approval_timeout_ms: 50 };
-    const mcp = guestOf(host, {});
-    const run = await runFixture('c/mcp.wasm', { args, mcp, approve: new Desk().decide, limits });
-    expect(run).toMatchObject({ reason: 'exit', exitCode: 3, stdout: expect.stringContaining('within 50 ms') });
+    const answer = await run({ approve: new Desk().decide, limits: { approval_timeout_ms: 50 } });
+    expect(answer).toMatchObject({ reason: 'exit', exitCode: 3, stdout: expect.stringContaining('within 50 ms') });
   });
 
   it('ends the question with the guest', async () => {
-    const host = await openHost([asking(stdioRecord('tiny', 'tiny.mjs'))]);
     const desk = new Desk();
     const interrupt = new AbortController();
-    const mcp = guestOf(host, {});
-    const running = runFixture('c/mcp.wasm', { args, mcp, approve: desk.decide, signal: interrupt.signal });
+    const running = run({ approve: desk.decide, signal: interrupt.signal });
     const { signal } = await desk.next();
     interrupt.abort();
     expect(await running).toMatchObject({ reason: 'interrupted' });

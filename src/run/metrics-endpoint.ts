@@ -1,28 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isLoopbackHost, parseListenAddress } from '../../config/sms/address.ts';
-import { createMetrics, type Metrics } from '../../metrics/metrics.ts';
-import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../../metrics/prometheus.ts';
-import { startHttpServer } from '../../sms/http/http-server.ts';
-import { hostProblem } from '../../sms/http/origin-check.ts';
-import { UsageError } from '../usage-error.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../metrics/prometheus.ts';
+import { startHttpServer } from '../sms/http/http-server.ts';
+import { hostProblem } from '../sms/http/origin-check.ts';
 
 const DEFAULT_HOST = '127.0.0.1';
 /** The run is over: a scrape that is under way has this long to end. */
 const CLOSE_GRACE_MS = 500;
 
-export interface ServedMetrics {
+/** Instruments, and the endpoint that shows them as long as it is open. */
+export interface ServedMetrics extends AsyncDisposable {
   readonly metrics: Metrics;
+  /** Where Prometheus reads them. */
+  readonly url: string;
   close(): Promise<void>;
 }
 
-/**
- * Instruments for a run, and the endpoint of `--metrics` that shows them while it lasts. Loaded only with that flag:
- * OpenTelemetry takes longer to load than a small guest takes to run.
- */
-export async function serveMetrics(given: string, say: (text: string) => void): Promise<ServedMetrics> {
+/** `name`: what the address is called by whoever gave it. @throws ConfigError */
+export async function openMetricsEndpoint(given: string, name: string): Promise<ServedMetrics> {
   const address = parseListenAddress(given.startsWith(':') ? `${DEFAULT_HOST}${given}` : given);
   if (address === null) {
-    throw new UsageError(`--metrics ${given}: expected HOST:PORT or :PORT, for example ${DEFAULT_HOST}:9464`);
+    throw new ConfigError(`${name} ${given}: expected HOST:PORT or :PORT, for example ${DEFAULT_HOST}:9464`);
   }
   const meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
   const metrics = createMetrics(meters.provider);
@@ -30,17 +30,14 @@ export async function serveMetrics(given: string, say: (text: string) => void): 
   const server = await startHttpServer(address, null, (req, res) => void answer(req, res, names, meters.text)).catch(
     async (error: Error) => {
       await meters.close();
-      throw new UsageError(`--metrics ${given}: ${error.message}; name another port, or :0 for any free one`);
+      throw new ConfigError(`${name} ${given}: ${error.message}; name another port, or :0 for any free one`);
     },
   );
-  say(`metrics at ${server.url}/metrics`);
-  return {
-    metrics,
-    close: async () => {
-      await server.close(CLOSE_GRACE_MS);
-      await meters.close();
-    },
+  const close = async () => {
+    await server.close(CLOSE_GRACE_MS);
+    await meters.close();
   };
+  return { metrics, url: `${server.url}/metrics`, close, [Symbol.asyncDispose]: close };
 }
 
 /** `names`: under which this server may be called; null: any, whoever listens on a network chose to be seen there. */

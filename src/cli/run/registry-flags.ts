@@ -1,0 +1,31 @@
+import type { TaskWords } from '../../run/library-words.ts';
+import type { RegistryOptions } from '../../run/open-registry.ts';
+
+/** The flags of a command that say where the records of MCP servers are. */
+export interface RegistryFlags {
+  readonly mcpDir: string | undefined;
+  /** Whether a file that is wrong refuses the whole directory. */
+  readonly strict: boolean;
+  readonly sms: string | undefined;
+  readonly smsToken: string | undefined;
+  readonly smsCa: string | undefined;
+  readonly requireRegistry: boolean;
+}
+
+export function registryOptions(flags: RegistryFlags): RegistryOptions {
+  const { mcpDir: directory, strict, requireRegistry: required, sms: address, smsToken: token, smsCa: ca } = flags;
+  return { directory, strict, required, sms: address === undefined ? undefined : { address, token, ca } };
+}
+
+/** The names that the command line uses. */
+export const flagWords: TaskWords = {
+  servers: 'servers',
+  directory: '--mcp-dir',
+  sms: '--sms',
+  smsCa: '--sms-ca',
+  required: '--require-registry',
+  refused: () => '--strict refuses the files above',
+  backend: '--backend',
+  approvalRules: 'mcp.approval_rules',
+  stubUsed: 'no model is configured, a stub answers; see spear-run --help, "The model"',
+};

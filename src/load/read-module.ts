@@ -1,0 +1,25 @@
+import { readFileSync, statSync } from 'node:fs';
+import { ModuleError } from '../abi/guest-module.ts';
+import { errorCode } from '../base/error-text.ts';
+
+/**
+ * Synchronous inside: loading node:fs/promises takes longer than reading most modules. A failure is told when the bytes
+ * are needed, so whoever asks for them early need not wait for them.
+ */
+export function readModule(file: string): Promise<Uint8Array> {
+  const bytes = read(file);
+  bytes.catch(() => {});
+  return bytes;
+}
+
+async function read(file: string): Promise<Uint8Array> {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    const code = errorCode(error);
+    const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
+    throw new ModuleError(
+      isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,
+    );
+  }
+}

@@ -1,0 +1,72 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { untold, type Waiting } from '../base/waiting.ts';
+import { stateDirectory } from '../base/xdg-directories.ts';
+import type { CompiledEgress } from '../config/egress.ts';
+import { processEnvironment } from '../config/process-environment.ts';
+import type { StdioPolicy } from '../protocol/record.ts';
+import type { ReferencePolicy } from '../secrets/reference-policy.ts';
+import { createSecretSource } from '../secrets/secret-source.ts';
+import { egressOf } from './egress.ts';
+import { McpPool, type PoolDeps } from './pool.ts';
+import { type PoolOptions, stdioPolicyOf } from './pool-options.ts';
+
+export interface OpenPoolOptions {
+  /** What the records may refer to. */
+  readonly references: ReferencePolicy;
+  /** Where references to variables are looked up. @default the environment of this process */
+  readonly variables?: Readonly<Record<string, string | undefined>>;
+  readonly egress: CompiledEgress;
+  /** What becomes of stdio servers; null: it depends on where their records come from. */
+  readonly stdio: StdioPolicy | null;
+  /** Where the homes of stdio servers live on. @default this user's own, else a temporary one */
+  readonly stateDir?: string | undefined;
+  readonly limits?: NonNullable<PoolOptions['limits']>;
+  /** Told when something is waited for. @default nobody */
+  readonly waiting?: Waiting | undefined;
+  readonly log: NonNullable<PoolDeps['log']>;
+}
+
+export interface OpenPool {
+  readonly pool: McpPool;
+  readonly secrets: PoolDeps['secrets'];
+  /** Ends every server that was started. */
+  close(): Promise<void>;
+}
+
+/** The pool of a command or a program: connects as records say, within what this node lets them use. */
+export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
+  const { references, variables = processEnvironment, limits = {}, waiting = untold, log } = options;
+  const state = await openState(options.stateDir);
+  const secrets = createSecretSource(references, variables);
+  const egress = egressOf(options.egress, references.mode);
+  const stdio = stdioPolicyOf(options.stdio, references.mode);
+  const path = commandPath(processEnvironment.PATH, process.cwd());
+  const pool = new McpPool({ stateDir: state.directory, path, egress, stdio, limits }, { secrets, waiting, log });
+  return {
+    pool,
+    secrets,
+    close: async () => {
+      await pool.close();
+      await state.release();
+    },
+  };
+}
+
+/** Commands of servers are looked for as `npx` looks for them, however this process was started. */
+function commandPath(path: string | undefined, folder: string): string {
+  const folders = path ? [path] : [];
+  for (let at = folder; ; at = dirname(at)) {
+    folders.push(join(at, 'node_modules', '.bin'));
+    if (dirname(at) === at) return folders.join(':');
+  }
+}
+
+/** Homes of stdio servers live on between runs, so that what they download is downloaded once. */
+async function openState(given: string | undefined): Promise<{ directory: string; release(): Promise<void> }> {
+  const own = given ?? stateDirectory(processEnvironment);
+  if (own !== null) return { directory: own, release: async () => {} };
+  const directory = await mkdtemp(join(tmpdir(), 'spear-'));
+  return { directory, release: () => rm(directory, { recursive: true, force: true }) };
+}

@@ -1,0 +1,257 @@
+import type { JsonObject } from '../base/json.ts';
+import type { Waiting } from '../base/waiting.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
+import { loadTaskConfig, type TaskConfig, type TaskInput, taskLabel } from '../config/task/task-config.ts';
+import { GuestMcp } from '../mcp/guest-mcp.ts';
+import { watchMcp } from '../mcp/watch-mcp.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { ApprovalRule, ApprovalRules } from '../policy/approval-rules.ts';
+import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
+import { type EffectiveSet, effectiveSet } from '../policy/effective-set.ts';
+import { type ParsedTaskPolicy, parseTaskPolicy } from '../policy/task-policy.ts';
+import type { EgressOptions } from '../pool/egress.ts';
+import { type OpenPool, openPool } from '../pool/open-pool.ts';
+import type { PoolLogEntry } from '../pool/pool-log.ts';
+import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
+import type { StdioPolicy } from '../protocol/record.ts';
+import { auditRegistry } from './audit-registry.ts';
+import { libraryWords } from './library-words.ts';
+import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from './open-registry.ts';
+import { reportNode } from './report-node.ts';
+import { newRunId } from './run-id.ts';
+import type { McpOfRun, McpRun, RunMcp } from './run-mcp.ts';
+
+/** A line about the servers of MCP, or about the registry that they come from. */
+export type McpLogEntry =
+  | PoolLogEntry
+  | {
+      readonly level: 'info';
+      readonly event: 'report_failed';
+      readonly serverId: null;
+      readonly message: string;
+    };
+
+/** What this node lets MCP use, and who is told of it. */
+export interface McpNodeOptions extends RegistryOptions {
+  /** Where HTTP servers may be. @default any public address; this machine too, unless the records come from an SMS */
+  readonly egress?: EgressOptions | undefined;
+  /** What becomes of stdio servers: run as their records say, never without a sandbox, or not at all. @default 'sandboxed' for records of an SMS, else 'allow' */
+  readonly stdio?: StdioPolicy | null | undefined;
+  /** The node's rules about calls of tools, in the form of the config file; they come before the task's. @default none */
+  readonly approvalRules?: readonly JsonObject[] | undefined;
+  /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
+  readonly stateDir?: string | undefined;
+  /** Told when something is waited for; what it gives is called when that is over. @default nobody */
+  readonly waiting?: Waiting | undefined;
+  /** Told what happens to connections. @default nobody */
+  readonly log?: ((entry: McpLogEntry) => void) | undefined;
+}
+
+export interface McpOptions extends McpNodeOptions {
+  /** The task's config, whose `mcp.*` keys say what its guests get: a file, or what it would hold. */
+  readonly task: string | TaskInput;
+  /** Instruments that count connections: `createMetrics(meterProvider)`. @default none */
+  readonly metrics?: Metrics | null | undefined;
+  /** Something that somebody should know: a record that is left out, a registry that is away. @default nobody is told */
+  readonly onNotice?: ((text: string) => void) | undefined;
+}
+
+const nodeOptionKeys: OptionKeys<McpNodeOptions> = {
+  servers: true,
+  directory: true,
+  strict: true,
+  sms: true,
+  required: true,
+  allowEnv: true,
+  allowFiles: true,
+  keyVariables: true,
+  maxStalenessMs: true,
+  egress: true,
+  stdio: true,
+  approvalRules: true,
+  stateDir: true,
+  waiting: true,
+  log: true,
+};
+
+const mcpOptionKeys: OptionKeys<McpOptions> = { ...nodeOptionKeys, task: true, metrics: true, onNotice: true };
+
+/** @throws ConfigError */
+export const refuseUnknownMcpKeys = (given: McpNodeOptions): void => refuseUnknownKeys('mcp', given, nodeOptionKeys);
+
+/** What changes the picture that a registry has of this node. */
+const healthEvents: ReadonlySet<McpLogEntry['event']> = new Set([
+  'connected',
+  'connect_failed',
+  'connection_lost',
+  'idle_closed',
+  'tools_listed',
+  'list_failed',
+]);
+
+/**
+ * MCP for guests of one task: its registry and its connections, which several runs may use one after the other or at
+ * once. `await using` closes it.
+ * @throws ConfigError if an option or the task cannot be used, or there is no registry; McpConnectionError if one of
+ * `servers` is wrong
+ */
+export async function openMcp(options: McpOptions): Promise<OpenMcp> {
+  refuseUnknownKeys('openMcp', options, mcpOptionKeys);
+  const task = await loadTaskConfig(options.task);
+  const about = { task, label: taskLabel(options.task), id: newRunId(), words: libraryWords };
+  const opened = await openTaskMcp(options, about);
+  if (opened !== null) return opened;
+  throw new ConfigError(`${about.label}: MCP is off: its config has to set "mcp.enabled" to "true"`);
+}
+
+/** Whose MCP it is, and what its options are called. */
+export interface TaskMcp {
+  readonly task: TaskConfig;
+  /** What messages call the task's config. */
+  readonly label: string;
+  /** Names this node to a registry. */
+  readonly id: string;
+  readonly words: RegistryWords & { readonly approvalRules: string };
+}
+
+/** Null if the task does not have MCP on. */
+export async function openTaskMcp(options: Omit<McpOptions, 'task'>, about: TaskMcp): Promise<OpenMcp | null> {
+  const say = options.onNotice ?? (() => {});
+  const { policy, approvalRules } = readPolicy(about, say);
+  if (!policy.enabled) return null;
+  const rules = Object.freeze({ node: nodeRules(options, about, say), task: approvalRules });
+  const registry = await openRunRegistry(options, about.words, say, undefined, options.waiting);
+  const view = registry.cache.view();
+  const effective = effectiveSet(view, policy, initialSession(policy));
+  if (view !== null) warnIfEmpty(effective, say);
+  return OpenMcp.open(options, { ...about, policy, rules, registry, effective });
+}
+
+interface Opening extends TaskMcp {
+  readonly policy: TaskPolicy;
+  readonly rules: ApprovalRules;
+  readonly registry: RunRegistry;
+  readonly effective: EffectiveSet;
+}
+
+/** What {@link openMcp} opens: for `runGuest({ mcp })`. */
+export class OpenMcp implements RunMcp, AsyncDisposable {
+  readonly taskName: string | null;
+  /** What a session gets that asks for nothing else, as the registry stood at the start. */
+  readonly effective: EffectiveSet;
+  readonly #opening: Opening;
+  readonly #pool: OpenPool;
+  readonly #runs = new Set<McpRun>();
+  readonly #changed: () => void;
+  readonly #release: () => Promise<void>;
+  #closing: Promise<void> | undefined;
+
+  private constructor(opening: Opening, pool: OpenPool, changed: () => void, release: () => Promise<void>) {
+    this.taskName = opening.task.name;
+    this.effective = opening.effective;
+    this.#opening = opening;
+    this.#pool = pool;
+    this.#changed = changed;
+    this.#release = release;
+    const { cache } = opening.registry;
+    cache.onChange((change) => {
+      // The trail has the cause before its effects.
+      for (const { audit, run } of this.#runs) auditRegistry(change, audit, run);
+      pool.pool.applyChange(change);
+    });
+  }
+
+  static async open(options: Omit<McpOptions, 'task'>, opening: Opening): Promise<OpenMcp> {
+    const { registry, policy } = opening;
+    const metrics = options.metrics?.mcp;
+    let changed = () => {};
+    const log = (entry: McpLogEntry) => {
+      metrics?.poolEvent(entry);
+      if (healthEvents.has(entry.event)) changed();
+      options.log?.(entry);
+    };
+    const { allowHosts = null, allowAddresses = null } = options.egress ?? {};
+    const pool = await openPool({
+      references: registry.references,
+      egress: { allowHosts, allowAddresses },
+      stdio: options.stdio ?? null,
+      stateDir: options.stateDir,
+      waiting: options.waiting,
+      log,
+    });
+    const reporter = reportNode(registry, pool.pool, opening.id, ({ message }) => {
+      const text = `the registry did not take a report: ${message}`;
+      log({ level: 'info', event: 'report_failed', serverId: null, message: text });
+    });
+    changed = () => reporter?.changed();
+    for (const id of policy.allowedServerIds) metrics?.labels.knowServer(id);
+    const forget = metrics && watchMcp(metrics, pool.pool, registry.cache);
+    return new OpenMcp(opening, pool, changed, async () => {
+      forget?.();
+      await reporter?.close();
+      await pool.close();
+      await registry.close();
+    });
+  }
+
+  forRun(run: McpRun): McpOfRun {
+    if (this.#closing !== undefined) throw new ConfigError('mcp: it is closed already');
+    const { registry, policy, rules, task } = this.#opening;
+    const { audit, events } = run;
+    const snapshot = registry.cache.snapshot();
+    if (snapshot !== null) {
+      auditRegistry({ snapshot, upserted: [...snapshot.servers.keys()].sort(), deleted: [] }, audit, run.run);
+    }
+    this.#runs.add(run);
+    const { approve: decide, decidedBy, approvalTimeoutMs: timeoutMs } = run;
+    const deps = { pool: this.#pool.pool, registry: registry.cache, audit, events };
+    const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, decide, decidedBy, timeoutMs });
+    const unsubscribe = events.subscribe(() => this.#changed());
+    return {
+      guest,
+      close: () => {
+        unsubscribe();
+        guest.close();
+        this.#runs.delete(run);
+      },
+    };
+  }
+
+  /** Ends every server that was started. */
+  close(): Promise<void> {
+    this.#closing ??= this.#release();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+function readPolicy({ task, label }: TaskMcp, say: (text: string) => void): Extract<ParsedTaskPolicy, { ok: true }> {
+  const parsed = parseTaskPolicy(task.config);
+  const describe = ({ key, message }: { key: string; message: string }) => `${label}: config.${key}: ${message}`;
+  if (!parsed.ok) throw new ConfigError(parsed.issues.map(describe).join('\n'));
+  for (const warning of parsed.warnings) say(describe(warning));
+  return parsed;
+}
+
+function nodeRules(
+  { approvalRules = [] }: McpNodeOptions,
+  { words }: TaskMcp,
+  say: (text: string) => void,
+): readonly ApprovalRule[] {
+  const parsed = parseApprovalRules(approvalRules);
+  const describe = ({ path, message }: { path: string; message: string }) =>
+    `${words.approvalRules}${path}: ${message}`;
+  if (!parsed.ok) throw new ConfigError(parsed.issues.map(describe).join('\n'));
+  for (const warning of parsed.warnings) say(describe(warning));
+  return parsed.rules;
+}
+
+/** A task without a default set was warned of that already. */
+function warnIfEmpty({ serverIds, exclusions }: EffectiveSet, say: (text: string) => void): void {
+  if (serverIds.length > 0 || exclusions.length === 0) return;
+  say(`the model will see no MCP tools: ${exclusions.map(({ detail }) => detail).join('; ')}`);
+}

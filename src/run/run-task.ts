@@ -1,0 +1,219 @@
+import { basename } from 'node:path';
+import { type AuditTrail, noAudit } from '../audit/event.ts';
+import type { AuditLog } from '../audit/log.ts';
+import { BackendSet } from '../chat/backends/open-backend.ts';
+import { componentCacheDirectory } from '../config/cache-directory.ts';
+import { type CompiledHostConfig, loadHostConfig } from '../config/host/host-config.ts';
+import { refuseUnknownKeys } from '../config/option-keys.ts';
+import { processEnvironment } from '../config/process-environment.ts';
+import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
+import { describePrepared } from '../load/describe-prepared.ts';
+import { guestNotices } from '../load/guest-notices.ts';
+import { prepare } from '../load/prepare.ts';
+import { readModule } from '../load/read-module.ts';
+import type { Exclusion } from '../policy/decision.ts';
+import { compileLimits, type Limits } from '../protocol/limits.ts';
+import { compileBackendOption, type FindBackend, withDefaultBackend } from './choose-backend.ts';
+import { libraryWords, type TaskWords } from './library-words.ts';
+import { nodeOptions } from './node-options.ts';
+import type { OpenMcp } from './open-mcp.ts';
+import { type RunResult, runGuest } from './run-guest.ts';
+import { newRunId } from './run-id.ts';
+import { type TaskOptions, type TaskRunOptions, taskOptionKeys, taskRunOptionKeys } from './task-options.ts';
+
+/** What a run would have, found out without one. */
+export interface TaskCheck {
+  /** What the module is, for a person. */
+  readonly module: string;
+  readonly moduleBytes: number;
+  /** The name of the default backend. */
+  readonly backend: string;
+  readonly limits: Limits;
+  /** MCP servers that a session gets which asks for nothing else, and why it does not get the others. */
+  readonly servers: readonly string[];
+  readonly exclusions: readonly Exclusion[];
+}
+
+/**
+ * Runs a task as `spear-run` does: the module with its task's config, on a host as its config has it.
+ * @throws ConfigError, RangeError, BackendError, McpConnectionError for what it is given; never for what the guest does
+ */
+export async function runTask(options: TaskOptions): Promise<RunResult> {
+  await using task = await openTask(options);
+  return await task.run();
+}
+
+/**
+ * Opens everything that runs of a task share; {@link OpenTask.run} runs it, {@link OpenTask.check} only looks.
+ * `await using` closes it.
+ */
+export async function openTask(options: TaskOptions, words: TaskWords = libraryWords): Promise<OpenTask> {
+  refuseUnknownKeys('runTask', options, taskOptionKeys);
+  // Read while the rest is being set up.
+  const wasm = typeof options.wasm === 'string' ? readModule(options.wasm) : options.wasm;
+  const task = await loadTaskConfig(options.task);
+  const limits = compileLimits({ ...task.limits, ...options.limits });
+  const label = taskLabel(options.task);
+  const asked =
+    typeof options.backend === 'string'
+      ? { name: options.backend, from: words.backend }
+      : options.backend === undefined && task.backend !== null
+        ? { name: task.backend, from: `${label}: backend` }
+        : null;
+  const host = withDefaultBackend(await loadHostConfig({ file: options.config, env: processEnvironment }), asked);
+  const models = openModels(options, host, words);
+  const id = options.run ?? newRunId();
+  const mcp = await openMcpOf(options, task, host, { label, id, words });
+  return new OpenTask(options, { wasm, id, task, limits, host, mcp, models });
+}
+
+interface Opened {
+  readonly wasm: Uint8Array | Promise<Uint8Array>;
+  /** The name of the first run. */
+  readonly id: string;
+  readonly task: TaskConfig;
+  readonly limits: Limits;
+  readonly host: CompiledHostConfig;
+  readonly mcp: OpenMcp | null;
+  readonly models: OpenModels;
+}
+
+interface OpenModels {
+  readonly find: FindBackend;
+  close(): Promise<void>;
+}
+
+/** Those of the host's config, unless the program brings its own: that is the program's to close. */
+function openModels(
+  { backend, waiting, onNotice }: TaskOptions,
+  host: CompiledHostConfig,
+  words: TaskWords,
+): OpenModels {
+  const onStubUsed = () => onNotice?.(words.stubUsed);
+  if (backend !== undefined && typeof backend !== 'string') {
+    return { find: compileBackendOption(backend, onStubUsed), close: async () => {} };
+  }
+  const backends = new BackendSet(host, { waiting, onStubUsed });
+  return { find: (name) => backends.get(name), close: () => backends.close() };
+}
+
+/** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
+async function openMcpOf(
+  { mcp = {}, metrics, onNotice = () => {} }: TaskOptions,
+  task: TaskConfig,
+  host: CompiledHostConfig,
+  { label, id, words }: { readonly label: string; readonly id: string; readonly words: TaskWords },
+): Promise<OpenMcp | null> {
+  let opened: OpenMcp | null = null;
+  if (Object.keys(task.config).some((key) => key.startsWith('mcp.'))) {
+    const { openTaskMcp, refuseUnknownMcpKeys } = await import('./open-mcp.ts');
+    refuseUnknownMcpKeys(mcp);
+    const rules = mcp.approvalRules === undefined ? `${host.file}: mcp.approval_rules` : words.approvalRules;
+    const about = { task, label, id, words: { ...words, approvalRules: rules } };
+    opened = await openTaskMcp({ ...nodeOptions(host), ...mcp, metrics, onNotice }, about);
+  }
+  const unused = opened === null ? (['servers', 'directory', 'sms'] as const).find((key) => mcp[key]) : undefined;
+  if (unused) onNotice(`${words[unused]} has no effect: the task config does not turn MCP on (mcp.enabled)`);
+  return opened;
+}
+
+/** A task whose config, host and MCP are open. Its runs may be several. */
+export class OpenTask implements AsyncDisposable {
+  /** The task's name in its config. */
+  readonly name: string | null;
+  readonly mcp: OpenMcp | null;
+  readonly limits: Limits;
+  /** Of the host's config: its file, if there is one, and what it says of the trail. */
+  readonly host: Pick<CompiledHostConfig, 'file' | 'audit'>;
+  readonly #options: TaskOptions;
+  readonly #opened: Opened;
+  readonly #componentCache: string | null;
+  #runId: string | undefined;
+  #log: Promise<AuditLog> | null = null;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: TaskOptions, opened: Opened) {
+    const { task, limits, host, mcp, id } = opened;
+    this.name = task.name;
+    this.mcp = mcp;
+    this.limits = limits;
+    this.host = host;
+    this.#options = options;
+    this.#opened = opened;
+    this.#runId = id;
+    const { componentCache = componentCacheDirectory(processEnvironment) } = options;
+    this.#componentCache = componentCache;
+  }
+
+  /**
+   * Loads what a run would load, and runs nothing.
+   * @throws ModuleError, BackendError
+   */
+  async check(): Promise<TaskCheck> {
+    const backend = await this.#opened.models.find(undefined);
+    const { allowUnknownImports = false, onNotice = () => {} } = this.#options;
+    const bytes = await this.#opened.wasm;
+    const componentCache = this.#componentCache;
+    const prepared = await prepare(bytes, { limits: this.limits, allowUnknownImports, componentCache, onNotice });
+    for (const notice of guestNotices(prepared, this.#args(this.#options.args))) onNotice(notice);
+    return {
+      module: describePrepared(prepared),
+      moduleBytes: bytes.byteLength,
+      backend: backend.name,
+      limits: this.limits,
+      servers: this.mcp?.effective.serverIds ?? [],
+      exclusions: this.mcp?.effective.exclusions ?? [],
+    };
+  }
+
+  /** Runs the guest; `more` wins over what the task was opened with. Never throws for what the guest does. */
+  async run(more: TaskRunOptions = {}): Promise<RunResult> {
+    refuseUnknownKeys('run', more, taskRunOptionKeys);
+    const { task: _task, config: _config, waiting: _waiting, ...options } = { ...this.#options, ...more };
+    const { wasm, task, models } = this.#opened;
+    const run = more.run ?? this.#runId ?? newRunId();
+    this.#runId = undefined;
+    return runGuest({
+      ...options,
+      wasm,
+      run,
+      args: this.#args(options.args),
+      env: { ...task.env, ...options.env },
+      limits: this.limits,
+      backend: models.find,
+      componentCache: this.#componentCache,
+      mcp: this.mcp,
+      audit: await this.#trail(options.audit),
+    });
+  }
+
+  /** Ends every server that was started, and the trail that was opened here. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #args(more: TaskOptions['args'] = []): string[] {
+    return [moduleName(this.#options.wasm), ...this.#opened.task.args, ...more];
+  }
+
+  async #trail(given: TaskOptions['audit']): Promise<AuditTrail> {
+    if (given !== undefined) return 'forTask' in given ? given.forTask(this.name) : given;
+    const { file: path, ...config } = this.host.audit;
+    if (path === null) return noAudit;
+    this.#log ??= import('../audit/log.ts').then(({ openAuditLog }) => openAuditLog({ path, ...config }));
+    return (await this.#log).forTask(this.name);
+  }
+
+  async #end(): Promise<void> {
+    await this.mcp?.close();
+    await this.#opened.models.close();
+    await (await this.#log)?.close();
+  }
+}
+
+const moduleName = (wasm: TaskOptions['wasm']) => (typeof wasm === 'string' ? basename(wasm) : 'guest');
