@@ -1,4 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { errorCode } from '../../base/error-text.ts';
 import type { ChatBackend } from '../../chat/backend.ts';
 import { traceModel } from '../../chat/model-trace.ts';
 import { UsageError } from '../usage-error.ts';
@@ -23,7 +24,7 @@ export function openTrace(
   try {
     fd = openSync(file, 'a', OWNER_ONLY);
   } catch (error) {
-    throw new UsageError(`--trace ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`--trace ${file}: it cannot be written (${errorCode(error)})`);
   }
   let leftBytes = maxBytes;
   const close = () => {
@@ -43,7 +44,7 @@ export function openTrace(
       // A regular file takes all of it unless the disk is full, and then the next attempt says so.
       for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at);
     } catch (error) {
-      stop(`writing failed (${(error as NodeJS.ErrnoException).code})`);
+      stop(`writing failed (${errorCode(error)})`);
     }
   };
   return { wrap: traceModel({ run, write }), close };
