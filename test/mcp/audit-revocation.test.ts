@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { encodedName } from '../../src/mcp/tool-names.ts';
 import { auditLines } from '../audit/audit-schema.ts';
 import { Cli, fixture, scratch } from '../e2e/spear-run.ts';
-import { fixture as server, stdioRecord } from '../pool/pool-records.ts';
+import { sandboxOf, fixture as server, stdioRecord } from '../pool/pool-records.ts';
 import { eventually } from '../pool/pool-samples.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
 import { callOf, inject, openHost } from './mcp-host.ts';
@@ -56,6 +56,7 @@ describe('a revocation in a registry', () => {
       stdio: { command: process.execPath, args: [server('counting.mjs')], env: { TRAIL: noted } },
       allowed_tools: ['*'],
       budgets: { tool_timeout_ms: 60_000 },
+      sandbox: { ...sandboxOf(), writable_paths: [scratch] },
     };
     const created = await sms.http('POST', '/admin/api/mcp/servers', { json: slow });
     expect(created.status, created.text).toBe(201);

@@ -10,7 +10,7 @@ import { bad, type Finding, ok, skipped } from '../../../src/doctor/finding.ts';
 import { fixture, scratch } from '../../e2e/spear-run.ts';
 import { SteeredModel } from '../../e2e/steered-model.ts';
 import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../../mcp/mcp-run.ts';
-import { npmServer } from '../../pool/pool-records.ts';
+import { npmServer, sandboxOf } from '../../pool/pool-records.ts';
 import { processesWith } from '../../pool/pool-samples.ts';
 import { startTestSms, stopAll } from '../../sms/running-sms.ts';
 import { until } from '../../support/until.ts';
@@ -100,10 +100,11 @@ describe('spear doctor', () => {
 
   it('follows an SMS, and what it lets records refer to', async () => {
     const sms = await startTestSms();
-    const record = recordOf('tiny', 'tiny.mjs', { env: { TOKEN: `\${ENV:MY_TOKEN}`, OTHER: `\${ENV:MCP_OTHER}` } });
+    const env = { MY_TOKEN: 'canary-one', MCP_OTHER: 'canary-two' };
+    const references = { TOKEN: `\${ENV:MY_TOKEN}`, OTHER: `\${ENV:MCP_OTHER}` };
+    const record = recordOf('tiny', 'tiny.mjs', { env: references, sandbox: sandboxOf() });
     expect((await sms.http('POST', '/admin/api/mcp/servers', { json: record })).status).toBe(201);
     const flags = [chats, ...taskWithMcp(['tiny']), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken, '--no-model'];
-    const env = { MY_TOKEN: 'canary-one', MCP_OTHER: 'canary-two' };
     const refused = await doctor(flags, env);
     expect(refused.code).toBe(1);
     expect(one(refused.findings, 'references')).toMatchObject({ status: 'bad', cause: 'env_refused' });
