@@ -16,7 +16,7 @@ async function traced(turns: readonly ScriptTurn[]) {
   return { inner, backend: wrap(inner), lines, entries: () => lines.map((line) => JSON.parse(line) as JsonObject) };
 }
 
-it('keeps the request before the answer is there, and the answer under the same ordinal', async () => {
+it('keeps the request before the answer is there, and the answer under the same ordinal [cli.trace]', async () => {
   const { inner, backend, entries } = await traced([{ reply: { content: 'hello' }, repeat: true }]);
   const release = inner.hold();
   const first = backend.complete(hi(), never, by);
@@ -44,7 +44,7 @@ it('keeps the request before the answer is there, and the answer under the same 
   expect(inner.askedBy).toEqual([by, undefined]);
 });
 
-it('keeps errors, those of sends that were ended too', async () => {
+it('keeps errors, those of sends that were ended too [cli.trace]', async () => {
   const { inner, backend, entries } = await traced([{ error: { status: 429, message: 'slow down' } }]);
   await expect(backend.complete(hi(), never, by)).rejects.toThrow('slow down');
   expect(entries()[1]).toMatchObject({ error: { code: 'rate_limited', retryable: true, status: 429 } });
@@ -56,7 +56,7 @@ it('keeps errors, those of sends that were ended too', async () => {
   expect(entries()[3]).toMatchObject({ ordinal: 2, error: { code: 'cancelled', message: 'over 5 ms' } });
 });
 
-it('holds no secret that the process knows, however it is spelled', async () => {
+it('holds no secret that the process knows, however it is spelled [cli.trace]', async () => {
   const secret = 'canary-"trace"-secret';
   knownSecrets.add(secret);
   const { backend, lines } = await traced([{ reply: { content: `you said ${secret}` } }]);

@@ -73,7 +73,7 @@ function unansweredIn(messages: readonly JsonObject[]): string[] {
   return open;
 }
 
-it('how long a provider asked to be left alone is in the error', async () => {
+it('how long a provider asked to be left alone is in the error [chat.backend.retry_after]', async () => {
   const details = { retryable: true, status: 429, retryAfterMs: 90_000 };
   const { body } = await trySend(new FakeBackend(new BackendError('rate_limited', 'slow down', details)));
   expect(body).toEqual({

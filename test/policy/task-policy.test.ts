@@ -93,7 +93,7 @@ describe('the task config', () => {
     ['nothing for a list', { 'mcp.tool_denylist': null }, 'mcp.tool_denylist must be a list of strings'],
     ['no rules', { 'mcp.approval_rules': 'often' }, 'mcp.approval_rules'],
     ['another naming', { 'mcp.tool_naming': 'short' }, 'mcp.tool_naming must be "encoded" or "readable"'],
-    ['a slip in a key with a list', { 'mcp.tool_namin': [] }, 'did you mean mcp.tool_naming?'],
+    ['a slip in a key with a list', { 'mcp.tool_namin': [] }, 'did you mean "mcp.tool_naming"?'],
     ['a bare pattern', { 'mcp.tool_allowlist': 'read_*' }, 'mcp.tool_allowlist must be a list of strings; give a JSON'],
     ['an empty pattern', { 'mcp.tool_denylist': '["a",""]' }, 'mcp.tool_denylist [1] must not be empty'],
     [

@@ -74,7 +74,7 @@ describe('the chat of one guest', () => {
     await service.close();
   });
 
-  it('tells the backend which session asks, and how much of timeout_ms is left', async () => {
+  it('tells the backend which session asks, and how much of timeout_ms is left [chat.backend.retry_after]', async () => {
     const { service, backend, replies } = await serve();
     service.send(1, 1000, 0, { ...says('hi'), params: [['timeout_ms', 5_000]] });
     await until(() => replies.length === 1, 'the reply');

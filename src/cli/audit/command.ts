@@ -1,6 +1,6 @@
 import { rotatedFiles } from '../../audit/rotation.ts';
 import { errorCode } from '../../base/error-text.ts';
-import { nearestKey } from '../../base/nearest-key.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -43,8 +43,7 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
     case '--help':
       return printHelp(output.print);
     default: {
-      const near = nearestKey(verb, ['verify', 'tail']);
-      const hint = near === undefined ? 'there are audit verify, audit tail' : `did you mean "audit ${near}"?`;
+      const hint = didYouMean(`audit ${verb}`, ['audit verify', 'audit tail']) ?? 'there are audit verify, audit tail';
       throw new UsageError(`there is no "audit ${verb}"; ${hint}`);
     }
   }

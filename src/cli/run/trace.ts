@@ -1,4 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { errorCode } from '../../base/error-text.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** What one run adds to its trace at most: a loop that was left alone must not fill the disk. */
@@ -16,7 +17,7 @@ export function openTrace(file: string, say: (text: string) => void, maxBytes: n
   try {
     fd = openSync(file, 'a', OWNER_ONLY);
   } catch (error) {
-    throw new UsageError(`--trace ${file}: it cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`--trace ${file}: it cannot be written (${errorCode(error)})`);
   }
   let leftBytes = maxBytes;
   const close = () => {
@@ -36,7 +37,7 @@ export function openTrace(file: string, say: (text: string) => void, maxBytes: n
       // A regular file takes all of it unless the disk is full, and then the next attempt says so.
       for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at);
     } catch (error) {
-      stop(`writing failed (${(error as NodeJS.ErrnoException).code})`);
+      stop(`writing failed (${errorCode(error)})`);
     }
   };
   return { write, close };

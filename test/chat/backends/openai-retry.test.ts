@@ -108,7 +108,7 @@ it.each([
   ['of the backend', { timeoutMs: 5_000 }, 600_000, '7'],
   ['of the send, beyond the cap', { timeoutMs: 600_000 }, 90_000, '3600'],
 ])(
-  'a Retry-After longer than what is left %s fails at once, and says it',
+  'a Retry-After longer than what is left %s fails at once, and says it [chat.backend.retry_after]',
   async (_, changes, timeLeftMs, retryAfter) => {
     const { provider, timing, backend } = await open(
       (response) => sendJson(response, 429, { error: { message: 'slow down' } }, { 'retry-after': retryAfter }),

@@ -100,11 +100,11 @@ describe('spear doctor', () => {
 
   it('follows an SMS, and what it lets records refer to', async () => {
     const sms = await startTestSms();
+    const env = { MY_TOKEN: 'canary-one', MCP_OTHER: 'canary-two' };
     const references = { TOKEN: `\${ENV:MY_TOKEN}`, OTHER: `\${ENV:MCP_OTHER}` };
-    const record = { ...recordOf('tiny', 'tiny.mjs', { env: references }), sandbox: sandboxOf() };
+    const record = recordOf('tiny', 'tiny.mjs', { env: references, sandbox: sandboxOf() });
     expect((await sms.http('POST', '/admin/api/mcp/servers', { json: record })).status).toBe(201);
     const flags = [chats, ...taskWithMcp(['tiny']), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken, '--no-model'];
-    const env = { MY_TOKEN: 'canary-one', MCP_OTHER: 'canary-two' };
     const refused = await doctor(flags, env);
     expect(refused.code).toBe(1);
     expect(one(refused.findings, 'references')).toMatchObject({ status: 'bad', cause: 'env_refused' });
