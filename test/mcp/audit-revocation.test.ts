@@ -57,7 +57,6 @@ describe('a revocation in a registry', () => {
       sandbox: { ...sandboxOf(), writable_paths: [scratch] },
       allowed_tools: ['*'],
       budgets: { tool_timeout_ms: 60_000 },
-      sandbox: { ...sandboxOf(), writable_paths: [scratch] },
     };
     const created = await sms.http('POST', '/admin/api/mcp/servers', { json: slow });
     expect(created.status, created.text).toBe(201);
