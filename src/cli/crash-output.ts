@@ -1,3 +1,4 @@
+import { visibleLines } from '../base/visible-text.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 
 const MAX_CAUSES = 5;
@@ -24,5 +25,5 @@ function crashText(error: unknown): string {
     stacks.push(cause instanceof Error ? (cause.stack ?? String(cause)) : String(cause));
     cause = cause instanceof Error ? cause.cause : undefined;
   }
-  return knownSecrets.redact(stacks.join('\ncaused by: '));
+  return visibleLines(knownSecrets.redact(stacks.join('\ncaused by: ')));
 }

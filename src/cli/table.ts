@@ -1,3 +1,5 @@
+import { visible } from '../base/visible-text.ts';
+
 const GAP = '  ';
 
 /** Columns as wide as their widest cell. What a terminal might take for a command is replaced. */
@@ -14,7 +16,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, ' ');
+  return visible(text.replaceAll(/\p{Cc}/gu, ' '));
 }
 
 const SECOND = 1_000;

@@ -60,7 +60,7 @@ async function run(flags: RunFlags): Promise<number> {
     );
     closers.unshift(() => task.close());
     const audit = await openRunAudit(flags, task.host.audit, task.name, closers, say);
-    const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags);
+    const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags, guestFds(flags));
     if (flags.dryRun) return await dryRun(flags, task);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
@@ -72,6 +72,10 @@ async function run(flags: RunFlags): Promise<number> {
   }
 }
 
+/** Where the guest's own output goes: stdout is wanted for something else where a result or the trail is printed. */
+const guestFds = (flags: RunFlags) =>
+  flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 };
+
 function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
   return {
     wasm: flags.wasm,
@@ -80,7 +84,7 @@ function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
     args: flags.guestArgs,
     env: flags.env,
     limits: flags.limits,
-    output: flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 },
+    output: guestFds(flags),
     verbose: flags.verbose,
     allowUnknownImports: flags.allowUnknownImports,
     componentCache: flags.noCache ? null : undefined,

@@ -1,5 +1,5 @@
+import { visible } from '../../base/visible-text.ts';
 import type { Wait, Waiting } from '../../base/waiting.ts';
-import { visible } from './approval-text.ts';
 
 /** Whoever waits longer than this is told what for. */
 export const TOLD_AFTER_MS = 2_000;

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { errorText } from '../../base/error-text.ts';
 import { version } from '../../base/version.ts';
+import { visible } from '../../base/visible-text.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -19,7 +20,7 @@ import { smsHelp } from './help.ts';
 
 const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
 
-const say = (text: string) => process.stderr.write(`spear-sms: ${knownSecrets.redact(text)}\n`);
+const say = (text: string) => process.stderr.write(`spear-sms: ${visible(knownSecrets.redact(text))}\n`);
 
 /** `spear-sms`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {

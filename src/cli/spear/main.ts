@@ -1,4 +1,5 @@
 import { version } from '../../base/version.ts';
+import { visible } from '../../base/visible-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
@@ -13,7 +14,7 @@ const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
 
 /** `spear`: from the command line to an exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  const say = (text: string) => process.stderr.write(`spear: ${knownSecrets.redact(text)}\n`);
+  const say = (text: string) => process.stderr.write(`spear: ${visible(knownSecrets.redact(text))}\n`);
   try {
     const [word = '', ...rest] = argv;
     const own = ownCommands.get(word);
