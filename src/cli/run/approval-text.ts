@@ -3,6 +3,7 @@ import { isJsonObject, type JsonValue } from '../../base/json.ts';
 import type { ApprovalRequest, DefinitionChange } from '../../mcp/approval/decider.ts';
 import { type ToolHint, toolHints } from '../../policy/approval-rules.ts';
 import { looksLikeCredential } from '../../protocol/record-credentials.ts';
+import { visible } from './visible-text.ts';
 
 /*
  * What a person reads before deciding. Almost all of it was written by somebody who is not trusted: the arguments by a
@@ -60,19 +61,6 @@ export function describeRequest(request: ApprovalRequest, options: TextOptions):
   const isCut = description !== definition.description || changes.length > MAX_CHANGES;
   return { lines, shortened: args.shortened || (isCut && !options.full) };
 }
-
-/** Text as it can be shown on a terminal: what would move the cursor, change the order of letters or be unseen is named. */
-export function visible(text: string): string {
-  return text.replaceAll(unseen, (character) => {
-    if (character === '\n') return '\\n';
-    if (character === '\t') return '\\t';
-    return `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
-  });
-}
-
-// Controls, formats (bidi, zero width), halves of pairs, private and unassigned characters, separators other than the space, blank letters.
-const unseen =
-  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Me}\u{115f}\u{1160}\u{2800}\u{3164}\u{ffa0}]|(?! )\p{Zs}/gu;
 
 function hintLines(annotations: ApprovalRequest['definition']['annotations']): string[] {
   const said = toolHints.filter((hint) => typeof annotations?.[hint] === 'boolean');

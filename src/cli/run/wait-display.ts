@@ -1,5 +1,5 @@
 import type { Wait, Waiting } from '../../base/waiting.ts';
-import { visible } from './approval-text.ts';
+import { visible } from './visible-text.ts';
 
 /** Whoever waits longer than this is told what for. */
 export const TOLD_AFTER_MS = 2_000;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { describeRequest, visible } from '../../../src/cli/run/approval-text.ts';
+import { describeRequest } from '../../../src/cli/run/approval-text.ts';
+import { visible } from '../../../src/cli/run/visible-text.ts';
 import type { ApprovalRequest } from '../../../src/mcp/approval/decider.ts';
 import { requestWith } from './approval-samples.ts';
 
