@@ -2,7 +2,8 @@ export { ModuleError } from './abi/guest-module.ts';
 export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './audit/event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
 export type { JsonObject, JsonValue } from './base/json.ts';
-export { BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
+export type { Wait, Waiting } from './base/waiting.ts';
+export { type AskedBy, BackendError, type ChatBackend, type ChatRequest } from './chat/backend.ts';
 export {
   type OpenedBackend,
   openAiBackend,

@@ -216,6 +216,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'cli.sms.backup', promise: 'spear-sms backup and restore work with and without a serving registry.', docs: 'docs/registry.md#looking-after-it' },
   { id: 'cli.sms.exit_codes', promise: 'spear-sms exits with 1 where it cannot start, 2 for bad usage, 3 where strict refused.', docs: 'docs/commands.md#spear-sms' },
   { id: 'cli.spear.exit_codes', promise: 'The exit codes of spear tell a script what happened.', docs: 'docs/commands.md#spear' },
+  { id: 'directory.mass_removal', promise: 'A load of the directory that would remove most of the servers is refused unless that is allowed.', docs: 'docs/registry.md#the-directory' },
   { id: 'directory.origin', promise: 'A file that goes away takes its record with it only if the record came from the directory, also over a restart.', docs: 'docs/registry.md#the-directory' },
   { id: 'sms.auth.roles', promise: 'Upsert, delete and the admin API need the admin token, list, watch and report the node token.', docs: 'docs/registry.md#who-may-do-what' },
   { id: 'sms.auth.token_files', promise: 'Tokens are made at the first start in files for their owner alone, and a file open to others is refused.', docs: 'docs/registry.md#who-may-do-what' },
@@ -244,7 +245,9 @@ export const requirements: readonly Requirement[] = [
   { id: 'sms.watch.records', promise: 'With include_records the changed records travel in the event.', docs: 'docs/registry-protocol.md#watching' },
   { id: 'sms.watch.since', promise: 'A watch begins with everything after since_revision, as one event.', docs: 'docs/registry-protocol.md#watching' },
   { id: 'sms.wire.numbers', promise: 'Names and numbers on the wire that older clients speak never change; ours start at 100.', docs: 'docs/registry-protocol.md#what-older-clients-see' },
+  { id: 'store.apply', promise: 'Many changes are made as one step, all or none, and others are served meanwhile.', docs: 'docs/registry-protocol.md#records-and-revisions' },
   { id: 'store.epoch', promise: 'Every store has a random epoch of its own.', docs: 'docs/registry-protocol.md#records-and-revisions' },
+  { id: 'store.no_room', promise: 'A change that cannot be stored is refused with the reason; reading goes on and readiness says so.', docs: 'docs/registry.md#looking-after-it' },
   { id: 'store.revision', promise: 'Revisions rise strictly with every change that changes something, and only then.', docs: 'docs/registry-protocol.md#records-and-revisions' },
 
   { id: 'component.admission', promise: 'No name inside a component can become JavaScript of the host.', docs: 'docs/security.md#the-guest' },

@@ -90,6 +90,8 @@ export type AuditEvent =
     } & AuditApproval)
   | {
       readonly event: 'registry.applied';
+      /** Which registry counts these revisions: another one after a restore. Empty where it does not say. */
+      readonly epoch: string;
       readonly revision: number;
       /** Ids of servers that are new or were changed, and of those that are gone: the first of them. */
       readonly upserted: readonly string[];

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { version as packageVersion } from '../base/version.ts';
 import { type ArgumentForm, auditLimitSpecs } from '../config/host/audit.ts';
 import { argumentsShown } from './arguments.ts';
 import type { AuditEvent, AuditTrail } from './event.ts';
@@ -25,7 +26,7 @@ export interface AuditLogOptions {
   readonly maxBytes?: number;
   /** How many files that were moved aside are kept. @default see auditLimitSpecs */
   readonly keep?: number;
-  /** The version of the program, for the first line of the chain. @default unknown */
+  /** The version of the program, for the first line of the chain. @default that of this package */
   readonly version?: string;
   /** Told once, with the code of the system, when lines are lost. @default nobody */
   readonly onFailure?: (code: string) => void;
@@ -72,7 +73,7 @@ class ThreadedLog implements AuditLog {
   readonly #exited: Promise<void>;
 
   constructor(options: AuditLogOptions) {
-    const { path, args = 'redacted', maxBytes, keep, version = 'unknown', onFailure = () => {} } = options;
+    const { path, args = 'redacted', maxBytes, keep, version = packageVersion, onFailure = () => {} } = options;
     this.#onFailure = onFailure;
     this.#showArguments = argumentsShown(args, (text) => createHash('sha256').update(text).digest('hex'));
     const data: AuditThreadData = {

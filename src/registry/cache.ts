@@ -29,6 +29,7 @@ export interface RegistryStatus {
 
 type ChangeListener = (change: RegistryChange) => void;
 type StatusListener = (status: RegistryStatus) => void;
+type ReplacedListener = (now: RegistrySnapshot) => void;
 
 /**
  * The node's copy of the registry: list, then watch from the listed revision. Events are applied in order; a gap, an
@@ -42,6 +43,7 @@ export class RegistryCache {
   readonly #lifetime: Lifetime;
   readonly #changeListeners = new Listeners<RegistryChange>();
   readonly #statusListeners = new Listeners<RegistryStatus>();
+  readonly #replacedListeners = new Listeners<RegistrySnapshot>();
   readonly #waiters = new Set<(ready: boolean) => void>();
   #snapshot: RegistrySnapshot | null = null;
   #reportedState: RegistryState = 'starting';
@@ -98,7 +100,7 @@ export class RegistryCache {
     };
   }
 
-  /** Called after every swap that changed a record, and after the first one. Returns the way to stop it. */
+  /** Called after every swap that changed a record or the registry's epoch, and after the first one. Returns the way to stop it. */
   onChange(listener: ChangeListener): () => void {
     return this.#changeListeners.add(listener);
   }
@@ -106,6 +108,11 @@ export class RegistryCache {
   /** Called when the state becomes another one. */
   onStatus(listener: StatusListener): () => void {
     return this.#statusListeners.add(listener);
+  }
+
+  /** Called when the registry turns out to be another one than before: restored from a backup, or begun anew. */
+  onReplaced(listener: ReplacedListener): () => void {
+    return this.#replacedListeners.add(listener);
   }
 
   async close(): Promise<void> {
@@ -186,11 +193,15 @@ export class RegistryCache {
 
   #swap(change: RegistryChange): void {
     const first = this.#snapshot === null;
+    const replaced = this.#snapshot !== null && isAnother(this.#snapshot, change.snapshot);
     this.#snapshot = change.snapshot;
     this.#confirm();
     if (first) this.#watchStaleness();
     for (const settle of this.#waiters) settle(true);
-    if (first || change.upserted.length > 0 || change.deleted.length > 0) this.#changeListeners.tell(change);
+    if (replaced) this.#replacedListeners.tell(change.snapshot);
+    if (first || replaced || change.upserted.length > 0 || change.deleted.length > 0) {
+      this.#changeListeners.tell(change);
+    }
   }
 
   #list(): Promise<RegistryListing> {
@@ -255,4 +266,9 @@ export class RegistryCache {
     // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
     this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () => this.#watchStaleness());
   }
+}
+
+/** Within one registry revisions never go back. */
+function isAnother(before: RegistrySnapshot, now: RegistrySnapshot): boolean {
+  return now.epoch !== before.epoch || now.revision < before.revision;
 }

@@ -87,7 +87,7 @@ class GrpcSource implements RemoteSource {
           continue;
         }
         if (event.records.length < event.upserts.length) this.#canWatchRecords = false;
-        yield this.#records.readEvent(event);
+        yield await this.#records.readEvent(event, signal);
       }
     } catch (error) {
       this.#explain(error);

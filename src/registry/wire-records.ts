@@ -1,3 +1,4 @@
+import { Turns } from '../base/turns.ts';
 import type { McpRegistryEvent } from '../protocol/generated/sms/mcp_registry_pb.ts';
 import type { McpServerRecord as WireRecord } from '../protocol/generated/sms/mcp_server_record_pb.ts';
 import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
@@ -6,9 +7,6 @@ import { parseRecord } from '../protocol/record-parse.ts';
 import { wireToInput } from '../protocol/record-wire.ts';
 
 export type OnInvalidRecord = (serverId: string, issue: RecordIssue) => void;
-
-/** Checking a record takes some 50 µs; after this many the thread is given back to others. */
-const RECORDS_PER_TURN = 200;
 
 /**
  * Turns what a registry sent into records. One that this node cannot understand is left out and reported: it fails
@@ -27,18 +25,13 @@ export class WireRecords {
   async readAll(epoch: string, wire: readonly WireRecord[], signal: AbortSignal): Promise<McpServerRecord[]> {
     if (epoch !== this.#epoch) this.#known.clear();
     this.#epoch = epoch;
-    const records: McpServerRecord[] = [];
-    for (const [index, message] of wire.entries()) {
-      if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await turn(signal);
-      const record = this.#reusable(epoch, message) ?? this.#parse(message);
-      if (record !== null) records.push(record);
-    }
+    const records = await this.#read(wire, signal, (message) => this.#reusable(epoch, message) ?? this.#parse(message));
     this.#known = new Map(records.map((record) => [record.server_id, record]));
     return records;
   }
 
-  readEvent(event: McpRegistryEvent): RegistryEvent {
-    const upserts = event.records.flatMap((message) => this.#parse(message) ?? []);
+  async readEvent(event: McpRegistryEvent, signal: AbortSignal): Promise<RegistryEvent> {
+    const upserts = await this.#read(event.records, signal, (message) => this.#parse(message));
     const understood = new Set(upserts.map((record) => record.server_id));
     const deletes = [...event.deletes, ...event.upserts.filter((id) => !understood.has(id))];
     for (const id of deletes) this.#known.delete(id);
@@ -50,6 +43,24 @@ export class WireRecords {
       upserts,
       deletes,
     };
+  }
+
+  /** A registry may have thousands of records, and an import changes as many at once. */
+  async #read(
+    wire: readonly WireRecord[],
+    signal: AbortSignal,
+    read: (message: WireRecord) => McpServerRecord | null,
+  ): Promise<McpServerRecord[]> {
+    const turns = new Turns();
+    const records: McpServerRecord[] = [];
+    for (const message of wire) {
+      const record = read(message);
+      if (record !== null) records.push(record);
+      if (!turns.over) continue;
+      await turns.next();
+      signal.throwIfAborted();
+    }
+    return records;
   }
 
   /** Within one epoch a record with the same revision is the same record. */
@@ -66,9 +77,4 @@ export class WireRecords {
     this.#onInvalid(message.serverId, issue);
     return null;
   }
-}
-
-async function turn(signal: AbortSignal): Promise<void> {
-  await new Promise((resolve) => setImmediate(resolve));
-  signal.throwIfAborted();
 }

@@ -8,6 +8,7 @@ const MAX_IDS = 100;
 export function auditRegistry({ snapshot, upserted, deleted }: RegistryChange, audit: AuditTrail, run: string): void {
   audit.write(run, {
     event: 'registry.applied',
+    epoch: snapshot.epoch,
     revision: snapshot.revision,
     upserted: upserted.slice(0, MAX_IDS),
     deleted: deleted.slice(0, MAX_IDS),

@@ -42,8 +42,6 @@ export interface McpNodeOptions extends RegistryOptions {
   readonly approvalRules?: readonly JsonObject[] | undefined;
   /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
   readonly stateDir?: string | undefined;
-  /** Told when something is waited for; what it gives is called when that is over. @default nobody */
-  readonly waiting?: Waiting | undefined;
   /** Told what happens to connections. @default nobody */
   readonly log?: ((entry: McpLogEntry) => void) | undefined;
 }
@@ -53,6 +51,8 @@ export interface McpOptions extends McpNodeOptions {
   readonly task: string | TaskInput;
   /** Instruments that count connections: `createMetrics(meterProvider)`. @default none */
   readonly metrics?: Metrics | null | undefined;
+  /** Told when a server or a registry is waited for. @default nobody is */
+  readonly waiting?: Waiting | undefined;
   /** Something that somebody should know: a record that is left out, a registry that is away. @default nobody is told */
   readonly onNotice?: ((text: string) => void) | undefined;
 }
@@ -71,11 +71,16 @@ const nodeOptionKeys: OptionKeys<McpNodeOptions> = {
   stdio: true,
   approvalRules: true,
   stateDir: true,
-  waiting: true,
   log: true,
 };
 
-const mcpOptionKeys: OptionKeys<McpOptions> = { ...nodeOptionKeys, task: true, metrics: true, onNotice: true };
+const mcpOptionKeys: OptionKeys<McpOptions> = {
+  ...nodeOptionKeys,
+  task: true,
+  metrics: true,
+  onNotice: true,
+  waiting: true,
+};
 
 /** @throws ConfigError */
 export const refuseUnknownMcpKeys = (given: McpNodeOptions): void => refuseUnknownKeys('mcp', given, nodeOptionKeys);
@@ -102,7 +107,7 @@ export async function openMcp(options: McpOptions): Promise<OpenMcp> {
   const about = { task, label: taskLabel(options.task), id: newRunId(), words: libraryWords };
   const opened = await openTaskMcp(options, about);
   if (opened !== null) return opened;
-  throw new ConfigError(`${about.label}: MCP is off: its config has to set "mcp.enabled" to "true"`);
+  throw new ConfigError(`${about.label}: MCP is off: its config has to set "mcp.enabled" to true`);
 }
 
 /** Whose MCP it is, and what its options are called. */
@@ -177,8 +182,8 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       egress: { allowHosts, allowAddresses },
       stdio: options.stdio ?? null,
       stateDir: options.stateDir,
-      waiting: options.waiting,
       log,
+      waiting: options.waiting,
     });
     const reporter = reportNode(registry, pool.pool, opening.id, ({ message }) => {
       const text = `the registry did not take a report: ${message}`;

@@ -188,6 +188,12 @@ async function openSms(
     if (state === 'stale') say('the records are older than mcp.max_staleness_ms: MCP is refused');
   });
   const { allowEnv = [], allowFiles = [], keyVariables = [] } = options;
+  cache.onReplaced(({ revision, servers }) =>
+    say(
+      `the registry was replaced by another one (restored from a backup?): it is at revision ${revision} ` +
+        `with ${servers.size} servers, and those hold from now on`,
+    ),
+  );
   return {
     cache,
     references: { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables },

@@ -85,7 +85,7 @@ interface OpenModels {
 
 /** Those of the host's config, unless the program brings its own: that is the program's to close. */
 function openModels(
-  { backend, waiting, onNotice }: TaskOptions,
+  { backend, onNotice, waiting }: TaskOptions,
   host: CompiledHostConfig,
   words: TaskWords,
 ): OpenModels {
@@ -93,13 +93,13 @@ function openModels(
   if (backend !== undefined && typeof backend !== 'string') {
     return { find: compileBackendOption(backend, onStubUsed), close: async () => {} };
   }
-  const backends = new BackendSet(host, { waiting, onStubUsed });
+  const backends = new BackendSet(host, { onStubUsed, waiting });
   return { find: (name) => backends.get(name), close: () => backends.close() };
 }
 
 /** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
 async function openMcpOf(
-  { mcp = {}, metrics, onNotice = () => {} }: TaskOptions,
+  { mcp = {}, metrics, waiting, onNotice = () => {} }: TaskOptions,
   task: TaskConfig,
   host: CompiledHostConfig,
   { label, id, words }: { readonly label: string; readonly id: string; readonly words: TaskWords },
@@ -110,7 +110,7 @@ async function openMcpOf(
     refuseUnknownMcpKeys(mcp);
     const rules = mcp.approvalRules === undefined ? `${host.file}: mcp.approval_rules` : words.approvalRules;
     const about = { task, label, id, words: { ...words, approvalRules: rules } };
-    opened = await openTaskMcp({ ...nodeOptions(host), ...mcp, metrics, onNotice }, about);
+    opened = await openTaskMcp({ ...nodeOptions(host), ...mcp, metrics, onNotice, waiting }, about);
   }
   const unused = opened === null ? (['servers', 'directory', 'sms'] as const).find((key) => mcp[key]) : undefined;
   if (unused) onNotice(`${words[unused]} has no effect: the task config does not turn MCP on (mcp.enabled)`);

@@ -15,11 +15,12 @@ export interface FileReader {
 
 /** More is no secret but a mistake. */
 export const MAX_SECRET_FILE_BYTES = 64 * 1024;
-const OTHERS = 0o077;
+/** The group may read, which is how a container's platform hands out secrets; nobody but the owner may do more. */
+const FORBIDDEN = 0o037;
 const ROOT = 0;
 
 /**
- * Reads a file that only its owner may read. What is checked is what is read: the file is opened once, so that nobody
+ * Reads a file that only its owner and its group may read. What is checked is what is read: the file is opened once, so that nobody
  * can change it in between.
  * @throws SecretFileError, or the system's own error where the file cannot be read
  */
@@ -33,7 +34,7 @@ export function readSecretFile(path: string, reader: FileReader = thisProcess())
       throw new SecretFileError(`${path} has ${stat.size} bytes; a secret has at most ${MAX_SECRET_FILE_BYTES}`);
     }
     if (reader.uid !== null) {
-      if ((stat.mode & OTHERS) !== 0) {
+      if ((stat.mode & FORBIDDEN) !== 0) {
         const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
         throw new SecretFileError(`${path} is open to other users (mode ${mode}); run: chmod 600 ${path}`);
       }

@@ -21,7 +21,8 @@ export function createSecretSource(
   return {
     variables: {
       allows: (name) => mayReferToVariable(name, policy),
-      get: (name) => environment[name],
+      // Every object has a "constructor", and it is no variable.
+      get: (name) => (Object.hasOwn(environment, name) ? environment[name] : undefined),
     },
     async readFile(path) {
       if (!mayReferToFile(path, policy)) return 'refused';

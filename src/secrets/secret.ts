@@ -59,7 +59,7 @@ export function isSecretReference(text: string): boolean {
 export function resolveSecret(reference: string, read: SecretSources): Secret {
   const { name, path } = REFERENCE.exec(reference)?.groups ?? {};
   if (name !== undefined) {
-    const value = read.env[name];
+    const value = Object.hasOwn(read.env, name) ? read.env[name] : undefined;
     if (value === undefined) throw new SecretError(`${reference}: the environment variable is not set`);
     return nonEmpty(value, reference, 'the environment variable is empty');
   }

@@ -1,8 +1,8 @@
 import type { Server } from 'node:net';
 
 export interface TlsMaterial {
-  readonly cert: Buffer;
-  readonly key: Buffer;
+  readonly cert: string;
+  readonly key: string;
 }
 
 export interface BoundAddress {

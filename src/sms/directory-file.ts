@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { type FileHandle, open, realpath } from 'node:fs/promises';
+import { join, sep } from 'node:path';
 import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject } from '../base/json.ts';
 import { parseToml, TomlTextError } from '../config/toml.ts';
@@ -11,6 +11,12 @@ import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 
 /** Far above any record: what is larger is not one. */
 const MAX_RECORD_FILE_BYTES = 256 * 1024;
+
+/** How often a link is looked at anew that leads to nothing: it may be about to lead elsewhere. */
+const LINK_TRIES = 3;
+
+export const OUTSIDE = 'is a symbolic link to a place outside its directory';
+class OutsideLink extends Error {}
 
 /** `file` is the name within the directory. An error means that the file is not used. */
 export interface DirectoryProblem {
@@ -23,6 +29,8 @@ export interface DirectoryProblem {
 
 export type RecordFile =
   | { readonly kind: 'gone' }
+  /** A link that leads out of the directory, and is not followed. */
+  | { readonly kind: 'outside' }
   /** `serverId`: the server it was meant for, where it tells. */
   | { readonly kind: 'bad'; readonly serverId: string | null; readonly problems: readonly DirectoryProblem[] }
   | {
@@ -34,9 +42,10 @@ export type RecordFile =
 
 export async function readRecordFile(directory: string, file: string, strict: boolean): Promise<RecordFile> {
   try {
-    const text = await readText(join(directory, file));
+    const text = await readText(directory, file);
     return text === null ? { kind: 'gone' } : parseText(file, text, strict);
   } catch (error) {
+    if (error instanceof OutsideLink) return { kind: 'outside' };
     const line = error instanceof TomlTextError || error instanceof JsonTextError ? error.line : null;
     return { kind: 'bad', serverId: null, problems: [problem('error', file, line, null, messageOf(error))] };
   }
@@ -67,16 +76,9 @@ function serverIdOf(value: unknown): string | null {
 }
 
 /** Null when the file went away since its name was read. */
-async function readText(path: string): Promise<string | null> {
-  // Whatever stands there by now: a link is not followed, and a pipe does not make the reader wait.
-  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-  let handle: Awaited<ReturnType<typeof open>>;
-  try {
-    handle = await open(path, flags);
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null;
-    throw new Error(codeOf(error) === 'ELOOP' ? 'is a symbolic link' : `cannot be read (${codeOf(error)})`);
-  }
+async function readText(directory: string, file: string): Promise<string | null> {
+  const handle = await openInside(directory, file);
+  if (handle === null) return null;
   try {
     const stat = await handle.stat();
     if (!stat.isFile()) throw new Error('is not a file');
@@ -88,6 +90,37 @@ async function readText(path: string): Promise<string | null> {
     return decode(bytes.subarray(0, bytesRead));
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Opens a file, or what a link leads to as long as that is below the directory itself. A mounted ConfigMap is made of
+ * such links, and while it is replaced they lead to nothing for a moment: that is not a file that went away.
+ */
+async function openInside(directory: string, file: string): Promise<FileHandle | null> {
+  const path = join(directory, file);
+  const direct = await openUnfollowed(path);
+  if (direct !== 'link') return direct;
+  const root = await realpath(directory);
+  for (let tries = 0; tries < LINK_TRIES; tries++) {
+    const target = await realpath(path).catch(() => null);
+    if (target === null) continue;
+    if (!target.startsWith(root.endsWith(sep) ? root : root + sep)) throw new OutsideLink();
+    const handle = await openUnfollowed(target);
+    if (handle !== null && handle !== 'link') return handle;
+  }
+  throw new Error('is a symbolic link that leads to no file');
+}
+
+/** Whatever stands there by now: a link is not followed, and a pipe does not make the reader wait. */
+async function openUnfollowed(path: string): Promise<FileHandle | 'link' | null> {
+  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+  try {
+    return await open(path, flags);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    if (codeOf(error) === 'ELOOP') return 'link';
+    throw new Error(`cannot be read (${codeOf(error)})`);
   }
 }
 

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { errorCode } from '../base/error-text.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { type DirectoryProblem, problem, readRecordFile } from './directory-file.ts';
+import { type DirectoryProblem, OUTSIDE, problem, readRecordFile } from './directory-file.ts';
 
 export interface ScannedRecord {
   readonly file: string;
@@ -23,10 +23,14 @@ export async function scanDirectory(directory: string, options: { readonly stric
   const records = new Map<string, ScannedRecord>();
   const badFiles = new Set<string>();
   const badServerIds = new Set<string>();
-  const { files, problems } = await recordFileNames(directory);
-  for (const file of files) {
+  const problems: DirectoryProblem[] = [];
+  for (const file of await recordFileNames(directory)) {
     const read = await readRecordFile(directory, file, options.strict);
     if (read.kind === 'gone') continue;
+    if (read.kind === 'outside') {
+      problems.push(problem('warning', file, null, null, `${OUTSIDE} and is left out`));
+      continue;
+    }
     problems.push(...read.problems);
     if (read.kind === 'bad') {
       badFiles.add(file);
@@ -44,17 +48,15 @@ export async function scanDirectory(directory: string, options: { readonly stric
   return { records: [...records.values()], badFiles, badServerIds, problems };
 }
 
-async function recordFileNames(directory: string): Promise<{ files: string[]; problems: DirectoryProblem[] }> {
+async function recordFileNames(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
     const code = errorCode(error) ?? String(error);
     throw new Error(`the directory of MCP servers ${directory} cannot be read (${code})`);
   });
-  const named = entries.filter((entry) => isRecordFileName(entry.name)).sort((a, b) => (a.name < b.name ? -1 : 1));
-  const links = named.filter((entry) => entry.isSymbolicLink());
-  return {
-    files: named.filter((entry) => entry.isFile()).map((entry) => entry.name),
-    problems: links.map((entry) => problem('warning', entry.name, null, null, 'is a symbolic link and is left out')),
-  };
+  return entries
+    .filter((entry) => isRecordFileName(entry.name) && (entry.isFile() || entry.isSymbolicLink()))
+    .map((entry) => entry.name)
+    .sort();
 }
 
 /** Not hidden, and not what an editor leaves beside the file it writes. */

@@ -1,9 +1,11 @@
 import { canonicalJson, type JsonValue } from '../base/json.ts';
+import { Turns } from '../base/turns.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameContent } from '../protocol/record-compare.ts';
 import type { DirectoryProblem } from './directory-file.ts';
 import { type DirectoryScan, scanDirectory } from './directory-scan.ts';
-import { type RegistryStore, StoreError } from './store/store.ts';
+import { MAX_TRIES } from './record-write.ts';
+import { type RegistryStore, type StoreChange, wasOvertaken } from './store/store.ts';
 
 /** The origin of a record that was read from a file of the directory. */
 const DIRECTORY_ORIGIN = 'directory:';
@@ -15,6 +17,8 @@ export interface PlannedUpsert {
   /** Names of the fields that an update changes; never their values. */
   readonly fields: readonly string[];
   readonly record: McpServerRecord;
+  /** Of the stored record; 0 where there is none. */
+  readonly modRevision: number;
 }
 
 export interface PlannedDelete {
@@ -29,6 +33,8 @@ export interface DirectoryPlan {
   readonly changes: readonly (PlannedUpsert | PlannedDelete)[];
   /** Servers whose stored record is what the directory says already. */
   readonly unchanged: readonly string[];
+  /** How many stored records came from the directory. */
+  readonly owned: number;
 }
 
 export interface DirectoryOptions {
@@ -36,57 +42,102 @@ export interface DirectoryOptions {
   readonly strict: boolean;
   /** Find out what would change and change nothing. */
   readonly dryRun: boolean;
+  /** Remove whatever is no longer there, also when that is most of it. @default false */
+  readonly allowMassRemoval?: boolean;
 }
 
 export interface DirectoryResult {
   readonly outcome: 'applied' | 'dry_run' | 'refused';
+  /** Why the whole directory was refused; null where it was not. */
+  readonly refusal: string | null;
   readonly plan: DirectoryPlan;
   readonly problems: readonly DirectoryProblem[];
 }
 
-/** Brings the store in line with a directory, at start and at every reload. */
+// A directory that lost this much is more likely not mounted, or mounted half, than meant.
+const MASS_REMOVAL_SHARE = 0.25;
+const MASS_REMOVAL_MIN = 4;
+
+/** Brings the store in line with a directory, at start and at every reload: all of it, or nothing. */
 export async function loadDirectory(
   store: RegistryStore,
   directory: string,
   options: DirectoryOptions,
 ): Promise<DirectoryResult> {
   const scan = await scanDirectory(directory, options);
-  const plan = await planChanges(store, scan);
   const { problems } = scan;
-  if (options.strict && problems.some((problem) => problem.severity === 'error')) {
-    return { outcome: 'refused', plan, problems };
+  for (let tries = 1; ; tries++) {
+    const plan = await planChanges(store, scan);
+    const refusal = refusalOf(directory, scan, plan, options);
+    if (refusal !== null) return { outcome: 'refused', refusal, plan, problems };
+    if (options.dryRun) return { outcome: 'dry_run', refusal, plan, problems };
+    try {
+      await store.apply(plan.changes.map(storeChange));
+      return { outcome: 'applied', refusal, plan, problems };
+    } catch (error) {
+      // Somebody wrote one of the records since the plan was made: what they wrote may change it.
+      if (tries >= MAX_TRIES || !wasOvertaken(error)) throw error;
+    }
   }
-  if (options.dryRun) return { outcome: 'dry_run', plan, problems };
-  for (const change of plan.changes) {
-    if (change.action === 'delete') await removeUnlessChanged(store, change);
-    else await store.upsert(change.record, { origin: DIRECTORY_ORIGIN + change.file });
+}
+
+function refusalOf(
+  directory: string,
+  scan: DirectoryScan,
+  { changes, owned }: DirectoryPlan,
+  options: DirectoryOptions,
+): string | null {
+  if (options.strict && scan.problems.some((problem) => problem.severity === 'error')) {
+    return `${directory} has files that cannot be used, and --strict is on`;
   }
-  return { outcome: 'applied', plan, problems };
+  const removed = changes.filter(({ action }) => action === 'delete').length;
+  if (options.allowMassRemoval === true || removed === 0) return null;
+  const most = removed >= MASS_REMOVAL_MIN && removed >= owned * MASS_REMOVAL_SHARE;
+  if (scan.records.length > 0 && !most) return null;
+  const found = scan.records.length === 0 ? 'has no server any more' : `lacks ${removed} of ${owned} servers`;
+  return (
+    `${directory} ${found}, and removing them all at once may be a mistake (is it mounted?): nothing was changed; ` +
+    'if it is meant, allow it with --allow-mass-removal, mcp.allow_mass_removal, or POST /reload?allow_mass_removal=true'
+  );
+}
+
+function storeChange(change: PlannedUpsert | PlannedDelete): StoreChange {
+  const ifModRevision = change.modRevision;
+  if (change.action === 'delete') return { remove: change.serverId, ifModRevision };
+  return { upsert: change.record, origin: DIRECTORY_ORIGIN + change.file, ifModRevision };
 }
 
 async function planChanges(store: RegistryStore, scan: DirectoryScan): Promise<DirectoryPlan> {
-  const { servers } = await store.list();
+  const turns = new Turns();
+  const [{ servers }, origins] = await Promise.all([store.list(), store.origins()]);
   const stored = new Map(servers.map((record) => [record.server_id, record]));
   const changes: (PlannedUpsert | PlannedDelete)[] = [];
   const unchanged: string[] = [];
   for (const { file, record } of scan.records) {
+    if (turns.over) await turns.next();
     const serverId = record.server_id;
     const current = stored.get(serverId);
-    if (current === undefined) changes.push({ action: 'create', serverId, file, fields: [], record });
+    const modRevision = current?.mod_revision ?? 0;
+    if (current === undefined) changes.push({ action: 'create', serverId, file, fields: [], record, modRevision });
     else if (sameContent(current, record)) unchanged.push(serverId);
-    else changes.push({ action: 'update', serverId, file, fields: changedFields(current, record), record });
+    else {
+      const fields = changedFields(current, record);
+      changes.push({ action: 'update', serverId, file, fields, record, modRevision });
+    }
   }
 
   const present = new Set([...scan.records.map(({ record }) => record.server_id), ...scan.badServerIds]);
-  for (const [serverId, origin] of await store.origins()) {
-    if (present.has(serverId) || !origin.startsWith(DIRECTORY_ORIGIN)) continue;
+  let owned = 0;
+  for (const [serverId, origin] of origins) {
+    if (!origin.startsWith(DIRECTORY_ORIGIN)) continue;
+    owned += 1;
     const file = origin.slice(DIRECTORY_ORIGIN.length);
     const current = stored.get(serverId);
     // A file that broke is still there, and so is what it last said.
-    if (current === undefined || scan.badFiles.has(file)) continue;
+    if (present.has(serverId) || current === undefined || scan.badFiles.has(file)) continue;
     changes.push({ action: 'delete', serverId, file, modRevision: current.mod_revision });
   }
-  return { changes, unchanged };
+  return { changes, unchanged, owned };
 }
 
 /** Names of the fields in which two records differ. */
@@ -96,16 +147,6 @@ export function changedFields(before: McpServerRecord, after: McpServerRecord): 
     .filter(([name]) => name !== 'updated_at_ms' && name !== 'mod_revision')
     .filter(([name, value]) => canonicalJson(value as JsonValue) !== canonicalJson(old[name] as JsonValue))
     .map(([name]) => name);
-}
-
-/** Somebody who wrote the record since the plan was made has taken it over. */
-async function removeUnlessChanged(store: RegistryStore, change: PlannedDelete): Promise<void> {
-  try {
-    await store.remove(change.serverId, { ifModRevision: change.modRevision });
-  } catch (error) {
-    if (error instanceof StoreError && (error.code === 'not_found' || error.code === 'revision_mismatch')) return;
-    throw error;
-  }
 }
 
 export function describeProblem(directory: string, problem: DirectoryProblem): string {

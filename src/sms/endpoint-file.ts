@@ -1,7 +1,6 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { authorityOf, type BoundAddress } from './bind.ts';
-
-const PRIVATE_FILE = 0o600;
+import { writePrivateFile } from './private-file.ts';
 
 /** Leaves word of where this registry listens, for clients of the same user. The returned function takes it back. */
 export function writeEndpointFile(
@@ -11,7 +10,7 @@ export function writeEndpointFile(
 ): () => void {
   const url = ({ host, port }: BoundAddress) => `${scheme}://${authorityOf(reachable(host), port)}`;
   const content = { grpc: url(bound.grpc), http: url(bound.http), pid: process.pid };
-  writeFileSync(path, `${JSON.stringify(content)}\n`, { mode: PRIVATE_FILE });
+  writePrivateFile(path, `${JSON.stringify(content)}\n`);
   return () => rmSync(path, { force: true });
 }
 

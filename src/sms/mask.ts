@@ -46,11 +46,13 @@ export function unmask(
   const result = { ...input };
   const { stdio, http } = input;
   if (isJsonObject(stdio)) {
-    const { env = {}, args = [] } = stored?.stdio ?? {};
+    const { args = [] } = stored?.stdio ?? {};
+    // A map, for "constructor" is a name like any other.
+    const env = new Map(Object.entries(stored?.stdio?.env ?? {}));
     const shown = maskArguments(args);
     result.stdio = {
       ...stdio,
-      ...(isJsonObject(stdio.env) ? { env: restoreAll(['stdio', 'env'], stdio.env, (name) => env[name]) } : {}),
+      ...(isJsonObject(stdio.env) ? { env: restoreAll(['stdio', 'env'], stdio.env, (name) => env.get(name)) } : {}),
       ...(Array.isArray(stdio.args)
         ? { args: stdio.args.map((value, at) => restore(['stdio', 'args', at], value, args[at], shown[at])) }
         : {}),

@@ -1,6 +1,6 @@
 import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
 import { type ParsedRecord, parseRecord } from '../protocol/record-parse.ts';
-import { type RegistryStore, StoreError, type UpsertResult } from './store/store.ts';
+import { type RegistryStore, StoreError, type UpsertResult, wasOvertaken } from './store/store.ts';
 
 /** The record cannot be stored; each issue names a field. */
 export class InvalidRecord extends Error {
@@ -28,7 +28,7 @@ export interface RecordWrite {
 }
 
 /** How often a write may lose against others before it gives up. Each time, somebody else's write went through. */
-const MAX_TRIES = 16;
+export const MAX_TRIES = 16;
 
 /** Validates and stores one record. What is written was made from the very record that it replaces. */
 export async function writeRecord(store: RegistryStore, write: RecordWrite): Promise<WrittenRecord> {
@@ -55,11 +55,4 @@ function checkCondition({ serverId, ifModRevision }: RecordWrite, stored: McpSer
   if (ifModRevision === 0) throw new StoreError('already_exists', `there is a server "${serverId}" already`);
   const found = stored === null ? 'is not there' : `is at revision ${stored.mod_revision}`;
   throw new StoreError('revision_mismatch', `server "${serverId}" ${found}, and the write is for ${ifModRevision}`);
-}
-
-function wasOvertaken(error: unknown): boolean {
-  return (
-    error instanceof StoreError &&
-    (error.code === 'revision_mismatch' || error.code === 'already_exists' || error.code === 'not_found')
-  );
 }

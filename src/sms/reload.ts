@@ -7,8 +7,16 @@ export interface ReloaderDeps {
   readonly store: RegistryStore;
   readonly directory: string;
   readonly strict: boolean;
+  /** Whether a reload may remove most of what the directory held. */
+  readonly allowMassRemoval: boolean;
   readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
+}
+
+export interface ReloadOptions {
+  readonly dryRun: boolean;
+  /** For this once. @default false */
+  readonly allowMassRemoval?: boolean;
 }
 
 /** Loads the directory when asked, one load at a time. */
@@ -20,25 +28,31 @@ export class DirectoryReloader {
     this.#deps = deps;
   }
 
-  reload(options: { readonly dryRun: boolean }): Promise<DirectoryResult> {
-    const load = () => this.#load(options.dryRun);
+  reload(options: ReloadOptions): Promise<DirectoryResult> {
+    const load = () => this.#load(options);
     const next = this.#last.then(load, load);
     this.#last = next;
     return next;
   }
 
-  async #load(dryRun: boolean): Promise<DirectoryResult> {
+  async #load({ dryRun, allowMassRemoval = false }: ReloadOptions): Promise<DirectoryResult> {
     const { store, directory, strict, metrics, log } = this.#deps;
     try {
-      const result = await loadDirectory(store, directory, { strict, dryRun });
+      const result = await loadDirectory(store, directory, {
+        strict,
+        dryRun,
+        allowMassRemoval: allowMassRemoval || this.#deps.allowMassRemoval,
+      });
       metrics.reloads.add(1, { outcome: result.outcome });
       for (const problem of result.problems) {
         log(problem.severity === 'error' ? 'error' : 'warn', 'directory', {
           problem: describeProblem(directory, problem),
         });
       }
-      const changes = result.plan.changes.length;
-      log('info', 'directory', { outcome: result.outcome, changes, unchanged: result.plan.unchanged.length });
+      const { outcome, refusal, plan } = result;
+      const fields = { outcome, changes: plan.changes.length, unchanged: plan.unchanged.length };
+      if (refusal === null) log('info', 'directory', fields);
+      else log('error', 'directory', { ...fields, problem: refusal });
       return result;
     } catch (error) {
       metrics.reloads.add(1, { outcome: 'failed' });

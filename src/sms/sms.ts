@@ -6,6 +6,7 @@ import { egressOf } from '../pool/egress.ts';
 import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
+import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import { type Access, openAccess, type Role, tokenAccess } from './access.ts';
 import type { TlsMaterial } from './bind.ts';
 import type { DirectoryResult } from './directory.ts';
@@ -30,6 +31,7 @@ import type { ServerTestOptions } from './server-test.ts';
 import type { ServiceLog } from './service-log.ts';
 import { ServingState } from './serving-state.ts';
 import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
+import { StoreError } from './store/store.ts';
 import { ensureTokens } from './token-files.ts';
 
 export interface SmsDeps {
@@ -49,10 +51,10 @@ export interface RunningSms {
   close(): Promise<void>;
 }
 
-/** The directory has files that a strict start does not accept; each was logged. */
+/** The directory is not what a strict start accepts. */
 export class DirectoryRefused extends Error {
-  constructor(directory: string) {
-    super(`${directory} has files that cannot be used, and --strict is on`);
+  constructor(refusal: string) {
+    super(refusal);
     this.name = 'DirectoryRefused';
   }
 }
@@ -72,6 +74,7 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
   const store = openSqliteStore(config.files.data, {
     keptChanges: config.limits.kept_changes,
     watcherQueue: config.limits.watcher_queue,
+    maxBytes: config.limits.max_bytes,
   });
   try {
     return await serve(config, deps, store, accessFor(config, deps.log), tls);
@@ -101,10 +104,16 @@ async function serve(
   const reloader =
     config.registryDir === null
       ? null
-      : new DirectoryReloader({ store, directory: config.registryDir, strict, metrics, log });
-  if (reloader !== null && (await reloader.reload({ dryRun: false })).outcome === 'refused') {
-    throw new DirectoryRefused(config.registryDir ?? '');
-  }
+      : new DirectoryReloader({
+          store,
+          directory: config.registryDir,
+          strict,
+          allowMassRemoval: config.allowMassRemoval,
+          metrics,
+          log,
+        });
+  for (const problem of store.warnings) log('error', 'store', { problem });
+  if (reloader !== null) await firstLoad(reloader, config, log);
 
   const registry = registryService({
     store,
@@ -116,7 +125,13 @@ async function serve(
   });
   const gauges = async () => {
     const { revision, servers } = await store.list();
-    return { revision, servers: servers.length, watchers: registry.watcherCount, nodes: reports.count };
+    return {
+      revision,
+      servers: servers.length,
+      watchers: registry.watcherCount,
+      nodes: reports.count,
+      writable: store.writeProblem() === null ? 1 : 0,
+    };
   };
   const common = { access, shutdown: shutdown.signal, metrics, log };
   const grpc = await startGrpcServer(
@@ -143,7 +158,7 @@ async function serve(
         origins: config.allowedOrigins,
       },
       routes: [
-        importRoute({ store, strict, log }),
+        importRoute({ store, strict, metrics, log }),
         ...serversRoutes({ store, reports, strict, metrics, log }),
         eventsRoute(store),
         backupRoute(store, config.files.data),
@@ -165,6 +180,7 @@ async function serve(
           serving,
           metrics,
           gauges,
+          writeProblem: () => store.writeProblem(),
           reloader,
         }),
       ],
@@ -173,7 +189,7 @@ async function serve(
     await grpc.close(0);
     throw error;
   });
-  const forgetEndpoint = writeEndpointFile(config.files.endpoint, { grpc, http }, tls === null ? 'http' : 'https');
+  const forgetEndpoint = leaveWord(config, { grpc, http }, log);
   serving.become('serving');
 
   let closing: Promise<void> | null = null;
@@ -195,6 +211,30 @@ async function serve(
   };
 }
 
+/** What is stored is served also when the directory cannot be taken over: nodes depend on it. */
+async function firstLoad(reloader: DirectoryReloader, { strict }: SmsConfig, log: ServiceLog): Promise<void> {
+  try {
+    const { refusal } = await reloader.reload({ dryRun: false });
+    if (refusal !== null && strict) throw new DirectoryRefused(refusal);
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.code !== 'not_stored') throw error;
+    log('error', 'directory', { problem: error.message });
+  }
+}
+
+/** Clients can be told the address; that there is no room for a file must not keep them from being served. */
+function leaveWord(config: SmsConfig, bound: Parameters<typeof writeEndpointFile>[1], log: ServiceLog): () => void {
+  const { endpoint } = config.files;
+  try {
+    return writeEndpointFile(endpoint, bound, config.tls === null ? 'http' : 'https');
+  } catch (error) {
+    log('error', 'endpoint_file', {
+      problem: `${endpoint} cannot be written (${errorCode(error) ?? error}); clients need --sms`,
+    });
+    return () => {};
+  }
+}
+
 function accessFor(config: SmsConfig, log: ServiceLog): Access {
   if (!config.auth) return openAccess;
   const { tokens, created } = ensureTokens({ admin: config.files.adminToken, node: config.files.nodeToken });
@@ -203,14 +243,17 @@ function accessFor(config: SmsConfig, log: ServiceLog): Access {
 }
 
 function readTls(files: { readonly cert: string; readonly key: string }): TlsMaterial {
-  return { cert: readTlsFile('--tls-cert', files.cert), key: readTlsFile('--tls-key', files.key) };
+  return {
+    cert: readTlsFile('--tls-cert', files.cert, (path) => readFileSync(path, 'utf8')),
+    key: readTlsFile('--tls-key', files.key, readSecretFile),
+  };
 }
 
-function readTlsFile(from: string, path: string): Buffer {
+function readTlsFile(from: string, path: string, read: (path: string) => string): string {
   try {
-    return readFileSync(path);
+    return read(path);
   } catch (error) {
-    const code = errorCode(error) ?? String(error);
-    throw new Error(`${from}: ${path} cannot be read (${code})`);
+    if (error instanceof SecretFileError) throw new Error(`${from}: ${error.message}`);
+    throw new Error(`${from}: ${path} cannot be read (${errorCode(error) ?? error})`);
   }
 }

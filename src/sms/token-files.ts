@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
+import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { Role, Tokens } from './access.ts';
+import { writePrivateFile } from './private-file.ts';
 
 const TOKEN_BYTES = 32;
 const MIN_TOKEN_CHARS = 16;
-const PRIVATE_FILE = 0o600;
-const PRIVATE_DIRECTORY = 0o700;
-const OTHERS = 0o077;
 
 export type TokenPaths = Readonly<Record<Role, string>>;
 
@@ -24,45 +22,33 @@ export function ensureTokens(paths: TokenPaths): { tokens: Tokens; created: read
 }
 
 function ensureToken(path: string, created: string[]): string {
-  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
-  try {
-    const file = openSync(path, 'wx', PRIVATE_FILE);
+  if (!existsSync(path)) {
     try {
       // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
-      writeSync(file, `${randomBytes(TOKEN_BYTES).toString('hex')}\n`);
-    } finally {
-      closeSync(file);
+      writePrivateFile(path, `${randomBytes(TOKEN_BYTES).toString('hex')}\n`);
+    } catch (error) {
+      throw new Error(`the token file ${path} cannot be made (${errorCode(error) ?? error})`);
     }
     created.push(path);
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw new Error(`the token file ${path} cannot be made (${codeOf(error)})`);
   }
   return readToken(path);
 }
 
 function readToken(path: string): string {
-  let file: number;
-  try {
-    file = openSync(path, 'r');
-  } catch (error) {
-    throw new Error(`the token file ${path} cannot be read (${codeOf(error)})`);
+  const token = readPrivately(path).trim();
+  if (token.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(token)) {
+    knownSecrets.add(token);
+    return token;
   }
-  try {
-    const { mode } = fstatSync(file);
-    if (process.platform !== 'win32' && (mode & OTHERS) !== 0) {
-      throw new Error(`the token file ${path} is open to other users; run: chmod 600 ${path}`);
-    }
-    const token = readFileSync(file, 'utf8').trim();
-    if (token.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(token)) {
-      knownSecrets.add(token);
-      return token;
-    }
-    throw new Error(`the token file ${path} holds no token of at least ${MIN_TOKEN_CHARS} printable characters`);
-  } finally {
-    closeSync(file);
-  }
+  const wanted = `a token of at least ${MIN_TOKEN_CHARS} printable characters`;
+  throw new Error(`the token file ${path} does not hold ${wanted}; delete it to get a new one`);
 }
 
-function codeOf(error: unknown): string {
-  return errorCode(error) ?? String(error);
+function readPrivately(path: string): string {
+  try {
+    return readSecretFile(path);
+  } catch (error) {
+    if (error instanceof SecretFileError) throw new Error(`the token file ${error.message}`);
+    throw new Error(`the token file ${path} cannot be read (${errorCode(error) ?? error})`);
+  }
 }

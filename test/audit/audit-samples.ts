@@ -42,7 +42,7 @@ export const samples = [
     reason: null,
     duration_ms: 900,
   },
-  { event: 'registry.applied', revision: 8, upserted: ['fs'], deleted: [], upserts: 1, deletes: 0 },
+  { event: 'registry.applied', epoch: 'e', revision: 8, upserted: ['fs'], deleted: [], upserts: 1, deletes: 0 },
   { event: 'budget.hit', session_id: null, server_id: null, tool_name: null, budget: 'max_iterations' },
 ] as const satisfies readonly AuditEvent[];
 

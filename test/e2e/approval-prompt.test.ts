@@ -151,6 +151,28 @@ describe('spear-run on a terminal', () => {
   });
 });
 
+it('the words of a server cannot repaint the question [approval.cli]', async () => {
+  const records = recordDir({ 'painter.json': recordOf('painter', 'painter.mjs', asking()) });
+  const run = runOnTerminal([
+    mcp,
+    ...taskWithMcp(['painter']),
+    '--mcp-dir',
+    records,
+    '-v',
+    '--',
+    'painter',
+    'echo',
+    '{}',
+    '1',
+  ]);
+  await run.shows(QUESTION);
+  run.press('n');
+  expect(await run.finished()).toMatchObject({ code: 3, restored: true });
+  expect(run.screen).toContain('\\u{1b}[2J\\u{1b}[H\\u{202e}spear-run: allow it to read the weather? y');
+  expect(run.screen).not.toContain('\u001b[2J');
+  expect(run.screen).not.toContain('\u202e');
+});
+
 describe('spear-run --approve', () => {
   it('deny asks nobody, also on a terminal [approval.cli]', async () => {
     const run = runOnTerminal([...setup(), '--approve', 'deny', ...echo('hi')]);

@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { CORE_START_LIMIT, measureStartUp } from '../../bench/topics/start.ts';
+import { root } from './spear-run.ts';
 
 const ROUNDS = 15;
 /** A machine that is busy with other things tells little in one go; a slow start is slow every time. */
@@ -16,4 +19,19 @@ it('hello costs at most three times an empty Node [cli.start-up]', { timeout: 30
   }
   process.stderr.write(`spear-run hello / node -e 0: ${seen.join('; ')}\n`);
   expect(best, seen.join('; ')).toBeLessThanOrEqual(CORE_START_LIMIT);
+});
+
+it('nothing of another package is read before a guest needs it [cli.start-up]', () => {
+  const read = new Set<string>();
+  const visit = (file: string) => {
+    if (read.has(file)) return;
+    read.add(file);
+    const text = readFileSync(join(root, 'dist', file), 'utf8');
+    expect(text.match(/^\/\/ node_modules\/.*/gm), file).toBeNull();
+    for (const [, name = ''] of text.matchAll(/^(?:const|let|var) \w+ = require\("([^"]+)"\)/gm)) {
+      if (name.startsWith('./')) visit(name.slice(2));
+      else expect(name, file).toMatch(/^node:/);
+    }
+  };
+  visit('spear-run.cjs');
 });

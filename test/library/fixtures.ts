@@ -30,7 +30,7 @@ export const tiny = (more: Partial<ToolboxServer> = {}): ToolboxServer => ({
 /** The task of a guest that may use it. */
 export const withTiny = {
   name: 'library',
-  config: { 'mcp.enabled': 'true', 'mcp.default_server_ids': '["tiny"]' },
+  config: { 'mcp.enabled': true, 'mcp.default_server_ids': ['tiny'] },
 };
 
 /** What a guest says, by stream. */

@@ -10,6 +10,7 @@ import {
   type RunOptions,
   runGuest,
   ToolEvents,
+  type Waiting,
 } from '../../src/index.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
 import { collector, fixture, folder, tiny, withTiny } from './fixtures.ts';
@@ -91,10 +92,22 @@ describe('openMcp', () => {
     const rules = [{ tools: ['echo'], verdict: 'deny' }];
     await using byNode = await open({ servers: [tiny()], approvalRules: rules });
     expect((await echo({ mcp: byNode })).stdout).toContain('echo is denied by');
-    const task = { config: { ...withTiny.config, 'mcp.tool_denylist': '["echo"]' } };
+    const task = { config: { ...withTiny.config, 'mcp.tool_denylist': ['echo'] } };
     await using byTask = await open({ servers: [tiny()], task });
     expect((await echo({ mcp: byTask })).stdout).toContain('mcp_policy_denied');
   });
+});
+
+it('tells what is waited for, and when that is over [library.mcp]', async () => {
+  const told: string[] = [];
+  const waiting: Waiting = ({ what }) => {
+    told.push(what);
+    return () => void told.push(`over: ${what}`);
+  };
+  await using mcp = await open({ servers: [tiny()], waiting });
+  await echo({ mcp });
+  expect(told).toContain('tool "echo" of server "tiny"');
+  for (const what of told.filter((text) => !text.startsWith('over: '))) expect(told).toContain(`over: ${what}`);
 });
 
 describe('openMcp throws', () => {

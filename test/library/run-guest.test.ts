@@ -70,6 +70,15 @@ describe('the backend of a run', () => {
   });
 });
 
+it('a trace has every request to the model and its answer [library.backend]', async () => {
+  const lines: { run: string; request?: object; answer?: object }[] = [];
+  await chat({ backend: answering('one'), run: 'traced', trace: (line) => void lines.push(JSON.parse(line)) });
+  expect(lines.map(({ run, request, answer }) => [run, request !== undefined, answer !== undefined])).toEqual([
+    ['traced', true, false],
+    ['traced', false, true],
+  ]);
+});
+
 describe('options that cannot be used are refused before anything runs', () => {
   it.each<[string, object, string]>([
     ['an unknown key', { limit: {} }, 'runGuest: unknown key "limit", did you mean "limits"?'],

@@ -83,6 +83,7 @@ describe('spear-run --audit', () => {
     expect(new Set(lines.map(({ instance, task }) => `${task} ${instance}`)).size).toBe(1);
     expect(lines[0]).toMatchObject({
       event: 'registry.applied',
+      epoch: expect.stringMatching(/./),
       upserted: ['closed', 'huge', 'mute', 'tiny', 'web'],
       deletes: 0,
     });

@@ -230,6 +230,25 @@ describe('a full resync', () => {
     expect(states).toEqual(['ready', 'degraded', 'ready']);
   });
 
+  it.each([
+    ['another epoch', 9, 'e2', 1],
+    ['a lower revision', 2, 'e1', 1],
+    ['a higher revision', 9, 'e1', 0],
+  ])('says once that the registry was replaced when it has %s', async (_what, revision, epoch, times) => {
+    await start();
+    const replaced: string[] = [];
+    cache.onReplaced((now) => replaced.push(`${now.epoch} ${now.revision}`));
+    const told = changes.length;
+    // The same records: the trail must have the new epoch all the same.
+    source.answer = listing(revision, ['a', 'b'], epoch);
+    source.stream.end();
+    await environment.advance(200);
+    source.stream.end();
+    await environment.advance(2_000);
+    expect(replaced).toEqual(Array.from({ length: times }, () => `${epoch} ${revision}`));
+    expect(changes.length - told).toBe(times);
+  });
+
   it('takes what the registry says also when its revision went back', async () => {
     await start();
     source.answer = listing(2, ['z'], 'e2');

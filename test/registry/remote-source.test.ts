@@ -123,10 +123,11 @@ describe('a cache over the network', () => {
     await restoreSqliteStore(backup, sms.config.files.data);
     const replaced = untilStatus(cache, ({ epoch }) => epoch !== before);
     await sms.restart();
-    expect(await replaced).toMatchObject({ revision: 1 });
+    const { revision } = await replaced;
+    expect(revision).toBeGreaterThan(2);
     expect([...(cache.snapshot()?.servers.keys() ?? [])]).toEqual(['a']);
     await put(sms, 'c');
-    await untilRevision(cache, 2);
+    await untilRevision(cache, (revision ?? 0) + 1);
     expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['a', 'c']);
   });
 });
@@ -188,7 +189,7 @@ describe('the way to the registry', () => {
     const directory = temporaryDirectory();
     const { cert, key } = selfSigned();
     writeFileSync(`${directory}/cert.pem`, cert);
-    writeFileSync(`${directory}/key.pem`, key);
+    writeFileSync(`${directory}/key.pem`, key, { mode: 0o600 });
     const sms = await startTestSms({ tls: { cert: `${directory}/cert.pem`, key: `${directory}/key.pem` } });
     const port = sms.sms.grpc.split(':').at(-1);
     const open = (address: string, ca: string | null) => {

@@ -117,7 +117,7 @@ describe('the chat of one guest', () => {
     expect(service.totals).toEqual({
       sends: 3,
       iterations: 3,
-      tool_calls: 2,
+      toolCalls: 2,
       usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
     });
     await service.close();

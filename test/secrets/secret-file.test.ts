@@ -17,13 +17,16 @@ function secretFile(mode: number, content = 'canary-of-a-file\n'): string {
   return path;
 }
 
-it.each([0o600, 0o400, 0o700])('is read where only its owner may: %o [secrets.file]', (mode) => {
-  expect(readSecretFile(secretFile(mode))).toBe('canary-of-a-file\n');
-});
+it.each([0o600, 0o400, 0o700, 0o640, 0o440])(
+  'is read where only its owner may, or its group too: %o [secrets.file]',
+  (mode) => {
+    expect(readSecretFile(secretFile(mode))).toBe('canary-of-a-file\n');
+  },
+);
 
 it.each([
   [0o644, '644'],
-  [0o640, '640'],
+  [0o660, '660'],
   [0o604, '604'],
   [0o620, '620'],
   [0o602, '602'],

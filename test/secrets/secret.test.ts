@@ -1,6 +1,7 @@
 import { format, inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { resolveSecret, Secret, type SecretSources } from '../../src/secrets/secret.ts';
+import { createSecretSource } from '../../src/secrets/secret-source.ts';
 
 const VALUE = 'sk-do-not-show-me';
 
@@ -60,6 +61,12 @@ describe('a reference', () => {
     ['file:/empty', 'file:/empty: the file is empty'],
   ])('%s is an error that names it [config.secret.reference]', (reference, message) => {
     expect(() => resolveSecret(reference, read)).toThrow(expect.objectContaining({ name: 'SecretError', message }));
+  });
+
+  it('does not take what every object has for a variable [config.secret.reference]', () => {
+    expect(() => resolveSecret('env:constructor', { env: {}, readFile: () => '' })).toThrow('is not set');
+    const policy = { mode: 'listed', names: ['constructor'], paths: [], backendKeyNames: [] } as const;
+    expect(createSecretSource(policy, {}).variables.get('constructor')).toBeUndefined();
   });
 
   it.each([VALUE, '', 'env:', `env:${VALUE}`, 'file:', 'ENV:KEY', ' env:KEY'])(

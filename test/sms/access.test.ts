@@ -1,5 +1,7 @@
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
 import { tokenAccess } from '../../src/sms/access.ts';
 import { ensureTokens } from '../../src/sms/token-files.ts';
@@ -42,8 +44,13 @@ it('refuses a token file that others can read, and one without a token [sms.auth
   const directory = temporaryDirectory();
   const paths = { admin: join(directory, 'admin.token'), node: join(directory, 'node.token') };
   const { tokens } = ensureTokens(paths);
-  chmodSync(paths.admin, 0o640);
-  expect(() => ensureTokens(paths)).toThrow(/admin\.token is open to other users; run: chmod 600/);
+  for (const mode of [0o644, 0o660]) {
+    chmodSync(paths.admin, mode);
+    expect(() => ensureTokens(paths)).toThrow(/admin\.token is open to other users .*; run: chmod 600/);
+  }
+  // As a container's platform hands out secrets.
+  chmodSync(paths.admin, 0o440);
+  expect(ensureTokens(paths).tokens).toEqual(tokens);
   chmodSync(paths.admin, 0o600);
   for (const text of ['', 'short', 'has spaces in the middle of it', tokens.node]) {
     writeFileSync(paths.admin, text);
@@ -51,6 +58,22 @@ it('refuses a token file that others can read, and one without a token [sms.auth
     expect(complaint).toContain('admin.token');
     expect(complaint).not.toContain(tokens.node);
   }
+});
+
+it('leaves no token that is not whole where there is no room for one [sms.auth.token_files] [store.no_room]', async () => {
+  const directory = temporaryDirectory();
+  // A process that may write files of no size at all: every write fails as on a full disk.
+  const script = `import(${JSON.stringify(new URL('../../src/sms/token-files.ts', import.meta.url))})
+    .then(({ ensureTokens }) => ensureTokens({ admin: '${directory}/admin.token', node: '${directory}/node.token' }))
+    .catch((error) => process.stdout.write(error.message))`;
+  const { stdout } = await promisify(execFile)('sh', [
+    '-c',
+    'ulimit -f 0; exec "$0" -e "$1"',
+    process.execPath,
+    script,
+  ]);
+  expect(stdout).toBe(`the token file ${directory}/admin.token cannot be made (EFBIG)`);
+  expect(readdirSync(directory)).toEqual([]);
 });
 
 function complaintOf(work: () => unknown): string {

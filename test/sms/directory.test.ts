@@ -93,13 +93,42 @@ describe('a directory', () => {
     expect(await idsIn()).toEqual(['good']);
   });
 
-  it('is read without following links, and says so', async () => {
+  it('is read without following links that lead out of it, and says so', async () => {
     const outside = mkdtempSync(join(tmpdir(), 'spear-out-'));
     writeFileSync(join(outside, 'x.toml'), toml('outside'));
     symlinkSync(join(outside, 'x.toml'), join(directory, 'link.toml'));
-    expect(await problems()).toEqual(['warning link.toml: is a symbolic link and is left out']);
+    // Its name begins as that of the directory does.
+    mkdirSync(`${directory}-twin`);
+    writeFileSync(`${directory}-twin/y.toml`, toml('outside'));
+    symlinkSync(`${directory}-twin/y.toml`, join(directory, 'twin.toml'));
+    const leftOut = 'is a symbolic link to a place outside its directory and is left out';
+    expect(await problems()).toEqual([`warning link.toml: ${leftOut}`, `warning twin.toml: ${leftOut}`]);
     expect(await idsIn()).toEqual([]);
     rmSync(outside, { recursive: true });
+    rmSync(`${directory}-twin`, { recursive: true });
+  });
+
+  it('may be a mounted ConfigMap, also while that is replaced', async () => {
+    const generation = (name: string, ids: readonly string[]) => {
+      mkdirSync(join(directory, name));
+      for (const id of ids) write(`${name}/${id}.toml`, toml(id, `display_name = "${name}"`));
+      symlinkSync(name, join(directory, '..data_tmp'));
+      renameSync(join(directory, '..data_tmp'), join(directory, '..data'));
+    };
+    generation('..2026_01', ['a', 'b']);
+    for (const id of ['a', 'b']) symlinkSync(`..data/${id}.toml`, join(directory, `${id}.toml`));
+    expect(await problems()).toEqual([]);
+    expect(await idsIn()).toEqual(['a', 'b']);
+
+    // The new one lacks a file whose link is still there: that is a bad file, not one that went away.
+    generation('..2026_02', ['a']);
+    rmSync(join(directory, '..2026_01'), { recursive: true });
+    expect(await problems()).toEqual(['error b.toml: is a symbolic link that leads to no file']);
+    expect(await idsIn()).toEqual(['a', 'b']);
+    expect((await store.get('a'))?.display_name).toBe('..2026_02');
+    remove('b.toml');
+    await load();
+    expect(await idsIn()).toEqual(['a']);
   });
 
   it('is read without waiting for a pipe that looks like a file', async () => {
@@ -251,7 +280,7 @@ describe('loading again', () => {
     write('c.toml', toml('c'));
     await load();
     const before = await store.revision();
-    expect((await load()).plan).toEqual({ changes: [], unchanged: ['a', 'b', 'c'] });
+    expect((await load()).plan).toEqual({ changes: [], unchanged: ['a', 'b', 'c'], owned: 3 });
     expect(await store.revision()).toBe(before);
 
     write('a.toml', toml('a', 'display_name = "A"\ntags = ["x"]'));
@@ -283,7 +312,7 @@ describe('loading again', () => {
     await load();
     expect(await store.revision()).toBe(before);
     remove('z.toml');
-    await load();
+    await load({ allowMassRemoval: true });
     expect(await idsIn()).toEqual([]);
   });
 
@@ -295,7 +324,7 @@ describe('loading again', () => {
     // The same content: the file did not bring it.
     remove('mine.json');
     remove('a.toml');
-    await load();
+    await load({ allowMassRemoval: true });
     expect(await idsIn()).toEqual(['mine']);
   });
 
@@ -318,9 +347,49 @@ describe('loading again', () => {
     await first.close();
     remove('a.toml');
     const second = openSqliteStore(path);
-    await loadDirectory(second, directory, { strict: true, dryRun: false });
+    await loadDirectory(second, directory, { strict: true, dryRun: false, allowMassRemoval: true });
     expect(await idsIn(second)).toEqual(['mine']);
     await second.close();
+  });
+
+  it.each([
+    { had: 8, removed: 3, refused: false },
+    { had: 8, removed: 4, refused: true },
+    { had: 17, removed: 4, refused: false },
+    { had: 1, removed: 1, refused: true },
+  ])('of $had servers without $removed is refused as a mistake: $refused [directory.mass_removal]', async (given) => {
+    const names = Array.from({ length: given.had }, (_, index) => `s${index}`);
+    for (const name of names) write(`${name}.toml`, toml(name));
+    await load();
+    for (const name of names.slice(0, given.removed)) remove(`${name}.toml`);
+    const before = await store.revision();
+    const result = await load();
+    expect(result.outcome).toBe(given.refused ? 'refused' : 'applied');
+    if (!given.refused) return;
+    expect(result.refusal).toContain('--allow-mass-removal');
+    expect(await store.revision()).toBe(before);
+    expect((await load({ dryRun: true })).outcome).toBe('refused');
+    expect(await load({ allowMassRemoval: true })).toMatchObject({ outcome: 'applied', refusal: null });
+    expect(await idsIn()).toEqual(names.slice(given.removed).sort());
+  });
+
+  it('plans anew when somebody writes meanwhile, and takes nothing away from them [directory.origin]', async () => {
+    write('a.toml', toml('a'));
+    write('b.toml', toml('b'));
+    await load();
+    remove('a.toml');
+    write('b.toml', toml('b', 'display_name = "B"'));
+    const { apply } = store;
+    let calls = 0;
+    store.apply = async (changes) => {
+      calls += 1;
+      if (calls === 1) await store.upsert(sampleRecord('a', { display_name: 'mine now' }));
+      return apply.call(store, changes);
+    };
+    expect((await load()).plan.changes).toMatchObject([{ action: 'update', serverId: 'b' }]);
+    expect(calls).toBe(2);
+    expect(await store.get('a')).toMatchObject({ display_name: 'mine now' });
+    expect(await store.get('b')).toMatchObject({ display_name: 'B' });
   });
 
   it('for a dry run says the same and does nothing', async () => {

@@ -17,9 +17,10 @@ export interface SmsProcess {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** `spear-sms` as a process of its own, ready to serve. It ends with the test. */
-export async function spawnSms(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<SmsProcess> {
-  const child = spawn(process.execPath, [entry, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+/** `spear-sms` as a process of its own, ready to serve, after a shell ran `first`. It ends with the test. */
+export async function spawnSms(args: readonly string[], env: NodeJS.ProcessEnv = {}, first = ':'): Promise<SmsProcess> {
+  const command = ['-c', `${first}; exec "$0" "$@"`, process.execPath, entry, ...args];
+  const child = spawn('/bin/sh', command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const exited = once(child, 'exit') as Promise<[number | null]>;
   onStop(async () => {
     child.kill('SIGKILL');

@@ -22,17 +22,20 @@ export type OpenedBackend = ChatBackend & AsyncDisposable;
  */
 export async function openAiBackend(options: OpenAiOptions): Promise<OpenedBackend> {
   const compiled = compileOpenAiOptions(options);
-  return disposable(await openBackend(compiled, { proxy: compileProxy(processEnvironment) }));
+  return disposable(await openBackend(compiled, { proxy: compileProxy(processEnvironment), waiting: options.waiting }));
 }
 
 /** A script: its turns, or the file that holds them. */
-export type ScriptOptions = { readonly name?: string | undefined } & (
-  | { readonly file: string }
-  | { readonly turns: readonly ScriptTurn[]; readonly model?: string | undefined }
-);
+export type ScriptOptions = {
+  /** Shown to guests as `_spear.backend`. @default 'scripted' */
+  readonly name?: string | undefined;
+  /** Told when an answer is waited for. @default nobody is */
+  readonly waiting?: Waiting | undefined;
+} & ({ readonly file: string } | { readonly turns: readonly ScriptTurn[]; readonly model?: string | undefined });
 
-const scriptOptionKeys: OptionKeys<{ name: 0; file: 0; turns: 0; model: 0 }> = {
+const scriptOptionKeys: OptionKeys<{ name: 0; waiting: 0; file: 0; turns: 0; model: 0 }> = {
   name: true,
+  waiting: true,
   file: true,
   turns: true,
   model: true,
@@ -42,9 +45,9 @@ const scriptOptionKeys: OptionKeys<{ name: 0; file: 0; turns: 0; model: 0 }> = {
  * A model that plays a script, for demos and tests.
  * @throws BackendError `bad_script`, with what is wrong with it
  */
-export async function scriptedBackend(options: ScriptOptions, waiting?: Waiting): Promise<OpenedBackend> {
+export async function scriptedBackend(options: ScriptOptions): Promise<OpenedBackend> {
   refuseUnknownKeys('scriptedBackend', options, scriptOptionKeys);
-  const { name = 'scripted' } = options;
+  const { name = 'scripted', waiting } = options;
   const { openScriptedBackend, playScript } = await import('./scripted.ts');
   if ('file' in options) return disposable(await openScriptedBackend(name, options.file, readTextFile, waiting));
   const { model, turns } = options;

@@ -1,6 +1,5 @@
 import { type AuditTrail, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
-import { version } from '../../base/version.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
 import type { AuditFlags } from './audit-flags.ts';
@@ -37,7 +36,6 @@ export async function openRunAudit(
       args: flags.auditArgs ?? config.args,
       maxBytes: flags.auditMaxBytes ?? config.maxBytes,
       keep: flags.auditKeep ?? config.keep,
-      version,
       onFailure: (code) => say(`${name}: lines are lost, writing failed (${code})`),
     });
     const release = flushBeforeSignals(() => log.flushNow());

@@ -88,7 +88,7 @@ function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
     verbose: flags.verbose,
     allowUnknownImports: flags.allowUnknownImports,
     componentCache: flags.noCache ? null : undefined,
-    mcp: { ...registryOptions(flags), log: sayMcp(flags), waiting: waits.waiting },
+    mcp: { ...registryOptions(flags), log: sayMcp(flags) },
     waiting: waits.waiting,
     metrics,
     onNotice: say,
@@ -110,7 +110,7 @@ async function openModel(
 ): Promise<ChatBackend | string | undefined> {
   if (file === undefined) return backend;
   const { scriptedBackend } = await import('../../chat/backends/program-backends.ts');
-  const script = await scriptedBackend({ file, name: 'script' }, waits.waiting);
+  const script = await scriptedBackend({ file, name: 'script', waiting: waits.waiting });
   closers.push(() => script.close());
   return script;
 }

@@ -1,17 +1,27 @@
 import { readFile } from 'node:fs/promises';
 import { spearExitCodes } from '../exit-codes.ts';
 import { oneArgument, SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
+import type { SmsAnswer } from '../spear/sms-client.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 
-interface ShownPlan {
+export const IMPORT_PATH = `${SERVERS_PATH}/import`;
+
+/** What a registry says of a file that it is to take, or took. */
+export interface ImportAnswer {
   readonly plan: string;
   readonly servers: readonly {
-    readonly action: string;
+    readonly action: 'create' | 'update' | 'unchanged';
     readonly server_id: string;
     readonly fields: readonly string[];
+    /** Only of a plan that was carried out. */
+    readonly mod_revision?: number;
   }[];
   readonly warnings: readonly { readonly field: string; readonly detail: string }[];
+}
+
+export function importAnswer({ value }: SmsAnswer): ImportAnswer {
+  return value as unknown as ImportAnswer;
 }
 
 /** Shows the registry's plan for a file, and with --yes lets it carry out exactly that plan. */
@@ -21,12 +31,12 @@ export const importServers: SpearCommand = async ({ flags, client, print, say })
   const body = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(`${file} cannot be read (${error.code})`);
   });
-  const dryRun = await client.request('POST', `${SERVERS_PATH}/import`, { body, contentType });
-  const plan = dryRun.value as unknown as ShownPlan;
+  const dryRun = await client.request('POST', IMPORT_PATH, { body, contentType });
+  const plan = importAnswer(dryRun);
   for (const { field, detail } of plan.warnings) say(`warning: ${field} ${detail}`);
   const apply = flags.yes && !flags.dryRun;
   const result = apply
-    ? await client.request('POST', `${SERVERS_PATH}/import?apply=${plan.plan}`, { body, contentType })
+    ? await client.request('POST', `${IMPORT_PATH}?apply=${plan.plan}`, { body, contentType })
     : dryRun;
   if (flags.json) print(`${JSON.stringify(result.value)}\n`);
   else {

@@ -1,6 +1,11 @@
-import { existsSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { open, readFile, rename, rm } from 'node:fs/promises';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { resolve } from 'node:path';
+import { text as readAll } from 'node:stream/consumers';
+import type { PeerCertificate } from 'node:tls';
 import { readEndpointFile } from '../../config/sms/client.ts';
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
 import { restoreSqliteStore } from '../../sms/store/sqlite-backup.ts';
@@ -34,27 +39,55 @@ export async function restoreRegistry(config: SmsConfig, file: string): Promise<
 }
 
 /** Null: nobody serves there, so the file is left over from a process that was killed. */
-async function askForBackup(config: SmsConfig, http: string): Promise<Response | null> {
+async function askForBackup(config: SmsConfig, http: string): Promise<IncomingMessage | null> {
+  const trust = http.startsWith('https:') ? trustOnly(config) : {};
   const token = config.auth ? (await readFile(config.files.adminToken, 'utf8').catch(() => '')).trim() : '';
-  let response: Response;
+  const send = http.startsWith('https:') ? httpsRequest : httpRequest;
+  let response: IncomingMessage;
   try {
-    response = await fetch(`${http}/admin/api/mcp/backup`, {
-      method: 'POST',
-      headers: token === '' ? {} : { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(BACKUP_TIMEOUT_MS),
+    response = await new Promise<IncomingMessage>((resolve, reject) => {
+      const request = send(`${http}/admin/api/mcp/backup`, {
+        ...trust,
+        method: 'POST',
+        headers: token === '' ? {} : { authorization: `Bearer ${token}` },
+        signal: AbortSignal.timeout(BACKUP_TIMEOUT_MS),
+      });
+      request.once('response', resolve);
+      request.once('error', reject);
+      request.end();
     });
-  } catch {
-    return null;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ECONNREFUSED') return null;
+    const advice = http.startsWith('https:') ? '; give --tls-cert and --tls-key as the registry was given them' : '';
+    throw new Error(`the registry at ${http} cannot be asked for a backup: ${message}${advice}`);
   }
-  if (!response.ok) throw new Error(`the registry at ${http} refused the backup: ${await response.text()}`);
-  return response;
+  if (response.statusCode === 200) return response;
+  throw new Error(`the registry at ${http} refused the backup: ${await readAll(response)}`);
 }
 
-async function writeWhole(target: string, response: Response): Promise<void> {
+/**
+ * Whoever shows the very certificate that this registry is configured with is it, whoever signed that certificate and
+ * whatever names it is for: it is called by its address, and its authority may be known to nobody else here.
+ */
+function trustOnly({ tls }: SmsConfig) {
+  if (tls === null) return {};
+  const { cert } = tls;
+  const pem = readFileSync(cert);
+  const pinned = new X509Certificate(pem);
+  return {
+    ca: pem,
+    allowPartialTrustChain: true,
+    checkServerIdentity: (_host: string, shown: PeerCertificate) =>
+      shown.raw.equals(pinned.raw) ? undefined : new Error(`its certificate is not that of ${cert}`),
+  };
+}
+
+async function writeWhole(target: string, response: IncomingMessage): Promise<void> {
   const partial = `${target}.partial`;
   const handle = await open(partial, 'w', PRIVATE_FILE);
   try {
-    for await (const chunk of response.body ?? []) await handle.write(chunk);
+    for await (const chunk of response as AsyncIterable<Buffer>) await handle.write(chunk);
     await handle.sync();
   } catch (error) {
     await rm(partial, { force: true });

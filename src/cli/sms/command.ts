@@ -97,7 +97,11 @@ async function dryRun(config: SmsConfig): Promise<number> {
   const store = existsSync(config.files.data) ? openSqliteStore(config.files.data) : createMemoryStore();
   let result: DirectoryResult;
   try {
-    result = await loadDirectory(store, config.registryDir, { strict: config.strict, dryRun: true });
+    result = await loadDirectory(store, config.registryDir, {
+      strict: config.strict,
+      dryRun: true,
+      allowMassRemoval: config.allowMassRemoval,
+    });
   } finally {
     await store.close();
   }
@@ -107,6 +111,7 @@ async function dryRun(config: SmsConfig): Promise<number> {
     process.stdout.write(`${change.action} ${change.serverId} from ${change.file}${fields}\n`);
   }
   process.stdout.write(`${result.plan.changes.length} changes, ${result.plan.unchanged.length} unchanged\n`);
+  if (result.refusal !== null) say(`error: ${result.refusal}`);
   return result.outcome === 'refused' ? exitCodes.refused : exitCodes.ok;
 }
 

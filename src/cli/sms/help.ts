@@ -22,8 +22,12 @@ Options, and the variable and config field of each (flags come first, then varia
   --data FILE               SMS_DATA, store.file (default: $XDG_STATE_HOME/spear/sms/registry.db,
                             else ~/.local/state/spear/sms/registry.db)
   --mcp-registry-dir DIR    SMS_MCP_REGISTRY_DIR, mcp.registry_dir; also --mcp-dir and SMS_MCP_DIR:
-                            *.toml and *.json, one server a file; read at start and at SIGHUP
+                            *.toml and *.json, one server a file; read at start and at SIGHUP, all or nothing;
+                            links are followed where they stay inside DIR (a mounted ConfigMap)
   --strict                  SMS_STRICT, mcp.strict: refuse to start with a bad file or an unknown field
+  --allow-mass-removal      SMS_ALLOW_MASS_REMOVAL, mcp.allow_mass_removal: load a directory that became empty, or
+                            lacks a quarter of its servers (and more than 3); without, it is refused as a mistake
+                            and the registry goes on with what it has; for once: POST /reload?allow_mass_removal=true
   --dry-run                 print what the directory would change, and stop
   --tls-cert FILE           SMS_TLS_CERT, tls.cert
   --tls-key FILE            SMS_TLS_KEY, tls.key
@@ -40,5 +44,5 @@ Tokens: at its first start it writes admin.token and node.token next to its data
 
 Exit code:
   0 ended as asked, or nothing wrong in a dry run; 1 it could not start, or not do what was asked;
-  2 bad usage or config; 3 --strict refused the directory; 130, 143 ended at once by a second signal.
+  2 bad usage or config; 3 the directory was refused, by --strict or in a dry run; 130, 143 ended at once by a second signal.
 `;

@@ -1,6 +1,6 @@
 const servers = `  spear servers ls                     all servers, and what nodes see of them
   spear servers get ID                 one server
-  spear servers apply PATH...          create or replace servers from files (.toml, .json), directories, or - (stdin)
+  spear servers apply PATH...          create or replace servers, all or none, from files (.toml, .json), directories, or -
   spear servers rm ID...               remove servers
   spear servers test ID                run the server here, list its tools, end it
   spear servers import FILE [--yes]    show what a file with many servers would change; with --yes, change it

@@ -1,4 +1,5 @@
 import { isHeaderValue } from '../../base/http-header.ts';
+import type { Waiting } from '../../base/waiting.ts';
 import { Secret } from '../../secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../option-keys.ts';
@@ -18,6 +19,8 @@ export interface OpenAiOptions {
   readonly model?: string | undefined;
   /** Further headers of every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Told when an answer, or another try, is waited for. @default nobody is */
+  readonly waiting?: Waiting | undefined;
   /** Deadline of one request, its retries included. @default 600000 */
   readonly timeoutMs?: number | undefined;
   /** Deadline of opening a connection. @default 10000 */
@@ -34,6 +37,7 @@ const openAiOptionKeys: OptionKeys<OpenAiOptions> = {
   apiKey: true,
   model: true,
   headers: true,
+  waiting: true,
   timeoutMs: true,
   connectTimeoutMs: true,
   maxRetries: true,

@@ -1,12 +1,18 @@
 import type { LimitSpec } from '../../protocol/limits.ts';
 
-/** Bounds of the registry, in its config file: `kept_changes` in `[store]`, the others in `[limits]`. */
+/** Bounds of the registry, in its config file: `kept_changes` and `max_bytes` in `[store]`, the others in `[limits]`. */
 export const smsLimitSpecs = {
   kept_changes: {
     default: 10_000,
     min: 1,
     max: 10_000_000,
     doc: 'changes kept for watchers that come back; one that was away for longer lists again',
+  },
+  max_bytes: {
+    default: 4 * 1024 * 1024 * 1024,
+    min: 64 * 1024,
+    max: 1024 * 1024 * 1024 * 1024,
+    doc: 'the file does not grow past this; a change that needs more is refused as on a full disk',
   },
   heartbeat_ms: {
     default: 10_000,

@@ -14,10 +14,15 @@ const smsDocument = strictTable({
     allowed_hosts: names.optional(),
     allowed_origins: names.optional(),
   }).optional(),
-  store: strictTable({ file: text.optional(), kept_changes: limit('kept_changes') }).optional(),
+  store: strictTable({
+    file: text.optional(),
+    kept_changes: limit('kept_changes'),
+    max_bytes: limit('max_bytes'),
+  }).optional(),
   mcp: strictTable({
     registry_dir: text.optional(),
     strict: z.boolean().optional(),
+    allow_mass_removal: z.boolean().optional(),
     allow_server_test: z.boolean().optional(),
   }).optional(),
   egress: egressTable.optional(),

@@ -22,6 +22,7 @@ export interface SmsFlags {
   readonly data?: string | undefined;
   readonly registryDir?: string | undefined;
   readonly strict?: boolean | undefined;
+  readonly allowMassRemoval?: boolean | undefined;
   readonly tlsCert?: string | undefined;
   readonly tlsKey?: string | undefined;
   readonly insecureNoAuth?: boolean | undefined;
@@ -35,6 +36,8 @@ export interface SmsConfig {
   readonly files: SmsFiles;
   readonly registryDir: string | null;
   readonly strict: boolean;
+  /** Whether a load of the directory may remove most of the records that came from it. */
+  readonly allowMassRemoval: boolean;
   readonly tls: { readonly cert: string; readonly key: string } | null;
   /** False: everybody on this machine may do everything. */
   readonly auth: boolean;
@@ -70,6 +73,8 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     }),
     registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
     strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
+    allowMassRemoval:
+      flags.allowMassRemoval ?? flag(env, 'SMS_ALLOW_MASS_REMOVAL') ?? document.mcp?.allow_mass_removal ?? false,
     tls: tlsFiles(
       path(flags.tlsCert, env.SMS_TLS_CERT, document.tls?.cert),
       path(flags.tlsKey, env.SMS_TLS_KEY, document.tls?.key),
@@ -174,7 +179,8 @@ function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
 }
 
 function limitsOf(document: SmsDocument): SmsLimits {
-  const given = { ...document.limits, kept_changes: document.store?.kept_changes };
+  const { kept_changes, max_bytes } = document.store ?? {};
+  const given = { ...document.limits, kept_changes, max_bytes };
   const entries = Object.entries(smsLimitSpecs).map(([name, spec]) => [
     name,
     given[name as keyof typeof given] ?? spec.default,

@@ -8,6 +8,7 @@ const storeCodes: Readonly<Record<StoreErrorCode, Code>> = {
   not_found: Code.NotFound,
   already_exists: Code.AlreadyExists,
   revision_mismatch: Code.Aborted,
+  not_stored: Code.ResourceExhausted,
   compacted: Code.FailedPrecondition,
   future_revision: Code.FailedPrecondition,
   lagging: Code.Aborted,

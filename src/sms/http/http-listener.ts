@@ -4,7 +4,7 @@ import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { type HttpCall, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
-import { hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
+import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
 
 export interface Route {
@@ -40,6 +40,14 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
   let reply: HttpReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
+    const preflight = req.method === 'OPTIONS' && req.headers['access-control-request-method'] !== undefined;
+    const crossOrigin = crossOriginHeaders(req.headers.origin, options.origins, preflight);
+    // Set ahead, so that streams and errors carry them too.
+    for (const [name, value] of Object.entries(crossOrigin)) res.setHeader(name, value);
+    if (preflight && crossOrigin['access-control-allow-origin'] !== undefined) {
+      send(req, res, { status: 204, body: '' });
+      return;
+    }
     const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
     checkAccess(req, route, options);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { Turns } from '../../base/turns.ts';
 import type { McpServerRecord, RecordIssue } from '../../protocol/record.ts';
 import { contentKey, sameContent } from '../../protocol/record-compare.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
@@ -26,7 +27,6 @@ export interface ImportPlan {
 
 const PLAN_ID_CHARS = 16;
 const MAX_IMPORT_RECORDS = 20_000;
-const RECORDS_PER_TURN = 100;
 
 /** The records of an uploaded file: one record, a list of them, or a table with a list called `servers`. */
 function recordsOf(document: JsonValue): { readonly items: readonly JsonValue[]; readonly prefix: string } {
@@ -46,12 +46,14 @@ export async function planImport(
   const issues: RecordIssue[] = [];
   const warnings: RecordIssue[] = [];
   const seen = new Set<string>();
+  const effect = createHash('sha256');
+  const turns = new Turns();
   if (items.length > MAX_IMPORT_RECORDS) {
     const message = `has ${items.length} records, at most ${MAX_IMPORT_RECORDS} are taken at once`;
     return { id: '', steps, issues: [{ path: prefix, message }], warnings };
   }
   for (const [index, item] of items.entries()) {
-    if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve));
+    if (turns.over) await turns.next();
     const at = prefixer(prefix === 'record' ? '' : `${prefix}[${index}]`);
     if (!isJsonObject(item)) {
       issues.push(at({ path: '', message: 'must be a table of fields' }));
@@ -69,9 +71,11 @@ export async function planImport(
     const { record } = parsed;
     if (seen.has(record.server_id)) issues.push(at({ path: 'server_id', message: 'is given twice in this file' }));
     seen.add(record.server_id);
-    steps.push(stepFor(record, before));
+    const step = stepFor(record, before);
+    steps.push(step);
+    effect.update(JSON.stringify([step.action, contentKey(record), step.modRevision]));
   }
-  return { id: planId(steps), steps, issues, warnings };
+  return { id: effect.digest('hex').slice(0, PLAN_ID_CHARS), steps, issues, warnings };
 }
 
 function contentOf(item: JsonObject): JsonObject {
@@ -90,9 +94,4 @@ function prefixer(prefix: string): (issue: RecordIssue) => RecordIssue {
     const separator = prefix === '' || path === '' || path.startsWith('[') ? '' : '.';
     return { path: `${prefix}${separator}${path}`, message };
   };
-}
-
-function planId(steps: readonly ImportStep[]): string {
-  const effect = steps.map(({ action, record, modRevision }) => [action, contentKey(record), modRevision]);
-  return createHash('sha256').update(canonicalJson(effect)).digest('hex').slice(0, PLAN_ID_CHARS);
 }

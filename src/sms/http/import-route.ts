@@ -1,7 +1,8 @@
 import type { JsonValue } from '../../base/json.ts';
 import { parseToml, TomlTextError } from '../../config/toml.ts';
+import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
-import type { RegistryStore } from '../store/store.ts';
+import type { ApplyResult, RegistryStore } from '../store/store.ts';
 import { type HttpCall, parseBody, requireContentType } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { type HttpReply, jsonReply } from './http-reply.ts';
@@ -12,6 +13,7 @@ import { ADMIN_PATH } from './servers-routes.ts';
 export interface ImportRouteDeps {
   readonly store: RegistryStore;
   readonly strict: boolean;
+  readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
 }
 
@@ -19,7 +21,7 @@ const MAX_IMPORT_BYTES = 16 * 1024 * 1024;
 
 /**
  * `POST /servers/import` takes a file and tells what it would do; the same with `?apply=PLAN`, where PLAN is the id of
- * that answer, does it, and refuses if it would do something else by now.
+ * that answer, does it, all or nothing, and refuses if it would do something else by now.
  */
 export function importRoute(deps: ImportRouteDeps): Route {
   return {
@@ -30,7 +32,7 @@ export function importRoute(deps: ImportRouteDeps): Route {
   };
 }
 
-async function runImport({ store, strict, log }: ImportRouteDeps, call: HttpCall): Promise<HttpReply> {
+async function runImport({ store, strict, metrics, log }: ImportRouteDeps, call: HttpCall): Promise<HttpReply> {
   const type = requireContentType(call, ['application/json', 'application/toml']);
   const text = await call.text(MAX_IMPORT_BYTES);
   const document = type === 'application/json' ? parseBody(text) : readToml(text);
@@ -43,20 +45,25 @@ async function runImport({ store, strict, log }: ImportRouteDeps, call: HttpCall
     const detail = 'the file would now do something else than the plan says; ask for a new plan first';
     throw new HttpProblem(412, 'plan-outdated', detail);
   }
-  let revision = await store.revision();
-  for (const { action, record, modRevision } of plan.steps) {
-    if (action === 'unchanged') continue;
-    ({ revision } = await store.upsert(record, { ifModRevision: modRevision }));
-    log('info', 'upsert', { server: record.server_id, revision, via: 'import' });
-  }
-  return jsonReply(200, { ...planJson(plan, 'applied'), revision });
+  const startedAt = performance.now();
+  const { revision, records, changed } = await store.apply(
+    plan.steps.map(({ record, modRevision }) => ({ upsert: record, ifModRevision: modRevision })),
+  );
+  metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
+  log('info', 'import', { servers: plan.steps.length, changed, revision });
+  return jsonReply(200, { ...planJson(plan, 'applied', records), revision });
 }
 
-function planJson(plan: ImportPlan, outcome: 'dry_run' | 'applied') {
+function planJson(plan: ImportPlan, outcome: 'dry_run' | 'applied', stored: ApplyResult['records'] = []) {
   return {
     outcome,
     plan: plan.id,
-    servers: plan.steps.map(({ action, record, fields }) => ({ action, server_id: record.server_id, fields })),
+    servers: plan.steps.map(({ action, record, fields }, index) => ({
+      action,
+      server_id: record.server_id,
+      fields,
+      ...(outcome === 'applied' ? { mod_revision: stored[index]?.mod_revision } : {}),
+    })),
     warnings: plan.warnings.map(fieldError),
   };
 }

@@ -16,20 +16,21 @@ export interface OperationRoutesDeps {
   readonly serving: ServingState;
   readonly metrics: SmsMetrics;
   readonly gauges: () => Promise<SmsGauges>;
+  /** Why changes cannot be stored; null where they can. */
+  readonly writeProblem: () => string | null;
   /** Null: there is no directory. */
   readonly reloader: DirectoryReloader | null;
 }
 
 /** Everything that is not about one record: probes, metrics, nodes, reload, and the list that nodes may read. */
 export function operationRoutes(deps: OperationRoutesDeps): Route[] {
-  const { serving } = deps;
   return [
     { method: 'GET', path: '/healthz', needs: 'anybody', run: async () => jsonReply(200, { status: 'ok' }) },
     {
       method: 'GET',
       path: '/readyz',
       needs: 'anybody',
-      run: async () => jsonReply(serving.isServing ? 200 : 503, { status: serving.current }),
+      run: async () => readiness(deps),
     },
     {
       method: 'GET',
@@ -58,6 +59,14 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
   ];
 }
 
+/** A registry that can only be read goes on serving, and is not ready: a revocation would not be stored. */
+function readiness({ serving, writeProblem }: OperationRoutesDeps) {
+  if (!serving.isServing) return jsonReply(503, { status: serving.current });
+  const reason = writeProblem();
+  if (reason === null) return jsonReply(200, { status: serving.current });
+  return jsonReply(503, { status: 'read_only', reason: `changes cannot be stored: ${reason}; reading goes on` });
+}
+
 /** The records as they are, for nodes that cannot speak gRPC. */
 async function readList({ store }: OperationRoutesDeps, known: string | undefined) {
   const { epoch, revision, servers } = await store.list();
@@ -80,13 +89,18 @@ async function reload({ reloader }: OperationRoutesDeps, query: URLSearchParams)
   if (reloader === null) {
     throw new HttpProblem(409, 'no-directory', 'this registry was started without a directory (--mcp-registry-dir)');
   }
-  const result = await reloader.reload({ dryRun: query.get('dry_run') === 'true' });
+  const result = await reloader.reload({
+    dryRun: query.get('dry_run') === 'true',
+    allowMassRemoval: query.get('allow_mass_removal') === 'true',
+  });
   return jsonReply(result.outcome === 'refused' ? 422 : 200, resultJson(result));
 }
 
-function resultJson({ outcome, plan, problems }: DirectoryResult) {
+function resultJson({ outcome, refusal, plan, problems }: DirectoryResult) {
   return {
     outcome,
+    // Named as in any other answer that is an error.
+    ...(refusal === null ? {} : { detail: refusal }),
     changes: plan.changes.map((change) => ({
       action: change.action,
       server_id: change.serverId,

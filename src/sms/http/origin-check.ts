@@ -22,6 +22,34 @@ export function hostProblem(host: string | undefined, policy: OriginPolicy): str
   return `this server is not known as "${name}"; list it in http.allowed_hosts`;
 }
 
+const MAY_SEND = 'authorization, content-type, if-match, if-none-match, last-event-id';
+const MAY_READ = 'etag, location';
+const METHODS = 'GET, POST, PUT, DELETE';
+const PREFLIGHT_VALID_S = 600;
+
+/**
+ * What a browser must hear before a page of a listed origin may read an answer. A page sends its token itself, so
+ * credentials of the browser are not asked for.
+ */
+export function crossOriginHeaders(
+  origin: string | undefined,
+  policy: OriginPolicy,
+  preflight: boolean,
+): Readonly<Record<string, string>> {
+  if (policy.origins.length === 0) return {};
+  // Also on answers to others: a cache must not hand one page what was said to another.
+  const vary = { vary: 'origin' };
+  if (origin === undefined || !policy.origins.includes(origin)) return vary;
+  const allowed = { ...vary, 'access-control-allow-origin': origin, 'access-control-expose-headers': MAY_READ };
+  if (!preflight) return allowed;
+  return {
+    ...allowed,
+    'access-control-allow-methods': METHODS,
+    'access-control-allow-headers': MAY_SEND,
+    'access-control-max-age': String(PREFLIGHT_VALID_S),
+  };
+}
+
 /** Browsers say which page a request comes from; other programs say nothing. */
 export function originProblem(origin: string | undefined, host: string, policy: OriginPolicy): string | null {
   if (origin === undefined) return null;

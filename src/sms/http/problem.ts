@@ -51,6 +51,7 @@ const storeProblems: Readonly<Record<StoreErrorCode, readonly [status: number, k
   not_found: [404, 'no-such-server'],
   already_exists: [409, 'server-exists'],
   revision_mismatch: [412, 'revision-mismatch'],
+  not_stored: [507, 'not-stored'],
   compacted: [410, 'revision-compacted'],
   future_revision: [410, 'revision-unknown'],
   lagging: [503, 'lagging'],

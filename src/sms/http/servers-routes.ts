@@ -6,7 +6,7 @@ import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
 import { InvalidRecord, type RecordWrite, type WrittenRecord, writeRecord } from '../record-write.ts';
 import type { ServiceLog } from '../service-log.ts';
-import { DEFAULT_ORIGIN, type RegistryStore, StoreError } from '../store/store.ts';
+import { DEFAULT_ORIGIN, type RegistryStore, wasOvertaken } from '../store/store.ts';
 import { type HttpCall, jsonBody } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { type HttpReply, jsonReply } from './http-reply.ts';
@@ -101,14 +101,14 @@ async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall
   });
 }
 
-/** A client that gave a condition is told that the condition failed, whatever the reason. */
+/** A client that gave a condition is told that the condition failed, whichever way it did. */
 async function preconditions(condition: WriteCondition, work: () => Promise<HttpReply>): Promise<HttpReply> {
   try {
     return await work();
   } catch (error) {
-    const failed = error instanceof StoreError || (error instanceof HttpProblem && error.status === 404);
+    const failed = wasOvertaken(error) || (error instanceof HttpProblem && error.status === 404);
     if (condition.kind === 'none' || !failed) throw error;
-    throw new HttpProblem(412, 'revision-mismatch', error.message);
+    throw new HttpProblem(412, 'revision-mismatch', (error as Error).message);
   }
 }
 

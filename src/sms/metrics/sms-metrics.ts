@@ -6,6 +6,8 @@ export interface SmsGauges {
   readonly servers: number;
   readonly watchers: number;
   readonly nodes: number;
+  /** 1: changes can be stored; 0: they cannot. */
+  readonly writable: number;
 }
 
 const WRITE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -15,6 +17,7 @@ const gaugeTexts = {
   servers: 'Records in the registry.',
   watchers: 'Open gRPC watches.',
   nodes: 'Nodes that reported lately.',
+  writable: 'Whether changes can be stored.',
 } as const satisfies Record<keyof SmsGauges, string>;
 
 /** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
@@ -27,7 +30,7 @@ export class SmsMetrics {
   readonly laggingWatchers;
   readonly reloads;
   readonly writeSeconds;
-  #gauges: SmsGauges = { revision: 0, servers: 0, watchers: 0, nodes: 0 };
+  #gauges: SmsGauges = { revision: 0, servers: 0, watchers: 0, nodes: 0, writable: 1 };
 
   constructor(startedAtMs: number) {
     this.#meters = openPrometheusMeters(startedAtMs);

@@ -1,9 +1,12 @@
+import { Turns } from '../../base/turns.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
-import { sameContent } from '../../protocol/record-compare.ts';
+import { contentKey } from '../../protocol/record-compare.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import {
+  type ApplyResult,
   DEFAULT_ORIGIN,
   type RegistryStore,
+  type StoreChange,
   StoreError,
   type UpsertOptions,
   type UpsertResult,
@@ -30,18 +33,35 @@ export interface LocalState {
   readonly servers: ReadonlyMap<string, StoredServer>;
   /** Oldest first. */
   readonly log: readonly LoggedChange[];
+  /** Servers whose record is there and cannot be read: they can be written anew and removed. */
+  readonly damaged: readonly string[];
 }
 
-/** One change as it must reach the disk: all of it or nothing. `server` is null for a removal. */
+/** One change as it must reach the disk. */
 export interface DurableChange extends LoggedChange {
-  readonly server: StoredServer | null;
+  /** Null for a removal. `content` is the record as JSON, without what the store itself writes into it. */
+  readonly server: (StoredServer & { readonly content: string }) | null;
+}
+
+/** What one call changes: all of it reaches the disk, or nothing. */
+export interface DurableStep {
+  readonly changes: readonly DurableChange[];
+  readonly revision: number;
   readonly compacted: number;
 }
 
 export interface Durability {
   /** Durable when it returns; throws and leaves nothing behind otherwise. */
-  write(change: DurableChange): void;
+  write(step: DurableStep): void;
   close(): void;
+}
+
+/** A change whose costly part is done: what it says as text, and whether that is what `current` says. */
+interface StagedChange {
+  readonly change: StoreChange;
+  readonly content: string;
+  readonly current: McpServerRecord | null;
+  readonly same: boolean;
 }
 
 export interface LocalStoreOptions {
@@ -53,13 +73,15 @@ export interface LocalStoreOptions {
 }
 
 /**
- * A store that one process owns: it answers from memory, and a change is made durable before it is made visible. All
- * of a method happens in one synchronous step, which is what keeps a watch free of holes.
+ * A store that one process owns: it answers from memory, and a change is made durable before it is made visible. What
+ * a call reads or changes it does in one synchronous step, which is what keeps a watch free of holes. Revisions go up by
+ * one for each change of a call, and watchers see the last one only.
  */
 export class LocalStore implements RegistryStore {
   readonly #options: LocalStoreOptions;
   readonly #servers: Map<string, StoredServer>;
   readonly #log: LoggedChange[];
+  readonly #damaged: Set<string>;
   readonly #hub: WatchHub;
   #revision: number;
   #compacted: number;
@@ -69,6 +91,7 @@ export class LocalStore implements RegistryStore {
     this.#options = options;
     this.#servers = new Map(options.state.servers);
     this.#log = [...options.state.log];
+    this.#damaged = new Set(options.state.damaged);
     this.#revision = options.state.revision;
     this.#compacted = options.state.compacted;
     this.#hub = new WatchHub(options.watcherQueue);
@@ -97,25 +120,25 @@ export class LocalStore implements RegistryStore {
 
   async upsert(record: McpServerRecord, options: UpsertOptions = {}): Promise<UpsertResult> {
     this.#ensureOpen();
-    const { server_id: serverId } = record;
-    const current = this.#servers.get(serverId)?.record ?? null;
-    checkCondition(serverId, current, options);
-    if (current !== null && sameContent(current, record)) {
-      return { revision: this.#revision, record: current, changed: false };
-    }
-    const revision = this.#revision + 1;
-    const stored = Object.freeze({ ...record, updated_at_ms: this.#options.now(), mod_revision: revision });
-    this.#commit(serverId, { record: stored, origin: options.origin ?? DEFAULT_ORIGIN });
-    return { revision, record: stored, changed: true };
+    const { revision, records, changed } = this.#commit([this.#stage({ upsert: record, ...options })]);
+    return { revision, record: records[0] ?? record, changed: changed > 0 };
   }
 
   async remove(serverId: string, options: WriteOptions = {}): Promise<number> {
     this.#ensureOpen();
-    const current = this.#servers.get(serverId)?.record ?? null;
-    if (current === null) throw new StoreError('not_found', `there is no server "${serverId}"`);
-    checkCondition(serverId, current, options);
-    this.#commit(serverId, null);
-    return this.#revision;
+    return this.#commit([this.#stage({ remove: serverId, ...options })]).revision;
+  }
+
+  async apply(changes: readonly StoreChange[]): Promise<ApplyResult> {
+    this.#ensureOpen();
+    const turns = new Turns();
+    const staged: StagedChange[] = [];
+    for (const change of changes) {
+      staged.push(this.#stage(change));
+      if (turns.over) await turns.next();
+    }
+    this.#ensureOpen();
+    return this.#commit(staged);
   }
 
   async origins(): Promise<ReadonlyMap<string, string>> {
@@ -143,26 +166,72 @@ export class LocalStore implements RegistryStore {
     this.#options.durability.close();
   }
 
-  #commit(serverId: string, server: StoredServer | null): void {
+  /** What takes time, ahead of the step that must not take any. */
+  #stage(change: StoreChange): StagedChange {
+    if ('remove' in change) return { change, content: '', current: null, same: false };
+    const content = contentKey(change.upsert);
+    const current = this.#servers.get(change.upsert.server_id)?.record ?? null;
+    return { change, content, current, same: current !== null && contentKey(current) === content };
+  }
+
+  #commit(staged: readonly StagedChange[]): ApplyResult {
     const prevRevision = this.#revision;
-    const revision = prevRevision + 1;
-    const surplus = this.#log.length + 1 - this.#options.keptChanges;
-    const compacted = surplus > 0 ? (this.#log[surplus - 1]?.revision ?? revision) : this.#compacted;
-    this.#options.durability.write({ revision, serverId, server, compacted });
+    const { changes, records } = this.#changesOf(staged);
+    const last = changes.at(-1);
+    if (last === undefined) return { revision: prevRevision, records, changed: 0 };
+    const { revision } = last;
+    const surplus = this.#log.length + changes.length - this.#options.keptChanges;
+    const lastDropped = surplus <= 0 ? undefined : (this.#log[surplus - 1] ?? changes[surplus - 1 - this.#log.length]);
+    const compacted = lastDropped?.revision ?? this.#compacted;
+    this.#options.durability.write({ changes, revision, compacted });
 
     this.#revision = revision;
     this.#compacted = compacted;
-    this.#log.push({ revision, serverId });
+    for (const { serverId, server, ...change } of changes) {
+      this.#log.push({ revision: change.revision, serverId });
+      this.#damaged.delete(serverId);
+      if (server === null) this.#servers.delete(serverId);
+      else this.#servers.set(serverId, { record: server.record, origin: server.origin });
+    }
     if (surplus > 0) this.#log.splice(0, surplus);
-    if (server === null) this.#servers.delete(serverId);
-    else this.#servers.set(serverId, server);
     this.#hub.publish({
       epoch: this.#options.state.epoch,
       revision,
       prevRevision,
-      upserts: server === null ? [] : [server.record],
-      deletes: server === null ? [serverId] : [],
+      upserts: changes.flatMap(({ server }) => (server === null ? [] : [server.record])),
+      deletes: changes.flatMap(({ server, serverId }) => (server === null ? [serverId] : [])),
     });
+    return { revision, records, changed: changes.length };
+  }
+
+  /** What is to be written, and the records as they will be; throws where a condition does not hold. */
+  #changesOf(staged: readonly StagedChange[]): { changes: DurableChange[]; records: (McpServerRecord | null)[] } {
+    const updatedAt = this.#options.now();
+    const changes: DurableChange[] = [];
+    const records: (McpServerRecord | null)[] = [];
+    const named = new Set<string>();
+    for (const { change, content, ...compared } of staged) {
+      const serverId = 'remove' in change ? change.remove : change.upsert.server_id;
+      if (named.size === named.add(serverId).size) throw new TypeError(`"${serverId}" is changed twice at once`);
+      const current = this.#servers.get(serverId)?.record ?? null;
+      checkCondition(serverId, current, change);
+      const revision = this.#revision + changes.length + 1;
+      if ('remove' in change) {
+        if (current === null && !this.#damaged.has(serverId)) throw notFound(serverId);
+        changes.push({ revision, serverId, server: null });
+        records.push(null);
+        continue;
+      }
+      const same = current === compared.current ? compared.same : current !== null && contentKey(current) === content;
+      if (same) {
+        records.push(current);
+        continue;
+      }
+      const record = Object.freeze({ ...change.upsert, updated_at_ms: updatedAt, mod_revision: revision });
+      changes.push({ revision, serverId, server: { record, origin: change.origin ?? DEFAULT_ORIGIN, content } });
+      records.push(record);
+    }
+    return { changes, records };
   }
 
   /** What changed after `since` as one event: the records as they are now, and the ids that are gone. */
@@ -193,9 +262,13 @@ function checkCondition(serverId: string, current: McpServerRecord | null, optio
   const found = current?.mod_revision ?? 0;
   if (wanted === undefined || wanted === found) return;
   if (wanted === 0) throw new StoreError('already_exists', `there is a server "${serverId}" already`);
-  if (current === null) throw new StoreError('not_found', `there is no server "${serverId}"`);
+  if (current === null) throw notFound(serverId);
   const message = `server "${serverId}" is at revision ${found}, not ${wanted}: somebody changed it`;
   throw new StoreError('revision_mismatch', message);
+}
+
+function notFound(serverId: string): StoreError {
+  return new StoreError('not_found', `there is no server "${serverId}"`);
 }
 
 function closedError(): StoreError {

@@ -14,7 +14,7 @@ export interface StoreOptions {
 /** Gone with the process: for tests, and for records that are read from a directory at every start. */
 export function createMemoryStore(options: StoreOptions = {}): RegistryStore {
   return new LocalStore({
-    state: { epoch: randomUUID(), revision: 0, compacted: 0, servers: new Map(), log: [] },
+    state: { epoch: randomUUID(), revision: 0, compacted: 0, servers: new Map(), log: [], damaged: [] },
     durability: { write() {}, close() {} },
     keptChanges: options.keptChanges ?? DEFAULT_KEPT_CHANGES,
     watcherQueue: options.watcherQueue ?? DEFAULT_WATCHER_QUEUE,

@@ -1,14 +1,26 @@
-import { randomUUID } from 'node:crypto';
 import { renameSync } from 'node:fs';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { createPrivately, LOCK_TIMEOUT_MS, openExclusively, removeDatabase } from './sqlite-file.ts';
+import { markAsBackup, revisionOf, startNewEpoch } from './sqlite-epoch.ts';
+import {
+  createPrivately,
+  DatabaseInUse,
+  LOCK_TIMEOUT_MS,
+  openExclusively,
+  removeDatabase,
+  removeLogs,
+} from './sqlite-file.ts';
 import { checkSchema } from './sqlite-schema.ts';
 
 /** A consistent copy of an open database; what stands at `path` is replaced only when the copy is complete. */
 export async function writeBackup(db: DatabaseSync, path: string): Promise<void> {
   const partial = `${path}.partial`;
-  await copyDatabase(db, partial);
-  renameSync(partial, path);
+  try {
+    await copyDatabase(db, partial);
+    editCopy(partial, markAsBackup);
+    renameSync(partial, path);
+  } finally {
+    removeDatabase(partial);
+  }
 }
 
 /**
@@ -18,12 +30,23 @@ export async function writeBackup(db: DatabaseSync, path: string): Promise<void>
 export async function restoreSqliteStore(backupPath: string, path: string): Promise<void> {
   const incoming = `${path}.restore`;
   const source = new DatabaseSync(backupPath, { readOnly: true, timeout: LOCK_TIMEOUT_MS });
+  let replaced: DatabaseSync | null = null;
   try {
     checkSchema(source, backupPath);
     await copyDatabase(source, incoming);
-    giveNewEpoch(incoming, backupPath);
-    replaceDatabase(incoming, path);
+    replaced = holdReplaced(path);
+    const replacedRevision = replaced === null ? 0 : readableRevision(replaced, path);
+    editCopy(incoming, (copy) => {
+      const check = copy.prepare('PRAGMA integrity_check').get();
+      if (check?.integrity_check !== 'ok') throw new Error(`${backupPath} is damaged: ${check?.integrity_check}`);
+      startNewEpoch(copy, replacedRevision);
+    });
+    // Its log must not be replayed into the new one.
+    if (replaced === null) removeLogs(path);
+    else replaced.exec('PRAGMA journal_mode = DELETE');
+    renameSync(incoming, path);
   } finally {
+    replaced?.close();
     source.close();
     removeDatabase(incoming);
   }
@@ -32,20 +55,13 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
 async function copyDatabase(source: DatabaseSync, path: string): Promise<void> {
   removeDatabase(path);
   createPrivately(path);
-  try {
-    await backup(source, path);
-  } catch (error) {
-    removeDatabase(path);
-    throw error;
-  }
+  await backup(source, path);
 }
 
-function giveNewEpoch(path: string, backupPath: string): void {
+function editCopy(path: string, edit: (copy: DatabaseSync) => void): void {
   const copy = openExclusively(path);
   try {
-    const check = copy.prepare('PRAGMA integrity_check').get();
-    if (check?.integrity_check !== 'ok') throw new Error(`${backupPath} is damaged: ${check?.integrity_check}`);
-    copy.prepare('UPDATE registry SET epoch = ?').run(randomUUID());
+    edit(copy);
     // Out of the write-ahead log and into the one file that is about to be moved.
     copy.exec('PRAGMA journal_mode = DELETE');
   } finally {
@@ -53,13 +69,22 @@ function giveNewEpoch(path: string, backupPath: string): void {
   }
 }
 
-/** Holding the old file proves that nobody uses it; its log is emptied, for it must not be replayed into the new one. */
-function replaceDatabase(incoming: string, path: string): void {
-  const replaced = openExclusively(path);
+/** Holding the old file proves that nobody uses it. Null: it is too broken to be opened, which a backup is to mend. */
+function holdReplaced(path: string): DatabaseSync | null {
   try {
-    replaced.exec('PRAGMA journal_mode = DELETE');
-    renameSync(incoming, path);
-  } finally {
-    replaced.close();
+    return openExclusively(path);
+  } catch (error) {
+    if (error instanceof DatabaseInUse) throw error;
+    return null;
+  }
+}
+
+/** 0 where the file holds no registry, or one that cannot be read. */
+function readableRevision(db: DatabaseSync, path: string): number {
+  try {
+    checkSchema(db, path);
+    return revisionOf(db);
+  } catch {
+    return 0;
   }
 }

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { errorText } from '../../base/error-text.ts';
@@ -9,6 +9,14 @@ const PRIVATE_DIRECTORY = 0o700;
 
 /** How long another process may hold the file before opening it fails. */
 export const LOCK_TIMEOUT_MS = 2_000;
+
+/** Another process has the file open. */
+export class DatabaseInUse extends Error {
+  constructor(path: string) {
+    super(`${path} is in use by another process`);
+    this.name = 'DatabaseInUse';
+  }
+}
 
 /** Opens a database that no other process can open at the same time, and creates it where there is none. */
 export function openExclusively(path: string): DatabaseSync {
@@ -22,9 +30,14 @@ export function openExclusively(path: string): DatabaseSync {
   } catch (error) {
     db.close();
     const reason = errorText(error);
-    if (reason.includes('locked')) throw new Error(`${path} is in use by another process`);
+    if (reason.includes('locked')) throw new DatabaseInUse(path);
     throw new Error(`${path} cannot be opened: ${reason}`);
   }
+}
+
+/** The size of a file in bytes; null where there is none. */
+export function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
 }
 
 export function createPrivately(path: string): void {
@@ -34,5 +47,11 @@ export function createPrivately(path: string): void {
 }
 
 export function removeDatabase(path: string): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
+  rmSync(path, { force: true });
+  removeLogs(path);
+}
+
+/** What SQLite keeps beside a database and would replay into it. */
+export function removeLogs(path: string): void {
+  for (const suffix of ['-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
 }

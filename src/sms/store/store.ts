@@ -15,6 +15,20 @@ export interface UpsertOptions extends WriteOptions {
   readonly origin?: string;
 }
 
+/** One of the changes of `apply`. */
+export type StoreChange =
+  | ({ readonly upsert: McpServerRecord } & UpsertOptions)
+  | ({ readonly remove: string } & WriteOptions);
+
+export interface ApplyResult {
+  /** The revision of the store after this call. */
+  readonly revision: number;
+  /** As stored, in the order of the changes; null for a removal. */
+  readonly records: readonly (McpServerRecord | null)[];
+  /** How many changes there were; an upsert of what is stored already is none. */
+  readonly changed: number;
+}
+
 export interface UpsertResult {
   /** The revision of the store after this call. */
   readonly revision: number;
@@ -26,7 +40,8 @@ export interface UpsertResult {
 
 /**
  * The registry's store. Revisions start at 0, rise strictly with every change and may skip numbers; they survive
- * restarts and never go back within one epoch. All methods reject with StoreError; after `close` always with `closed`.
+ * restarts and never go back within one epoch. A write that cannot be made durable fails with `not_stored` and changes
+ * nothing; reading goes on. All methods reject with StoreError; after `close` always with `closed`.
  */
 export interface RegistryStore {
   epoch(): Promise<string>;
@@ -38,6 +53,12 @@ export interface RegistryStore {
   upsert(record: McpServerRecord, options?: UpsertOptions): Promise<UpsertResult>;
   /** The revision of the removal. `not_found`, `revision_mismatch`. */
   remove(serverId: string, options?: WriteOptions): Promise<number>;
+  /**
+   * Writes all of the changes, each to another server, or none of them; durable when the promise resolves. Watchers get
+   * one event, so nobody ever sees a part. Fails as `upsert` and `remove` do, for the first change that cannot be made.
+   * Thousands of changes do not keep others from being served.
+   */
+  apply(changes: readonly StoreChange[]): Promise<ApplyResult>;
   /** server_id → origin of every record. */
   origins(): Promise<ReadonlyMap<string, string>>;
   /**
@@ -61,6 +82,7 @@ const storeErrorCodes = [
   'not_found',
   'already_exists',
   'revision_mismatch',
+  'not_stored',
   'compacted',
   'future_revision',
   'lagging',
@@ -71,9 +93,17 @@ export type StoreErrorCode = (typeof storeErrorCodes)[number];
 export class StoreError extends Error {
   readonly code: StoreErrorCode;
 
-  constructor(code: StoreErrorCode, message: string) {
-    super(message);
+  constructor(code: StoreErrorCode, message: string, cause?: unknown) {
+    super(message, { cause });
     this.name = 'StoreError';
     this.code = code;
   }
+}
+
+/** Whether a write failed because somebody else's came first. */
+export function wasOvertaken(error: unknown): boolean {
+  return (
+    error instanceof StoreError &&
+    (error.code === 'revision_mismatch' || error.code === 'already_exists' || error.code === 'not_found')
+  );
 }

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { selfSigned } from '../../chat/backends/self-signed.ts';
 import { nextMessage, OriginalClient } from '../../sms/original-client.ts';
 import { onStop, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
 import { spawnSms } from '../../sms/sms-process.ts';
@@ -152,6 +153,63 @@ describe('what it refuses', () => {
       stderr: expect.stringContaining(`cannot listen on ${sms.grpc}: the address is in use`),
     });
   });
+});
+
+it('copies its data also when nobody but itself vouches for its certificate, and to nobody else [cli.sms.backup]', async () => {
+  const directory = temporaryDirectory();
+  for (const name of ['own', 'other']) {
+    const { cert, key } = selfSigned();
+    writeFileSync(`${directory}/${name}.cert`, cert);
+    writeFileSync(`${directory}/${name}.key`, key, { mode: 0o600 });
+  }
+  const data = ['--data', `${directory}/r.db`];
+  const tls = (name: string) => ['--tls-cert', `${directory}/${name}.cert`, '--tls-key', `${directory}/${name}.key`];
+  await spawnSms([...loopback, ...data, ...tls('own')]);
+  expect(await run(['backup', `${directory}/copy.db`, ...data, ...tls('own')])).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('by the serving registry'),
+  });
+  for (const wrong of [tls('other'), []]) {
+    const refused = await run(['backup', `${directory}/none.db`, ...data, ...wrong]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('give --tls-cert and --tls-key') });
+  }
+  expect(existsSync(`${directory}/none.db`)).toBe(false);
+});
+
+it('refuses a TLS key that others can read [cli.sms.exit_codes]', async () => {
+  const directory = temporaryDirectory();
+  const { cert, key } = selfSigned();
+  writeFileSync(`${directory}/cert.pem`, cert);
+  writeFileSync(`${directory}/key.pem`, key);
+  chmodSync(`${directory}/key.pem`, 0o644);
+  const tls = ['--tls-cert', `${directory}/cert.pem`, '--tls-key', `${directory}/key.pem`];
+  expect(await run([...loopback, '--data', `${directory}/r.db`, ...tls])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`--tls-key: ${directory}/key.pem is open to other users (mode 644)`),
+  });
+});
+
+it('starts on a full disk and serves what it has [store.no_room]', async () => {
+  const directory = temporaryDirectory();
+  const args = [...loopback, '--data', `${directory}/r.db`];
+  mkdirSync(`${directory}/mcp.d`);
+  writeFileSync(`${directory}/mcp.d/a.toml`, toml('a'));
+  const first = await spawnSms([...args, '--mcp-dir', `${directory}/mcp.d`]);
+  await first.end('SIGKILL');
+  writeFileSync(`${directory}/mcp.d/b.toml`, toml('b'));
+  // No file may be written any more, which is how a full disk looks to a process.
+  const second = await spawnSms([...args, '--mcp-dir', `${directory}/mcp.d`], {}, 'ulimit -f 0');
+  const ready = await fetch(`${second.http}/readyz`);
+  expect([ready.status, await ready.json()]).toMatchObject([503, { status: 'read_only' }]);
+  const authorization = `Bearer ${readFileSync(`${directory}/admin.token`, 'utf8').trim()}`;
+  const list = await fetch(`${second.http}/api/v1/mcp/servers`, { headers: { authorization } });
+  expect(await list.json()).toMatchObject({ servers: [{ server_id: 'a' }] });
+  const revoked = await fetch(`${second.http}/admin/api/mcp/servers/a`, {
+    method: 'DELETE',
+    headers: { authorization },
+  });
+  expect(revoked.status).toBe(507);
+  expect(await revoked.json()).toMatchObject({ detail: expect.stringContaining('its disk cannot be written') });
 });
 
 it('copies its data while it serves and when it does not, and takes a copy back as another registry [sms.backup] [cli.sms.backup]', async () => {

@@ -217,7 +217,7 @@ it('trusts the certificates that it is given, and tells the gRPC side from the H
   const directory = temporaryDirectory();
   const { cert, key } = selfSigned();
   writeFileSync(`${directory}/cert.pem`, cert);
-  writeFileSync(`${directory}/key.pem`, key);
+  writeFileSync(`${directory}/key.pem`, key, { mode: 0o600 });
   const sms = await startTestSms({ tls: { cert: `${directory}/cert.pem`, key: `${directory}/key.pem` } });
   const args = ['servers', 'ls', '--json', '--token', sms.adminToken, '--sms'];
   const address = sms.sms.http.replace('127.0.0.1', 'localhost');

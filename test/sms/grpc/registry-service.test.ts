@@ -199,7 +199,7 @@ it('serves gRPC by TLS', async () => {
   const directory = temporaryDirectory();
   const { cert, key } = selfSigned();
   writeFileSync(`${directory}/cert.pem`, cert);
-  writeFileSync(`${directory}/key.pem`, key);
+  writeFileSync(`${directory}/key.pem`, key, { mode: 0o600 });
   const sms = await startTestSms({ tls: { cert: `${directory}/cert.pem`, key: `${directory}/key.pem` } });
   expect(sms.sms.http).toMatch(/^https:/);
   const client = new OriginalClient(sms.sms.grpc.replace('127.0.0.1', 'localhost'), sms.adminToken, 'registry', cert);

@@ -81,6 +81,43 @@ describe('a web page', () => {
     expect(await raw(sms, servers, { origin: 'https://console.example' })).toBe(200);
   });
 
+  it('of a listed origin may call and read, and its browser is told so [sms.http.origin]', async () => {
+    const origin = 'https://console.example';
+    const sms = await startTestSms({ allowedOrigins: [origin] });
+    const preflight = {
+      origin,
+      'access-control-request-method': 'PUT',
+      'access-control-request-headers': 'authorization',
+    };
+    const asked = await sms.http('OPTIONS', `${servers}/fs`, { token: null, headers: preflight });
+    expect(asked.status).toBe(204);
+    expect(Object.fromEntries(asked.headers)).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-methods': expect.stringContaining('PUT'),
+      'access-control-allow-headers': expect.stringMatching(/authorization.*if-match/),
+      vary: 'origin',
+    });
+    const made = await sms.http('POST', servers, { json: fsRecord, headers: { origin } });
+    const refused = await sms.http('GET', servers, { token: null, headers: { origin } });
+    expect([made.status, refused.status]).toEqual([201, 401]);
+    for (const { headers } of [made, refused]) {
+      expect(headers.get('access-control-allow-origin')).toBe(origin);
+      expect(headers.get('access-control-expose-headers')).toContain('etag');
+    }
+    const evil = { ...preflight, origin: 'https://evil.example' };
+    const other = await sms.http('OPTIONS', servers, { token: null, headers: evil });
+    expect([other.status, other.headers.get('access-control-allow-origin')]).toEqual([403, null]);
+    const plain = await sms.http('GET', servers);
+    expect([plain.headers.get('access-control-allow-origin'), plain.headers.get('vary')]).toEqual([null, 'origin']);
+    const ended = new AbortController();
+    const events = await fetch(`${sms.sms.http}/admin/api/mcp/events`, {
+      headers: { origin, authorization: `Bearer ${sms.adminToken}` },
+      signal: ended.signal,
+    });
+    expect(events.headers.get('access-control-allow-origin')).toBe(origin);
+    ended.abort();
+  });
+
   it('cannot send a record as a form or as text', async () => {
     const sms = await startTestSms({ auth: false });
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type NodeReport, NodeReporter } from '../../../src/registry/node-report.ts';
 import { sandboxOf } from '../../pool/pool-records.ts';
+import { OriginalClient } from '../original-client.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
 
 afterEach(stopAll);
@@ -46,6 +47,58 @@ describe('probes and metrics', () => {
       expect(line).toMatch(/^(?:# (?:HELP|TYPE) [a-z_]+ .+|[a-z_]+(?:\{[^{}]*\})? [0-9.e+-]+)$/);
     }
   });
+});
+
+describe('a disk without room', () => {
+  const many = (count: number) => ({
+    servers: Array.from({ length: count }, (_, i) => ({
+      ...fsRecord,
+      server_id: `s${i}`,
+      display_name: 'x'.repeat(60),
+    })),
+  });
+
+  it('is said by every write that needs it, by /readyz and by a metric, while reading goes on [store.no_room]', async () => {
+    const sms = await startTestSms({ limit: { max_bytes: 64 * 1024 } });
+    await sms.http('POST', servers, { json: fsRecord });
+    const plan = await sms.http('POST', importPath, { json: many(400) });
+    const refused = await sms.http('POST', `${importPath}?apply=${plan.body.plan}`, { json: many(400) });
+    expect(refused.status).toBe(507);
+    expect(refused.body).toMatchObject({
+      type: 'urn:spear:problem:not-stored',
+      detail: expect.stringContaining('no room left on its disk'),
+    });
+    const ready = await sms.http('GET', '/readyz', { token: null });
+    expect([ready.status, ready.body]).toEqual([
+      503,
+      { status: 'read_only', reason: expect.stringMatching(/no room left.*reading goes on/) },
+    ]);
+    expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_writable 0$/m);
+    expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1, servers: [{ server_id: 'fs' }] });
+    expect((await sms.source().list(AbortSignal.timeout(5_000))).servers).toHaveLength(1);
+    expect((await sms.http('DELETE', `${servers}/fs`)).status).toBe(200);
+    expect((await sms.http('GET', '/readyz')).status).toBe(200);
+  });
+
+  it('refuses a conditional write for want of room, not for its condition [store.no_room]', async () => {
+    const sms = await startTestSms({ limit: { max_bytes: 64 * 1024 } });
+    await sms.http('POST', servers, { json: fsRecord });
+    const args = Array.from({ length: 50 }, (_, i) => `argument number ${i} ${'x'.repeat(1_150)}`);
+    const json = { ...fsRecord, stdio: { command: 'x', args } };
+    const { status, body } = await sms.http('PUT', `${servers}/fs`, { json, headers: { 'if-match': '1' } });
+    expect([status, body.type]).toEqual([507, 'urn:spear:problem:not-stored']);
+    await expect(
+      new OriginalClient(sms.sms.grpc, sms.adminToken).call('UpsertMcpServer', { record: wireRecord(args) }),
+    ).rejects.toMatchObject({
+      details: expect.stringContaining('no room left'),
+    });
+  });
+});
+
+const wireRecord = (args: readonly string[]) => ({
+  server_id: 'fs',
+  transport: 'MCP_TRANSPORT_STDIO',
+  stdio: { command: 'x', args },
 });
 
 describe('import', () => {
@@ -140,6 +193,28 @@ describe('the directory', () => {
       field: 'server_id',
     });
     expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ server_id: 'b' }] });
+  });
+
+  it('that lost most of its files is refused with 422, an error and a metric, unless that is allowed [directory.mass_removal]', async () => {
+    const registryDir = temporaryDirectory();
+    const sms = await startTestSms({ registryDir });
+    writeFileSync(`${registryDir}/a.toml`, toml('a', 'one'));
+    await sms.http('POST', '/admin/api/mcp/reload');
+    rmSync(`${registryDir}/a.toml`);
+    const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
+    expect(status).toBe(422);
+    expect(body).toMatchObject({ outcome: 'refused', detail: expect.stringContaining('has no server any more') });
+    expect((await sms.http('GET', '/metrics')).text).toMatch(
+      /^spear_sms_directory_reloads_total\{outcome="refused"\} 1$/m,
+    );
+    expect(sms.logged.filter((line) => line.startsWith('error directory'))).toHaveLength(1);
+    // An empty directory at start does not empty the registry either.
+    await sms.restart();
+    expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [{ server_id: 'a' }] });
+    expect((await sms.http('POST', '/admin/api/mcp/reload?allow_mass_removal=true')).body).toMatchObject({
+      outcome: 'applied',
+    });
+    expect((await sms.http('GET', servers)).body).toMatchObject({ servers: [] });
   });
 
   it('is refused with 422 where strict, and nothing changes', async () => {

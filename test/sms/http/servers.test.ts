@@ -173,6 +173,19 @@ describe('literal env and header values', () => {
     });
   });
 
+  it('may have any name, also one that every object has [sms.http.mask_kept]', async () => {
+    const sms = await startTestSms();
+    for (const name of ['constructor', 'toString', 'hasOwnProperty']) {
+      const json = { ...fsRecord, stdio: { command: 'x', env: { [name]: 'value' } } };
+      expect((await sms.http('PUT', `${servers}/fs`, { json })).status).toBeLessThan(300);
+      const shown = (await sms.http('GET', `${servers}/fs`)).body;
+      expect(shown.stdio).toMatchObject({ env: { [name]: '********' } });
+      expect((await sms.http('PUT', `${servers}/fs`, { json: shown })).body).toMatchObject({ changed: false });
+      const masked = { ...fsRecord, server_id: 'new', stdio: { command: 'x', env: { [name]: '********' } } };
+      expect((await sms.http('POST', servers, { json: masked })).status).toBe(400);
+    }
+  });
+
   it('are never replaced by a mask that stands for nothing [sms.http.mask_kept]', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });

@@ -99,6 +99,91 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await store.get('a')).toBeNull();
     });
 
+    it('makes many changes as one step that watchers see whole [store.apply]', async () => {
+      const store = await newStore();
+      const kept = await store.upsert(sampleRecord('kept'));
+      const gone = await store.upsert(sampleRecord('gone'));
+      const watch = watching(store, gone.revision);
+      const result = await store.apply([
+        { upsert: sampleRecord('b'), origin: 'directory:b.toml', ifModRevision: 0 },
+        { upsert: sampleRecord('kept'), ifModRevision: kept.revision },
+        { remove: 'gone', ifModRevision: gone.revision },
+        { upsert: sampleRecord('a') },
+      ]);
+      const { servers, revision } = await store.list();
+      expect(servers.map((record) => record.server_id)).toEqual(['a', 'b', 'kept']);
+      expect(result).toEqual({
+        revision,
+        records: [await store.get('b'), kept.record, null, await store.get('a')],
+        changed: 3,
+      });
+      expect((await store.origins()).get('b')).toBe('directory:b.toml');
+      for (const id of ['a', 'b']) {
+        const at = (await store.get(id))?.mod_revision ?? 0;
+        expect(at > gone.revision && at <= revision).toBe(true);
+      }
+
+      const next = await store.upsert(sampleRecord('next'));
+      const event = await watch.next();
+      expect(event).toMatchObject({ prevRevision: gone.revision, revision, deletes: ['gone'] });
+      expect(idsOf(event).sort()).toEqual(['a', 'b']);
+      expect(await watch.next()).toMatchObject({ prevRevision: revision, revision: next.revision });
+      const replayed = await watching(store, gone.revision).next();
+      expect(replayed).toMatchObject({ revision: next.revision, deletes: ['gone'] });
+      expect(idsOf(replayed)).toEqual(['a', 'b', 'next']);
+    });
+
+    it('makes none of many changes where one cannot be made [store.apply]', async () => {
+      const store = await newStore();
+      const { revision } = await store.upsert(sampleRecord('a'));
+      const before = await store.list();
+      const watch = watching(store, revision);
+      const b = { upsert: sampleRecord('b') };
+      const refused: [Parameters<RegistryStore['apply']>[0][number], string][] = [
+        [{ upsert: sampleRecord('a'), ifModRevision: 0 }, 'already_exists'],
+        [{ upsert: sampleRecord('a'), ifModRevision: revision + 1 }, 'revision_mismatch'],
+        [{ remove: 'a', ifModRevision: revision + 1 }, 'revision_mismatch'],
+        [{ remove: 'nobody' }, 'not_found'],
+        [{ upsert: sampleRecord('c'), ifModRevision: revision }, 'not_found'],
+      ];
+      for (const [change, code] of refused) {
+        await expect(store.apply([b, change])).rejects.toMatchObject({ name: 'StoreError', code });
+      }
+      await expect(store.apply([b, b])).rejects.toThrow('"b" is changed twice at once');
+      expect(await store.list()).toEqual(before);
+      expect(await store.apply([])).toEqual({ revision, records: [], changed: 0 });
+      expect(await store.apply([{ upsert: sampleRecord('a') }])).toMatchObject({ revision, changed: 0 });
+      await store.upsert(sampleRecord('c'));
+      expect(await watch.next()).toMatchObject({ prevRevision: revision });
+    });
+
+    it('lets others write while many changes are made ready, and sees what they wrote [store.apply]', async () => {
+      const store = await newStore({ keptChanges: 100 });
+      const many = Array.from({ length: 3_000 }, (_, index) => ({
+        upsert: sampleRecord(`s${index}`),
+        ifModRevision: 0,
+      }));
+      const start = await store.revision();
+      const watch = watching(store, start);
+      let turns = 0;
+      const count = () => {
+        turns += 1;
+        counting = setImmediate(count);
+      };
+      let counting = setImmediate(count);
+      const losing = expect(store.apply(many)).rejects.toMatchObject({ code: 'already_exists' });
+      const first = await store.upsert(sampleRecord('s2999'));
+      await losing;
+      const { revision, changed } = await store.apply(many.slice(0, -1));
+      clearImmediate(counting);
+      expect(turns).toBeGreaterThan(2);
+      expect(changed).toBe(2_999);
+      expect(await watch.next()).toMatchObject({ prevRevision: start, revision: first.revision });
+      expect(await watch.next()).toMatchObject({ prevRevision: first.revision, revision });
+      await expect(watching(store, first.revision).step()).rejects.toMatchObject({ code: 'compacted' });
+      expect((await store.list()).servers).toHaveLength(3_000);
+    });
+
     it('remembers where a record came from, beside it', async () => {
       const store = await newStore();
       await store.upsert(sampleRecord('a'));
@@ -273,6 +358,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
         () => store.get('a'),
         () => store.upsert(sampleRecord('a')),
         () => store.remove('a'),
+        () => store.apply([]),
         () => store.origins(),
         () => watching(store, 0).step(),
       ];

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -158,6 +158,71 @@ describe('a registry file', () => {
   });
 });
 
+describe('a registry file that is not whole', () => {
+  it('is refused when it was emptied, with what to do', () => {
+    const path = newPath();
+    writeFileSync(path, '');
+    expect(() => openSqliteStore(path)).toThrow(`${path} is empty (0 bytes)`);
+    expect(() => openSqliteStore(path)).toThrow('spear-sms restore FILE');
+    expect(statSync(path).size).toBe(0);
+  });
+
+  it.each([
+    ['is not JSON', `'{"server_id"'`, 'it is not JSON'],
+    ['breaks a rule', `json_set(record, '$.transport', 'pigeon')`, 'transport must be'],
+    ['is that of another', `json_set(record, '$.server_id', 'a')`, 'server_id is that of another server'],
+  ])('names a record that %s, leaves it out, and lets it be mended', async (_what, to, problem) => {
+    const path = newPath();
+    const first = openSqliteStore(path);
+    for (const id of ['a', 'b', 'c']) await first.upsert(sampleRecord(id));
+    await first.close();
+    const db = new DatabaseSync(path);
+    db.exec(`UPDATE servers SET record = ${to} WHERE server_id IN ('b', 'c')`);
+    db.close();
+    const store = openSqliteStore(path);
+    expect((await store.list()).servers.map((record) => record.server_id)).toEqual(['a']);
+    expect(store.warnings).toHaveLength(2);
+    for (const text of [path, '"b"', problem, 'spear servers rm b']) expect(store.warnings[0]).toContain(text);
+    await store.upsert(sampleRecord('b'));
+    await store.remove('c');
+    await expect(store.remove('c')).rejects.toMatchObject({ code: 'not_found' });
+    await store.close();
+    const again = openSqliteStore(path);
+    expect(again.warnings).toEqual([]);
+    expect((await again.list()).servers.map((record) => record.server_id)).toEqual(['a', 'b']);
+    await again.close();
+  });
+
+  it('of which nothing could be begun is not left behind', () => {
+    const path = newPath();
+    expect(() => openSqliteStore(path, { maxBytes: 4096 })).toThrow('full');
+    expect(existsSync(path)).toBe(false);
+    openSqliteStore(path).close();
+  });
+});
+
+describe('a disk that is full', () => {
+  it('refuses what it cannot hold, says so, and is read on; what makes room works [store.no_room]', async () => {
+    const path = newPath();
+    const maxBytes = 64 * 1024;
+    const store = openSqliteStore(path, { maxBytes });
+    await store.upsert(sampleRecord('a'));
+    expect(store.writeProblem()).toBeNull();
+    const before = await store.list();
+    const large = { upsert: sampleRecord('large', { display_name: 'x'.repeat(60) }) };
+    const many = Array.from({ length: 500 }, (_, i) => ({ upsert: { ...large.upsert, server_id: `s${i}` } }));
+    await expect(store.apply(many)).rejects.toMatchObject({
+      code: 'not_stored',
+      message: expect.stringMatching(/registry-\d+\.db: there is no room left on its disk .*make room/),
+    });
+    expect(store.writeProblem()).toContain('no room left');
+    expect(await store.list()).toEqual(before);
+    await store.remove('a');
+    expect(store.writeProblem()).toBeNull();
+    await store.close();
+  });
+});
+
 describe('a backup', () => {
   it('is complete while writes go on, and restores to another epoch', async () => {
     const path = newPath();
@@ -178,12 +243,69 @@ describe('a backup', () => {
     const listing = await restored.list();
     expect(listing.epoch).not.toBe(epoch);
     expect(listing.servers.length).toBeGreaterThanOrEqual(50);
-    expect(listing.revision).toBe(listing.servers.length);
+    expect(listing.revision).toBeGreaterThan(afterwards.revision);
     expect(await restored.get('late')).toBeNull();
     const next = await restored.upsert(sampleRecord('next'));
     expect(next.revision).toBeGreaterThan(listing.revision);
     await restored.close();
     expect(readdirSync(directory).filter((name) => /partial|restore/.test(name))).toEqual([]);
+  });
+
+  it('never shows a revision again, however often and wherever it is restored', async () => {
+    const path = newPath();
+    const first = openSqliteStore(path);
+    const copied = await first.upsert(sampleRecord('a'));
+    await first.backup(`${path}.backup`);
+    await first.upsert(sampleRecord('b'));
+    await first.close();
+    let highest = 0;
+    const epochs = new Set<string>();
+    const continued = async (file: string) => {
+      const store = openSqliteStore(file);
+      const { epoch, revision, servers } = await store.list();
+      expect(servers.map((record) => record.server_id)).toEqual(['a']);
+      expect(revision).toBeGreaterThan(highest);
+      // Whoever followed the copied registry is told to list.
+      const signal = new AbortController().signal;
+      const watch = store.watch(copied.revision, signal)[Symbol.asyncIterator]();
+      await expect(watch.next()).rejects.toMatchObject({ code: 'compacted' });
+      epochs.add(epoch);
+      ({ revision: highest } = await store.upsert(sampleRecord('c')));
+      const { warnings } = store;
+      await store.close();
+      return warnings;
+    };
+    await restoreSqliteStore(`${path}.backup`, path);
+    expect(await continued(path)).toEqual([]);
+    await restoreSqliteStore(`${path}.backup`, path);
+    await continued(path);
+    const elsewhere = newPath();
+    await restoreSqliteStore(`${path}.backup`, elsewhere);
+    await continued(elsewhere);
+    // Put in place by hand.
+    rmSync(elsewhere);
+    copyFileSync(`${path}.backup`, elsewhere);
+    expect(await continued(elsewhere)).toEqual([expect.stringContaining('is a backup that was put in its place')]);
+    expect(epochs.size).toBe(4);
+    const again = openSqliteStore(elsewhere);
+    expect([await again.revision(), again.warnings]).toEqual([highest, []]);
+    await again.close();
+  });
+
+  it.each([
+    ['an empty file', ''],
+    ['a file that is no database', 'not a database '.repeat(500)],
+  ])('takes the place of %s', async (_what, content) => {
+    const path = newPath();
+    const store = openSqliteStore(path);
+    await store.upsert(sampleRecord('a'));
+    await store.backup(`${path}.backup`);
+    await store.close();
+    writeFileSync(path, content);
+    await restoreSqliteStore(`${path}.backup`, path);
+    const restored = openSqliteStore(path);
+    expect(await restored.get('a')).not.toBeNull();
+    await restored.close();
   });
 
   it('restores where there was nothing', async () => {

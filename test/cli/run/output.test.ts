@@ -1,0 +1,24 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+
+const sample = fileURLToPath(new URL('./output-sample.ts', import.meta.url));
+
+it('what is said to a terminal is spelled out, and nothing is written while a question is open', () => {
+  const { stderr } = spawnSync(process.execPath, [sample], { encoding: 'utf8' });
+  const lines = stderr.trimEnd().split('\n');
+  expect(lines.slice(0, 5)).toEqual([
+    'spear-run: before \\u{1b}[2J\\u{202e}evil',
+    'the question',
+    'spear-run: said during the question',
+    'line 0',
+    'of two \\u{7}',
+  ]);
+  expect(lines.slice(-4)).toEqual([
+    'spear-run: 6 more lines were not kept while a question was open',
+    'printed during the question',
+    'spear-run: and taken afterwards',
+    'spear-run: after',
+  ]);
+  expect(stderr).not.toContain('\u001b');
+});
