@@ -103,10 +103,20 @@ class Shortener {
       return this.#left(`… ${Array.isArray(value) ? value.length : Object.keys(value).length} more entries`);
     if (Array.isArray(value)) return value.map((item) => this.shorten(name, item, depth + 1));
     if (!isJsonObject(value)) return value;
-    const entries = Object.entries(value);
-    return Object.fromEntries(
-      entries.map(([key, item]) => [cutText(key, MAX_STRING_CHARS), this.shorten(key, item, depth + 1)]),
-    );
+    const shown = new Map<string, JsonValue>();
+    for (const [key, item] of Object.entries(value)) {
+      shown.set(this.#key(key, shown), this.shorten(key, item, depth + 1));
+    }
+    return Object.fromEntries(shown);
+  }
+
+  /** What is cut is said, and two keys that begin alike stay two. */
+  #key(key: string, taken: ReadonlyMap<string, unknown>): string {
+    if (key.length <= MAX_STRING_CHARS && !taken.has(key)) return key;
+    const cut = this.#left(`${startOf(key, STRING_HEAD_CHARS)} …[${key.length} characters]`);
+    let name = cut;
+    for (let number = 2; taken.has(name); number++) name = `${cut} (${number})`;
+    return name;
   }
 
   #text(name: string, text: string): string {
@@ -126,11 +136,18 @@ class Shortener {
 
 /** Only the words that look like one: a command or a url around it is what one has to decide about. */
 function maskCredentials(name: string, text: string): string {
-  const masked = text.replaceAll(/[^\s"'`=:;,&?<>()|]+/g, (word) =>
-    looksLikeCredential('', word) ? mask(word) : word,
-  );
+  const masked = text.replaceAll(/[^\s"'`=:;,&?<>()|]+/g, maskWord);
   const isOneWord = masked === text && !/\s/.test(text);
   return isOneWord && looksLikeCredential(name, text) ? mask(text) : masked;
+}
+
+/** Of a path only the part that looks like one: where it leads is what one has to decide about. */
+function maskWord(word: string): string {
+  if (!looksLikeCredential('', word)) return word;
+  const parts = word.split(/([/\\])/);
+  const isPath = parts.length > 1 && /^[/\\.~]/.test(word);
+  if (!isPath && !parts.some((part) => looksLikeCredential('', part))) return mask(word);
+  return parts.map((part) => (looksLikeCredential('', part) ? mask(part) : part)).join('');
 }
 
 function mask(secret: string): string {
