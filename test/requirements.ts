@@ -214,6 +214,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'audit.rotation', promise: 'A full file is moved aside without losing a line, so many are kept, and the chain goes on in the next one.', docs: 'docs/audit.md#for-every-run-of-a-node' },
   { id: 'audit.schema', promise: 'Every audit line validates against src/audit/audit.schema.json, which knows every kind of event.', docs: 'docs/audit.md' },
   { id: 'audit.secrets', promise: 'Env values, headers, tokens and credentials in arguments never appear in the trail in any form of arguments, on stderr or stdout, or in a result.', docs: 'docs/audit.md#what-is-kept-of-arguments' },
+  { id: 'audit.sms', promise: 'A registry keeps a trail of its own: who changed which record, before and after with secrets masked, what was refused, reloads, start and end.', docs: 'docs/audit.md#the-trail-of-a-registry' },
   { id: 'audit.strict', promise: 'spear audit verify says how much is gone, and with --strict exits with 1 for lines that were rotated away or lost and for chains without an end.', docs: 'docs/audit.md#what-a-chain-proves' },
   { id: 'audit.verify', promise: 'spear audit verify exits with 0 for a whole trail, and with 1 and the first line that was changed, missing before, duplicated, reordered, cut or put in.', docs: 'docs/audit.md#what-a-chain-proves' },
 

@@ -128,7 +128,65 @@ export type AuditEvent =
       readonly tool_name: string | null;
       readonly budget: string;
     }
+  | {
+      readonly event: 'sms.started';
+      readonly epoch: string;
+      readonly revision: number;
+      readonly servers: number;
+      readonly grpc: string;
+      readonly http: string;
+      /** False: everybody who reaches it is the admin. */
+      readonly auth: boolean;
+    }
+  | { readonly event: 'sms.ended' }
+  /** Where no write is made without its line: what is about to be written. `sms.record_changed` says that it was. */
+  | ({
+      readonly event: 'sms.write_started';
+      /** The first of them, and how many there are. */
+      readonly servers: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  /** Values that may be secret are masked; an update has the fields that it changed. */
+  | ({
+      readonly event: 'sms.record_changed';
+      readonly server_id: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
+  /** A request that asked for more than to read was answered. */
+  | ({ readonly event: 'sms.served'; readonly code: string } & AuditCaller)
+  | ({
+      readonly event: 'sms.refused';
+      /** `denied`: the caller may not; `failed`: what was asked cannot be done. */
+      readonly status: 'denied' | 'failed';
+      /** Of HTTP, or of gRPC. */
+      readonly code: string;
+      readonly reason: string;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.reloaded';
+      readonly status: 'applied' | 'dry_run' | 'refused' | 'failed';
+      readonly reason: string | null;
+      readonly changes: number;
+      readonly problems: number;
+    } & AuditCaller)
   | AuditFold;
+
+/** Who asked a registry for something, and from where. */
+export interface AuditCaller {
+  /** The name of the token; null: tokens have none. */
+  readonly actor: string | null;
+  /** What the token is for; null: there was none of ours. */
+  readonly role: 'admin' | 'node' | null;
+  /** The address; null: not over a network. */
+  readonly peer: string | null;
+  /** `process`: the registry itself, at its start or by a signal. */
+  readonly via: 'http' | 'grpc' | 'process';
+  readonly method: string;
+}
 
 /** Events of one kind that were counted and not written, because there were too many of them. */
 export interface AuditFold extends FoldedKind {

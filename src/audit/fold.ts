@@ -140,6 +140,10 @@ export function foldedKind(event: AuditEvent): FoldedKind | null {
       const { server_id, tool_name, status, decided_by: reason } = event;
       return { ...nothing, of: event.event, server_id, tool_name, status, reason };
     }
+    case 'sms.refused': {
+      const { status, reason, peer, method } = event;
+      return { ...nothing, of: event.event, status, reason, peer, method };
+    }
     default:
       return null;
   }

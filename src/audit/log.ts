@@ -47,10 +47,16 @@ export interface AuditLogOptions {
 export interface AuditLog {
   /** The trail for guests of one task. */
   forTask(task: string | null): AuditTrail;
+  /** The trail of what this process does as a service: no guest, no task. */
+  forService(): ServiceTrail;
   /** Waits, in vain for at most some seconds, until everything is written; for the way out of a process. */
   flushNow(): void;
   /** Writes what is left and the end of the chain. */
   close(): Promise<void>;
+}
+
+export interface ServiceTrail extends Pick<AuditTrail, 'written'> {
+  write(event: AuditEvent): void;
 }
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
@@ -132,6 +138,13 @@ class ThreadedLog implements AuditLog {
     });
   }
 
+  forService(): ServiceTrail {
+    return Object.freeze({
+      write: (event: AuditEvent) => this.#write(null, null, event),
+      ...(this.#awaited === null ? {} : { written: () => this.#written() }),
+    });
+  }
+
   flushNow(): void {
     this.#folding.flush();
     if (!this.#hasEnded) this.#post(true);
@@ -149,7 +162,7 @@ class ThreadedLog implements AuditLog {
     return this.#closing;
   }
 
-  #write(task: string | null, instance: string, event: AuditEvent): void {
+  #write(task: string | null, instance: string | null, event: AuditEvent): void {
     if (this.#hasEnded) return;
     const kind = foldedKind(event);
     if (kind !== null && !this.#folding.admits(task, instance, kind)) return;

@@ -4,6 +4,7 @@ import type { AuditEvent } from '../../src/audit/event.ts';
 export const change = (number: number) =>
   ({
     event: 'registry.applied',
+    epoch: 'e',
     revision: number,
     upserted: [],
     deleted: [],

@@ -14,7 +14,40 @@ const exclusion = { server_id: 'x', tool_name: null, reason: 'unknown_server', l
 const digests = { args_sha256: 'a'.repeat(64), tool_sha256: 'b'.repeat(64) };
 const { source: _, ...asked } = call;
 
-/** One of every kind. */
+const caller = { actor: null, role: 'admin', peer: '127.0.0.1', via: 'http', method: 'PUT /servers/{id}' } as const;
+
+/** One of every kind that a registry writes. */
+export const smsSamples = [
+  { event: 'sms.started', epoch: 'e', revision: 7, servers: 2, grpc: 'a:1', http: 'http://a:2', auth: true },
+  { event: 'sms.write_started', ...caller, servers: ['fs'], changes: 1 },
+  {
+    event: 'sms.record_changed',
+    ...caller,
+    server_id: 'fs',
+    action: 'update',
+    revision: 8,
+    fields: ['tags'],
+    before: { tags: [] },
+    after: { tags: ['new'] },
+  },
+  { event: 'sms.served', ...caller, code: '200' },
+  { event: 'sms.refused', ...caller, role: null, status: 'denied', code: '401', reason: 'unauthorized' },
+  {
+    event: 'sms.reloaded',
+    ...caller,
+    peer: null,
+    role: null,
+    via: 'process',
+    method: 'none',
+    status: 'applied',
+    reason: null,
+    changes: 3,
+    problems: 0,
+  },
+  { event: 'sms.ended' },
+] as const satisfies readonly AuditEvent[];
+
+/** One of every kind that a run writes. */
 export const samples = [
   { event: 'guest.started', module: 'a.wasm', module_sha256: 'c'.repeat(64) },
   { event: 'guest.ended', status: 'exit', exit_code: 0, duration_ms: 3 },

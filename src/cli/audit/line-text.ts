@@ -72,8 +72,26 @@ function detailOf(line: TrailLine): string {
       ]
         .filter((part) => part !== '')
         .join(', ');
+    case 'sms.started':
+      return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', without tokens' : ''}`;
+    case 'sms.record_changed':
+      return `${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
+    case 'sms.write_started':
+      return `${list(line.servers)}${moreThan(Number(line.changes), line.servers)}${caller(line)}`;
+    case 'sms.reloaded':
+      return `${text(line.changes)} changes, ${text(line.problems)} problems${caller(line)}`;
+    case 'sms.served':
+    case 'sms.refused':
+      return `${text(line.code)}${caller(line)}`;
     case 'events.folded':
-      return `${text(line.count)} more ${text(line.of)} until ${text(line.last_ts)}`;
+      return [
+        `${text(line.count)} more ${text(line.of)}`,
+        text(line.method),
+        text(line.peer),
+        `until ${text(line.last_ts)}`,
+      ]
+        .filter((part) => part !== '')
+        .join(' ');
     case 'guest.ended':
       return typeof line.exit_code === 'number' ? `code ${line.exit_code}` : '';
     case 'session.created':
@@ -104,6 +122,13 @@ function describeChain(line: TrailLine): string[] {
     default:
       return [`chain ${text(line.chain)}`];
   }
+}
+
+/** Who asked a registry. */
+function caller({ actor, role, peer, via, method }: TrailLine): string {
+  if (via === 'process') return ' by itself';
+  const who = text(actor) || text(role) || 'nobody known';
+  return ` by ${who}${text(peer) && ` from ${text(peer)}`}, ${text(via)} ${text(method)}`;
 }
 
 /** As much of a digest as tells two apart at a glance. */
