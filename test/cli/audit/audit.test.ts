@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { auditKey } from '../../../src/audit/key.ts';
 import { auditJson } from '../../../src/audit/line-json.ts';
-import { filesOf, newTrail, numbered, openWriter, samples } from '../../audit/audit-samples.ts';
+import { filesOf, newTrail, numbered, openWriter, samples, smsSamples } from '../../audit/audit-samples.ts';
 import { eventually } from '../../pool/pool-samples.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
@@ -211,6 +211,31 @@ describe('spear audit verify --key', () => {
 });
 
 describe('spear audit tail', () => {
+  it('shows the trail of a registry [audit.sms]', async () => {
+    const path = newTrail();
+    const writer = openWriter(path);
+    for (const event of smsSamples) writer.append([auditJson(null, null, event)]);
+    writer.end();
+    const { stdout } = await audit(['tail', path, '--event', 'sms.*']);
+    const lines = stdout.trimEnd().split('\n');
+    expect(
+      lines.map((line) =>
+        line
+          .replace(/^\S+Z {2}/, '')
+          .replaceAll(/ +/g, ' ')
+          .trimEnd(),
+      ),
+    ).toEqual([
+      'sms.started http://a:2 and a:1 revision 7',
+      'sms.write_started fs by admin from 127.0.0.1, http PUT /servers/{id}',
+      'sms.record_changed fs update of tags by admin from 127.0.0.1, http PUT /servers/{id} revision 8',
+      'sms.served 200 by admin from 127.0.0.1, http PUT /servers/{id}',
+      'sms.refused denied unauthorized 401 by nobody known from 127.0.0.1, http PUT /servers/{id}',
+      'sms.reloaded applied 3 changes, 0 problems by itself',
+      'sms.ended',
+    ]);
+  });
+
   it('shows the last lines for people, without colours where there is no terminal', async () => {
     const { code, stdout } = await audit(['tail', trail()]);
     expect(code).toBe(0);
