@@ -36,7 +36,7 @@ export const noTrail: SmsTrail = {
 export function openSmsTrail(audit: SmsAudit | null, log: ServiceLog): SmsTrail {
   if (audit === null) return noTrail;
   const { file, maxBytes, keep, onFailure: failureMode } = audit;
-  const key = audit.key?.() ?? null;
+  const key = audit.key?.().reveal() ?? null;
   const fail = (code: string) => log('error', 'audit_failed', { file, code });
   try {
     return new OpenTrail(openAuditLog({ path: file, maxBytes, keep, failureMode, key, version, onFailure: fail }));
