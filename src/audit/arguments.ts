@@ -4,6 +4,8 @@ import type { ArgumentForm } from '../config/host/audit.ts';
 import type { AuditArguments, AuditTrail } from './event.ts';
 import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';
 
+const CUT = '…';
+
 /** `sha256` gives the digest of a text as hex; it is asked for by that form only. */
 export function argumentsShown(
   form: ArgumentForm,
@@ -44,4 +46,19 @@ function hashed(args: JsonValue | undefined, sha256: (text: string) => string): 
     if (!(error instanceof RangeError)) throw error;
     return null; // nested without end: such a call is refused, and its arguments have no canonical form
   }
+}
+
+/** The first of them, as far as they fit; of the others only the names. */
+export function cutArguments(args: AuditArguments, maxChars: number): AuditArguments {
+  if (!isJsonObject(args)) return args;
+  const text = JSON.stringify(args);
+  if (text.length <= maxChars) return args;
+  let left = maxChars;
+  const kept = Object.entries(args).flatMap(([key, value]): [string, JsonValue][] => {
+    const full = key.length + JSON.stringify(value).length;
+    const shown = full <= left ? value : CUT;
+    left -= shown === CUT ? key.length + CUT.length : full;
+    return left >= 0 ? [[key, shown]] : [];
+  });
+  return { ...Object.fromEntries(kept), [CUT]: `cut, ${text.length} characters` };
 }

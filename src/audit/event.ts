@@ -31,9 +31,14 @@ interface AuditApproval extends AuditCall {
   readonly tool_sha256: string;
 }
 
-/** What happened to a guest, its sessions and its tools. */
+/** What happened to a guest, its sessions and its tools, or to a registry. */
 export type AuditEvent =
-  | { readonly event: 'guest.started'; readonly module: string }
+  | {
+      readonly event: 'guest.started';
+      readonly module: string;
+      /** Of the module's bytes, as hex; null: they could not be read. */
+      readonly module_sha256: string | null;
+    }
   | {
       readonly event: 'guest.ended';
       readonly status: string;
@@ -57,6 +62,22 @@ export type AuditEvent =
       readonly exclusions: readonly AuditExclusion[];
       readonly duration_ms: number;
     }
+  /** What was asked of the model and what it answered is never here. */
+  | {
+      readonly event: 'model_call.finished';
+      readonly session_id: string;
+      readonly backend: string;
+      /** null: the backend chooses. */
+      readonly model: string | null;
+      readonly status: 'ok' | 'failed' | 'cancelled';
+      /** The code of the error. */
+      readonly reason: string | null;
+      readonly duration_ms: number;
+      /** As the backend counted them; null where it did not say. */
+      readonly input_tokens: number | null;
+      readonly output_tokens: number | null;
+    }
+  /** The call is about to be sent; of one that was refused before that, it stands right before its end. */
   | ({
       readonly event: 'tool_call.started';
       readonly source: 'native' | 'mcp';
@@ -106,12 +127,106 @@ export type AuditEvent =
       readonly server_id: string | null;
       readonly tool_name: string | null;
       readonly budget: string;
-    };
+    }
+  | {
+      readonly event: 'sms.started';
+      readonly epoch: string;
+      readonly revision: number;
+      readonly servers: number;
+      readonly grpc: string;
+      readonly http: string;
+      /** False: everybody who reaches it is the admin. */
+      readonly auth: boolean;
+    }
+  | { readonly event: 'sms.ended' }
+  /** Where no write is made without its line: what is about to be written. `sms.record_changed` says that it was. */
+  | ({
+      readonly event: 'sms.write_started';
+      /** The first of them, and how many there are. */
+      readonly servers: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  /** Values that may be secret are masked; an update has the fields that it changed. */
+  | ({
+      readonly event: 'sms.record_changed';
+      readonly server_id: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
+  /** A request that asked for more than to read was answered. */
+  | ({ readonly event: 'sms.served'; readonly code: string } & AuditCaller)
+  | ({
+      readonly event: 'sms.refused';
+      /** `denied`: the caller may not; `failed`: what was asked cannot be done. */
+      readonly status: 'denied' | 'failed';
+      /** Of HTTP, or of gRPC. */
+      readonly code: string;
+      readonly reason: string;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.reloaded';
+      readonly status: 'applied' | 'dry_run' | 'refused' | 'failed';
+      readonly reason: string | null;
+      readonly changes: number;
+      readonly problems: number;
+    } & AuditCaller)
+  | AuditFold;
+
+/** Who asked a registry for something, and from where. */
+export interface AuditCaller {
+  /** The name of the token; null: tokens have none. */
+  readonly actor: string | null;
+  /** What the token is for; null: there was none of ours. */
+  readonly role: 'admin' | 'node' | null;
+  /** The address; null: not over a network. */
+  readonly peer: string | null;
+  /** `process`: the registry itself, at its start or by a signal. */
+  readonly via: 'http' | 'grpc' | 'process';
+  readonly method: string;
+}
+
+/** Events of one kind that were counted and not written, because there were too many of them. */
+export interface AuditFold extends FoldedKind {
+  readonly event: 'events.folded';
+  readonly count: number;
+  readonly first_ts: string;
+  readonly last_ts: string;
+}
+
+/** What folded events have in common; null: not a field of theirs, or not the same in all. */
+export interface FoldedKind {
+  /** The event. A call that was refused before it was sent counts once, as its `tool_call.finished`. */
+  readonly of: string;
+  readonly server_id: string | null;
+  readonly tool_name: string | null;
+  readonly status: string | null;
+  readonly reason: string | null;
+  readonly peer: string | null;
+  readonly method: string | null;
+}
+
+/** Whose chain it is: told at its start, and again in every file that it goes on in. */
+export interface AuditOrigin {
+  readonly pid: number;
+  /** The version of this program. */
+  readonly spear: string;
+  readonly host: string;
+  /** null: the system has no name for it. */
+  readonly user: string | null;
+  /** The effective one; null where users have no number. */
+  readonly uid: number | null;
+  readonly keyed: boolean;
+  /** Tells keys apart and says nothing of them; null: the chain has none. */
+  readonly key_id: string | null;
+}
 
 /** What happened to the trail itself. */
 export type AuditChainEvent =
-  | { readonly event: 'chain.started'; readonly pid: number; readonly spear: string }
-  | { readonly event: 'chain.rotated' }
+  | ({ readonly event: 'chain.started' } & AuditOrigin)
+  | ({ readonly event: 'chain.rotated' } & AuditOrigin)
   /** The end of the file was half a line: its writer died, or the disk was full. */
   | {
       readonly event: 'chain.repaired';
@@ -125,7 +240,7 @@ export type AuditChainEvent =
 /**
  * A line of the trail; `audit.schema.json` says the same as JSON Schema. Within a version fields may be added, none is
  * renamed or removed. `prev` is the hash of the line before in the same chain; `hash` is the sha256 of this line's bytes
- * without the hash itself.
+ * without the hash itself, and in a chain with a key their HMAC-SHA256.
  */
 export type AuditLine = (AuditEvent | AuditChainEvent) & {
   readonly v: typeof AUDIT_VERSION;
@@ -135,7 +250,7 @@ export type AuditLine = (AuditEvent | AuditChainEvent) & {
   readonly ts: string;
   /** Name of the task; null where none was given. */
   readonly task: string | null;
-  /** The run of a guest; null for lines about the trail itself. */
+  /** The run of a guest; null for lines about the trail itself and of a registry. */
   readonly instance: string | null;
   readonly prev: string;
   readonly hash: string;
@@ -146,8 +261,27 @@ export const AUDIT_VERSION = 2;
 /** Where audit events go. Writing never waits, and never fails the work that is being audited. */
 export interface AuditTrail {
   write(instance: string, event: AuditEvent): void;
+  /**
+   * Both lines of a call that was refused before anything was sent. A guest makes such calls at no cost, so a trail may
+   * fold them. @default each is written
+   */
+  readonly writeRefused?: (instance: string, started: CallStarted, finished: CallFinished) => void;
+  /**
+   * Where a call must not be made unless its lines are there: whether all that was written up to now is in the file.
+   * @default nobody waits for the disk
+   */
+  readonly written?: () => Promise<boolean>;
   /** How the arguments of a call are shown; `undefined` is text that is no JSON. @default redacted */
   readonly showArguments?: (args: JsonValue | undefined) => AuditArguments;
 }
 
+export type CallStarted = Extract<AuditEvent, { event: 'tool_call.started' }>;
+export type CallFinished = Extract<AuditEvent, { event: 'tool_call.finished' }>;
+
 export const noAudit: AuditTrail = Object.freeze({ write: () => {}, showArguments: () => null });
+
+/** For every trail, also one that folds nothing. */
+export function writeRefused(trail: AuditTrail, instance: string, started: CallStarted, finished: CallFinished): void {
+  if (trail.writeRefused) trail.writeRefused(instance, started, finished);
+  else for (const event of [started, finished]) trail.write(instance, event);
+}

@@ -3,7 +3,9 @@ import { knownSecrets } from '../secrets/redactor.ts';
 import type { AuditChainEvent, AuditEvent } from './event.ts';
 
 /** A longer line is written again with its texts and lists cut: names and ids come from models and servers. */
-const MAX_LINE_CHARS = 32_768;
+export const MAX_LINE_CHARS = 32_768;
+/** The same for lines that cost their maker nothing. */
+export const MAX_CHEAP_LINE_CHARS = 2_048;
 const CUT_TEXT_CHARS = 512;
 const CUT_LIST_ITEMS = 32;
 
@@ -13,11 +15,12 @@ export function auditJson(
   instance: string | null,
   event: AuditEvent | AuditChainEvent,
   now: Date = new Date(),
+  maxChars = MAX_LINE_CHARS,
 ): string {
   const { event: name, ...about } = event;
   const line = { ts: now.toISOString(), event: name, task, instance, ...about };
   const text = knownSecrets.json(line);
-  return text.length <= MAX_LINE_CHARS ? text : JSON.stringify(cut({ ...JSON.parse(text), truncated: true }));
+  return text.length <= maxChars ? text : JSON.stringify(cut({ ...JSON.parse(text), truncated: true }));
 }
 
 function cut(value: unknown): unknown {

@@ -3,12 +3,17 @@ import { closeSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { version as packageVersion } from '../base/version.ts';
-import { type ArgumentForm, auditLimitSpecs } from '../config/host/audit.ts';
-import { argumentsShown } from './arguments.ts';
-import type { AuditEvent, AuditTrail } from './event.ts';
+import { type ArgumentForm, type AuditFailureMode, auditLimitSpecs } from '../config/host/audit.ts';
+import { Secret } from '../secrets/secret.ts';
+import { argumentsShown, cutArguments } from './arguments.ts';
+import { AwaitedBatches } from './awaited-batches.ts';
+import type { AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
 import { openAuditPath } from './file.ts';
-import { auditJson } from './line-json.ts';
-import { type AuditBatch, type AuditThreadData, PROGRESS_BYTES, progressAt } from './port.ts';
+import { Folding, foldedKind, refusedKind } from './fold.ts';
+import { auditKey } from './key.ts';
+import { auditJson, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
+import { originOf } from './origin.ts';
+import { type AuditBatch, type AuditNews, type AuditThreadData, FAILED, PROGRESS_BYTES, progressAt } from './port.ts';
 
 /** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
 export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
@@ -16,6 +21,8 @@ export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
 const GATHER_MS = 5;
 /** How long the end of the process waits for the disk. */
 const DRAIN_MS = 5_000;
+/** What is kept of the arguments of a call that was refused before anything was sent, in characters. */
+export const REFUSED_ARGUMENT_CHARS = 1_024;
 
 export interface AuditLogOptions {
   /** null: standard output. */
@@ -28,6 +35,10 @@ export interface AuditLogOptions {
   readonly keep?: number;
   /** The version of the program, for the first line of the chain. @default that of this package */
   readonly version?: string;
+  /** `refuse`: calls whose lines cannot be written are not made. @default continue */
+  readonly failureMode?: AuditFailureMode;
+  /** Signs the lines: a text of 16 characters or more that nobody else knows. @default none: they are hashed */
+  readonly key?: string | null;
   /** Told once, with the code of the system, when lines are lost. @default nobody */
   readonly onFailure?: (code: string) => void;
 }
@@ -36,10 +47,16 @@ export interface AuditLogOptions {
 export interface AuditLog {
   /** The trail for guests of one task. */
   forTask(task: string | null): AuditTrail;
+  /** The trail of what this process does as a service: no guest, no task. */
+  forService(): ServiceTrail;
   /** Waits, in vain for at most some seconds, until everything is written; for the way out of a process. */
   flushNow(): void;
   /** Writes what is left and the end of the chain. */
   close(): Promise<void>;
+}
+
+export interface ServiceTrail extends Pick<AuditTrail, 'written'> {
+  write(event: AuditEvent): void;
 }
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
@@ -60,6 +77,9 @@ class ThreadedLog implements AuditLog {
   readonly #onFailure: (code: string) => void;
   readonly #showArguments: NonNullable<AuditTrail['showArguments']>;
   readonly #atExit = () => this.flushNow();
+  readonly #folding = new Folding((task, instance, event) => this.#push(auditJson(task, instance, event)));
+  /** null: nobody waits for the disk. */
+  readonly #awaited: AwaitedBatches | null;
   #events: string[] = [];
   #dropped = 0;
   #flush: NodeJS.Timeout | null = null;
@@ -75,20 +95,24 @@ class ThreadedLog implements AuditLog {
   constructor(options: AuditLogOptions) {
     const { path, args = 'redacted', maxBytes, keep, version = packageVersion, onFailure = () => {} } = options;
     this.#onFailure = onFailure;
+    this.#awaited = options.failureMode === 'refuse' ? new AwaitedBatches() : null;
     this.#showArguments = argumentsShown(args, (text) => createHash('sha256').update(text).digest('hex'));
     const data: AuditThreadData = {
       path,
       maxBytes: maxBytes ?? auditLimitSpecs.max_bytes.default,
       keep: keep ?? auditLimitSpecs.keep.default,
       chain: randomBytes(8).toString('hex'),
-      pid: process.pid,
       startedAt: new Date(),
-      spear: version,
+      origin: originOf(version),
+      key: options.key ? auditKey(new Secret(options.key).reveal()) : null,
       progress: this.#progress.buffer as SharedArrayBuffer,
     };
     this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [] });
     this.#worker.unref();
-    this.#worker.on('message', () => this.#report());
+    this.#worker.on('message', (news: AuditNews) => {
+      if (news === FAILED) this.#report();
+      else this.#awaited?.settle(news);
+    });
     this.#worker.on('error', () => this.#fail('EIO'));
     this.#exited = new Promise((resolve) => {
       this.#worker.once('exit', () => {
@@ -96,6 +120,7 @@ class ThreadedLog implements AuditLog {
         this.#settle();
         if (this.#posted.length > 0) this.#fail('EIO');
         this.#posted.length = 0;
+        this.#awaited?.failAll();
         resolve();
       });
     });
@@ -106,11 +131,22 @@ class ThreadedLog implements AuditLog {
   forTask(task: string | null): AuditTrail {
     return Object.freeze({
       write: (instance: string, event: AuditEvent) => this.#write(task, instance, event),
+      writeRefused: (instance: string, started: CallStarted, finished: CallFinished) =>
+        this.#writeRefused(task, instance, started, finished),
+      ...(this.#awaited === null ? {} : { written: () => this.#written() }),
       showArguments: this.#showArguments,
     });
   }
 
+  forService(): ServiceTrail {
+    return Object.freeze({
+      write: (event: AuditEvent) => this.#write(null, null, event),
+      ...(this.#awaited === null ? {} : { written: () => this.#written() }),
+    });
+  }
+
   flushNow(): void {
+    this.#folding.flush();
     if (!this.#hasEnded) this.#post(true);
     const until = performance.now() + DRAIN_MS;
     while (this.#posted.length > 0 && performance.now() < until) {
@@ -126,9 +162,30 @@ class ThreadedLog implements AuditLog {
     return this.#closing;
   }
 
-  #write(task: string | null, instance: string, event: AuditEvent): void {
+  #write(task: string | null, instance: string | null, event: AuditEvent): void {
     if (this.#hasEnded) return;
-    const text = auditJson(task, instance, event);
+    const kind = foldedKind(event);
+    if (kind !== null && !this.#folding.admits(task, instance, kind)) return;
+    this.#push(auditJson(task, instance, event, new Date(), kind === null ? MAX_LINE_CHARS : MAX_CHEAP_LINE_CHARS));
+  }
+
+  #writeRefused(task: string | null, instance: string, started: CallStarted, finished: CallFinished): void {
+    if (this.#hasEnded || !this.#folding.admits(task, instance, refusedKind(finished))) return;
+    const args = cutArguments(started.args, REFUSED_ARGUMENT_CHARS);
+    for (const event of [{ ...started, args }, finished]) {
+      this.#push(auditJson(task, instance, event, new Date(), MAX_CHEAP_LINE_CHARS));
+    }
+  }
+
+  #written(): Promise<boolean> {
+    if (this.#hasEnded || this.#awaited === null) return Promise.resolve(false);
+    const { number, outcome } = this.#awaited.ask();
+    this.#post(false, number);
+    return outcome;
+  }
+
+  #push(text: string): void {
+    if (this.#hasEnded) return;
     this.#settle();
     if (this.#queuedChars + text.length > MAX_QUEUED_CHARS) {
       if (this.#events.length > 0) this.#post(false); // what was lost is told after what came before it
@@ -140,11 +197,11 @@ class ThreadedLog implements AuditLog {
     this.#flush ??= setTimeout(() => this.#post(false), GATHER_MS);
   }
 
-  #post(isLast: boolean): void {
+  #post(isLast: boolean, asked: number | null = null): void {
     if (this.#flush !== null) clearTimeout(this.#flush);
     this.#flush = null;
     this.#hasEnded ||= isLast;
-    const batch: AuditBatch = { events: this.#events, dropped: this.#dropped, isLast };
+    const batch: AuditBatch = { events: this.#events, dropped: this.#dropped, isLast, asked };
     this.#posted.push(this.#events.reduce((sum, { length }) => sum + length, 0));
     this.#worker.postMessage(batch);
     this.#events = [];
@@ -161,6 +218,7 @@ class ThreadedLog implements AuditLog {
 
   async #end(): Promise<void> {
     this.#worker.ref();
+    this.#folding.flush();
     if (!this.#hasEnded) this.#post(true);
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(() => late.resolve(), DRAIN_MS);

@@ -7,7 +7,20 @@ export interface AuditBatch {
   /** Events before these that found no place in the queue. */
   readonly dropped: number;
   readonly isLast: boolean;
+  /** Somebody waits for its {@link BatchOutcome} under this number; null: nobody. */
+  readonly asked: number | null;
 }
+
+/** What the thread says when it was asked about a batch. */
+export interface BatchOutcome {
+  readonly asked: number;
+  /** Every line of it is in the file, and none before it was dropped. */
+  readonly isWritten: boolean;
+}
+
+/** What the thread says by itself, once, when a line could not be written. */
+export const FAILED = 'failed';
+export type AuditNews = BatchOutcome | typeof FAILED;
 
 export interface AuditThreadData extends AuditWriterOptions {
   /** Read by the host thread also when its event loop has ended. */

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type AuditBatch, type AuditThreadData, progressAt } from './port.ts';
+import { type AuditBatch, type AuditNews, type AuditThreadData, FAILED, progressAt } from './port.ts';
 import { AuditWriter } from './writer.ts';
 
 const { progress, ...options } = workerData as AuditThreadData;
@@ -8,14 +8,18 @@ if (port === null) throw new Error('audit-thread runs as a thread of its own');
 const counters = new Int32Array(progress);
 const writer = new AuditWriter(options);
 
+const tell = (news: AuditNews) => port.postMessage(news);
+
 function report(error: NodeJS.ErrnoException | null): void {
   if (error === null || Atomics.load(counters, progressAt.failure) !== 0) return;
   Atomics.store(counters, progressAt.failure, Math.abs(error.errno ?? 0) || 1);
-  port?.postMessage('failed');
+  tell(FAILED);
 }
 
 port.on('message', (batch: AuditBatch) => {
-  report(writer.append(batch.events, batch.dropped));
+  const error = writer.append(batch.events, batch.dropped);
+  report(error);
+  if (batch.asked !== null) tell({ asked: batch.asked, isWritten: error === null && batch.dropped === 0 });
   if (batch.isLast) {
     report(writer.end());
     port.close();

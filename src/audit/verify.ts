@@ -1,8 +1,9 @@
-import { hashesOf, NO_PREVIOUS, sha256 } from './chain.ts';
+import { hashFound, hashSaid, NO_PREVIOUS, sha256 } from './chain.ts';
 import { AUDIT_VERSION } from './event.ts';
+import type { AuditKey } from './key.ts';
 import { parseLine, readLines } from './reader.ts';
 
-export type ProblemKind = 'changed' | 'missing' | 'duplicated' | 'reordered' | 'cut' | 'foreign';
+export type ProblemKind = 'changed' | 'missing' | 'duplicated' | 'reordered' | 'cut' | 'foreign' | 'key';
 
 /** The first line that is not what it should be. */
 export interface TrailProblem {
@@ -23,6 +24,10 @@ export interface VerifiedChain {
   readonly from: number;
   /** False: its process still runs or was killed, or its last lines were taken away. */
   readonly ended: boolean;
+  /** The id of the key that its lines are signed with; null: they are only hashed. */
+  readonly keyId: string | null;
+  /** False: it has a key that was not given, so only numbers and links were looked at. */
+  readonly proved: boolean;
 }
 
 export interface VerifiedTrail {
@@ -33,6 +38,8 @@ export interface VerifiedTrail {
   readonly repaired: number;
   /** Lines that the trail itself says could not be written. */
   readonly lost: number;
+  /** Events that the trail itself says were counted and not written. */
+  readonly folded: number;
   /** Lines of an older version, which had no chain. */
   readonly unchained: number;
 }
@@ -41,6 +48,8 @@ interface OpenChain {
   readonly chain: string;
   readonly from: number;
   readonly firstTs: string;
+  readonly keyId: string | null;
+  readonly proved: boolean;
   lastTs: string;
   lines: number;
   seq: number;
@@ -58,12 +67,12 @@ type Complaint = Pick<TrailProblem, 'kind' | 'detail'>;
 
 /**
  * Checks the files of a trail, oldest first, as one. What it finds: a line that was changed, taken out, put in, repeated
- * or moved. What no chain without a key can show: that the last lines of a chain were taken away, or that all of it was
- * written anew.
+ * or moved. What no chain without a key can show: that all of it was written anew; and what none can show at all: that
+ * its last lines were taken away. Given keys, every chain must be signed with one of them.
  * @throws the error of the system, if a file cannot be read
  */
-export function verifyTrail(files: readonly string[]): VerifiedTrail {
-  const check = new TrailCheck();
+export function verifyTrail(files: readonly string[], keys: readonly AuditKey[] = []): VerifiedTrail {
+  const check = new TrailCheck(keys);
   for (const file of files) {
     for (const { number, text, isWhole } of readLines(file)) check.take({ file, line: number }, text, isWhole);
   }
@@ -71,16 +80,22 @@ export function verifyTrail(files: readonly string[]): VerifiedTrail {
 }
 
 class TrailCheck {
+  readonly #keys: readonly AuditKey[];
   readonly #chains = new Map<string, OpenChain>();
   #lines = 0;
   #repaired = 0;
   #lost = 0;
+  #folded = 0;
   #unchained = 0;
   #problem: TrailProblem | null = null;
   /** A line that is no JSON: fine if the next one says that it was torn and marked. */
   #suspect: { readonly place: Place; readonly bytes: number; readonly sha256: string } | null = null;
   /** A gap that was found: if the line turns up later, it was moved and not taken away. */
   #gap: { readonly chain: string; readonly seq: number } | null = null;
+
+  constructor(keys: readonly AuditKey[]) {
+    this.#keys = keys;
+  }
 
   take(place: Place, text: string, isWhole: boolean): void {
     if (text.trim() === '') return;
@@ -101,24 +116,37 @@ class TrailCheck {
       chains: [...this.#chains.values()].map(({ seq: _, hash: head, ...chain }) => ({ ...chain, head })),
       repaired: this.#repaired,
       lost: this.#lost,
+      folded: this.#folded,
       unchained: this.#unchained,
     };
   }
 
   #check(line: Line, text: string): Complaint | null {
     const { v, chain, seq } = line;
-    if (v === 1 && chain === undefined && this.#chains.size === 0) {
+    if (v === 1 && chain === undefined && this.#chains.size === 0 && this.#keys.length === 0) {
       this.#unchained++;
       return null;
     }
     if (v !== AUDIT_VERSION || typeof chain !== 'string') return { kind: 'foreign', detail: 'it belongs to no chain' };
-    const hashes = hashesOf(text.trimStart());
-    if (hashes === null || hashes.said !== hashes.found || typeof seq !== 'number') {
-      return { kind: 'changed', detail: 'its hash does not fit its text' };
+    const known = this.#chains.get(chain);
+    const said = hashSaid(text.trimStart());
+    if (said === null || typeof seq !== 'number') return hashUnfit;
+    const complaint = this.#prove(chain, known?.keyId ?? keyIdOf(line), text.trimStart(), said);
+    if (complaint !== null) return complaint;
+    const here = known ?? this.#begin(line, chain, seq);
+    if (here === null) return this.#missing(chain, 0, seq);
+    return this.#follow(here, line, seq, said);
+  }
+
+  #prove(chain: string, keyId: string | null, text: string, said: string): Complaint | null {
+    const key = this.#keys.find(({ id }) => id === keyId) ?? null;
+    if (key === null && this.#keys.length > 0) {
+      const given = this.#keys.map(({ id }) => id).join(', ');
+      const found = keyId === null ? 'has no key' : `is signed with the key ${keyId}`;
+      return { kind: 'key', detail: `chain ${chain} ${found}, and the key that was given is ${given}` };
     }
-    const known = this.#chains.get(chain) ?? this.#begin(line, chain, seq);
-    if (known === null) return this.#missing(chain, 0, seq);
-    return this.#follow(known, line, seq, hashes.said);
+    if (key === null && keyId !== null) return null;
+    return hashFound(text, key) === said ? null : hashUnfit;
   }
 
   /** The chain of its first line here; null if that cannot be a first one. */
@@ -127,7 +155,20 @@ class TrailCheck {
     // Older files may have been removed in order; a chain says where it went on in a new one.
     if (!starts && line.event !== 'chain.rotated') return null;
     const [ts, hash] = [String(line.ts), String(line.prev)];
-    const begun = { chain, from: seq, firstTs: ts, lastTs: ts, lines: 0, seq: seq - 1, hash, ended: false };
+    const keyId = keyIdOf(line);
+    const proved = keyId === null || this.#keys.length > 0;
+    const begun = {
+      chain,
+      from: seq,
+      firstTs: ts,
+      lastTs: ts,
+      keyId,
+      proved,
+      lines: 0,
+      seq: seq - 1,
+      hash,
+      ended: false,
+    };
     this.#chains.set(chain, begun);
     return begun;
   }
@@ -147,6 +188,7 @@ class TrailCheck {
     known.ended = line.event === 'chain.ended';
     if (line.event === 'chain.repaired') this.#repaired++;
     if (line.event === 'chain.lost') this.#lost += Number(line.lines);
+    if (line.event === 'events.folded') this.#folded += Number(line.count);
     return null;
   }
 
@@ -178,6 +220,10 @@ class TrailCheck {
     if (complaint !== null) this.#problem ??= { ...place, ...complaint };
   }
 }
+
+const hashUnfit: Complaint = { kind: 'changed', detail: 'its hash does not fit its text' };
+
+const keyIdOf = (line: Line): string | null => (typeof line.key_id === 'string' ? line.key_id : null);
 
 const cutLine: Complaint = {
   kind: 'cut',

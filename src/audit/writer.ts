@@ -1,7 +1,8 @@
 import { errorCode } from '../base/error-text.ts';
 import { AuditChain } from './chain.ts';
-import type { AuditChainEvent } from './event.ts';
+import type { AuditChainEvent, AuditOrigin } from './event.ts';
 import { AuditFile, type AuditFileOptions } from './file.ts';
+import type { AuditKey } from './key.ts';
 import { auditJson } from './line-json.ts';
 
 /** What one write takes at most, unless one line alone is more: a full file is noticed between writes. */
@@ -14,10 +15,10 @@ const MAX_PENDING = 16;
 export interface AuditWriterOptions extends AuditFileOptions {
   /** The id of the chain. */
   readonly chain: string;
-  readonly pid: number;
   readonly startedAt: Date;
-  /** The version of this program. */
-  readonly spear: string;
+  readonly origin: Omit<AuditOrigin, 'keyed' | 'key_id'>;
+  /** null: the chain has none. */
+  readonly key: AuditKey | null;
 }
 
 interface PendingEvent {
@@ -30,17 +31,19 @@ export class AuditWriter {
   readonly #chain: AuditChain;
   readonly #file: AuditFile;
   readonly #writeChars: number;
+  readonly #origin: AuditOrigin;
   /** About the trail itself, still to be written. */
   #pending: readonly PendingEvent[];
   #lost = { lines: 0, reason: '' };
   #isEnding = false;
 
   constructor(options: AuditWriterOptions) {
-    this.#chain = new AuditChain(options.chain);
+    const { chain, origin, key, startedAt, maxBytes } = options;
+    this.#chain = new AuditChain(chain, key);
     this.#file = new AuditFile(options);
-    const { pid, spear, startedAt, maxBytes } = options;
+    this.#origin = { ...origin, keyed: key !== null, key_id: key?.id ?? null };
     this.#writeChars = maxBytes === 0 ? WRITE_CHARS : Math.min(WRITE_CHARS, maxBytes);
-    this.#pending = [{ event: { event: 'chain.started', pid, spear }, at: startedAt }];
+    this.#pending = [{ event: { event: 'chain.started', ...this.#origin }, at: startedAt }];
   }
 
   /** Appends events, which are JSON texts; `dropped` were lost before they came here. The error: what failed, if anything. */
@@ -69,7 +72,7 @@ export class AuditWriter {
 
   #append(events: readonly string[]): NodeJS.ErrnoException | null {
     const { switched, repair } = this.#file.prepare(sizeOf(events));
-    if (switched && !this.#chain.isEmpty) this.#tell({ event: 'chain.rotated' });
+    if (switched && !this.#chain.isEmpty) this.#tell({ event: 'chain.rotated', ...this.#origin });
     if (repair) this.#tell(repair.event);
     const own = this.#allPending().map(({ event, at }) => auditJson(null, null, event, at));
     const lines = this.#chain.lines([...own, ...events]);

@@ -31,12 +31,25 @@ export interface SendPorts {
   readonly timeLeftMs: () => number;
 }
 
+/** One request to a model, without anything that was said. */
+export interface ModelCall {
+  readonly backend: string;
+  /** undefined: the backend chooses. */
+  readonly model: string | undefined;
+  /** `ok`, `cancelled`, or the code of the error. */
+  readonly outcome: string;
+  readonly durationMs: number;
+  /** As the provider counts; null where there is no answer or it does not say. */
+  readonly usage: JsonObject | null;
+}
+
 /** Who is told of what a send does, besides the guest. */
 export interface SendObserver {
   readonly toolStarted: (call: TurnCall) => void;
   /** `outcome`: `ok`, or the code of the error. */
   readonly toolFinished: (call: TurnCall, outcome: string, durationMs: number) => void;
   readonly limitReached: (limit: NumberParam) => void;
+  readonly modelAnswered: (call: ModelCall) => void;
   /** The host's own failure: the guest learns only that there was one. */
   readonly failed: (error: unknown) => void;
 }
@@ -169,12 +182,21 @@ class Send {
     this.#metrics.iterations++;
     const { session, timeLeftMs } = this.#ports;
     const started = performance.now();
+    const about = { backend: backend.name, model: typeof head.model === 'string' ? head.model : undefined };
+    const tell = (outcome: string, usage: JsonObject | null) => {
+      const durationMs = performance.now() - started;
+      this.#metrics.modelMs += durationMs;
+      this.#ports.observer.modelAnswered({ ...about, outcome, durationMs, usage });
+    };
     try {
       const body = await backend.complete(head, this.#signal, { session, timeLeftMs: timeLeftMs() });
       this.#metrics.answered(body);
+      tell('ok', isJsonObject(body.usage) ? body.usage : null);
       return body;
-    } finally {
-      this.#metrics.modelMs += performance.now() - started;
+    } catch (error) {
+      const why = error instanceof BackendError ? error.code : 'failed';
+      tell(this.#signal.aborted ? 'cancelled' : why, null);
+      throw error;
     }
   }
 

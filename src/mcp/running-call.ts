@@ -29,17 +29,26 @@ export class RunningCall {
   readonly #args: JsonValue | undefined;
   readonly #scope: GuestScope;
   readonly #approvals: ApprovalGate;
+  readonly #tellSent: () => void;
   readonly #ended = new AbortController();
   #revocation: McpPolicyError | null = null;
   /** What policy or an approval said last: why not, and by which revision of the registry. */
   denial: string | null = null;
   revision: number | null = null;
 
-  constructor(call: McpToolCall, args: JsonValue | undefined, scope: GuestScope, approvals: ApprovalGate) {
+  /** `tellSent` puts into the trail that the call is about to be sent; it may be told more than once. */
+  constructor(
+    call: McpToolCall,
+    args: JsonValue | undefined,
+    scope: GuestScope,
+    approvals: ApprovalGate,
+    tellSent: () => void,
+  ) {
     this.#call = call;
     this.#args = args;
     this.#scope = scope;
     this.#approvals = approvals;
+    this.#tellSent = tellSent;
   }
 
   /** Never throws: a call that fails is an answer too. While it runs it is in `inFlight`. */
@@ -77,6 +86,7 @@ export class RunningCall {
     for (let round = 1; ; round++) {
       const concerned = this.#approvals.concerns(record, this.#call);
       const grant = concerned ? await this.#approvals.obtain(record, this.#call, args, this.#ended.signal) : null;
+      if (concerned) await this.#requireTrail();
       let stopped: unknown; // the pool makes an answer of it, and an answer does not say whether to ask again
       const output = await this.#scope.pool.callTool(record, {
         tool,
@@ -84,9 +94,11 @@ export class RunningCall {
         owner: `${this.#scope.run}/${session}`,
         signal: this.#ended.signal,
         ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }),
+        ...(this.#scope.audit.written ? { announce: () => this.#announce() } : {}),
         beforeDispatch: (definition) => {
           try {
             this.#admit(args, definition, grant);
+            this.#tellSent();
           } catch (error) {
             stopped = error;
             throw error;
@@ -99,6 +111,22 @@ export class RunningCall {
       if (!isOutdated(stopped) || round === MAX_APPROVAL_ROUNDS) throw stopped;
       record = this.#permitted();
     }
+  }
+
+  /** Where the trail must have the call before its server does. */
+  async #announce(): Promise<void> {
+    this.#tellSent();
+    await this.#requireTrail();
+  }
+
+  /** Waits for the lines so far, where the node wants that. @throws McpPolicyError if they cannot be written */
+  async #requireTrail(): Promise<void> {
+    const { written } = this.#scope.audit;
+    if (written === undefined || (await written())) return;
+    const { serverId, tool } = this.#call;
+    this.denial = 'audit_failed';
+    const why = 'the audit trail cannot be written, and this node makes no call without it (audit.on_failure)';
+    throw new McpPolicyError(serverId, `${tool}: ${why}`);
   }
 
   /** What policy says of the call at this moment. @throws McpPolicyError */

@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../audit/event.ts';
+import { type AuditEvent, type CallStarted, writeRefused } from '../audit/event.ts';
 import { type JsonValue, parseJson } from '../base/json.ts';
 import { type ModelToolCall, notInjected } from '../chat/injected-tools.ts';
 import type { Exclusion } from '../policy/decision.ts';
@@ -51,14 +51,18 @@ export class ToolCalls {
   async call(call: McpToolCall, signal: AbortSignal): Promise<string> {
     const started = performance.now();
     const args = parsedArguments(call.arguments);
-    this.#started(call, args);
-    const running = new RunningCall(call, args, this.#scope, this.#approvals);
+    let isSent = false;
+    const running = new RunningCall(call, args, this.#scope, this.#approvals, () => {
+      if (!isSent) this.#audit(this.#started(call, args));
+      isSent = true;
+    });
     const { json, error } = await running.run(this.#inFlight, signal);
     const durationMs = performance.now() - started;
     const { denial, revision } = running;
     const code = error?.code ?? null;
     const status = code === null ? 'ok' : denial === null ? 'failed' : 'denied';
-    this.#finished(call, { json, code, status, reason: denial ?? code, revision, durationMs });
+    const end = { json, code, status, reason: denial ?? code, revision, durationMs } as const;
+    this.#finished(call, end, isSent ? null : this.#started(call, args));
     return json;
   }
 
@@ -66,18 +70,20 @@ export class ToolCalls {
   refuse({ id: callId, name, arguments: text }: ModelToolCall, session: string, why: Exclusion | null): string {
     const json = notInjected(name, why?.detail);
     const call = { serverId: why?.serverId ?? null, tool: why?.tool ?? name, callId, session };
-    this.#started(call, parsedArguments(text));
     const reason = why?.reason ?? 'not_injected';
     const revision = revisionOf(this.#scope);
-    this.#finished(call, { json, code: 'mcp_policy_denied', status: 'denied', reason, revision, durationMs: 0 });
+    const end = { json, code: 'mcp_policy_denied', status: 'denied', reason, revision, durationMs: 0 } as const;
+    this.#finished(call, end, this.#started(call, parsedArguments(text)));
     return json;
   }
 
-  #started(call: ToldCall, args: JsonValue | undefined): void {
-    this.#audit({ event: 'tool_call.started', ...inTheTrail(call), args: shownArguments(this.#scope, args) });
+  #started(call: ToldCall, args: JsonValue | undefined): CallStarted {
+    return { event: 'tool_call.started', ...inTheTrail(call), args: shownArguments(this.#scope, args) };
   }
 
-  #finished(call: ToldCall, { json, code, status, reason, revision, durationMs }: CallEnd): void {
+  /** `unsent`: how the call began, which was not told yet because nothing of it reached a server. */
+  #finished(call: ToldCall, end: CallEnd, unsent: CallStarted | null): void {
+    const { json, code, status, reason, revision, durationMs } = end;
     const about = inTheTrail(call);
     const { session_id, server_id, tool_name } = about;
     const bytes = Buffer.byteLength(json);
@@ -85,7 +91,9 @@ export class ToolCalls {
     if (budget) this.#audit({ event: 'budget.hit', session_id, server_id, tool_name, budget });
     const duration_ms = Math.round(durationMs);
     const result = { status, reason, duration_ms, output_bytes: bytes, revision };
-    this.#audit({ event: 'tool_call.finished', ...about, ...result });
+    const finished = { event: 'tool_call.finished', ...about, ...result } as const;
+    if (unsent === null) this.#audit(finished);
+    else writeRefused(this.#scope.audit, this.#scope.run, unsent, finished);
     const { serverId: server, tool, callId, session } = call;
     const outcome = code ?? 'ok';
     const { run, events } = this.#scope;

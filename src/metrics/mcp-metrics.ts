@@ -1,5 +1,5 @@
 import type { Meter } from '@opentelemetry/api';
-import type { AuditEvent, AuditTrail } from '../audit/event.ts';
+import { type AuditEvent, type AuditTrail, writeRefused } from '../audit/event.ts';
 import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './gauges.ts';
 import { BoundedLabel, McpLabels } from './labels.ts';
 
@@ -130,6 +130,11 @@ export class McpMetrics {
         this.#audited(event, task);
         audit.write(instance, event);
       },
+      writeRefused: (instance, started, finished) => {
+        this.#audited(finished, task);
+        writeRefused(audit, instance, started, finished);
+      },
+      ...(audit.written ? { written: audit.written } : {}),
       ...(audit.showArguments ? { showArguments: audit.showArguments } : {}),
     };
   }

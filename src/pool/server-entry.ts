@@ -43,6 +43,8 @@ export interface PoolCall {
   readonly timeoutMs?: number;
   /** Can only lower what the record allows. */
   readonly maxOutputBytes?: number;
+  /** Waited for when the call has its place: it is not sent if this rejects. */
+  readonly announce?: () => Promise<void>;
   /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
   readonly beforeDispatch?: (tool: ToolDescriptor) => void;
 }
@@ -191,6 +193,11 @@ export class ServerEntry {
         const leave = places.take() ?? (await this.#acquire(places, call.owner, run.line, place));
         try {
           if (!session.usable) continue;
+          if (call.announce) {
+            await call.announce();
+            run.signal.throwIfAborted();
+            if (!session.usable) continue;
+          }
           call.beforeDispatch?.(found.tool);
           const subject = { what: `tool "${toolName}"`, toolName };
           const params = { name: toolName, arguments: args };

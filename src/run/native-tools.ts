@@ -1,6 +1,7 @@
 import type { AuditTrail } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
-import { parseJson } from '../base/json.ts';
+import { type JsonValue, parseJson } from '../base/json.ts';
+import type { ModelCall } from '../chat/tool-loop.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
 interface NativeCall {
@@ -10,7 +11,7 @@ interface NativeCall {
   readonly result: string | undefined;
 }
 
-/** The trail of tools that run inside the guest, and of limits that a send ran into. */
+/** The trail of a send: tools that run inside the guest, models that were asked, limits that it ran into. */
 export class NativeTools {
   readonly #run: string;
   readonly #audit: AuditTrail;
@@ -64,6 +65,19 @@ export class NativeTools {
           bytes,
         });
       },
+      modelAnswered: ({ backend, model, outcome, durationMs, usage }: ModelCall) => {
+        this.#audit.write(this.#run, {
+          event: 'model_call.finished',
+          session_id: session,
+          backend,
+          model: model ?? null,
+          status: outcome === 'ok' || outcome === 'cancelled' ? outcome : 'failed',
+          reason: outcome === 'ok' || outcome === 'cancelled' ? null : outcome,
+          duration_ms: Math.round(durationMs),
+          input_tokens: tokens(usage?.prompt_tokens),
+          output_tokens: tokens(usage?.completion_tokens),
+        });
+      },
       limitReached: (budget: string) => {
         this.#audit.write(this.#run, {
           event: 'budget.hit',
@@ -76,3 +90,7 @@ export class NativeTools {
     };
   }
 }
+
+/** Providers write what they like. */
+const tokens = (count: JsonValue | undefined): number | null =>
+  Number.isSafeInteger(count) && Number(count) >= 0 ? Number(count) : null;

@@ -8,6 +8,7 @@ import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
 import type { Limits } from '../protocol/limits.ts';
 import { disabledTask } from '../protocol/policy-layers.ts';
 import { type GuestReport, type HostReply, PortViolation, parseGuestMessage } from '../protocol/port.ts';
+import { auditGuestStart } from './audit-guest.ts';
 import { ChatService } from './chat-service.ts';
 import { GuestOutput } from './guest-output.ts';
 import { McpService } from './mcp-service.ts';
@@ -64,7 +65,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const approvalTimeoutMs = options.limits.approval_timeout_ms;
   const mcpOfRun = options.mcp?.forRun({ run, audit, events, approve, decidedBy, approvalTimeoutMs }) ?? null;
   const started = performance.now();
-  audit.write(run, { event: 'guest.started', module: options.args[0] ?? '' });
+  auditGuestStart(audit, run, options.args[0] ?? '', options.wasm);
   const output = new GuestOutput(options.output);
   const spec: GuestSpec = {
     args: options.args,

@@ -203,9 +203,12 @@ export class OpenTask implements AsyncDisposable {
 
   async #trail(given: TaskOptions['audit']): Promise<AuditTrail> {
     if (given !== undefined) return 'forTask' in given ? given.forTask(this.name) : given;
-    const { file: path, ...config } = this.host.audit;
+    const { file: path, onFailure: failureMode, key: readKey, ...config } = this.host.audit;
     if (path === null) return noAudit;
-    this.#log ??= import('../audit/log.ts').then(({ openAuditLog }) => openAuditLog({ path, ...config }));
+    const key = readKey?.().reveal() ?? null;
+    this.#log ??= import('../audit/log.ts').then(({ openAuditLog }) =>
+      openAuditLog({ path, failureMode, key, ...config }),
+    );
     return (await this.#log).forTask(this.name);
   }
 

@@ -1,7 +1,10 @@
+import { errorText } from '../base/error-text.ts';
 import { type DirectoryResult, describeProblem, loadDirectory } from './directory.ts';
 import type { SmsMetrics } from './metrics/sms-metrics.ts';
 import type { ServiceLog } from './service-log.ts';
 import type { RegistryStore } from './store/store.ts';
+import { currentCaller } from './trail/caller.ts';
+import type { SmsTrail } from './trail/sms-trail.ts';
 
 export interface ReloaderDeps {
   readonly store: RegistryStore;
@@ -10,6 +13,7 @@ export interface ReloaderDeps {
   /** Whether a reload may remove most of what the directory held. */
   readonly allowMassRemoval: boolean;
   readonly metrics: SmsMetrics;
+  readonly trail: Pick<SmsTrail, 'write'>;
   readonly log: ServiceLog;
 }
 
@@ -36,7 +40,8 @@ export class DirectoryReloader {
   }
 
   async #load({ dryRun, allowMassRemoval = false }: ReloadOptions): Promise<DirectoryResult> {
-    const { store, directory, strict, metrics, log } = this.#deps;
+    const { store, directory, strict, metrics, trail, log } = this.#deps;
+    const about = { event: 'sms.reloaded', ...currentCaller() } as const;
     try {
       const result = await loadDirectory(store, directory, {
         strict,
@@ -53,9 +58,12 @@ export class DirectoryReloader {
       const fields = { outcome, changes: plan.changes.length, unchanged: plan.unchanged.length };
       if (refusal === null) log('info', 'directory', fields);
       else log('error', 'directory', { ...fields, problem: refusal });
+      const changes = outcome === 'refused' ? 0 : plan.changes.length;
+      trail.write({ ...about, status: outcome, reason: refusal, changes, problems: result.problems.length });
       return result;
     } catch (error) {
       metrics.reloads.add(1, { outcome: 'failed' });
+      trail.write({ ...about, status: 'failed', reason: errorText(error), changes: 0, problems: 0 });
       throw error;
     }
   }

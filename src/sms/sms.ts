@@ -33,6 +33,8 @@ import { ServingState } from './serving-state.ts';
 import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
 import { StoreError } from './store/store.ts';
 import { ensureTokens } from './token-files.ts';
+import { auditedStore } from './trail/audited-store.ts';
+import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
 export interface SmsDeps {
   readonly log: ServiceLog;
@@ -76,10 +78,13 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
     watcherQueue: config.limits.watcher_queue,
     maxBytes: config.limits.max_bytes,
   });
+  let trail = noTrail;
   try {
-    return await serve(config, deps, store, accessFor(config, deps.log), tls);
+    trail = openSmsTrail(config.audit, deps.log);
+    return await serve(config, deps, store, accessFor(config, deps.log), tls, trail);
   } catch (error) {
     await store.close();
+    await trail.close();
     throw error;
   }
 }
@@ -87,10 +92,12 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
 async function serve(
   config: SmsConfig,
   { log, serverTest }: SmsDeps,
-  store: SqliteStore,
+  sqlite: SqliteStore,
   access: Access,
   tls: TlsMaterial | null,
+  trail: SmsTrail,
 ): Promise<RunningSms> {
+  const store = auditedStore(sqlite, trail);
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
@@ -110,9 +117,10 @@ async function serve(
           strict,
           allowMassRemoval: config.allowMassRemoval,
           metrics,
+          trail,
           log,
         });
-  for (const problem of store.warnings) log('error', 'store', { problem });
+  for (const problem of sqlite.warnings) log('error', 'store', { problem });
   if (reloader !== null) await firstLoad(reloader, config, log);
 
   const registry = registryService({
@@ -130,10 +138,10 @@ async function serve(
       servers: servers.length,
       watchers: registry.watcherCount,
       nodes: reports.count,
-      writable: store.writeProblem() === null ? 1 : 0,
+      writable: sqlite.writeProblem() === null ? 1 : 0,
     };
   };
-  const common = { access, shutdown: shutdown.signal, metrics, log };
+  const common = { access, shutdown: shutdown.signal, metrics, trail, log };
   const grpc = await startGrpcServer(
     config.grpc,
     tls,
@@ -161,7 +169,7 @@ async function serve(
         importRoute({ store, strict, metrics, log }),
         ...serversRoutes({ store, reports, strict, metrics, log }),
         eventsRoute(store),
-        backupRoute(store, config.files.data),
+        backupRoute(sqlite, config.files.data),
         testRoute(
           store,
           config.allowServerTest
@@ -180,7 +188,7 @@ async function serve(
           serving,
           metrics,
           gauges,
-          writeProblem: () => store.writeProblem(),
+          writeProblem: () => sqlite.writeProblem(),
           reloader,
         }),
       ],
@@ -191,6 +199,9 @@ async function serve(
   });
   const forgetEndpoint = leaveWord(config, { grpc, http }, log);
   serving.become('serving');
+  const { epoch, revision, servers } = await store.list();
+  const bound = { grpc: grpc.authority, http: http.url, auth: config.auth };
+  trail.write({ event: 'sms.started', epoch, revision, servers: servers.length, ...bound });
 
   let closing: Promise<void> | null = null;
   const close = async () => {
@@ -199,6 +210,8 @@ async function serve(
     shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
     await Promise.all([grpc.close(limits.shutdown_ms), http.close(limits.shutdown_ms)]);
     await store.close();
+    trail.write({ event: 'sms.ended' });
+    await trail.close();
   };
   return {
     grpc: grpc.authority,

@@ -1,7 +1,7 @@
 // A process that writes a trail and ends in the way that its first argument names: node audit-process.ts HOW FILE [COUNT [MAX_BYTES]]
 
-import type { AuditEvent } from '../../src/audit/event.ts';
 import { openRunAudit } from '../../src/cli/run/audit.ts';
+import { change } from './audit-change.ts';
 
 const [how = '', file = '', count = '100', maxBytes = '0'] = process.argv.slice(2);
 const closers: (() => unknown)[] = [];
@@ -13,17 +13,10 @@ const flags = {
   dryRun: false,
   json: false,
 };
-const config = { file: null, args: 'redacted', maxBytes: 0, keep: 1 } as const;
+const config = { file: null, args: 'redacted', maxBytes: 0, keep: 1, onFailure: 'continue', key: null } as const;
 const say = (text: string) => process.stderr.write(`${text}\n`);
 const trail = await openRunAudit(flags, config, 'test', closers, say);
-const event = (number: number): AuditEvent => ({
-  event: 'budget.hit',
-  session_id: null,
-  server_id: null,
-  tool_name: null,
-  budget: String(number),
-});
-const write = (number: number) => trail.write(`run-${process.pid}`, event(number));
+const write = (number: number) => trail.write(`run-${process.pid}`, change(number));
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 for (let number = 0; number < Number(count); number++) {

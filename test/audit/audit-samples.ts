@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuditEvent } from '../../src/audit/event.ts';
 import { auditJson } from '../../src/audit/line-json.ts';
+import { originOf } from '../../src/audit/origin.ts';
 import { rotatedFiles } from '../../src/audit/rotation.ts';
 import { verifyTrail } from '../../src/audit/verify.ts';
 import { AuditWriter, type AuditWriterOptions } from '../../src/audit/writer.ts';
@@ -13,9 +14,42 @@ const exclusion = { server_id: 'x', tool_name: null, reason: 'unknown_server', l
 const digests = { args_sha256: 'a'.repeat(64), tool_sha256: 'b'.repeat(64) };
 const { source: _, ...asked } = call;
 
-/** One of every kind. */
+const caller = { actor: null, role: 'admin', peer: '127.0.0.1', via: 'http', method: 'PUT /servers/{id}' } as const;
+
+/** One of every kind that a registry writes. */
+export const smsSamples = [
+  { event: 'sms.started', epoch: 'e', revision: 7, servers: 2, grpc: 'a:1', http: 'http://a:2', auth: true },
+  { event: 'sms.write_started', ...caller, servers: ['fs'], changes: 1 },
+  {
+    event: 'sms.record_changed',
+    ...caller,
+    server_id: 'fs',
+    action: 'update',
+    revision: 8,
+    fields: ['tags'],
+    before: { tags: [] },
+    after: { tags: ['new'] },
+  },
+  { event: 'sms.served', ...caller, code: '200' },
+  { event: 'sms.refused', ...caller, role: null, status: 'denied', code: '401', reason: 'unauthorized' },
+  {
+    event: 'sms.reloaded',
+    ...caller,
+    peer: null,
+    role: null,
+    via: 'process',
+    method: 'none',
+    status: 'applied',
+    reason: null,
+    changes: 3,
+    problems: 0,
+  },
+  { event: 'sms.ended' },
+] as const satisfies readonly AuditEvent[];
+
+/** One of every kind that a run writes. */
 export const samples = [
-  { event: 'guest.started', module: 'a.wasm' },
+  { event: 'guest.started', module: 'a.wasm', module_sha256: 'c'.repeat(64) },
   { event: 'guest.ended', status: 'exit', exit_code: 0, duration_ms: 3 },
   { event: 'session.created', session_id: 'chat-1', revision: 1, servers: ['fs'], exclusions: [exclusion] },
   {
@@ -44,25 +78,43 @@ export const samples = [
   },
   { event: 'registry.applied', epoch: 'e', revision: 8, upserted: ['fs'], deleted: [], upserts: 1, deletes: 0 },
   { event: 'budget.hit', session_id: null, server_id: null, tool_name: null, budget: 'max_iterations' },
+  {
+    event: 'model_call.finished',
+    session_id: 'chat-1',
+    backend: 'openai',
+    model: 'small',
+    status: 'ok',
+    reason: null,
+    duration_ms: 20,
+    input_tokens: 7,
+    output_tokens: null,
+  },
+  {
+    event: 'events.folded',
+    of: 'tool_call.finished',
+    server_id: 'fs',
+    tool_name: 'write',
+    status: 'denied',
+    reason: 'denied_by_task',
+    peer: null,
+    method: null,
+    count: 9_980,
+    first_ts: '2026-01-02T03:04:05.678Z',
+    last_ts: '2026-01-02T03:04:15.678Z',
+  },
 ] as const satisfies readonly AuditEvent[];
 
 export const newTrail = (): string => join(tempDir(), 'audit.jsonl');
 
 /** An event of a run that can be told from the others. */
 export const numbered = (number: number, instance = 'run-1'): string =>
-  auditJson('test', instance, {
-    event: 'budget.hit',
-    session_id: null,
-    server_id: null,
-    tool_name: null,
-    budget: String(number),
-  });
+  auditJson('test', instance, { ...samples[9], budget: String(number) });
 
 let chains = 0;
 
 export function openWriter(path: string, options: Partial<AuditWriterOptions> = {}): AuditWriter {
   const chain = (++chains).toString(16).padStart(16, '0');
-  const about = { chain, pid: process.pid, spear: 'test', startedAt: new Date() };
+  const about = { chain, origin: originOf('test'), key: null, startedAt: new Date() };
   return new AuditWriter({ path, maxBytes: 0, keep: 10, ...about, ...options });
 }
 
@@ -74,8 +126,11 @@ export const verified = (path: string) => verifyTrail(filesOf(path));
 /** All lines, each checked against the schema. */
 export const linesOf = (path: string) => filesOf(path).flatMap((file) => trailLines(readFileSync(file, 'utf8')));
 
-/** The numbers of {@link numbered} events, in the order of the trail. */
+/** The numbers of {@link numbered} events and of changes, in the order of the trail. */
 export const numbersOf = (path: string): number[] =>
-  linesOf(path).flatMap(({ event, budget }) => (event === 'budget.hit' ? [Number(budget)] : []));
+  linesOf(path).flatMap(({ event, budget, revision }) => {
+    if (event === 'budget.hit') return [Number(budget)];
+    return event === 'registry.applied' ? [Number(revision)] : [];
+  });
 
 export const eventsOf = (path: string) => linesOf(path).map(({ event }) => event);

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { type AuditLogOptions, MAX_QUEUED_CHARS, openAuditLog } from '../../src/audit/log.ts';
 import { verifyTrail } from '../../src/audit/verify.ts';
 import { eventually } from '../pool/pool-samples.ts';
+import { change } from './audit-change.ts';
 import { eventsOf, filesOf, linesOf, newTrail, numbersOf, samples, verified } from './audit-samples.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);
@@ -24,8 +25,6 @@ async function ended(child: ChildProcess): Promise<[code: number | null, signal:
   return [child.exitCode, child.signalCode];
 }
 
-const budget = (number: number) => ({ ...samples[9], budget: String(number) });
-
 function open(options: AuditLogOptions) {
   const failures: string[] = [];
   const log = openAuditLog({ onFailure: (code) => failures.push(code), ...options });
@@ -36,7 +35,7 @@ describe('a trail', () => {
   it('has all that was written, in its order, when it is closed', async () => {
     const path = newTrail();
     const { log, trail, failures } = open({ path, version: '1.2.3' });
-    for (const number of range(0, 1_000)) trail.write('run-1', budget(number));
+    for (const number of range(0, 1_000)) trail.write('run-1', change(number));
     await log.close();
     expect(numbersOf(path)).toEqual(range(0, 1_000));
     expect(linesOf(path)[0]).toMatchObject({ event: 'chain.started', spear: '1.2.3', pid: process.pid });
@@ -55,7 +54,7 @@ describe('a trail', () => {
     const path = newTrail();
     const { log, trail } = open({ path });
     await Promise.all([log.close(), log.close()]);
-    trail.write('run-1', budget(1));
+    trail.write('run-1', change(1));
     log.flushNow();
     await log.close();
     expect(eventsOf(path)).toEqual(['chain.started', 'chain.ended']);
@@ -64,7 +63,7 @@ describe('a trail', () => {
   it('is on disk soon, without being closed', async () => {
     const path = newTrail();
     const { log, trail } = open({ path });
-    trail.write('run-1', budget(1));
+    trail.write('run-1', change(1));
     await eventually(() => expect(numbersOf(path)).toEqual([1]));
     await log.close();
   });
@@ -89,7 +88,7 @@ describe('a trail', () => {
   it.runIf(process.platform === 'linux')('says once that the disk is full, and goes on [audit.failure]', async () => {
     const { log, trail, failures } = open({ path: '/dev/full' });
     for (const number of range(0, 3)) {
-      trail.write('run-1', budget(number));
+      trail.write('run-1', change(number));
       await eventually(() => expect(failures).toEqual(['ENOSPC']));
     }
     await log.close();
@@ -114,7 +113,7 @@ describe.runIf(process.platform !== 'win32')('a reader that does not read', () =
     let more = 0;
     // Once there is room again, the next line is preceded by the number of those that were lost.
     await eventually(() => {
-      trail.write('run-1', budget(more++));
+      trail.write('run-1', change(more++));
       expect(readFileSync(copy, 'utf8')).toContain('"chain.lost"');
     });
     closeSync(held);
@@ -135,10 +134,10 @@ describe.runIf(process.platform !== 'win32')('a reader that does not read', () =
     spawnSync('mkfifo', [pipe]);
     const held = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
     const { log, trail, failures } = open({ path: pipe });
-    trail.write('run-1', budget(0));
+    trail.write('run-1', change(0));
     closeSync(held);
     await eventually(() => {
-      trail.write('run-1', budget(1));
+      trail.write('run-1', change(1));
       expect(failures).toHaveLength(1);
     });
     await log.close();
@@ -189,8 +188,8 @@ describe('a process', () => {
     expect(problem).toBeNull();
     expect(chains.map((chain) => chain.ended)).toEqual([false, false, false, true]);
     for (const { chain } of chains) {
-      const own = linesOf(path).filter((line) => line.chain === chain && line.event === 'budget.hit');
-      expect(own.map((line) => Number(line.budget))).toEqual(range(0, own.length));
+      const own = linesOf(path).filter((line) => line.chain === chain && line.event === 'registry.applied');
+      expect(own.map((line) => Number(line.revision))).toEqual(range(0, own.length));
       expect(own.length).toBeGreaterThanOrEqual(10);
     }
   }, 60_000);
@@ -203,9 +202,9 @@ describe('a process', () => {
     expect(filesOf(path).length).toBeGreaterThan(10);
     const { problem, chains, lost } = verified(path);
     expect([problem, lost, chains.length]).toEqual([null, 0, writers]);
-    const lines = linesOf(path).filter(({ event }) => event === 'budget.hit');
+    const lines = linesOf(path).filter(({ event }) => event === 'registry.applied');
     for (const { chain, ended: whole, from } of chains) {
-      const own = lines.filter((line) => line.chain === chain).map((line) => Number(line.budget));
+      const own = lines.filter((line) => line.chain === chain).map((line) => Number(line.revision));
       expect([whole, from, own]).toEqual([true, 0, range(0, count)]);
     }
   }, 60_000);

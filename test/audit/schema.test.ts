@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { samples } from './audit-samples.ts';
-import { auditProblem } from './audit-schema.ts';
+import { samples, smsSamples } from './audit-samples.ts';
+import { auditEvents, auditProblem } from './audit-schema.ts';
 
 const hash = '0'.repeat(64);
 const envelope = { v: 2, chain: '0'.repeat(16), seq: 3, ts: '2026-01-02T03:04:05.678Z', task: null, instance: 'run-1' };
@@ -9,6 +9,17 @@ const line = { ...envelope, ...samples[5], prev: hash, hash };
 describe('the schema', () => {
   it.each(samples.map((event) => [event.event, event] as const))('knows %s [audit.schema]', (_, event) => {
     expect(auditProblem({ ...envelope, ...event, prev: hash, hash })).toBeNull();
+  });
+
+  it.each(smsSamples.map((event) => [event.event, event] as const))(
+    'knows %s of a registry [audit.schema]',
+    (_, event) => {
+      expect(auditProblem({ ...envelope, instance: null, ...event, prev: hash, hash })).toBeNull();
+    },
+  );
+
+  it('has no other kind than the samples have [audit.schema]', () => {
+    expect(new Set([...samples, ...smsSamples].map(({ event }) => event))).toEqual(new Set(auditEvents));
   });
 
   it.each<[string, object]>([

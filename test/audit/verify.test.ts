@@ -1,6 +1,7 @@
 import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { sha256 } from '../../src/audit/chain.ts';
+import { auditKey } from '../../src/audit/key.ts';
 import { verifyTrail } from '../../src/audit/verify.ts';
 import { filesOf, newTrail, numbered, openWriter, verified } from './audit-samples.ts';
 
@@ -139,5 +140,71 @@ describe('a trail with accidents', () => {
     appendFileSync(path, Buffer.alloc(20_000_000, 0xff));
     appendFileSync(path, '\n');
     expect(verified(path).problem).toMatchObject({ line: 11, kind: 'changed' });
+  });
+});
+
+describe('a trail with a key', () => {
+  const key = auditKey('a key of some length');
+  const other = auditKey('another key of some length');
+
+  function keyed(options = { key }): string {
+    const path = newTrail();
+    const writer = openWriter(path, options);
+    writer.append(range(0, 8).map((number) => numbered(number)));
+    writer.end();
+    return path;
+  }
+
+  it('is whole by its key [audit.key]', () => {
+    const path = keyed();
+    expect(verifyTrail([path], [key])).toMatchObject({ problem: null, chains: [{ keyId: key.id, proved: true }] });
+    expect(verifyTrail([path], [other, key]).problem).toBeNull();
+    expect(readFileSync(path, 'utf8')).toContain(`"keyed":true,"key_id":"${key.id}"`);
+    expect(readFileSync(path, 'utf8')).not.toContain('a key of some length');
+  });
+
+  it('proves no more than numbers and links without it [audit.key]', () => {
+    const path = keyed();
+    expect(verifyTrail([path])).toMatchObject({ problem: null, chains: [{ keyId: key.id, proved: false }] });
+    expect(verifyTrail([edit(path, (lines) => lines.splice(4, 1))]).problem).toMatchObject({ kind: 'missing' });
+  });
+
+  it('tells another key from another line [audit.key]', () => {
+    const path = keyed();
+    expect(verifyTrail([path], [other]).problem).toMatchObject({ kind: 'key', line: 1 });
+    edit(path, replace(4, '"budget":"3"', '"budget":"9"'));
+    expect(verifyTrail([path], [key]).problem).toMatchObject({ kind: 'changed', line: 5 });
+  });
+
+  it('cannot be written anew by somebody without the key [audit.key]', () => {
+    for (const forged of [{ key: null }, { key: other }]) {
+      expect(verifyTrail([keyed(forged as { key: typeof key })], [key]).problem).toMatchObject({
+        kind: 'key',
+        line: 1,
+      });
+    }
+    // Claims the key, and has every number and link right.
+    const path = edit(keyed({ key: null } as never), (lines) => {
+      let prev = '0'.repeat(64);
+      for (const [at, line] of lines.entries()) {
+        const text = line
+          .replace('"keyed":false,"key_id":null', `"keyed":true,"key_id":"${key.id}"`)
+          .replace(/"prev":"\w+","hash":"\w+"\}$/, `"prev":"${prev}"}`);
+        prev = sha256(text);
+        lines[at] = `${text.slice(0, -1)},"hash":"${prev}"}`;
+      }
+    });
+    expect(verifyTrail([path]).problem).toBeNull();
+    expect(verifyTrail([path], [key]).problem).toMatchObject({ kind: 'changed', line: 1 });
+  });
+
+  it('keeps its key over rotations, also where the beginning is gone [audit.key] [audit.rotation]', () => {
+    const path = newTrail();
+    const writer = openWriter(path, { key, maxBytes: 4_096, keep: 1 });
+    for (const number of range(0, 60)) writer.append([numbered(number)]);
+    writer.end();
+    const trail = verifyTrail(filesOf(path), [key]);
+    expect(trail).toMatchObject({ problem: null, chains: [{ keyId: key.id, proved: true }] });
+    expect(trail.chains[0]?.from).toBeGreaterThan(0);
   });
 });

@@ -22,7 +22,7 @@ import {
   samples,
   verified,
 } from './audit-samples.ts';
-import { auditEvents, chainEvents } from './audit-schema.ts';
+import { chainEvents } from './audit-schema.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => from + index);
 
@@ -33,7 +33,11 @@ describe('the lines of a trail', () => {
     expect(writer.append(samples.map((event) => auditJson('a task', 'run-1', event)))).toBeNull();
     expect(writer.end()).toBeNull();
     const lines = linesOf(path);
-    expect(lines.map(({ event }) => event)).toEqual(['chain.started', ...auditEvents, 'chain.ended']);
+    expect(lines.map(({ event }) => event)).toEqual([
+      'chain.started',
+      ...samples.map(({ event }) => event),
+      'chain.ended',
+    ]);
     const own = lines.slice(1, -1).map(({ v, chain, seq, ts, task, instance, prev, hash, ...event }) => event);
     expect(own).toEqual(samples);
     expect(new Set(lines.slice(1, -1).map(({ v, task, instance }) => `${v} ${task} ${instance}`))).toEqual(

@@ -50,6 +50,7 @@ async function trySend(backend: FakeBackend, signal = never, history = new ChatH
       toolStarted: () => {},
       toolFinished: () => {},
       limitReached: () => {},
+      modelAnswered: () => {},
       failed: (error) => void unexpected.push(error),
     },
     callGuestTool: async ({ name }, args) => {

@@ -115,7 +115,13 @@ it.each([['required'], [forced]])(
       ['tool_choice', choice],
     ];
     history.apply({ messages: [['user', '1 + 2?']], tools: [[1, '{"name":"sum"}']], toolResults: [], params });
-    const observer = { toolStarted: () => {}, toolFinished: () => {}, limitReached: () => {}, failed: () => {} };
+    const observer = {
+      toolStarted: () => {},
+      toolFinished: () => {},
+      limitReached: () => {},
+      modelAnswered: () => {},
+      failed: () => {},
+    };
     const { body } = await runSend(
       history,
       AUTO_TOOL_CALL,

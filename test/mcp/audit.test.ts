@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -78,7 +79,7 @@ describe('spear-run --audit', () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/files.wasm'), ...flags], { env });
     expect(code).toBe(0);
     const lines = linesOf(audit);
-    const unasked = auditEvents.filter((event) => !event.startsWith('approval.'));
+    const unasked = auditEvents.filter((event) => !/^(approval|events|sms)\./.test(event));
     expect(new Set(lines.map(({ event }) => event))).toEqual(new Set(unasked));
     expect(new Set(lines.map(({ instance, task }) => `${task} ${instance}`)).size).toBe(1);
     expect(lines[0]).toMatchObject({
@@ -89,6 +90,10 @@ describe('spear-run --audit', () => {
     });
     const revision = lines[0]?.revision;
     expect(lines[1]).toMatchObject({ event: 'guest.started', module: 'files.wasm', task: 'test' });
+    const module = createHash('sha256')
+      .update(readFileSync(fixture('c/files.wasm')))
+      .digest('hex');
+    expect(lines[1]?.module_sha256).toBe(module);
     expect(lines.at(-1)).toMatchObject({ event: 'guest.ended', status: 'exit', exit_code: 0 });
     expect(lines[2]).toMatchObject({
       event: 'session.created',
@@ -154,8 +159,10 @@ describe('spear-run --audit', () => {
     expect(code).toBe(0);
     expect(linesOf(audit).map((line) => [line.event, line.source, line.tool_name, line.status])).toEqual([
       ['guest.started', undefined, undefined, undefined],
+      ['model_call.finished', undefined, undefined, 'ok'],
       ['tool_call.started', 'native', 'sum', undefined],
       ['tool_call.finished', 'native', 'sum', 'ok'],
+      ['model_call.finished', undefined, undefined, 'ok'],
       ['guest.ended', undefined, undefined, 'exit'],
     ]);
   });
@@ -197,6 +204,6 @@ describe('spear-run --audit', () => {
     const audit = auditFile();
     const flags = [...taskWith({ 'mcp.enabled': false }), '--script', fixture('scripts/chat.json'), '--audit', audit];
     await spearRun([fixture('c/chat.wasm'), ...flags]);
-    expect(linesOf(audit).map(({ event }) => event)).toEqual(['guest.started', 'guest.ended']);
+    expect(linesOf(audit).map(({ event }) => event)).toEqual(['guest.started', 'model_call.finished', 'guest.ended']);
   });
 });

@@ -27,7 +27,7 @@ describe('tool_choice', () => {
     await send(guest, fd, AUTO_TOOL_CALL);
     expect(guest.backend.requests[0]).not.toHaveProperty('tools');
     expect(guest.backend.requests[0]).not.toHaveProperty('tool_choice');
-    expect([host.pool.stats().servers, host.trail]).toEqual([0, []]);
+    expect([host.pool.stats().servers, host.trail.map(({ event }) => event)]).toEqual([0, ['model_call.finished']]);
   });
 
   it('"auto" and "required" go with the injected tools [mcp.tool-choice]', async () => {

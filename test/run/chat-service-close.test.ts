@@ -23,7 +23,7 @@ it('waits at its end for sends that still unwind, those of closed sessions too',
         },
       }),
     },
-    observe: () => ({ toolStarted() {}, toolFinished() {}, limitReached() {}, failed() {} }),
+    observe: () => ({ toolStarted() {}, toolFinished() {}, limitReached() {}, modelAnswered() {}, failed() {} }),
     reply: () => {},
   });
   chat.send(1, 1000, AUTO_TOOL_CALL, { messages: [['user', 'hi']], tools: [], toolResults: [], params: [] });

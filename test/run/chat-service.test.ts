@@ -25,6 +25,7 @@ async function serve(turns = HELLO): Promise<Served> {
       toolStarted: () => {},
       toolFinished: () => {},
       limitReached: () => {},
+      modelAnswered: () => {},
       failed: (error) => {
         throw error;
       },

@@ -1,4 +1,4 @@
-export const auditHelp = `spear audit reads the trail that spear-run --audit FILE writes.
+export const auditHelp = `spear audit reads the trails that spear-run --audit FILE and spear-sms write.
 
 Usage:
   spear audit verify [FILE]...   whether a line was changed, taken out, put in, repeated or moved
@@ -12,11 +12,16 @@ Examples:
   spear audit tail audit.jsonl -f --event 'tool_call.*' --status denied
   spear audit tail audit.jsonl --since 15m --tool 'write_*' --json
 
-What verify cannot know: without a key, the last lines of a chain can be taken away, or a whole chain be written anew,
-and nothing shows it. It says of each chain whether it ended in order; --json has the hash of its last line, which,
-kept elsewhere, proves later that the chain went at least this far.
+What verify cannot know: the last lines of a chain can be taken away, and without a key (audit.key of the config file)
+a whole chain be written anew, and nothing shows it. It says of each chain whether it ended in order; --json has the
+hash of its last line, which, kept elsewhere, proves later that the chain went at least this far.
+It says how much is gone in good order: files that rotation removed, lines that were lost, events that were counted
+instead of written because one run made too many of a kind.
 
 Options:
+  --key REFERENCE      verify: file:PATH or env:NAME of the key that the lines are signed with; may be repeated. Every
+                       chain must have one of them (default: audit.key, if FILE is audit.file)
+  --strict             verify: 1 also if lines were rotated away or lost, or a chain has no end
   -f, --follow         tail: go on with what is added, also after the file is rotated
   -n, --lines N        tail: how many of the last lines that match (default: 20; all)
   --server ID          tail: of this server

@@ -5,7 +5,7 @@ const codes = { dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 type Colour = keyof typeof codes;
 type Paint = (colour: Colour, text: string) => string;
 
-const EVENT_COLUMN = 18;
+const EVENT_COLUMN = 19;
 const plain: Paint = (_, text) => text;
 const painted: Paint = (colour, text) => (text === '' ? '' : `\u001b[${codes[colour]}m${text}\u001b[0m`);
 
@@ -56,9 +56,42 @@ function describeEvent(line: TrailLine, paint: Paint): string[] {
 function detailOf(line: TrailLine): string {
   switch (line.event) {
     case 'guest.started':
-      return [text(line.module), line.task === null ? '' : `task ${text(line.task)}`, text(line.instance)]
+      return [
+        text(line.module),
+        digest(line.module_sha256),
+        line.task === null ? '' : `task ${text(line.task)}`,
+        text(line.instance),
+      ]
         .filter((part) => part !== '')
         .join(', ');
+    case 'model_call.finished':
+      return [
+        [text(line.backend), text(line.model)].filter((part) => part !== '').join(' '),
+        count(line.input_tokens, 'tokens in'),
+        count(line.output_tokens, 'tokens out'),
+      ]
+        .filter((part) => part !== '')
+        .join(', ');
+    case 'sms.started':
+      return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', without tokens' : ''}`;
+    case 'sms.record_changed':
+      return `${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
+    case 'sms.write_started':
+      return `${list(line.servers)}${moreThan(Number(line.changes), line.servers)}${caller(line)}`;
+    case 'sms.reloaded':
+      return `${text(line.changes)} changes, ${text(line.problems)} problems${caller(line)}`;
+    case 'sms.served':
+    case 'sms.refused':
+      return `${text(line.code)}${caller(line)}`;
+    case 'events.folded':
+      return [
+        `${text(line.count)} more ${text(line.of)}`,
+        text(line.method),
+        text(line.peer),
+        `until ${text(line.last_ts)}`,
+      ]
+        .filter((part) => part !== '')
+        .join(' ');
     case 'guest.ended':
       return typeof line.exit_code === 'number' ? `code ${line.exit_code}` : '';
     case 'session.created':
@@ -81,7 +114,7 @@ function detailOf(line: TrailLine): string {
 function describeChain(line: TrailLine): string[] {
   switch (line.event) {
     case 'chain.started':
-      return [`chain ${text(line.chain)}, process ${text(line.pid)}`];
+      return [`chain ${text(line.chain)}, process ${text(line.pid)}${who(line)}`];
     case 'chain.lost':
       return [`${text(line.lines)} lines could not be written (${text(line.reason)})`];
     case 'chain.repaired':
@@ -90,6 +123,19 @@ function describeChain(line: TrailLine): string[] {
       return [`chain ${text(line.chain)}`];
   }
 }
+
+/** Who asked a registry. */
+function caller({ actor, role, peer, via, method }: TrailLine): string {
+  if (via === 'process') return ' by itself';
+  const who = text(actor) || text(role) || 'nobody known';
+  return ` by ${who}${text(peer) && ` from ${text(peer)}`}, ${text(via)} ${text(method)}`;
+}
+
+/** As much of a digest as tells two apart at a glance. */
+const digest = (value: unknown) => (typeof value === 'string' ? `sha256 ${text(value.slice(0, 12))}…` : '');
+
+const who = ({ host, user, uid }: TrailLine) =>
+  host === undefined ? '' : ` of ${text(user) || `uid ${text(uid)}`} on ${text(host)}`;
 
 const change = (what: string, number: unknown, ids: unknown) =>
   typeof number === 'number' && number > 0 ? `${what}: ${list(ids)}${moreThan(number, ids)}` : '';

@@ -46,7 +46,7 @@ export function parseTailFlags(values: TailValues, now: Date): TailFlags {
     exact('session_id', values.session),
     exact('task', values.task),
     exact('instance', values.instance),
-    like('event', values.event),
+    either(like('event', values.event), like('of', values.event)),
     exact('status', values.status),
     (line: TrailLine) => since === null || String(line.ts) >= since,
   ];
@@ -56,6 +56,12 @@ export function parseTailFlags(values: TailValues, now: Date): TailFlags {
     matches: (line) => tests.every((test) => test(line)),
   };
 }
+
+/** A line that stands for many is one of those that it stands for. */
+const either =
+  (...tests: readonly ((line: TrailLine) => boolean)[]) =>
+  (line: TrailLine) =>
+    tests.some((test) => test(line));
 
 function parseLines(text: string | undefined): number {
   if (text === undefined) return DEFAULT_LINES;

@@ -29,6 +29,7 @@ export async function openRunAudit(
   if (path === null) sayNoTrail(flags, say);
   if (path === null || flags.dryRun) return noAudit;
   const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
+  const key = config.key?.().reveal() ?? null;
   const { openAuditLog } = await import('../../audit/log.ts');
   try {
     const log = openAuditLog({
@@ -36,6 +37,8 @@ export async function openRunAudit(
       args: flags.auditArgs ?? config.args,
       maxBytes: flags.auditMaxBytes ?? config.maxBytes,
       keep: flags.auditKeep ?? config.keep,
+      failureMode: config.onFailure,
+      key,
       onFailure: (code) => say(`${name}: lines are lost, writing failed (${code})`),
     });
     const release = flushBeforeSignals(() => log.flushNow());

@@ -1,10 +1,16 @@
 import { resolve } from 'node:path';
 import type { LimitSpec } from '../../protocol/limits.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../../secrets/secret.ts';
+import { ConfigError } from '../config-error.ts';
 import type { ConfigFile } from '../config-file.ts';
 
 /** What the trail keeps of a call's arguments. */
 export const argumentForms = ['redacted', 'sha256', 'shape', 'none'] as const;
 export type ArgumentForm = (typeof argumentForms)[number];
+
+/** What happens to tool calls, or to writes of a registry, whose lines cannot be written. */
+export const auditFailureModes = ['continue', 'refuse'] as const;
+export type AuditFailureMode = (typeof auditFailureModes)[number];
 
 const MIB = 1024 * 1024;
 
@@ -26,20 +32,49 @@ export interface CompiledAudit {
   readonly args: ArgumentForm;
   readonly maxBytes: number;
   readonly keep: number;
+  readonly onFailure: AuditFailureMode;
+  /** Read when it is asked for, so that nobody needs it who writes no trail; null: there is none. @throws ConfigError */
+  readonly key: (() => Secret) | null;
 }
 
-interface AuditTable {
+export interface AuditTable {
   readonly file?: string | undefined;
   readonly args?: ArgumentForm | undefined;
   readonly max_bytes?: number | undefined;
   readonly keep?: number | undefined;
+  readonly on_failure?: AuditFailureMode | undefined;
+  readonly key?: string | undefined;
 }
 
-export function compileAudit(table: AuditTable | undefined, file: ConfigFile | undefined): CompiledAudit {
+export function compileAudit(
+  table: AuditTable | undefined,
+  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
+  sources: SecretSources,
+): CompiledAudit {
+  const folder = file?.folder ?? '.';
+  const { key } = table ?? {};
+  const read = { env: sources.env, readFile: (path: string) => sources.readFile(resolve(folder, path)) };
   return Object.freeze({
-    file: table?.file === undefined ? null : resolve(file?.folder ?? '.', table.file),
+    file: table?.file === undefined ? null : resolve(folder, table.file),
     args: table?.args ?? 'redacted',
     maxBytes: table?.max_bytes ?? auditLimitSpecs.max_bytes.default,
     keep: table?.keep ?? auditLimitSpecs.keep.default,
+    onFailure: table?.on_failure ?? 'continue',
+    key: key === undefined ? null : () => readAuditKey(key, `${file?.path}: audit.key`, read),
   });
+}
+
+/** A shorter key can be found by trying. */
+const MIN_KEY_CHARS = 16;
+
+/** @throws ConfigError that begins with `where` */
+export function readAuditKey(reference: string, where: string, sources: SecretSources): Secret {
+  try {
+    const key = resolveSecret(reference, sources);
+    if (key.reveal().length >= MIN_KEY_CHARS) return key;
+    throw new SecretError(`${reference}: the key has less than ${MIN_KEY_CHARS} characters`);
+  } catch (error) {
+    if (!(error instanceof SecretError)) throw error;
+    throw new ConfigError(`${where}: ${error.message}`);
+  }
 }

@@ -53,7 +53,7 @@ export interface CompiledHostConfig {
   readonly mcp: CompiledNodeMcp;
   readonly egress: CompiledEgress;
   readonly audit: CompiledAudit;
-  /** Names of the variables that hold keys of models. Nothing but a backend may read them. */
+  /** Names of the variables that hold keys of models and of the trail. No record may refer to them. */
   readonly keyVariables: readonly string[];
 }
 
@@ -74,7 +74,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       approvalRules: document.mcp?.approval_rules ?? [],
     }),
     egress: compileEgress(document.egress),
-    audit: compileAudit(document.audit, file),
+    audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -104,7 +104,7 @@ function keyVariables(document: HostDocument): string[] {
   const references = Object.values(document.backends ?? {}).flatMap((table) =>
     table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
   );
-  return references
+  return [...references, document.audit?.key ?? '']
     .filter((reference) => reference.startsWith('env:'))
     .map((reference) => reference.slice('env:'.length));
 }

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { stdioPolicies } from '../../protocol/record.ts';
 import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.ts';
+import { auditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
-import { argumentForms, auditLimitSpecs } from './audit.ts';
 import { backendUrlComplaint, headerNameComplaint } from './http.ts';
 import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
 
@@ -43,21 +43,13 @@ const mcp = strictTable({
   approval_rules: z.array(z.unknown()).optional(), // looked into where policy is
 });
 
-/** The trail of every run on this node. */
-const audit = strictTable({
-  file: nonEmpty.optional(),
-  args: z.enum(argumentForms).optional(),
-  max_bytes: z.int().min(auditLimitSpecs.max_bytes.min).max(auditLimitSpecs.max_bytes.max).optional(),
-  keep: z.int().min(auditLimitSpecs.keep.min).max(auditLimitSpecs.keep.max).optional(),
-});
-
 /** The host's config file. A further top-level table is one more entry here and one more step in host-config.ts. */
 const hostDocument = strictTable({
   default_backend: nonEmpty.optional(),
   backends: z.record(backendName, backend).optional(),
   mcp: mcp.optional(),
   egress: egressTable.optional(),
-  audit: audit.optional(),
+  audit: auditTable.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

@@ -7,6 +7,8 @@ export interface SmsFiles {
   readonly adminToken: string;
   readonly nodeToken: string;
   readonly endpoint: string;
+  /** Its trail, unless the config names another file. */
+  readonly audit: string;
 }
 
 export function smsFiles(directory: string): SmsFiles {
@@ -15,6 +17,7 @@ export function smsFiles(directory: string): SmsFiles {
     adminToken: join(directory, 'admin.token'),
     nodeToken: join(directory, 'node.token'),
     endpoint: join(directory, 'endpoint.json'),
+    audit: join(directory, 'audit.jsonl'),
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
@@ -26,6 +27,7 @@ const smsDocument = strictTable({
     allow_server_test: z.boolean().optional(),
   }).optional(),
   egress: egressTable.optional(),
+  audit: smsAuditTable.optional(),
   tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
   auth: strictTable({
     admin_token_file: text.optional(),

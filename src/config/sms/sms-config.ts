@@ -1,7 +1,9 @@
 import { dirname, resolve } from 'node:path';
+import { readSecretFile } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
-import { findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
+import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
+import { type CompiledAudit, compileAudit } from '../host/audit.ts';
 import { readTomlFile } from '../toml.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
@@ -46,8 +48,12 @@ export interface SmsConfig {
   readonly allowServerTest: boolean;
   /** Where HTTP servers that are tested here may be. */
   readonly egress: CompiledEgress;
+  /** Its own trail; null: it keeps none. */
+  readonly audit: SmsAudit | null;
   readonly limits: SmsLimits;
 }
+
+export type SmsAudit = Omit<CompiledAudit, 'args' | 'file'> & { readonly file: string };
 
 export interface SmsConfigOptions {
   readonly flags: SmsFlags;
@@ -64,13 +70,14 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
   const grpc = address('grpc', flags.grpc, env.SMS_GRPC, document.grpc?.listen, DEFAULT_GRPC_ADDRESS);
   const http = address('http', flags.http, env.SMS_HTTP, document.http?.listen, DEFAULT_HTTP_ADDRESS);
   const noAuth = flags.insecureNoAuth ?? flag(env, 'SMS_INSECURE_NO_AUTH') ?? document.auth?.insecure_no_auth ?? false;
+  const files = dataFiles(path(flags.data, env.SMS_DATA, document.store?.file), env, {
+    admin: path(undefined, env.SMS_ADMIN_TOKEN_FILE, document.auth?.admin_token_file),
+    node: path(undefined, env.SMS_NODE_TOKEN_FILE, document.auth?.node_token_file),
+  });
   const config: SmsConfig = {
     grpc,
     http,
-    files: dataFiles(path(flags.data, env.SMS_DATA, document.store?.file), env, {
-      admin: path(undefined, env.SMS_ADMIN_TOKEN_FILE, document.auth?.admin_token_file),
-      node: path(undefined, env.SMS_NODE_TOKEN_FILE, document.auth?.node_token_file),
-    }),
+    files,
     registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
     strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
     allowMassRemoval:
@@ -84,6 +91,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     allowedOrigins: document.http?.allowed_origins ?? [],
     allowServerTest: document.mcp?.allow_server_test ?? false,
     egress: compileEgress(document.egress),
+    audit: auditOf(document, file, files, env),
     limits: limitsOf(document),
   };
   const allowPlaintext =
@@ -166,6 +174,17 @@ function dataFiles(
     adminToken: tokens.admin ?? files.adminToken,
     nodeToken: tokens.node ?? files.nodeToken,
   };
+}
+
+function auditOf(
+  { audit: table }: SmsDocument,
+  file: ConfigFile | undefined,
+  files: SmsFiles,
+  env: NodeJS.ProcessEnv,
+): SmsAudit | null {
+  if (table?.enabled === false) return null;
+  const { args: _, ...audit } = compileAudit(table, file, { env, readFile: readSecretFile });
+  return Object.freeze({ ...audit, file: audit.file ?? files.audit });
 }
 
 function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {

@@ -5,6 +5,8 @@ import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/co
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
+import { asCaller, callerOf, stranger } from '../trail/caller.ts';
+import type { Refusal, SmsTrail } from '../trail/sms-trail.ts';
 import { responseSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
@@ -14,6 +16,7 @@ export interface GrpcListenerOptions {
   readonly roles: ReadonlyMap<string, Role | 'anybody'>;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
+  readonly trail: SmsTrail;
   readonly log: ServiceLog;
 }
 
@@ -68,8 +71,11 @@ async function serve(
   handler: UniversalHandler,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  { metrics, log }: GrpcListenerOptions,
+  { access, roles, metrics, trail, log }: GrpcListenerOptions,
 ): Promise<void> {
+  const { service, method } = handler;
+  const needs = roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
+  const caller = needs === 'anybody' ? stranger(req, 'grpc', method.name) : callerOf(req, 'grpc', method.name, access);
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
   const values = createContextValues().set(
     streamSink,
@@ -77,10 +83,12 @@ async function serve(
   );
   let status = 'broken';
   try {
-    const response = await handler(universalRequestFromNodeRequest(req, res, undefined, values));
+    const request = universalRequestFromNodeRequest(req, res, undefined, values);
+    const response = await asCaller(caller, () => handler(request));
     clearTimeout(timer);
     await send(response, res);
     status = response.trailer?.get('grpc-status') ?? String(response.status);
+    if (status !== '0') trail.refused(caller, refusalOf(status), needs === 'admin');
   } catch (error) {
     // The peer has gone, or never sent a request that could be one.
     if (!req.stream.closed) {
@@ -91,6 +99,12 @@ async function serve(
     clearTimeout(timer);
     metrics.requests.add(1, { protocol: 'grpc', method: handler.method.name, code: status });
   }
+}
+
+function refusalOf(status: string): Refusal {
+  const code = Number(status);
+  const isDenial = code === Code.Unauthenticated || code === Code.PermissionDenied;
+  return { code: status, reason: Code[code] ?? 'unknown', isDenial };
 }
 
 async function send(response: UniversalServerResponse, res: Http2ServerResponse): Promise<void> {

@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Access, accessAdvice, type Role } from '../access.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
+import { asCaller, callerOf, stranger } from '../trail/caller.ts';
+import type { SmsTrail } from '../trail/sms-trail.ts';
 import { type HttpCall, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
 import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
@@ -22,8 +24,12 @@ export interface HttpListenerOptions {
   readonly origins: OriginPolicy;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
+  readonly trail: SmsTrail;
   readonly log: ServiceLog;
 }
+
+/** The caller has no token, the wrong one, or comes from where nobody may. */
+const denials: ReadonlySet<number> = new Set([401, 403, 421]);
 
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
@@ -37,6 +43,7 @@ export function httpListener(options: HttpListenerOptions): (req: IncomingMessag
 
 async function serve(req: IncomingMessage, res: ServerResponse, options: HttpListenerOptions): Promise<void> {
   let label = 'none';
+  let caller = stranger(req, 'http', label);
   let reply: HttpReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
@@ -50,15 +57,23 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
     }
     const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
+    if (route.needs !== 'anybody') caller = callerOf(req, 'http', label, options.access);
     checkAccess(req, route, options);
-    reply = await route.run(callOf(req, res, url, id, options.shutdown));
+    reply = await asCaller(caller, () => route.run(callOf(req, res, url, id, options.shutdown)));
+    if (route.method !== 'GET') options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
-    reply = (problemOf(error) ?? unexpected(error, label, options.log)).toReply();
+    const problem = problemOf(error) ?? unexpected(error, label, options.log);
+    const { status, kind: reason } = problem;
+    const isChange = req.method !== 'GET' && req.method !== 'HEAD';
+    options.trail.refused(caller, { code: String(status), reason, isDenial: denials.has(status) }, isChange);
+    reply = problem.toReply();
   }
-  const code = reply === 'streamed' ? res.statusCode : reply.status;
-  options.metrics.requests.add(1, { protocol: 'http', method: label, code: String(code) });
+  options.metrics.requests.add(1, { protocol: 'http', method: label, code: codeOf(reply, res) });
   if (reply !== 'streamed') send(req, res, reply);
 }
+
+const codeOf = (reply: HttpReply | 'streamed', res: ServerResponse) =>
+  String(reply === 'streamed' ? res.statusCode : reply.status);
 
 function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
   const host = req.headers.host;

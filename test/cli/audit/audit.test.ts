@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { auditKey } from '../../../src/audit/key.ts';
 import { auditJson } from '../../../src/audit/line-json.ts';
-import { filesOf, newTrail, numbered, openWriter, samples } from '../../audit/audit-samples.ts';
+import { filesOf, newTrail, numbered, openWriter, samples, smsSamples } from '../../audit/audit-samples.ts';
 import { eventually } from '../../pool/pool-samples.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
@@ -48,9 +49,9 @@ describe('spear audit verify', () => {
     const { code, stdout, stderr } = await audit(['verify', path]);
     expect([code, stderr]).toEqual([0, '']);
     const [first, chain, ...more] = stdout.trimEnd().split('\n');
-    expect(first).toBe(`${path}: 12 lines in 1 chain, nothing changed or missing`);
-    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}12 lines, ended$/);
-    expect(more).toEqual([]);
+    expect(first).toBe(`${path}: 14 lines in 1 chain, nothing changed or missing`);
+    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}14 lines, ended$/);
+    expect(more).toEqual(['  9980 events were too many of one kind: the trail has counted them and not written each']);
   });
 
   it('exits with 1 and names the first bad line of one that is not [audit.verify]', async () => {
@@ -89,8 +90,8 @@ describe('spear audit verify', () => {
       ok: true,
       files: [path],
       problem: null,
-      lines: 12,
-      chains: [{ lines: 12, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
+      lines: 14,
+      chains: [{ lines: 14, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
       repaired: 0,
       lost: 0,
       unchained: 0,
@@ -119,12 +120,122 @@ describe('spear audit verify', () => {
       [['--config', config], {}],
       [[], { SPEAR_CONFIG: config }],
     ] as const) {
-      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 12 lines`);
+      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 14 lines`);
     }
   });
 });
 
+describe('spear audit verify --strict', () => {
+  it('is 0 for a trail that is all there [audit.strict]', async () => {
+    expect((await audit(['verify', trail(), '--strict'])).code).toBe(0);
+  });
+
+  it('says what rotation took away, and is 1 only if asked to be strict [audit.strict]', async () => {
+    const path = newTrail();
+    const writer = openWriter(path, { maxBytes: 4_096, keep: 1 });
+    for (const number of range(0, 60)) writer.append([numbered(number)]);
+    writer.end();
+    const { code, stdout } = await audit(['verify', path]);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/ {2}\d+ older files were removed by rotation\n/)]);
+    expect(stdout).toMatch(/ {2}\d+ lines of these chains stood in files that are gone\n/);
+    const strict = await audit(['verify', path, '--strict', '--json']);
+    expect([strict.code, JSON.parse(strict.stdout)]).toEqual([
+      1,
+      expect.objectContaining({ ok: false, problem: null }),
+    ]);
+    expect(JSON.parse(strict.stdout).gone_files).toBeGreaterThan(0);
+  });
+
+  it.each<[string, (writer: ReturnType<typeof openWriter>) => unknown]>([
+    ['a chain has no end', (writer) => writer.append([numbered(0)])],
+    [
+      'lines were lost',
+      (writer) => {
+        writer.append([numbered(0)], 3);
+        writer.end();
+      },
+    ],
+  ])('is 1 where %s [audit.strict]', async (_, write) => {
+    const path = newTrail();
+    write(openWriter(path));
+    expect((await audit(['verify', path])).code).toBe(0);
+    expect((await audit(['verify', path, '--strict'])).code).toBe(1);
+  });
+});
+
+describe('spear audit verify --key', () => {
+  const secret = 'the key of this trail';
+  const keyFile = () => {
+    const file = `${newTrail()}.key`;
+    writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+    return file;
+  };
+  const keyed = () => {
+    const path = newTrail();
+    const writer = openWriter(path, { key: auditKey(secret) });
+    writer.append([numbered(0)]);
+    writer.end();
+    return path;
+  };
+
+  it('checks what the lines are signed with, from a file or a variable [audit.key]', async () => {
+    const path = keyed();
+    expect((await audit(['verify', path, '--key', `file:${keyFile()}`])).code).toBe(0);
+    expect((await audit(['verify', path, '--key', 'env:AUDIT_KEY'], { AUDIT_KEY: secret })).code).toBe(0);
+    const wrong = await audit(['verify', path, '--key', 'env:AUDIT_KEY'], { AUDIT_KEY: 'some other key of mine' });
+    expect([wrong.code, wrong.stdout]).toEqual([1, expect.stringContaining(':1: key: chain ')]);
+  });
+
+  it('without it says what it could not check [audit.key]', async () => {
+    const { code, stdout } = await audit(['verify', keyed()]);
+    const id = auditKey(secret).id;
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringContaining(`key ${id}, not given: only numbers and links were checked`),
+    ]);
+  });
+
+  it('is that of the config for the file of the config [audit.key]', async () => {
+    const path = keyed();
+    const config = `${path}.toml`;
+    const text = (key: string) => `[audit]\nfile = ${JSON.stringify(path)}\nkey = "file:${key}"\n`;
+    writeFileSync(config, text(keyFile()));
+    expect((await audit(['verify', '--config', config])).stdout).not.toContain('not given');
+    writeFileSync(config, text('/nowhere/key'));
+    const { code, stderr } = await audit(['verify', '--config', config]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('audit.key: file:/nowhere/key: the file cannot be read'),
+    ]);
+  });
+});
+
 describe('spear audit tail', () => {
+  it('shows the trail of a registry [audit.sms]', async () => {
+    const path = newTrail();
+    const writer = openWriter(path);
+    for (const event of smsSamples) writer.append([auditJson(null, null, event)]);
+    writer.end();
+    const { stdout } = await audit(['tail', path, '--event', 'sms.*']);
+    const lines = stdout.trimEnd().split('\n');
+    expect(
+      lines.map((line) =>
+        line
+          .replace(/^\S+Z {2}/, '')
+          .replaceAll(/ +/g, ' ')
+          .trimEnd(),
+      ),
+    ).toEqual([
+      'sms.started http://a:2 and a:1 revision 7',
+      'sms.write_started fs by admin from 127.0.0.1, http PUT /servers/{id}',
+      'sms.record_changed fs update of tags by admin from 127.0.0.1, http PUT /servers/{id} revision 8',
+      'sms.served 200 by admin from 127.0.0.1, http PUT /servers/{id}',
+      'sms.refused denied unauthorized 401 by nobody known from 127.0.0.1, http PUT /servers/{id}',
+      'sms.reloaded applied 3 changes, 0 problems by itself',
+      'sms.ended',
+    ]);
+  });
+
   it('shows the last lines for people, without colours where there is no terminal', async () => {
     const { code, stdout } = await audit(['tail', trail()]);
     expect(code).toBe(0);
@@ -133,8 +244,8 @@ describe('spear audit tail', () => {
       .split('\n')
       .map((line) => line.replace(/^\S+Z {2}/, '').replaceAll(/ +/g, ' '));
     expect(lines).toEqual([
-      expect.stringMatching(/^chain\.started chain [0-9a-f]{16}, process \d+$/),
-      'guest.started a.wasm, task a task, run-1',
+      expect.stringMatching(/^chain\.started chain [0-9a-f]{16}, process \d+ of \S+( \d+)? on \S+$/),
+      'guest.started a.wasm, sha256 cccccccccccc…, task a task, run-1',
       'guest.ended exit code 0 3 ms',
       'session.created may use fs, without x (unknown_server) revision 1 chat-1',
       'mcp.injected fs ok 3 tools 1 ms chat-1',
@@ -144,6 +255,8 @@ describe('spear audit tail', () => {
       'approval.decided fs read allowed allow_once by terminal 900 ms revision 7 chat-1 call_1',
       'registry.applied changed: fs revision 8',
       'budget.hit max_iterations',
+      'model_call.finished ok openai small, 7 tokens in 20 ms chat-1',
+      'events.folded fs write denied denied_by_task 9980 more tool_call.finished until 2026-01-02T03:04:15.678Z',
       expect.stringMatching(/^chain\.ended chain [0-9a-f]{16}$/),
     ]);
     expect(stdout).not.toContain('\u001b');

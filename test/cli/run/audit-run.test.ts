@@ -76,13 +76,13 @@ describe('standard output', () => {
 describe('the config of the node', () => {
   it('turns the trail on for every run, beside the config [audit.config]', async () => {
     const config = join(scratch, 'audited.toml');
-    writeFileSync(config, '[audit]\nfile = "node.jsonl"\nargs = "shape"\nmax_bytes = 4096\nkeep = 2\n');
+    writeFileSync(config, '[audit]\nfile = "node.jsonl"\nargs = "shape"\nmax_bytes = 8192\nkeep = 2\n');
     const path = join(scratch, 'node.jsonl');
     const args = [...echoing({ message: 'hello' }), '--config', config];
     expect((await spearRun(args)).code).toBe(0);
     const started = read(path).find(({ event }) => event === 'tool_call.started');
     expect(started?.args).toEqual({ message: 'string(5)' });
-    for (const _ of [1, 2, 3]) expect((await spearRun(args)).code).toBe(0);
+    for (const _ of [1, 2, 3, 4]) expect((await spearRun(args)).code).toBe(0);
     expect(rotatedFiles(path)).toHaveLength(2);
     expect(verifyTrail([...rotatedFiles(path), path]).problem).toBeNull();
   });
@@ -101,7 +101,10 @@ describe('the config of the node', () => {
   it.each<[string, string]>([
     ['args = "all"', 'audit.args: expected one of "redacted", "sha256", "shape", "none", found "all"'],
     ['max_bytes = -1', 'audit.max_bytes: must be at least 0, found -1'],
-    ['path = "x"', 'audit: unknown key "path" (valid here: file, args, max_bytes, keep)'],
+    ['path = "x"', 'audit: unknown key "path" (valid here: file, args, max_bytes, keep, on_failure, key)'],
+    ['on_failure = "stop"', 'audit.on_failure: expected one of "continue", "refuse", found "stop"'],
+    ['key = "0123456789abcdef"', 'audit.key: must be a reference, env:NAME or file:PATH, never the secret itself'],
+    ['file = "a.jsonl"\nkey = "env:NOT_THERE"', 'audit.key: env:NOT_THERE: the environment variable is not set'],
     ['file = "/nowhere/audit.jsonl"', 'audit.file /nowhere/audit.jsonl: it cannot be written (ENOENT)'],
   ])('is refused with %s [audit.config]', async (line, message) => {
     const config = join(scratch, 'wrong.toml');

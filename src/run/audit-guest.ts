@@ -1,0 +1,17 @@
+import { sha256 } from '../audit/chain.ts';
+import { type AuditTrail, noAudit } from '../audit/event.ts';
+
+/** Tells that a guest begins, as soon as its bytes are there: before it can do anything. */
+export function auditGuestStart(
+  audit: AuditTrail,
+  run: string,
+  module: string,
+  wasm: Uint8Array | Promise<Uint8Array>,
+): void {
+  if (audit === noAudit) return; // nobody reads the digest
+  const tell = (module_sha256: string | null) => audit.write(run, { event: 'guest.started', module, module_sha256 });
+  Promise.resolve(wasm).then(
+    (bytes) => tell(sha256(bytes)),
+    () => tell(null),
+  );
+}
