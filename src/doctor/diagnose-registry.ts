@@ -49,7 +49,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const fix = sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token and --sms-ca';
+    const fix = sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token-file and --sms-ca';
     return {
       registry: null,
       unusable,
@@ -60,9 +60,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const servers = registry.cache.snapshot()?.servers.size ?? 0;
   if (revision === null) {
     const text = `${source} gives no registry: ${lastError ?? 'no answer in time'}`;
-    const fix =
-      'is spear-sms running there? --sms takes the address of its gRPC side, --sms-token the token of a node; ' +
-      'until it answers, a run goes on without MCP';
+    const fix = `${unreachableFix(lastError ?? '')}; until it answers, a run goes on without MCP`;
     return { registry, unusable, finding: bad('registry', text, { cause: 'registry_unreachable', fix, children }) };
   }
   const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
@@ -73,4 +71,18 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
       : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
   const about = { cause: 'registry_empty', fix, children };
   return { registry, unusable, finding: bad('registry', `${text}: it is empty`, about) };
+}
+
+/** What to do about an error of the way to the registry. */
+function unreachableFix(error: string): string {
+  if (/\[unauthenticated\]/.test(error)) {
+    return 'the token is not, or no longer, one of this registry: give --sms-token-file with what its node.token has now';
+  }
+  if (/sockets\/grpc\.sock/.test(error)) {
+    return 'spear-sms of this user is not running, or was killed: start it again with spear-sms';
+  }
+  if (/protocol error|HTTP\/1|ERR_HTTP2|NGHTTP2|other side closed|unimplemented|HTTP 4\d\d/i.test(error)) {
+    return 'what listens there does not speak gRPC: --sms takes the gRPC side (grpc in the line that spear-sms prints), not the HTTP side';
+  }
+  return 'is spear-sms running there? --sms takes the address of its gRPC side, --sms-token-file the token of a node';
 }

@@ -35,7 +35,7 @@ const denials: Readonly<Record<LayerReason, Words>> = {
   }),
   stale_registry: () => ({
     text: 'the copy of the registry is too old to be used',
-    fix: 'bring the registry back, or raise mcp.max_staleness_ms',
+    fix: 'bring the registry back or give this node a valid token; mcp.max_staleness_ms is the limit of age',
   }),
   unknown_server: (_, { serverId, view }) => {
     const known = [...(view?.servers.keys() ?? [])];

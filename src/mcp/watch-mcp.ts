@@ -22,7 +22,7 @@ export function watchMcp(
       ? () => {}
       : metrics.watchRegistry(() => {
           const { state, revision, ageMs } = registry.status();
-          const degraded = state === 'degraded' || state === 'stale';
+          const degraded = state === 'degraded' || state === 'refused' || state === 'stale';
           return { revision, ageMs, servers: registry.snapshot()?.servers.size ?? 0, degraded };
         });
   return () => {

@@ -84,7 +84,7 @@ const registryFresh: LayerCheck = {
   layer: 'node',
   rule: 'mcp.max_staleness_ms',
   denies: ({ view }) => (view?.stale ? 'stale_registry' : null),
-  detail: () => 'the registry snapshot is older than max_staleness_ms',
+  detail: () => 'the registry snapshot is older than max_staleness_ms, or the registry refuses this node',
   matched: () => undefined,
 };
 

@@ -6,7 +6,13 @@ import type { RegistryListing } from '../protocol/record-events.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Freshness, type RegistryState } from './freshness.ts';
 import { Lifetime } from './lifetime.ts';
-import { applyEvent, type RegistryChange, type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
+import {
+  applyEvent,
+  type RegistryChange,
+  type RegistrySnapshot,
+  restoreSnapshot,
+  type SavedSnapshot,
+} from './snapshot.ts';
 import { isHeartbeat, type RegistrySource, type RegistryWatchItem } from './source.ts';
 import { defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
 
@@ -15,6 +21,8 @@ export interface RegistryCacheOptions {
   /** A snapshot that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs?: number | null;
   readonly timing?: Partial<SyncTiming>;
+  /** What an earlier run knew: where to go on watching, and what {@link RegistryCache.useSaved} may use. @default null */
+  readonly saved?: SavedSnapshot | null;
   readonly environment?: RegistryEnvironment;
 }
 
@@ -45,10 +53,13 @@ export class RegistryCache {
   readonly #statusListeners = new Listeners<RegistryStatus>();
   readonly #replacedListeners = new Listeners<RegistrySnapshot>();
   readonly #waiters = new Set<(ready: boolean) => void>();
+  readonly #maxStalenessMs: number | null;
+  readonly #saved: SavedSnapshot | null;
   #snapshot: RegistrySnapshot | null = null;
   #reportedState: RegistryState = 'starting';
   #stream: AbortController | null = null;
   #streamSpoke = false;
+  #cancelStaleness = () => {};
   #running: Promise<void> | null = null;
 
   constructor(options: RegistryCacheOptions) {
@@ -56,7 +67,9 @@ export class RegistryCache {
     this.#source = options.source;
     this.#environment = options.environment ?? systemEnvironment;
     this.#timing = timingFor({ ...defaultSyncTiming, ...options.timing }, maxStalenessMs);
-    this.#freshness = new Freshness(this.#environment, maxStalenessMs);
+    this.#freshness = new Freshness(this.#environment, maxStalenessMs, this.#timing.refusalGraceMs);
+    this.#maxStalenessMs = maxStalenessMs;
+    this.#saved = options.saved ?? null;
     this.#lifetime = new Lifetime(this.#environment);
   }
 
@@ -78,6 +91,23 @@ export class RegistryCache {
       const cancel = this.#lifetime.after(deadlineMs, () => settle(false));
       this.#waiters.add(settle);
     });
+  }
+
+  /**
+   * Takes what an earlier run knew for the registry until there is word from the source. Returns its age; null where
+   * there is nothing to use: nothing was saved, it is too old, or the source refuses this node.
+   */
+  useSaved(): number | null {
+    if (this.#saved === null || this.#snapshot !== null || this.#freshness.isRefused) return null;
+    const { snapshot, confirmedAtMs } = this.#saved;
+    const age = this.#environment.now() - confirmedAtMs;
+    // From the future: nobody knows how old it is.
+    if (this.#maxStalenessMs !== null && (age < 0 || age > this.#maxStalenessMs)) return null;
+    this.#freshness.assume(confirmedAtMs);
+    this.#snapshot = snapshot;
+    this.#watchStaleness();
+    this.#reportState();
+    return Math.max(0, age);
   }
 
   snapshot(): RegistrySnapshot | null {
@@ -123,11 +153,14 @@ export class RegistryCache {
 
   async #run(): Promise<void> {
     let failures = 0;
+    // Whoever knows a revision needs only what came after it; where that does not work out, a list does.
+    let needsList = this.#saved === null;
     while (!this.#lifetime.ended) {
       const startedAtMs = this.#environment.monotonic();
       this.#streamSpoke = false;
       try {
-        this.#restore(await this.#list());
+        if (needsList) this.#restore(await this.#list());
+        needsList = true;
         await this.#follow();
       } catch (error) {
         this.#fail(error);
@@ -142,15 +175,21 @@ export class RegistryCache {
   /** Never returns normally: every end of a stream is a reason to list again. */
   #follow(): Promise<never> {
     return this.#lifetime.during(async (stream) => {
-      const items = this.#source.watch(this.#snapshot?.revision ?? 0, stream.signal)[Symbol.asyncIterator]();
+      const from = this.#snapshot ?? this.#saved?.snapshot;
+      const items = this.#source.watch(from?.revision ?? 0, stream.signal)[Symbol.asyncIterator]();
       this.#stream = stream;
+      const limit = this.#timing.listTimeoutMs;
+      const tooLate = () => stream.abort(new Error(`the watch said nothing for ${limit} ms`));
+      const cancel = this.#snapshot === null ? this.#lifetime.after(limit, tooLate) : () => {};
       try {
         for (;;) {
           const step = await untilAborted(items.next(), stream.signal);
           if (step.done === true) throw new Error('the watch stream ended');
+          cancel();
           await this.#take(step.value);
         }
       } finally {
+        cancel();
         this.#stream = null;
         stream.abort();
         // The source may hang in its own clean-up: it was told, and nobody waits for it.
@@ -160,18 +199,27 @@ export class RegistryCache {
   }
 
   async #take(item: RegistryWatchItem): Promise<void> {
-    const snapshot = this.#snapshot;
-    if (snapshot === null) return;
+    const snapshot = this.#snapshot ?? this.#saved?.snapshot;
+    if (snapshot === undefined) return;
     if (item.epoch !== snapshot.epoch) throw new Error('the registry was replaced by another one');
     if (isHeartbeat(item)) {
       if (item.revision > snapshot.revision) throw new Error('the watch stream left out a change');
-      if (item.revision === snapshot.revision) this.#confirm();
+      if (item.revision < snapshot.revision) return;
+      if (this.#snapshot === null) this.#resume(snapshot);
+      else this.#confirm();
     } else if (item.revision > snapshot.revision) {
       if (!this.#source.canWatchRecords) this.#adopt(await this.#list(), snapshot);
-      else if (item.prevRevision === snapshot.revision) this.#swap(applyEvent(snapshot, item));
-      else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
+      else if (item.prevRevision === snapshot.revision) {
+        if (this.#snapshot === null) this.#resume(snapshot);
+        this.#swap(applyEvent(snapshot, item));
+      } else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
     }
     this.#streamSpoke = true;
+  }
+
+  /** The source goes on from what an earlier run knew, so that was right. */
+  #resume(snapshot: RegistrySnapshot): void {
+    this.#swap({ snapshot, upserted: [...snapshot.servers.keys()].sort(), deleted: [] });
   }
 
   #restore(listing: RegistryListing): void {
@@ -248,8 +296,10 @@ export class RegistryCache {
 
   #fail(error: unknown): void {
     if (this.#lifetime.ended) return;
+    const wasRefused = this.#freshness.isRefused;
     this.#freshness.fail(error);
     this.#reportState();
+    if (this.#freshness.isRefused && !wasRefused) this.#watchStaleness();
   }
 
   #reportState(): void {
@@ -260,11 +310,14 @@ export class RegistryCache {
   }
 
   #watchStaleness(): void {
+    this.#cancelStaleness();
     const left = this.#freshness.leftMs;
     if (left === null || this.#lifetime.ended) return;
     this.#reportState();
     // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
-    this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () => this.#watchStaleness());
+    this.#cancelStaleness = this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () =>
+      this.#watchStaleness(),
+    );
   }
 }
 

@@ -15,7 +15,7 @@ export interface ServerReport {
   readonly reconnects: number;
 }
 
-export const reportedStates = ['starting', 'ready', 'degraded', 'stale'] as const;
+export const reportedStates = ['starting', 'ready', 'degraded', 'refused', 'stale'] as const;
 export type ReportedState = (typeof reportedStates)[number];
 
 /** What a node says of itself. Each report replaces the one before. */

@@ -1,18 +1,22 @@
-import { type Client, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { smsUrl } from '../config/sms/client.ts';
+import { connectLocalSocket, SOCKET_SCHEME } from '../config/sms/local-socket.ts';
+import type { ReadToken } from '../config/sms/token.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import type { NodeReport, ReportTarget } from './node-report.ts';
-import type { RegistrySource, RegistryWatchItem } from './source.ts';
+import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
 import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
 
 export interface RemoteSourceOptions {
   /** HOST:PORT (in clear on loopback, else TLS), `http://…` (in clear) or `https://…` of the registry's gRPC side. */
   readonly address: string;
-  /** The node's token. @default null, none is sent */
-  readonly token?: string | null;
+  /** The socket of a registry of this user, which is called instead of the address. @default null */
+  readonly socket?: string | null;
+  /** The node's token, or how to find it, which is asked at every call. @default null, none is sent */
+  readonly token?: string | ReadToken | null;
   /** Certificates to trust instead of the system's, as PEM text. @default null */
   readonly ca?: string | null;
   /** A record that this node cannot understand was left out. @default nothing */
@@ -31,31 +35,39 @@ const MAX_MESSAGE_BYTES = 512 * 1024 * 1024;
 const PING_INTERVAL_MS = 15_000;
 const PING_TIMEOUT_MS = 5_000;
 
+const refusals: ReadonlySet<Code> = new Set([Code.Unauthenticated, Code.PermissionDenied]);
+
 export function createRemoteSource(options: RemoteSourceOptions): RemoteSource {
   return new GrpcSource(options);
 }
 
 class GrpcSource implements RemoteSource {
   readonly #url: string;
+  /** For messages. */
+  readonly #name: string;
   readonly #session: Http2SessionManager;
   readonly #registry: Client<typeof McpRegistryService>;
   readonly #nodes: Client<typeof McpNodeService>;
   readonly #records: WireRecords;
   #canWatchRecords = false;
 
-  constructor({ address, token = null, ca = null, onInvalidRecord = () => {} }: RemoteSourceOptions) {
+  constructor({ address, socket = null, token = null, ca = null, onInvalidRecord = () => {} }: RemoteSourceOptions) {
     this.#url = smsUrl(address, 'the address of the registry');
+    this.#name = socket === null ? this.#url : SOCKET_SCHEME + socket;
     this.#session = new Http2SessionManager(
       this.#url,
       { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
-      ca === null ? {} : { ca },
+      {
+        ...(ca === null ? {} : { ca }),
+        ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
+      },
     );
     const transport = createGrpcTransport({
       baseUrl: this.#url,
       sessionManager: this.#session,
       acceptCompression: [],
       readMaxBytes: MAX_MESSAGE_BYTES,
-      interceptors: token === null ? [] : [bearer(token)],
+      interceptors: token === null ? [] : [bearer(typeof token === 'string' ? () => token : () => token()?.reveal())],
     });
     this.#registry = createClient(McpRegistryService, transport);
     this.#nodes = createClient(McpNodeService, transport);
@@ -82,6 +94,7 @@ class GrpcSource implements RemoteSource {
     try {
       for await (const { event } of this.#registry.watchMcpServers(request, { signal })) {
         if (event === undefined) continue;
+        if (event.epoch !== '') this.#canWatchRecords = true;
         if (event.heartbeat) {
           yield { heartbeat: true, epoch: event.epoch, revision: Number(event.revision) };
           continue;
@@ -121,13 +134,16 @@ class GrpcSource implements RemoteSource {
     const hint = /wrong version number|packet length too long/i.test(error.rawMessage)
       ? '; it seems to speak without TLS there: if that is meant, write http://HOST:PORT'
       : '';
-    throw new Error(`the registry at ${this.#url}: ${error.message}${hint}`, { cause: error });
+    const text = `the registry at ${this.#name}: ${error.message}${hint}`;
+    if (refusals.has(error.code)) throw new RegistryRefused(text, { cause: error });
+    throw new Error(text, { cause: error });
   }
 }
 
-function bearer(token: string): Interceptor {
+function bearer(read: () => string | undefined): Interceptor {
   return (next) => (request) => {
-    request.header.set('authorization', `Bearer ${token}`);
+    const token = read();
+    if (token !== undefined) request.header.set('authorization', `Bearer ${token}`);
     return next(request);
   };
 }

@@ -11,6 +11,13 @@ export interface RegistrySnapshot {
   readonly servers: ReadonlyMap<string, McpServerRecord>;
 }
 
+/** A snapshot that outlived the run that made it. */
+export interface SavedSnapshot {
+  readonly snapshot: RegistrySnapshot;
+  /** When the source last said that this is its newest revision, on the wall. */
+  readonly confirmedAtMs: number;
+}
+
 /** What a swap changed, so that only what depends on it is thrown away. */
 export interface RegistryChange {
   readonly snapshot: RegistrySnapshot;

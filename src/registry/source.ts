@@ -1,5 +1,13 @@
 import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
 
+/** The source answered, and does not accept this node: its token is not, or no longer, one of the registry. */
+export class RegistryRefused extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'RegistryRefused';
+  }
+}
+
 /** "Nothing changed, and I am alive": says that the registry is at `revision` now. */
 export interface RegistryHeartbeat {
   readonly heartbeat: true;
@@ -11,7 +19,7 @@ export type RegistryWatchItem = RegistryEvent | RegistryHeartbeat;
 
 /**
  * Where a node's cache gets its records: an SMS over the network, or a store in the same process. Both calls honour
- * `signal`; any error means "list again", so a source needs no error codes of its own.
+ * `signal`; any error means "list again". Only that the source refuses this node is worth a class of its own.
  */
 export interface RegistrySource {
   /** The whole registry. A source that knows no epoch answers an empty one, always. */

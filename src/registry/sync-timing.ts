@@ -8,15 +8,18 @@ export interface SyncTiming {
   readonly pollMaxMs: number;
   /** The longest that one full list may take. @default 10 s */
   readonly listTimeoutMs: number;
-  /** Pauses after failures. @default from 200 ms to 30 s */
+  /** Pauses after failures: a registry that is back is found within seconds. @default from 200 ms to 5 s */
   readonly backoff: Backoff;
+  /** How long the snapshot serves a node whose token the registry refuses: it may have been revoked. @default 60 s */
+  readonly refusalGraceMs: number;
 }
 
 export const defaultSyncTiming: SyncTiming = Object.freeze({
   pollMinMs: 30_000,
   pollMaxMs: 120_000,
   listTimeoutMs: 10_000,
-  backoff: { firstMs: 200, maxMs: 30_000 },
+  backoff: { firstMs: 200, maxMs: 5_000 },
+  refusalGraceMs: 60_000,
 });
 
 /** A snapshot must be confirmed at least this often within the time after which it counts as stale. */

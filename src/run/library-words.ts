@@ -14,6 +14,7 @@ export const libraryWords: TaskWords = {
   servers: 'servers',
   directory: 'directory',
   sms: 'sms',
+  smsTokenFile: 'sms.tokenFile',
   smsCa: 'sms.ca',
   required: 'sms',
   refused: (problems) => problems.join('; '),

@@ -3,7 +3,7 @@ import { ConfigError } from '../config/config-error.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { openPrometheusMeters, PROMETHEUS_CONTENT_TYPE } from '../metrics/prometheus.ts';
-import { startHttpServer } from '../sms/http/http-server.ts';
+import { fewConnections, startHttpServer } from '../sms/http/http-server.ts';
 import { hostProblem } from '../sms/http/origin-check.ts';
 
 const DEFAULT_HOST = '127.0.0.1';
@@ -27,12 +27,15 @@ export async function openMetricsEndpoint(given: string, name: string): Promise<
   const meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
   const metrics = createMetrics(meters.provider);
   const names = isLoopbackHost(address.host) ? [address.host] : null;
-  const server = await startHttpServer(address, null, (req, res) => void answer(req, res, names, meters.text)).catch(
-    async (error: Error) => {
-      await meters.close();
-      throw new ConfigError(`${name} ${given}: ${error.message}; name another port, or :0 for any free one`);
-    },
-  );
+  const server = await startHttpServer(
+    address,
+    null,
+    fewConnections,
+    (req, res) => void answer(req, res, names, meters.text),
+  ).catch(async (error: Error) => {
+    await meters.close();
+    throw new ConfigError(`${name} ${given}: ${error.message}; name another port, or :0 for any free one`);
+  });
   const close = async () => {
     await server.close(CLOSE_GRACE_MS);
     await meters.close();

@@ -8,6 +8,7 @@ export function nodeOptions({ mcp, egress, keyVariables }: CompiledHostConfig): 
     allowEnv: mcp.allowEnv,
     allowFiles: mcp.allowFiles,
     maxStalenessMs: mcp.maxStalenessMs,
+    firstSnapshotMs: mcp.firstSnapshotMs,
     approvalRules: mcp.approvalRules as NonNullable<McpNodeOptions['approvalRules']>,
     keyVariables,
     stdio: mcp.stdio,

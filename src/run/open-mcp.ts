@@ -67,6 +67,7 @@ const nodeOptionKeys: OptionKeys<McpNodeOptions> = {
   allowFiles: true,
   keyVariables: true,
   maxStalenessMs: true,
+  firstSnapshotMs: true,
   egress: true,
   stdio: true,
   approvalRules: true,

@@ -1,6 +1,5 @@
 import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
-import { processEnvironment } from '../config/process-environment.ts';
 import { type ToolboxServer, toRecords } from '../mcp/toolbox-server.ts';
 import type { RecordIssue } from '../protocol/record.ts';
 import { RegistryCache } from '../registry/cache.ts';
@@ -11,9 +10,9 @@ import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
 import { createMemoryStore } from '../sms/store/memory-store.ts';
 import type { RegistryStore } from '../sms/store/store.ts';
+import { openSms } from './open-sms.ts';
 
-/** How long a run waits for its first snapshot before it goes on without. */
-const FIRST_SNAPSHOT_MS = 5_000;
+const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
 
 /** Where the records of MCP servers are to come from: one of `servers`, `directory` and `sms`. */
 export interface RegistryOptions {
@@ -35,13 +34,17 @@ export interface RegistryOptions {
   readonly keyVariables?: readonly string[] | undefined;
   /** A copy of an SMS's registry that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs?: number | null | undefined;
+  /** How long to wait for an SMS before what earlier runs knew is used, or nothing is. @default 5 s */
+  readonly firstSnapshotMs?: number | undefined;
 }
 
 export interface SmsOptions {
-  /** `HOST:PORT` of its gRPC side, or `http://…`, `https://…`. */
+  /** `HOST:PORT` of its gRPC side, `http://…`, `https://…`, or `unix:` and the path of its socket. */
   readonly address: string;
   /** The node's token. @default $SPEAR_SMS_TOKEN, else the file of this user's SMS where it is on this machine */
   readonly token?: string | undefined;
+  /** A file with the node's token, read again whenever it is used. @default none */
+  readonly tokenFile?: string | undefined;
   /** A file of certificates to trust, as PEM. @default the system's */
   readonly ca?: string | undefined;
 }
@@ -51,6 +54,7 @@ export interface RegistryWords {
   readonly servers: string;
   readonly directory: string;
   readonly sms: string;
+  readonly smsTokenFile: string;
   readonly smsCa: string;
   /** What makes a registry required. */
   readonly required: string;
@@ -99,15 +103,21 @@ export async function openRunRegistry(
   const registry =
     options.sms === undefined
       ? await openOwn(options, words, problems)
-      : await openSms(options.sms, options, words, say, problems);
+      : await openSmsRegistry(options.sms, options, words, say, problems);
   const { cache } = registry;
   cache.start();
+  const limit = options.firstSnapshotMs ?? DEFAULT_FIRST_SNAPSHOT_MS;
   const first = {
     what: `the first records of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
-    atMostMs: FIRST_SNAPSHOT_MS,
+    atMostMs: limit,
   };
-  if (await toldWhile(waiting, first, cache.ready(FIRST_SNAPSHOT_MS))) return registry;
-  const why = cache.status().lastError ?? `no answer within ${FIRST_SNAPSHOT_MS} ms`;
+  if (await toldWhile(waiting, first, cache.ready(limit))) return registry;
+  const why = cache.status().lastError ?? `no answer within ${limit} ms (mcp.first_snapshot_ms)`;
+  const age = cache.useSaved();
+  if (age !== null) {
+    say(`the registry does not answer, its records of ${ageText(age)} ago are used: ${why}`);
+    return registry;
+  }
   if (required) {
     await registry.close();
     throw new ConfigError(`${words.required}: there is no registry: ${why}`);
@@ -162,45 +172,27 @@ async function readDirectory(
   throw new ConfigError(`${where}: ${words.refused(texts)}`);
 }
 
-async function openSms(
-  { address, token, ca }: SmsOptions,
-  options: RegistryOptions,
+async function openSmsRegistry(
+  { address: sms, token, tokenFile, ca }: SmsOptions,
+  { maxStalenessMs = null, allowEnv = [], allowFiles = [], keyVariables = [] }: RegistryOptions,
   words: RegistryWords,
   say: (text: string) => void,
   told: Pick<RecordProblems, 'record'>,
 ): Promise<RunRegistry> {
-  // gRPC is worth its loading time only to a run that uses it.
-  const [{ findSmsNode }, { createRemoteSource }] = await Promise.all([
-    import('../config/sms/client.ts'),
-    import('../registry/remote-source.ts'),
-  ]);
-  const smsWords = { sms: words.sms, ca: words.smsCa, tokenFile: words.sms };
-  const endpoint = findSmsNode({ sms: address, token, ca }, processEnvironment, smsWords);
-  const source = createRemoteSource({
-    address: endpoint.url,
-    token: endpoint.token?.reveal() ?? null,
-    ca: endpoint.ca,
+  const opened = await openSms({
+    endpoint: { sms, token, tokenFile, ca },
+    words: { sms: words.sms, tokenFile: words.smsTokenFile, ca: words.smsCa },
+    maxStalenessMs,
     onInvalidRecord: told.record,
+    say,
   });
-  const cache = new RegistryCache({ source, maxStalenessMs: options.maxStalenessMs ?? null });
-  cache.onStatus(({ state, lastError }) => {
-    if (state === 'degraded') say(`the registry is out of reach, its last records are used: ${lastError}`);
-    if (state === 'stale') say('the records are older than mcp.max_staleness_ms: MCP is refused');
-  });
-  const { allowEnv = [], allowFiles = [], keyVariables = [] } = options;
-  cache.onReplaced(({ revision, servers }) =>
-    say(
-      `the registry was replaced by another one (restored from a backup?): it is at revision ${revision} ` +
-        `with ${servers.size} servers, and those hold from now on`,
-    ),
-  );
-  return {
-    cache,
-    references: { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables },
-    reports: source,
-    close: async () => {
-      await cache.close();
-      source.close();
-    },
-  };
+  const references = { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables } as const;
+  return { ...opened, references };
+}
+
+function ageText(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }

@@ -8,22 +8,26 @@ export interface TlsMaterial {
 export interface BoundAddress {
   readonly host: string;
   readonly port: number;
-  /** As others write it: `127.0.0.1:5000`, `[::1]:5000`. */
+  /** As others write it: `127.0.0.1:5000`, `[::1]:5000`, or the path of a socket. */
   readonly authority: string;
 }
 
+/** A port, or a socket in the file system. */
+export type BindAddress = { readonly host: string; readonly port: number } | { readonly path: string };
+
 /** Listens; with port 0 the system picks one. */
-export function bind(server: Server, address: { readonly host: string; readonly port: number }): Promise<BoundAddress> {
-  const { host } = address;
+export function bind(server: Server, address: BindAddress): Promise<BoundAddress> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const reason = error.code === 'EADDRINUSE' ? 'the address is in use' : (error.code ?? error.message);
-      reject(new Error(`cannot listen on ${authorityOf(host, address.port)}: ${reason}`));
+      const where = 'path' in address ? address.path : authorityOf(address.host, address.port);
+      reject(new Error(`cannot listen on ${where}: ${reason}`));
     });
-    server.listen(address.port, host, () => {
+    server.listen('path' in address ? { path: address.path } : address, () => {
+      if ('path' in address) return resolve({ host: 'localhost', port: 0, authority: address.path });
       const bound = server.address();
       const port = typeof bound === 'object' && bound !== null ? bound.port : address.port;
-      resolve({ host, port, authority: authorityOf(host, port) });
+      resolve({ host: address.host, port, authority: authorityOf(address.host, port) });
     });
   });
 }

@@ -1,17 +1,25 @@
 import { rmSync } from 'node:fs';
+import type { EndpointFile } from '../config/sms/endpoint.ts';
+import type { SmsFiles } from '../config/sms/paths.ts';
 import { authorityOf, type BoundAddress } from './bind.ts';
 import { writePrivateFile } from './private-file.ts';
 
 /** Leaves word of where this registry listens, for clients of the same user. The returned function takes it back. */
 export function writeEndpointFile(
-  path: string,
+  { endpoint, grpcSocket, httpSocket }: SmsFiles,
   bound: { readonly grpc: BoundAddress; readonly http: BoundAddress },
   scheme: 'http' | 'https',
 ): () => void {
   const url = ({ host, port }: BoundAddress) => `${scheme}://${authorityOf(reachable(host), port)}`;
-  const content = { grpc: url(bound.grpc), http: url(bound.http), pid: process.pid };
-  writePrivateFile(path, `${JSON.stringify(content)}\n`);
-  return () => rmSync(path, { force: true });
+  const content: EndpointFile & { readonly grpc_socket: string; readonly http_socket: string } = {
+    grpc: url(bound.grpc),
+    http: url(bound.http),
+    grpc_socket: grpcSocket,
+    http_socket: httpSocket,
+    pid: process.pid,
+  };
+  writePrivateFile(endpoint, `${JSON.stringify(content)}\n`);
+  return () => rmSync(endpoint, { force: true });
 }
 
 /** "Every address" is not one that a client can call. */

@@ -8,20 +8,28 @@ import { writePrivateFile } from './private-file.ts';
 
 const TOKEN_BYTES = 32;
 const MIN_TOKEN_CHARS = 16;
+/** Of one role at a time: the current one, and those that are on their way out. */
+const MAX_TOKENS = 16;
 
 export type TokenPaths = Readonly<Record<Role, string>>;
 
 /** Reads the tokens, and makes those that are not there yet. `created` names the files that were made. */
 export function ensureTokens(paths: TokenPaths): { tokens: Tokens; created: readonly string[] } {
   const created: string[] = [];
-  const tokens = { admin: ensureToken(paths.admin, created), node: ensureToken(paths.node, created) };
-  if (tokens.admin === tokens.node) {
-    throw new Error(`${paths.admin} and ${paths.node} hold the same token; delete one to get a new one`);
-  }
-  return { tokens, created };
+  for (const path of [paths.admin, paths.node]) ensureToken(path, created);
+  return { tokens: readTokens(paths), created };
 }
 
-function ensureToken(path: string, created: string[]): string {
+/** The tokens as the files have them now: one a line, all valid, the first one for those who look for one to use. */
+export function readTokens(paths: TokenPaths): Tokens {
+  const tokens = { admin: readTokenFile(paths.admin), node: readTokenFile(paths.node) };
+  if (tokens.admin.some((token) => tokens.node.includes(token))) {
+    throw new Error(`${paths.admin} and ${paths.node} hold the same token; delete one to get a new one`);
+  }
+  return tokens;
+}
+
+function ensureToken(path: string, created: string[]): void {
   if (!existsSync(path)) {
     try {
       // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
@@ -31,17 +39,21 @@ function ensureToken(path: string, created: string[]): string {
     }
     created.push(path);
   }
-  return readToken(path);
 }
 
-function readToken(path: string): string {
-  const token = readPrivately(path).trim();
-  if (token.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(token)) {
-    knownSecrets.add(token);
-    return token;
+function readTokenFile(path: string): readonly string[] {
+  const lines = readPrivately(path).split('\n');
+  const tokens = lines.map((line) => line.trim()).filter((line) => line !== '');
+  const isToken = (text: string) => text.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(text);
+  if (tokens.length === 0 || !tokens.every(isToken)) {
+    const wanted = `a token of at least ${MIN_TOKEN_CHARS} printable characters in each line`;
+    throw new Error(`the token file ${path} does not hold ${wanted}; delete it to get a new one`);
   }
-  const wanted = `a token of at least ${MIN_TOKEN_CHARS} printable characters`;
-  throw new Error(`the token file ${path} does not hold ${wanted}; delete it to get a new one`);
+  if (tokens.length > MAX_TOKENS) {
+    throw new Error(`the token file ${path} holds ${tokens.length} tokens; at most ${MAX_TOKENS} are valid together`);
+  }
+  for (const token of tokens) knownSecrets.add(token);
+  return tokens;
 }
 
 function readPrivately(path: string): string {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { isLoopbackHost, parseListenAddress } from '../../src/config/sms/address.ts';
@@ -181,37 +181,77 @@ describe('where clients find a registry', () => {
     expect(() => smsUrl(text, '--sms')).toThrow(/^--sms: /);
   });
 
-  it('flags come before variables, variables before the files of the local registry', () => {
+  const ownRegistry = (endpoint?: object) => {
     const state = temporaryDirectory();
     const directory = join(state, 'spear', 'sms');
     mkdirSync(directory, { recursive: true });
-    writeFileSync(join(directory, 'admin.token'), 'local-admin\n');
-    writeFileSync(join(directory, 'node.token'), 'local-node\n');
-    writeFileSync(join(directory, 'endpoint.json'), '{"grpc":"http://127.0.0.1:5","http":"http://127.0.0.1:6"}');
+    writeFileSync(join(directory, 'admin.token'), 'local-admin\nold-admin\n', { mode: 0o600 });
+    writeFileSync(join(directory, 'node.token'), 'local-node\n', { mode: 0o600 });
+    if (endpoint !== undefined) writeFileSync(join(directory, 'endpoint.json'), JSON.stringify(endpoint));
+    return { state, directory, env: { XDG_STATE_HOME: state } };
+  };
+  const read = ({ address, token }: ReturnType<typeof findSmsAdmin>) => [address, token()?.reveal()];
+  const endpoint = { grpc: 'http://127.0.0.1:5', http: 'http://127.0.0.1:6', pid: process.pid };
+
+  it('flags come before variables, variables before the files of the local registry', () => {
+    const { state, directory, env } = ownRegistry();
     writeFileSync(join(state, 'given'), 'from-file\n', { mode: 0o600 });
     writeFileSync(join(state, 'open'), 'from-file\n', { mode: 0o644 });
-    const env = { XDG_STATE_HOME: state };
-    const read = ({ url, token }: ReturnType<typeof findSmsAdmin>) => [url, token?.reveal()];
-    expect(read(findSmsAdmin({}, env))).toEqual(['http://127.0.0.1:6', 'local-admin']);
-    expect(read(findSmsNode({}, env))).toEqual(['http://127.0.0.1:5', 'local-node']);
+    expect(read(findSmsAdmin({}, env))).toEqual([`unix:${directory}/sockets/http.sock`, 'local-admin']);
+    expect(read(findSmsNode({}, env))).toEqual([`unix:${directory}/sockets/grpc.sock`, 'local-node']);
     const variables = { ...env, SPEAR_SMS: 'http://127.0.0.1:7', SPEAR_SMS_TOKEN: 'from-env' };
     expect(read(findSmsAdmin({}, variables))).toEqual(['http://127.0.0.1:7', 'from-env']);
     const flags = { sms: 'https://far.example', tokenFile: join(state, 'given') };
     expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
-    expect(read(findSmsAdmin({ token: 't' }, {}))).toEqual(['http://127.0.0.1:8080', 't']);
+    expect(() => findSmsAdmin({ token: 't' }, {})).toThrow('which registry?');
     expect(() => findSmsAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
     expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('tokenFile: /no/such cannot be read');
     const words = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
     expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env, words)).toThrow('--token-file: /no/such cannot');
   });
 
+  it('a token is read again whenever it is used, and the last good one stays', () => {
+    const { state, env } = ownRegistry();
+    const file = join(state, 'given');
+    writeFileSync(file, 'first\n', { mode: 0o600 });
+    const { token } = findSmsNode({ tokenFile: file }, env);
+    writeFileSync(file, 'second\nfirst\n');
+    expect(token()?.reveal()).toBe('second');
+    rmSync(file);
+    expect(token()?.reveal()).toBe('second');
+  });
+
   it('the token of the local registry is never sent to another machine [sms.client.token_stays]', () => {
-    const state = temporaryDirectory();
-    mkdirSync(join(state, 'spear', 'sms'), { recursive: true });
-    writeFileSync(join(state, 'spear', 'sms', 'admin.token'), 'local-admin\n');
-    const env = { XDG_STATE_HOME: state };
-    expect(findSmsAdmin({ sms: 'far.example:8080' }, env).token).toBeNull();
-    expect(findSmsAdmin({}, { ...env, SPEAR_SMS: 'https://far.example' }).token).toBeNull();
-    expect(findSmsAdmin({ sms: '[::1]:8080' }, env).token?.reveal()).toBe('local-admin');
+    const { env } = ownRegistry();
+    expect(findSmsAdmin({ sms: 'far.example:8080' }, env).token()).toBeNull();
+    expect(findSmsAdmin({}, { ...env, SPEAR_SMS: 'https://far.example' }).token()).toBeNull();
+    expect(read(findSmsAdmin({ sms: 'https://[::1]:8080' }, env))).toEqual(['https://[::1]:8080', 'local-admin']);
+  });
+
+  it.each([
+    ['127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
+    ['localhost:6', endpoint, { token: 't' }, 'own', 't', null],
+    ['http://127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
+    // Whoever is there now is not known: the process that wrote the file is gone.
+    ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, {}, 'own', 'local-admin', null],
+    ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, { token: 't' }, 'http://127.0.0.1:6', 't', 'nothing proves'],
+    ['127.0.0.1:9', endpoint, {}, 'own', 'local-admin', null],
+    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'nothing proves who listens'],
+    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'nothing proves who listens'],
+    ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'called in clear'],
+  ] as const)('%s beside %j with %j is %s [sms.client.proved]', (sms, left, flags, address, token, warning) => {
+    const { directory, env } = ownRegistry(left);
+    const found = findSmsAdmin({ sms, ...flags }, env);
+    const expected = address === 'own' ? `unix:${directory}/sockets/http.sock` : address;
+    expect(read(found)).toEqual([expected, token]);
+    if (warning === null) expect(found.warning).toBeNull();
+    else expect(found.warning).toContain(warning);
+  });
+
+  it('a socket is named by its path, and its registry has the token', () => {
+    const { directory } = ownRegistry();
+    const sms = `unix:${directory}/sockets/http.sock`;
+    expect(read(findSmsAdmin({ sms }, {}))).toEqual([sms, 'local-admin']);
+    expect(() => findSmsAdmin({ sms: 'unix:relative' }, {})).toThrow('sms: expected unix:/PATH');
   });
 });

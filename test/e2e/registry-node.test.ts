@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { npmServer, sandboxOf, fixture as serverFixture } from '../pool/pool-records.ts';
@@ -179,6 +180,42 @@ describe('a run that follows a registry', () => {
 
 describe('a run whose registry does not answer', () => {
   const chat = [fixture('c/chat.wasm'), '--task-config'];
+
+  it('says nothing to whoever listens at its port meanwhile [sms.client.proved]', async () => {
+    const heard: Buffer[] = [];
+    const impostor = createServer((socket) => socket.on('data', (chunk) => heard.push(Buffer.from(chunk))));
+    await new Promise<void>((resolve) => impostor.listen(0, '127.0.0.1', resolve));
+    const { port } = impostor.address() as AddressInfo;
+    const { code, stderr } = await spearRun([...chat, task('notes'), '--sms', `127.0.0.1:${port}`]);
+    impostor.close();
+    expect(stderr).toContain('going on without MCP');
+    expect(stderr).toContain('sockets/grpc.sock');
+    expect({ code, heard }).toEqual({ code: 0, heard: [] });
+  });
+
+  it('uses what an earlier run knew, says how old it is, and takes none of a registry that refuses it [sms.node.saved]', async () => {
+    const sms = await startTestSms();
+    await register(sms, notes);
+    const config = join(scratch, 'quick.toml');
+    writeFileSync(config, '[mcp]\nfirst_snapshot_ms = 1500\n');
+    const flags = ['--sms', `unix:${sms.config.files.grpcSocket}`, '--config', config, '--dry-run'];
+    const first = await spearRun([...chat, task('notes'), ...flags]);
+    expect(first).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp      notes') });
+    await sms.sms.close();
+    const second = await spearRun([...chat, task('notes'), ...flags, '--require-registry']);
+    expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp      notes') });
+    expect(second.stderr).toMatch(/its records of \d+ s ago are used/);
+    await sms.restart();
+    const refused = await spearRun([
+      ...chat,
+      task('notes'),
+      ...flags,
+      '--require-registry',
+      '--sms-token',
+      'x'.repeat(40),
+    ]);
+    expect(refused).toMatchObject({ code: 125, stderr: expect.stringContaining('unauthenticated') });
+  });
 
   it('goes on without MCP and says so [sms.node.bounded-wait]', async () => {
     const { code, stderr, stdout } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1']);

@@ -39,7 +39,7 @@ describe('a denial', () => {
       call({ view: { ...registry, stale: true } }),
       'stale_registry',
       'node',
-      'the registry snapshot is older than max_staleness_ms',
+      'the registry snapshot is older than max_staleness_ms, or the registry refuses this node',
     ],
     [call({ server: 'gone' }), 'unknown_server', 'registry', '"gone" is not in the registry'],
     [call({ server: 'shut' }), 'deny_all', 'registry', 'the record of "shut" has no allowed_tools, so all are denied'],

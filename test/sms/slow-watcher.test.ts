@@ -38,7 +38,7 @@ function openAndNeverRead(sms: TestSms): ClientHttp2Stream {
 }
 
 it('a watcher that does not read is cut off with ABORTED and slows neither writers nor other watchers [sms.watch.aborted]', async () => {
-  const sms = await startTestSms({ limit: { watcher_queue: QUEUE } });
+  const sms = await startTestSms({ limit: { watcher_queue: QUEUE, slow_reader_ms: 120_000 } });
   const slow = openAndNeverRead(sms);
   await new Promise((resolve) => slow.once('response', resolve));
   const cache = new RegistryCache({ source: sms.source() });

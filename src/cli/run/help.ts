@@ -34,10 +34,16 @@ The model:
 MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_ids", …):
   --mcp-dir DIR            records of MCP servers, one *.toml or *.json file each
   --strict                 refuse to run if one of those files is wrong
-  --sms HOST:PORT          follow the registry of an SMS instead (or http://…, https://…)
-  --sms-token TOKEN        the node's token (default: $SPEAR_SMS_TOKEN, else the file of this user's SMS)
+  --sms ADDRESS            follow the registry of an SMS instead: HOST:PORT, https://…, or unix:PATH of its socket.
+                           The SMS of this user on this machine is always called through its socket; another one
+                           on loopback needs a token, and you are warned: nothing proves who listens at a port
+  --sms-token-file FILE    the node's token, read again when it changes (default: $SPEAR_SMS_TOKEN,
+                           $SPEAR_SMS_TOKEN_FILE, else the file of this user's SMS)
+  --sms-token TOKEN        the same, visible to other users of this machine
   --sms-ca FILE            certificates to trust, as PEM
-  --require-registry       do not run without a registry (default: go on without MCP, and say so)
+  --require-registry       do not run without tools: exit 125 where no registry answers within
+                           mcp.first_snapshot_ms and earlier runs left no records that may still be used
+                           (default: go on without MCP, say so, and use it as soon as the registry answers)
   --approve prompt|deny    who decides about tools that need an approval ("approval_policy" of their
                            record): you, asked on the terminal, or nobody, so that they are denied
                            (default: prompt if there is a terminal, else deny)

@@ -8,13 +8,15 @@ export interface RegistryFlags {
   readonly strict: boolean;
   readonly sms: string | undefined;
   readonly smsToken: string | undefined;
+  readonly smsTokenFile: string | undefined;
   readonly smsCa: string | undefined;
   readonly requireRegistry: boolean;
 }
 
 export function registryOptions(flags: RegistryFlags): RegistryOptions {
-  const { mcpDir: directory, strict, requireRegistry: required, sms: address, smsToken: token, smsCa: ca } = flags;
-  return { directory, strict, required, sms: address === undefined ? undefined : { address, token, ca } };
+  const { mcpDir: directory, strict, requireRegistry: required } = flags;
+  const { sms: address, smsToken: token, smsTokenFile: tokenFile, smsCa: ca } = flags;
+  return { directory, strict, required, sms: address === undefined ? undefined : { address, token, tokenFile, ca } };
 }
 
 /** The names that the command line uses. */
@@ -22,6 +24,7 @@ export const flagWords: TaskWords = {
   servers: 'servers',
   directory: '--mcp-dir',
   sms: '--sms',
+  smsTokenFile: '--sms-token-file',
   smsCa: '--sms-ca',
   required: '--require-registry',
   refused: () => '--strict refuses the files above',

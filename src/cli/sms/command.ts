@@ -67,13 +67,12 @@ async function serve(config: SmsConfig): Promise<number> {
   return exitCodes.ok;
 }
 
-/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reloads the directory. */
+/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reads tokens, certificate and directory again. */
 function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     sms.reload().then(
       (result) => {
-        if (result === null)
-          log('warn', 'no_directory', { message: 'SIGHUP reloads --mcp-registry-dir; there is none' });
+        if (result === null) log('info', 'no_directory', { message: 'there is no --mcp-registry-dir to read again' });
       },
       (error: unknown) => log('error', 'reload_failed', { message: errorText(error) }),
     );

@@ -8,6 +8,7 @@ Usage:
   spear-sms restore FILE [options]   put a copy in the place of the registry, which must not be serving
 
 Without options it listens on loopback and keeps its data in the state directory of the user.
+Clients of the same user reach it through sockets next to its data (sockets/grpc.sock, sockets/http.sock).
 When it is ready it prints one line of JSON on stdout: {"grpc":"HOST:PORT","http":"http://HOST:PORT"}
 
 Examples:
@@ -40,6 +41,8 @@ Options, and the variable and config field of each (flags come first, then varia
   -V, --version             the version
 
 Tokens: at its first start it writes admin.token and node.token next to its data, readable by their owner alone.
+A file may hold several, one a line: all are valid, and commands of this user take the first. To replace one, put the
+new one before it, SIGHUP, hand it out, then remove the old one and SIGHUP again; the certificate is read anew as well.
 "Authorization: Bearer <token>": the admin's allows everything, the node's allows to list, watch and report.
 
 Exit code:

@@ -14,9 +14,11 @@ const serverExamples = `  spear servers apply mcp.d/
   spear servers import servers.json --yes`;
 
 const registry = `Which registry:
-  --sms ADDRESS        HOST:PORT or url of its HTTP side (default: $SPEAR_SMS, else the registry of this user on this
-                       machine). A bare HOST:PORT is called in clear on loopback and by TLS everywhere else
-  --token-file FILE    the admin's token (default: $SPEAR_SMS_TOKEN, else the file of this user's own registry)
+  --sms ADDRESS        HOST:PORT or url of its HTTP side, or unix:PATH of its socket (default: $SPEAR_SMS, else the
+                       socket of this user's registry on this machine). A bare HOST:PORT is called by TLS, on
+                       loopback in clear, with a warning: nothing proves who listens there
+  --token-file FILE    the admin's token (default: $SPEAR_SMS_TOKEN, $SPEAR_SMS_TOKEN_FILE, else the file of this
+                       user's own registry, which is sent through its socket or by TLS on this machine only)
   --token TOKEN        the same, visible to other users of this machine
   --ca FILE            certificates to trust instead of the system's
   --timeout-ms MS      for one request (default: 30000)

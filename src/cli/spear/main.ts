@@ -29,6 +29,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     const load = commands.get(`${flags.noun} ${flags.verb}`);
     if (load === undefined) throw unknownCommand([flags.noun, flags.verb]);
     const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
+    if (endpoint.warning !== null) say(endpoint.warning);
     const command = await load();
     return await command({
       flags,

@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type { SmsEndpoint } from '../../config/sms/client.ts';
+import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 
 /** The registry did not do what was asked; `exitCode` says why in a way that scripts can use. */
@@ -52,7 +53,7 @@ export class SmsClient {
     const problem = isJsonObject(value) ? value : null;
     const detail = typeof problem?.detail === 'string' ? problem.detail : `HTTP status ${status}`;
     const denied = status === 401 || status === 403;
-    if (denied && this.#endpoint.token === null) {
+    if (denied && this.#endpoint.token() === null) {
       const advice = 'no token was found: give --token-file, or set SPEAR_SMS_TOKEN';
       return new SmsRequestError(advice, spearExitCodes.denied, problem);
     }
@@ -60,7 +61,8 @@ export class SmsClient {
   }
 
   async #exchange(method: string, path: string, options: SmsRequest): Promise<{ status: number; text: string }> {
-    const { url, token, ca } = this.#endpoint;
+    const { url, socket, ca } = this.#endpoint;
+    const token = this.#endpoint.token();
     const signal = AbortSignal.timeout(this.#timeoutMs);
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
     try {
@@ -69,6 +71,7 @@ export class SmsClient {
           method,
           signal,
           ...(ca === null ? {} : { ca }),
+          ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
           headers: {
             accept: 'application/json',
             ...(options.contentType === undefined ? {} : { 'content-type': options.contentType }),
@@ -83,9 +86,12 @@ export class SmsClient {
       return { status: response.statusCode ?? 0, text: await readAll(response) };
     } catch (error) {
       const reason = signal.aborted ? `no answer within ${this.#timeoutMs} ms` : describe(error);
-      const hint = 'is spear-sms running there? --sms takes the address of its HTTP side';
+      const hint =
+        socket === null
+          ? 'is spear-sms running there? --sms takes the address of its HTTP side'
+          : 'is spear-sms running?';
       throw new SmsRequestError(
-        `the registry at ${url} cannot be reached: ${reason}; ${hint}`,
+        `the registry at ${this.#endpoint.address} cannot be reached: ${reason}; ${hint}`,
         spearExitCodes.unreachable,
       );
     }

@@ -28,6 +28,8 @@ export interface HostConfigOptions {
   readSecret?: ReadTextFile;
 }
 
+const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
+
 /** What records of a registry that others write to may use of this node. */
 export interface CompiledNodeMcp {
   /** Variables besides MCP_*. @default none */
@@ -36,6 +38,8 @@ export interface CompiledNodeMcp {
   readonly allowFiles: readonly string[];
   /** A copy of the registry that nothing confirmed for longer is refused. @default null, never */
   readonly maxStalenessMs: number | null;
+  /** How long a run waits for the registry before it goes on with what earlier runs knew, or without. @default 5 s */
+  readonly firstSnapshotMs: number;
   /** @default null: `allow` for the user's own files, `sandboxed` for a registry that others write to */
   readonly stdio: StdioPolicy | null;
   /** Rules about calls of tools, as they are written; policy/approval-rules-parse.ts reads them. @default none */
@@ -70,6 +74,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
       allowEnv: document.mcp?.allow_env ?? [],
       allowFiles: document.mcp?.allow_files ?? [],
       maxStalenessMs: document.mcp?.max_staleness_ms ?? null,
+      firstSnapshotMs: document.mcp?.first_snapshot_ms ?? DEFAULT_FIRST_SNAPSHOT_MS,
       stdio: document.mcp?.stdio ?? null,
       approvalRules: document.mcp?.approval_rules ?? [],
     }),

@@ -39,6 +39,7 @@ const mcp = strictTable({
   allow_env: z.array(z.string().min(1)).optional(),
   allow_files: z.array(z.string().startsWith('/', 'must be an absolute path')).optional(),
   max_staleness_ms: z.int().min(1000).optional(),
+  first_snapshot_ms: z.int().min(0).max(600_000).optional(),
   stdio: z.enum(stdioPolicies).optional(),
   approval_rules: z.array(z.unknown()).optional(), // looked into where policy is
 });

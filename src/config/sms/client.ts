@@ -1,27 +1,32 @@
-import { readFileSync } from 'node:fs';
+import { basename, dirname, isAbsolute } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
-import { Secret } from '../../secrets/secret.ts';
-import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
-import { type ReadTextFile, readTextFile } from '../config-file.ts';
-import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS, isLoopbackHost } from './address.ts';
-import { defaultSmsDirectory, smsFiles } from './paths.ts';
+import { readTextFile } from '../config-file.ts';
+import { isLoopbackHost } from './address.ts';
+import { isServing, readEndpointFile, sameLoopbackPort } from './endpoint.ts';
+import { SOCKET_SCHEME } from './local-socket.ts';
+import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
+import { fixedToken, noToken, type ReadToken, tokenOfFile, tokenOfOwnRegistry } from './token.ts';
 
 /** How to reach a registry, and as whom. */
 export interface SmsEndpoint {
   /** `http://` or `https://`. For gRPC too: there it says whether TLS is spoken. */
   readonly url: string;
-  /** Null: none was given and none was found. */
-  readonly token: Secret | null;
+  /** Where it is reached instead of the host of the url, in a directory of this user alone; null: over the network. */
+  readonly socket: string | null;
+  /** As people write it. */
+  readonly address: string;
+  readonly token: ReadToken;
   /** Certificates to trust instead of the system's, as PEM text. */
   readonly ca: string | null;
+  /** What the user should know about this way of talking to it; null: nothing. */
+  readonly warning: string | null;
 }
 
 export interface SmsEndpointOptions {
   readonly sms?: string | undefined;
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;
-  /** A file of certificates. */
   readonly ca?: string | undefined;
 }
 
@@ -31,53 +36,80 @@ export type SmsEndpointWords = Readonly<Record<'sms' | 'tokenFile' | 'ca', strin
 const optionWords: SmsEndpointWords = { sms: 'sms', tokenFile: 'tokenFile', ca: 'ca' };
 
 /** The HTTP side, with the admin's token: for `spear`. */
-export function findSmsAdmin(
-  options: SmsEndpointOptions,
-  env: NodeJS.ProcessEnv,
-  words: SmsEndpointWords = optionWords,
-): SmsEndpoint {
-  return find(options, env, words, {
-    protocol: 'http',
-    address: env.SPEAR_SMS,
-    fallback: DEFAULT_HTTP_ADDRESS,
-    tokenFile: 'adminToken',
-  });
+export function findSmsAdmin(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoint {
+  return find(options, env, words, { protocol: 'http', variable: 'SPEAR_SMS', tokenFile: 'adminToken' });
 }
 
 /** The gRPC side, with the node's token: for whoever runs guests. */
-export function findSmsNode(
-  options: SmsEndpointOptions,
-  env: NodeJS.ProcessEnv,
-  words: SmsEndpointWords = optionWords,
-): SmsEndpoint {
-  return find(options, env, words, {
-    protocol: 'grpc',
-    address: env.SPEAR_SMS_GRPC,
-    fallback: DEFAULT_GRPC_ADDRESS,
-    tokenFile: 'nodeToken',
-  });
+export function findSmsNode(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoint {
+  return find(options, env, words, { protocol: 'grpc', variable: 'SPEAR_SMS_GRPC', tokenFile: 'nodeToken' });
 }
 
 interface Side {
   readonly protocol: 'http' | 'grpc';
-  readonly address: string | undefined;
-  readonly fallback: string;
+  readonly variable: string;
   readonly tokenFile: 'adminToken' | 'nodeToken';
 }
 
 function find(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEndpointWords, side: Side): SmsEndpoint {
   const directory = defaultSmsDirectory(env);
-  const files = directory === null ? null : smsFiles(directory);
-  const given = options.sms ?? (side.address || undefined);
-  const local = given === undefined && files !== null ? readEndpointFile(files.endpoint)?.[side.protocol] : undefined;
-  const url = smsUrl(given ?? local ?? side.fallback, options.sms === undefined ? 'SPEAR_SMS' : words.sms);
-  // The token of this machine's registry is for this machine: another host would learn it by being asked.
+  const own = directory === null ? null : smsFiles(directory);
+  const given = options.sms ?? (env[side.variable] || undefined);
+  const from = options.sms === undefined ? side.variable : words.sms;
+  const token = givenToken(options, env, words);
+  const ca = options.ca === undefined ? null : readCa(options.ca, words.ca);
+  if (given === undefined) {
+    if (own === null) throw new ConfigError(`${words.sms}: which registry? there is neither XDG_STATE_HOME nor HOME`);
+    return atSocket(own, side, token);
+  }
+  if (given.startsWith(SOCKET_SCHEME)) return atSocket(filesOfSocket(given, from), side, token);
+  const url = smsUrl(given, from);
   const isLocal = isLoopbackHost(new URL(url).hostname.replace(/^\[|\]$/g, ''));
+  if (url.startsWith('https:')) {
+    // The token of this machine's registry is for this machine: another host would learn it by being asked.
+    const ownToken = isLocal && own !== null ? tokenOfOwnRegistry(own[side.tokenFile]) : noToken;
+    return { url, socket: null, address: url, token: token ?? ownToken, ca, warning: null };
+  }
+  const isBare = !given.includes('://');
+  if (isLocal && own !== null && (isOwnAddress(own, side, url) || (isBare && token === null))) {
+    return atSocket(own, side, token);
+  }
+  return { url, socket: null, address: url, token: token ?? noToken, ca, warning: warningOf(url, isLocal, from) };
+}
+
+/** Whoever gives an address in clear and a token has decided to trust it, and is told what that means. */
+function warningOf(url: string, isLocal: boolean, from: string): string {
+  return isLocal
+    ? `${from}: nothing proves who listens at ${url}: any user of this machine can, while the registry is away; ` +
+        `name its socket (${SOCKET_SCHEME}…/sockets/…), or https://`
+    : `${from}: ${url} is called in clear: whoever is on the way can read the token and change the records; use https://`;
+}
+
+function isOwnAddress(own: SmsFiles, side: Side, url: string): boolean {
+  const endpoint = readEndpointFile(own.endpoint);
+  return endpoint !== null && isServing(endpoint) && sameLoopbackPort(endpoint[side.protocol], url);
+}
+
+function atSocket(files: SmsFiles, side: Side, token: ReadToken | null): SmsEndpoint {
+  const socket = side.protocol === 'http' ? files.httpSocket : files.grpcSocket;
   return {
-    url,
-    token: findToken(options, words, env, isLocal ? (files?.[side.tokenFile] ?? null) : null),
-    ca: options.ca === undefined ? null : readRequired(options.ca, words.ca),
+    url: 'http://localhost',
+    socket,
+    address: SOCKET_SCHEME + socket,
+    token: token ?? tokenOfOwnRegistry(files[side.tokenFile]),
+    ca: null,
+    warning: null,
   };
+}
+
+/** The files of the registry whose socket was named: its tokens lie beside the directory of its sockets. */
+function filesOfSocket(given: string, from: string): SmsFiles {
+  const path = given.slice(SOCKET_SCHEME.length);
+  const files = smsFiles(dirname(dirname(path)));
+  if (!isAbsolute(path) || basename(path) === '') {
+    throw new ConfigError(`${from}: expected ${SOCKET_SCHEME}/PATH of a socket, found "${given}"`);
+  }
+  return { ...files, grpcSocket: path, httpSocket: path };
 }
 
 /** A bare HOST:PORT speaks in clear on this machine and by TLS everywhere else: a token goes with every request. */
@@ -85,7 +117,7 @@ export function smsUrl(text: string, from: string): string {
   const withScheme = /^[a-z]+:\/\//i.test(text) ? text : null;
   const parsed = URL.parse(withScheme ?? `http://${text}`);
   if (parsed === null || parsed.hostname === '' || !/^https?:$/.test(parsed.protocol)) {
-    throw new ConfigError(`${from}: expected HOST:PORT, http://… or https://…, found "${text}"`);
+    throw new ConfigError(`${from}: expected HOST:PORT, http://…, https://… or unix:/PATH, found "${text}"`);
   }
   if (parsed.username !== '' || parsed.password !== '') {
     throw new ConfigError(`${from}: a url must not hold a credential; use a token`);
@@ -97,44 +129,17 @@ export function smsUrl(text: string, from: string): string {
   return `${scheme}//${parsed.hostname}${port ? `:${port}` : ''}`;
 }
 
-export interface EndpointFile {
-  readonly grpc: string;
-  readonly http: string;
+function givenToken(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEndpointWords): ReadToken | null {
+  if (options.token !== undefined) return fixedToken(options.token);
+  if (options.tokenFile !== undefined) return tokenOfFile(options.tokenFile, words.tokenFile);
+  if (env.SPEAR_SMS_TOKEN) return fixedToken(env.SPEAR_SMS_TOKEN);
+  return env.SPEAR_SMS_TOKEN_FILE ? tokenOfFile(env.SPEAR_SMS_TOKEN_FILE, 'SPEAR_SMS_TOKEN_FILE') : null;
 }
 
-/** What a running SMS has written beside its data; null where there is none. */
-export function readEndpointFile(path: string): EndpointFile | null {
+function readCa(path: string, from: string): string {
   try {
-    const { grpc, http } = JSON.parse(readFileSync(path, 'utf8')) as Partial<EndpointFile>;
-    return typeof grpc === 'string' && typeof http === 'string' ? { grpc, http } : null;
-  } catch {
-    return null;
-  }
-}
-
-function findToken(
-  { token, tokenFile }: SmsEndpointOptions,
-  words: SmsEndpointWords,
-  env: NodeJS.ProcessEnv,
-  localFile: string | null,
-): Secret | null {
-  if (token !== undefined) return new Secret(token);
-  if (tokenFile !== undefined) return new Secret(readRequired(tokenFile, words.tokenFile, readSecretFile).trim());
-  if (env.SPEAR_SMS_TOKEN) return new Secret(env.SPEAR_SMS_TOKEN);
-  if (localFile === null) return null;
-  try {
-    return new Secret(readFileSync(localFile, 'utf8').trim());
-  } catch {
-    return null;
-  }
-}
-
-function readRequired(path: string, from: string, read: ReadTextFile = readTextFile): string {
-  try {
-    return read(path);
+    return readTextFile(path);
   } catch (error) {
-    if (error instanceof SecretFileError) throw new ConfigError(`${from}: ${error.message}`);
-    const code = errorCode(error) ?? String(error);
-    throw new ConfigError(`${from}: ${path} cannot be read (${code})`);
+    throw new ConfigError(`${from}: ${path} cannot be read (${errorCode(error) ?? String(error)})`);
   }
 }

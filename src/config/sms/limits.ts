@@ -34,6 +34,58 @@ export const smsLimitSpecs = {
     doc: 'a node that is silent for longer is forgotten',
   },
   max_nodes: { default: 1_000, min: 1, max: 100_000, doc: 'nodes whose reports are kept; more are refused' },
+  max_connections: {
+    default: 4_096,
+    min: 8,
+    max: 100_000,
+    doc: 'open connections of each side, gRPC and HTTP; a further one takes the place of one that is idle',
+  },
+  max_connections_per_peer: {
+    default: 1_024,
+    min: 1,
+    max: 100_000,
+    doc: 'the same for one peer address',
+  },
+  idle_connection_ms: {
+    default: 60_000,
+    min: 100,
+    max: 3_600_000,
+    doc: 'a gRPC connection without a call is closed after this time',
+  },
+  max_calls: { default: 8_192, min: 1, max: 1_000_000, doc: 'gRPC calls under way, watches included' },
+  max_calls_per_peer: { default: 4_096, min: 1, max: 1_000_000, doc: 'the same for one peer address' },
+  max_calls_per_connection: { default: 256, min: 1, max: 10_000, doc: 'the same for one connection' },
+  max_anonymous_calls: {
+    default: 512,
+    min: 1,
+    max: 100_000,
+    doc: 'gRPC calls under way without a valid token, watches of the health service included',
+  },
+  max_anonymous_calls_per_peer: { default: 64, min: 1, max: 100_000, doc: 'the same for one peer address' },
+  anonymous_calls_per_second: {
+    default: 200,
+    min: 1,
+    max: 1_000_000,
+    doc: 'gRPC calls without a valid token that one peer address may begin; one that begins more loses its connection',
+  },
+  max_answer_bytes: {
+    default: 268_435_456,
+    min: 1_048_576,
+    max: 17_179_869_184,
+    doc: 'bytes of answers that wait for their readers; a list that many wait for counts once',
+  },
+  max_answer_bytes_per_peer: {
+    default: 67_108_864,
+    min: 1_048_576,
+    max: 17_179_869_184,
+    doc: 'the same for one peer address; one answer may be larger',
+  },
+  slow_reader_ms: {
+    default: 20_000,
+    min: 100,
+    max: 600_000,
+    doc: 'a reader that takes nothing of its answer for this time is cut off',
+  },
   shutdown_ms: { default: 5_000, min: 0, max: 600_000, doc: 'time for requests under way when the registry ends' },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -9,15 +9,23 @@ export interface SmsFiles {
   readonly endpoint: string;
   /** Its trail, unless the config names another file. */
   readonly audit: string;
+  /** A directory for its owner alone: whoever listens on a socket in it is a process of that user. */
+  readonly sockets: string;
+  readonly grpcSocket: string;
+  readonly httpSocket: string;
 }
 
 export function smsFiles(directory: string): SmsFiles {
+  const sockets = join(directory, 'sockets');
   return {
     data: join(directory, 'registry.db'),
     adminToken: join(directory, 'admin.token'),
     nodeToken: join(directory, 'node.token'),
     endpoint: join(directory, 'endpoint.json'),
     audit: join(directory, 'audit.jsonl'),
+    sockets,
+    grpcSocket: join(sockets, 'grpc.sock'),
+    httpSocket: join(sockets, 'http.sock'),
   };
 }
 

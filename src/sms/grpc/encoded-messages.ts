@@ -1,7 +1,6 @@
 import { create, toBinary, type UnknownField } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import {
-  type ListMcpServersResponse,
   ListMcpServersResponseSchema,
   type McpRegistryEvent,
   McpRegistryEventSchema,
@@ -23,10 +22,11 @@ const encodedRecords = new WeakMap<McpServerRecord, Uint8Array>();
 const framesWithRecords = new WeakMap<RegistryEvent, Uint8Array>();
 const framesWithIds = new WeakMap<RegistryEvent, Uint8Array>();
 
-export function listResponse({ epoch, revision, servers }: RegistryListing): ListMcpServersResponse {
+/** The answer to a list. */
+export function listFrame({ epoch, revision, servers }: RegistryListing): Uint8Array {
   const response = create(ListMcpServersResponseSchema, { epoch, revision: BigInt(revision) });
   response.$unknown = servers.map((record) => embedded(LIST_SERVERS, encodedRecord(record)));
-  return response;
+  return frameOf(toBinary(ListMcpServersResponseSchema, response));
 }
 
 /** The event as it goes to every watcher. */

@@ -3,17 +3,21 @@ import { Code, ConnectError, type ConnectRouter, createConnectRouter, createCont
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
 import { type Access, accessAdvice, type Role } from '../access.ts';
+import { peerOf } from '../connections.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { asCaller, callerOf, stranger } from '../trail/caller.ts';
 import type { Refusal, SmsTrail } from '../trail/sms-trail.ts';
-import { responseSink, streamSink, writeWithin } from './stream-sink.ts';
+import type { CallLimits } from './call-limits.ts';
+import { responseSink, type StreamSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
   readonly routes: (router: ConnectRouter) => void;
   readonly access: Access;
   /** The role that a method needs, by "service/method"; a method that is not named needs the admin. */
   readonly roles: ReadonlyMap<string, Role | 'anybody'>;
+  readonly calls: CallLimits;
+  readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
   readonly trail: SmsTrail;
@@ -53,40 +57,73 @@ export function grpcListener(
   options.routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 
+  const { slowReaderMs } = options;
   return (req, res) => {
     // Without a listener an error of the stream would end the process.
     req.on('error', () => {});
     res.on('error', () => {});
     const handler = handlers.get(req.url);
-    if (req.method !== 'POST') refuse(res, constants.HTTP_STATUS_METHOD_NOT_ALLOWED);
+    if (req.method !== 'POST') refuse(res, constants.HTTP_STATUS_METHOD_NOT_ALLOWED, slowReaderMs);
     else if (!grpcContent.test(req.headers['content-type'] ?? '')) {
-      refuse(res, constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE);
-    } else if (req.headers.origin !== undefined) refuse(res, constants.HTTP_STATUS_FORBIDDEN);
-    else if (handler === undefined) unimplemented(res);
-    else void serve(handler, req, res, options);
+      refuse(res, constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE, slowReaderMs);
+    } else if (req.headers.origin !== undefined) refuse(res, constants.HTTP_STATUS_FORBIDDEN, slowReaderMs);
+    else if (handler === undefined) answer(res, Code.Unimplemented, 'there is no such method', slowReaderMs);
+    else if (begins(handler, req, res, options)) void serve(handler, req, res, options);
   };
+}
+
+/** Whether the call may begin; where not, it has been answered. */
+function begins(
+  { service, method }: UniversalHandler,
+  req: Http2ServerRequest,
+  res: Http2ServerResponse,
+  { access, roles, calls, slowReaderMs, metrics }: GrpcListenerOptions,
+): boolean {
+  const authorization = req.headers.authorization;
+  const begun = calls.begin(peerOf(req.socket), access.decide(authorization, 'node') !== 'granted');
+  if (typeof begun !== 'function') {
+    metrics.shed.add(1, { protocol: 'grpc', reason: begun });
+    if (begun === 'flooding') req.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    else answer(res, Code.ResourceExhausted, 'too many calls are under way; try again', slowReaderMs);
+    return false;
+  }
+  const needs = roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
+  const forget =
+    needs === 'anybody'
+      ? () => {}
+      : access.whileGranted(authorization, needs, () => req.stream.close(constants.NGHTTP2_CANCEL));
+  req.stream.once('close', () => {
+    begun();
+    forget();
+  });
+  return true;
+}
+
+/** The end of an answer waits for its reader too, and would wait for ever. */
+function end(res: Http2ServerResponse, slowReaderMs: number): void {
+  res.end();
+  const timer = setTimeout(() => res.stream.close(constants.NGHTTP2_CANCEL), slowReaderMs);
+  res.stream.once('close', () => clearTimeout(timer));
 }
 
 async function serve(
   handler: UniversalHandler,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  { access, roles, metrics, trail, log }: GrpcListenerOptions,
+  { access, roles, metrics, trail, log, slowReaderMs }: GrpcListenerOptions,
 ): Promise<void> {
   const { service, method } = handler;
   const needs = roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
   const caller = needs === 'anybody' ? stranger(req, 'grpc', method.name) : callerOf(req, 'grpc', method.name, access);
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
-  const values = createContextValues().set(
-    streamSink,
-    responseSink(res, () => clearTimeout(timer)),
-  );
+  const sink = responseSink(res, { peer: peerOf(req.socket), slowReaderMs, onBegin: () => clearTimeout(timer) });
+  const values = createContextValues().set(streamSink, sink);
   let status = 'broken';
   try {
     const request = universalRequestFromNodeRequest(req, res, undefined, values);
     const response = await asCaller(caller, () => handler(request));
     clearTimeout(timer);
-    await send(response, res);
+    await send(response, res, sink, slowReaderMs);
     status = response.trailer?.get('grpc-status') ?? String(response.status);
     if (status !== '0') trail.refused(caller, refusalOf(status), needs === 'admin');
   } catch (error) {
@@ -107,14 +144,20 @@ function refusalOf(status: string): Refusal {
   return { code: status, reason: Code[code] ?? 'unknown', isDenial };
 }
 
-async function send(response: UniversalServerResponse, res: Http2ServerResponse): Promise<void> {
+async function send(
+  response: UniversalServerResponse,
+  res: Http2ServerResponse,
+  sink: StreamSink,
+  slowReaderMs: number,
+): Promise<void> {
   for await (const chunk of response.body ?? []) {
+    if (sink.begun) continue;
     if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
-    await writeWithin(res, chunk);
+    await writeWithin(res, chunk, slowReaderMs);
   }
   if (!res.headersSent) res.writeHead(response.status, Object.fromEntries(response.header ?? []));
   res.addTrailers(trailersOf(response));
-  res.end();
+  end(res, slowReaderMs);
 }
 
 /** The library encodes more of a message than the protocol asks for, and some clients decode no more than that. */
@@ -131,16 +174,16 @@ function percentEncode(text: string): string {
   );
 }
 
-function refuse(res: Http2ServerResponse, status: number): void {
+function refuse(res: Http2ServerResponse, status: number, slowReaderMs: number): void {
   res.writeHead(status);
-  res.end();
+  end(res, slowReaderMs);
 }
 
-function unimplemented(res: Http2ServerResponse): void {
+function answer(res: Http2ServerResponse, code: Code, message: string, slowReaderMs: number): void {
   res.writeHead(200, {
     'content-type': 'application/grpc',
-    'grpc-status': String(Code.Unimplemented),
-    'grpc-message': 'there is no such method',
+    'grpc-status': String(code),
+    'grpc-message': message,
   });
-  res.end();
+  end(res, slowReaderMs);
 }

@@ -1,12 +1,14 @@
 import { Code, ConnectError, type ContextValues, type ServiceImpl } from '@connectrpc/connect';
 import type { McpRegistryService, WatchMcpServersRequest } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
+import type { RegistryListing } from '../../protocol/record-events.ts';
 import { upsertToInput } from '../../protocol/record-wire.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import { InvalidRecord, writeRecord } from '../record-write.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
-import { listResponse } from './encoded-messages.ts';
+import { listFrame } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';
 import { streamSink } from './stream-sink.ts';
 import { serveWatch } from './watch-stream.ts';
@@ -16,6 +18,8 @@ export interface RegistryServiceDeps {
   readonly strict: boolean;
   readonly heartbeatMs: number;
   readonly maxWatchers: number;
+  /** What lists that are on their way take. */
+  readonly held: HeldBytes;
   readonly metrics: SmsMetrics;
   readonly log: ServiceLog;
 }
@@ -28,6 +32,7 @@ export interface RegistryService {
 export function registryService(deps: RegistryServiceDeps): RegistryService {
   const { store, metrics, log } = deps;
   let watchers = 0;
+  const frameOfList = latestFrame();
   const fail = (error: unknown): never => {
     throw toStatus(error, (reason) => log('error', 'grpc_failed', { reason: String(reason) }));
   };
@@ -65,8 +70,21 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
       return watchers;
     },
     implementation: {
-      async listMcpServers() {
-        return listResponse(await store.list().catch(fail));
+      async listMcpServers(_, { values }) {
+        const sink = values.get(streamSink);
+        if (sink === null) throw new Error('a list has nowhere to write to');
+        const frame = frameOfList(await store.list().catch(fail));
+        const release = deps.held.hold(sink.peer, frame);
+        if (release === null) {
+          throw new ConnectError('too many lists are waiting for their readers; try again', Code.ResourceExhausted);
+        }
+        try {
+          sink.begin();
+          await sink.writeSlowly(frame);
+        } finally {
+          release();
+        }
+        return {};
       },
 
       watchMcpServers: (request, { signal, values }) => withoutMessages(() => watch(request, signal, values)),
@@ -98,6 +116,16 @@ export function registryService(deps: RegistryServiceDeps): RegistryService {
         return { revision: BigInt(revision) };
       },
     },
+  };
+}
+
+/** Encodes each revision once, for all who ask for it. */
+function latestFrame(): (listing: RegistryListing) => Uint8Array {
+  let latest: { epoch: string; revision: number; frame: Uint8Array } = { epoch: '', revision: -1, frame: Buffer.of() };
+  return (listing) => {
+    const { epoch, revision } = listing;
+    if (latest.epoch !== epoch || latest.revision !== revision) latest = { epoch, revision, frame: listFrame(listing) };
+    return latest.frame;
   };
 }
 

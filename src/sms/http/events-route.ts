@@ -10,7 +10,7 @@ import { ADMIN_PATH } from './servers-routes.ts';
 const MAX_READERS = 64;
 /** Proxies and browsers give up on a stream that is silent for too long. */
 const HEARTBEAT_MS = 15_000;
-const SLOW_READER_TIMEOUT_MS = 60_000;
+const SLOW_READER_TIMEOUT_MS = 20_000;
 const RETRY_MS = 2_000;
 
 /**

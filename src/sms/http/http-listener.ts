@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Access, accessAdvice, type Role } from '../access.ts';
+import { peerOf } from '../connections.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { asCaller, callerOf, stranger } from '../trail/caller.ts';
@@ -22,6 +24,9 @@ export interface HttpListenerOptions {
   readonly routes: readonly Route[];
   readonly access: Access;
   readonly origins: OriginPolicy;
+  /** What answers that are on their way take. */
+  readonly held: HeldBytes;
+  readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
   readonly trail: SmsTrail;
@@ -30,6 +35,8 @@ export interface HttpListenerOptions {
 
 /** The caller has no token, the wrong one, or comes from where nobody may. */
 const denials: ReadonlySet<number> = new Set([401, 403, 421]);
+/** Up to here an answer costs no more than its connection. */
+const SMALL_ANSWER_BYTES = 64 * 1024;
 
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
@@ -52,14 +59,14 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
     // Set ahead, so that streams and errors carry them too.
     for (const [name, value] of Object.entries(crossOrigin)) res.setHeader(name, value);
     if (preflight && crossOrigin['access-control-allow-origin'] !== undefined) {
-      send(req, res, { status: 204, body: '' });
+      send(req, res, { status: 204, body: '' }, options);
       return;
     }
     const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
     if (route.needs !== 'anybody') caller = callerOf(req, 'http', label, options.access);
     checkAccess(req, route, options);
-    reply = await asCaller(caller, () => route.run(callOf(req, res, url, id, options.shutdown)));
+    reply = await asCaller(caller, () => route.run(callOf(req, res, url, id, route, options)));
     if (route.method !== 'GET') options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
     const problem = problemOf(error) ?? unexpected(error, label, options.log);
@@ -69,7 +76,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
     reply = problem.toReply();
   }
   options.metrics.requests.add(1, { protocol: 'http', method: label, code: codeOf(reply, res) });
-  if (reply !== 'streamed') send(req, res, reply);
+  if (reply !== 'streamed') send(req, res, reply, options);
 }
 
 const codeOf = (reply: HttpReply | 'streamed', res: ServerResponse) =>
@@ -127,9 +134,21 @@ function checkAccess(req: IncomingMessage, route: Route, { access, metrics }: Ht
   throw new HttpProblem(401, 'unauthorized', accessAdvice[decision], { headers });
 }
 
-function callOf(req: IncomingMessage, res: ServerResponse, url: URL, id: string, shutdown: AbortSignal): HttpCall {
+function callOf(
+  req: IncomingMessage,
+  res: ServerResponse,
+  url: URL,
+  id: string,
+  { needs }: Route,
+  { access, shutdown }: HttpListenerOptions,
+): HttpCall {
   const gone = new AbortController();
-  res.once('close', () => gone.abort());
+  const forget =
+    needs === 'anybody' ? () => {} : access.whileGranted(req.headers.authorization, needs, () => gone.abort());
+  res.once('close', () => {
+    forget();
+    gone.abort();
+  });
   return {
     headers: req.headers,
     query: url.searchParams,
@@ -145,9 +164,19 @@ function unexpected(error: unknown, label: string, log: ServiceLog): HttpProblem
   return new HttpProblem(500, 'internal', 'the registry failed; its log says why');
 }
 
-function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply): void {
+function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply, options: HttpListenerOptions): void {
   if (res.headersSent || res.destroyed) return;
   const body = Buffer.from(reply.body);
+  const release = body.length < SMALL_ANSWER_BYTES ? () => {} : options.held.hold(peerOf(req.socket), body);
+  if (release === null) {
+    options.metrics.shed.add(1, { protocol: 'http', reason: 'too_many' });
+    const detail = 'too many answers are waiting for their readers; try again';
+    const headers = { 'retry-after': '1' };
+    send(req, res, new HttpProblem(503, 'too-many-answers', detail, { headers }).toReply(), options);
+    return;
+  }
+  res.once('close', release);
+  res.setTimeout(options.slowReaderMs, () => res.destroy());
   const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
   // A body that was not read to its end would be taken for the next request.
   const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;

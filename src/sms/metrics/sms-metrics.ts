@@ -25,6 +25,7 @@ export class SmsMetrics {
   readonly #meters;
   readonly requests;
   readonly denied;
+  readonly shed;
   readonly watchEvents;
   readonly heartbeats;
   readonly laggingWatchers;
@@ -38,6 +39,7 @@ export class SmsMetrics {
     const counter = (name: string, description: string) => meter.createCounter(name, { description });
     this.requests = counter('spear_sms_requests_total', 'Finished requests by protocol, method and status code.');
     this.denied = counter('spear_sms_denied_total', 'Requests without a token that allows them.');
+    this.shed = counter('spear_sms_shed_total', 'Requests that were refused because of their number, by reason.');
     this.watchEvents = counter('spear_sms_watch_events_total', 'Events sent to watchers.');
     this.heartbeats = counter('spear_sms_watch_heartbeats_total', 'Heartbeats sent to watchers.');
     this.laggingWatchers = counter(

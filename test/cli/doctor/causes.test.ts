@@ -91,6 +91,17 @@ describe('3: there is no copy of the registry', () => {
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
   });
 
+  it('the address is that of its HTTP side, or it was killed [doctor.causes]', async () => {
+    const sms = await startTestSms();
+    const http = sms.sms.http.replace('http://', '');
+    const wrong = await causes([...taskWithMcp(['tiny']), '--sms', http, '--sms-token', sms.nodeToken]);
+    expect(one(wrong.findings, 'registry').fix).toContain('not the HTTP side');
+    await sms.sms.close();
+    const socket = `unix:${sms.config.files.grpcSocket}`;
+    const gone = await causes([...taskWithMcp(['tiny']), '--sms', socket]);
+    expect(one(gone.findings, 'registry').fix).toContain('start it again with spear-sms');
+  });
+
   it('it does not take the token, which is never shown [doctor.causes]', async () => {
     const sms = await startTestSms();
     const { findings, text } = await causes([
@@ -101,6 +112,7 @@ describe('3: there is no copy of the registry', () => {
       'canary-token',
     ]);
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
+    expect(one(findings, 'registry').fix).toContain('not, or no longer, one of this registry');
     expect(text).not.toContain('canary-token');
   });
 

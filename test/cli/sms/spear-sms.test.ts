@@ -155,25 +155,17 @@ describe('what it refuses', () => {
   });
 });
 
-it('copies its data also when nobody but itself vouches for its certificate, and to nobody else [cli.sms.backup]', async () => {
+it('copies its data through its socket, whoever vouches for its certificate [cli.sms.backup]', async () => {
   const directory = temporaryDirectory();
-  for (const name of ['own', 'other']) {
-    const { cert, key } = selfSigned();
-    writeFileSync(`${directory}/${name}.cert`, cert);
-    writeFileSync(`${directory}/${name}.key`, key, { mode: 0o600 });
-  }
+  const { cert, key } = selfSigned();
+  writeFileSync(`${directory}/own.cert`, cert);
+  writeFileSync(`${directory}/own.key`, key, { mode: 0o600 });
   const data = ['--data', `${directory}/r.db`];
-  const tls = (name: string) => ['--tls-cert', `${directory}/${name}.cert`, '--tls-key', `${directory}/${name}.key`];
-  await spawnSms([...loopback, ...data, ...tls('own')]);
-  expect(await run(['backup', `${directory}/copy.db`, ...data, ...tls('own')])).toMatchObject({
+  await spawnSms([...loopback, ...data, '--tls-cert', `${directory}/own.cert`, '--tls-key', `${directory}/own.key`]);
+  expect(await run(['backup', `${directory}/copy.db`, ...data])).toMatchObject({
     code: 0,
     stderr: expect.stringContaining('by the serving registry'),
   });
-  for (const wrong of [tls('other'), []]) {
-    const refused = await run(['backup', `${directory}/none.db`, ...data, ...wrong]);
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('give --tls-cert and --tls-key') });
-  }
-  expect(existsSync(`${directory}/none.db`)).toBe(false);
 });
 
 it('refuses a TLS key that others can read [cli.sms.exit_codes]', async () => {

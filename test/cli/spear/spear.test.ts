@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { selfSigned } from '../../chat/backends/self-signed.ts';
 import { sandboxOf } from '../../pool/pool-records.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
+import { spawnSms } from '../../sms/sms-process.ts';
 import { builtCommand } from '../../support/built-command.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
@@ -30,7 +33,8 @@ function run(args: readonly string[], env: NodeJS.ProcessEnv = {}, input = ''): 
   });
 }
 
-const as = (sms: TestSms, token = sms.adminToken) => ({ SPEAR_SMS: sms.sms.http, SPEAR_SMS_TOKEN: token });
+const socketOf = (sms: TestSms) => `unix:${sms.config.files.httpSocket}`;
+const as = (sms: TestSms, token = sms.adminToken) => ({ SPEAR_SMS: socketOf(sms), SPEAR_SMS_TOKEN: token });
 
 const recordFile = (id: string, more = '') =>
   `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["read_*"]\n${more}[stdio]\ncommand = "x"\n`;
@@ -186,7 +190,7 @@ describe('exit codes', () => {
       ['servers', 'ls', '--sms', 'ftp://x'],
     ];
     for (const args of usage) expect(await run(args, as(sms))).toMatchObject({ code: 2, stdout: '' });
-    const away = await run(['servers', 'ls'], { SPEAR_SMS: '127.0.0.1:1' });
+    const away = await run(['servers', 'ls'], { SPEAR_SMS: 'http://127.0.0.1:1' });
     expect(away).toMatchObject({ code: 3, stderr: expect.stringContaining('http://127.0.0.1:1 cannot be reached') });
     expect(await run(['servers', 'ls'], as(sms, 'wrong-token-wrong-token'))).toMatchObject({ code: 4 });
     expect(await run(['servers', 'ls'], as(sms, sms.nodeToken))).toMatchObject({ code: 4 });
@@ -231,4 +235,22 @@ it('trusts the certificates that it is given, and tells the gRPC side from the H
     code: 3,
     stderr: expect.stringContaining('--sms takes the address of its HTTP side'),
   });
+});
+
+it('gives the token of a registry that was killed to nobody who took its port [sms.client.proved]', async () => {
+  const state = temporaryDirectory();
+  const data = join(state, 'spear', 'sms', 'registry.db');
+  const env = { XDG_STATE_HOME: state };
+  const sms = await spawnSms(['--data', data, '--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0']);
+  expect(await run(['servers', 'ls', '--json'], env)).toMatchObject({ code: 0, stderr: '' });
+  await sms.end('SIGKILL');
+  const heard: Buffer[] = [];
+  const impostor = createServer((socket) => socket.on('data', (chunk) => heard.push(Buffer.from(chunk))));
+  await new Promise<void>((resolve) => impostor.listen(Number(sms.http.split(':').at(-1)), '127.0.0.1', resolve));
+  for (const more of [[], ['--sms', sms.http.replace('http://', '')]]) {
+    const { code, stderr } = await run(['servers', 'ls', ...more], env);
+    expect({ code, stderr }).toEqual({ code: 3, stderr: expect.stringContaining('is spear-sms running?') });
+  }
+  impostor.close();
+  expect(heard).toEqual([]);
 });

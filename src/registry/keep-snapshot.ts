@@ -1,0 +1,40 @@
+import type { RegistryCache } from './cache.ts';
+import { writeSnapshotFile } from './snapshot-file.ts';
+
+export interface KeepSnapshotOptions {
+  readonly path: string;
+  readonly source: string;
+  /** Between two writes. @default 5 s */
+  readonly intervalMs?: number;
+  /** The file could not be written; said once. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+const DEFAULT_INTERVAL_MS = 5_000;
+
+/** Keeps the file up to date with what the cache has confirmed. The returned function stops that. */
+export function keepSnapshot(cache: RegistryCache, options: KeepSnapshotOptions): () => Promise<void> {
+  const { path, source, intervalMs = DEFAULT_INTERVAL_MS, onFailure } = options;
+  let writing: Promise<void> | null = null;
+  let failed = false;
+  const save = () => {
+    const snapshot = cache.snapshot();
+    const { state, ageMs } = cache.status();
+    if (writing !== null || snapshot === null || snapshot.epoch === '' || state !== 'ready') return;
+    writing = writeSnapshotFile(path, source, snapshot, Date.now() - (ageMs ?? 0))
+      .catch((error: unknown) => {
+        if (!failed) onFailure(error);
+        failed = true;
+      })
+      .finally(() => {
+        writing = null;
+      });
+  };
+  const timer = setInterval(save, intervalMs);
+  const forget = cache.onStatus(save);
+  return async () => {
+    clearInterval(timer);
+    forget();
+    await writing;
+  };
+}

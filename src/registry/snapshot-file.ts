@@ -1,0 +1,147 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { type FileHandle, open, rename, rm, stat, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { isJsonObject, parseJson } from '../base/json.ts';
+import { splitOnce } from '../base/split-once.ts';
+import { privateDirectoryProblem } from '../config/private-directory.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { parseRecord } from '../protocol/record-parse.ts';
+import type { RegistrySnapshot, SavedSnapshot } from './snapshot.ts';
+import { restoreSnapshot } from './snapshot.ts';
+
+const VERSION = 1;
+const PRIVATE_FILE = 0o600;
+const PRIVATE_DIRECTORY = 0o700;
+const OTHERS = 0o077;
+/** The first line has hashes and names of known lengths. */
+const MAX_HEADER_BYTES = 4_096;
+/** After this many records the thread is given back to others. */
+const RECORDS_PER_TURN = 200;
+
+/** The first line of the file; a record follows in each further one. */
+interface Header {
+  readonly version: number;
+  /** The address of the registry. */
+  readonly source: string;
+  readonly epoch: string;
+  readonly revision: number;
+  /** Of all that follows. */
+  readonly sha256: string;
+}
+
+/** Where all runs of this user on this node keep what they know of the registry at `source`. */
+export function snapshotPath(stateDirectory: string, source: string): string {
+  return join(stateDirectory, 'registry', `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.jsonl`);
+}
+
+/** What an earlier run saved, or null where there is nothing that can be trusted. The file's time says how old it is. */
+export async function readSnapshotFile(path: string, source: string): Promise<SavedSnapshot | null> {
+  if (privateDirectoryProblem(dirname(path)) !== null) return null;
+  let text: string;
+  let confirmedAtMs: number;
+  const file = await open(path, 'r').catch(() => null);
+  if (file === null) return null;
+  try {
+    const { mode, uid, mtimeMs } = await file.stat();
+    if ((mode & OTHERS) !== 0 || uid !== (process.geteuid?.() ?? uid)) return null;
+    text = await file.readFile('utf8');
+    confirmedAtMs = mtimeMs;
+  } finally {
+    await file.close();
+  }
+  const [first, body] = splitOnce(text, '\n');
+  const header = parseHeader(first);
+  if (header === null || body === null || header.source !== source || header.sha256 !== sha256(body)) return null;
+  const servers = await parseRecords(body);
+  if (servers === null) return null;
+  const { epoch, revision } = header;
+  return { snapshot: restoreSnapshot(null, { epoch, revision, servers }).snapshot, confirmedAtMs };
+}
+
+/** Saves the snapshot, unless another run has done so; in both cases the file says when it was confirmed. */
+export async function writeSnapshotFile(
+  path: string,
+  source: string,
+  { epoch, revision, servers }: RegistrySnapshot,
+  confirmedAtMs: number,
+): Promise<void> {
+  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+  if (privateDirectoryProblem(dirname(path)) !== null) return;
+  const saved = await readHeader(path);
+  if (saved?.source === source && saved.epoch === epoch && saved.revision === revision) {
+    const { mtimeMs } = await stat(path);
+    if (mtimeMs < confirmedAtMs) await utimes(path, confirmedAtMs / 1000, confirmedAtMs / 1000);
+    return;
+  }
+  const lines: string[] = [];
+  const hash = createHash('sha256');
+  for (const record of servers.values()) {
+    const line = `${JSON.stringify(record)}\n`;
+    hash.update(line);
+    if (lines.push(line) % RECORDS_PER_TURN === 0) await turn();
+  }
+  const header: Header = { version: VERSION, source, epoch, revision, sha256: hash.digest('hex') };
+  await writeWhole(path, [`${JSON.stringify(header)}\n`, ...lines], confirmedAtMs);
+}
+
+/** Others see the old file or the new one, never a part. */
+async function writeWhole(path: string, lines: readonly string[], confirmedAtMs: number): Promise<void> {
+  const partial = `${path}.${randomUUID()}`;
+  let file: FileHandle | null = null;
+  try {
+    file = await open(partial, 'wx', PRIVATE_FILE);
+    await file.writeFile(lines.join(''));
+    await file.utimes(confirmedAtMs / 1000, confirmedAtMs / 1000);
+    await file.close();
+    file = null;
+    await rename(partial, path);
+  } catch (error) {
+    await file?.close();
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+async function readHeader(path: string): Promise<Header | null> {
+  const file = await open(path, 'r').catch(() => null);
+  if (file === null) return null;
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_HEADER_BYTES), 0, MAX_HEADER_BYTES, 0);
+    return parseHeader(splitOnce(buffer.toString('utf8', 0, bytesRead), '\n')[0]);
+  } finally {
+    await file.close();
+  }
+}
+
+function parseHeader(line: string): Header | null {
+  const header = parseJson(line);
+  if (header === undefined || !isJsonObject(header) || header.version !== VERSION) return null;
+  const { source, epoch, revision, sha256: hash } = header;
+  const isWhole =
+    typeof source === 'string' &&
+    typeof epoch === 'string' &&
+    epoch !== '' &&
+    Number.isSafeInteger(revision) &&
+    typeof hash === 'string';
+  return isWhole ? { version: VERSION, source, epoch, revision: Number(revision), sha256: hash } : null;
+}
+
+async function parseRecords(body: string): Promise<McpServerRecord[] | null> {
+  const records: McpServerRecord[] = [];
+  for (const line of body.split('\n')) {
+    if (line === '') continue;
+    const parsed = parseRecord(parseJson(line), { strict: false });
+    if (!parsed.ok) return null;
+    if (records.push(parsed.record) % RECORDS_PER_TURN === 0) await turn();
+  }
+  return records;
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

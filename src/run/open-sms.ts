@@ -1,0 +1,79 @@
+import { errorText } from '../base/error-text.ts';
+import { stateDirectory } from '../base/xdg-directories.ts';
+import { processEnvironment } from '../config/process-environment.ts';
+import type { SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
+import { RegistryCache, type RegistryStatus } from '../registry/cache.ts';
+import type { ReportTarget } from '../registry/node-report.ts';
+import type { OnInvalidRecord } from '../registry/wire-records.ts';
+
+export interface OpenSmsOptions {
+  readonly endpoint: SmsEndpointOptions;
+  /** What messages call the fields of `endpoint`. */
+  readonly words: SmsEndpointWords;
+  readonly maxStalenessMs: number | null;
+  readonly onInvalidRecord: OnInvalidRecord;
+  readonly say: (text: string) => void;
+}
+
+export interface OpenedSms {
+  readonly cache: RegistryCache;
+  readonly reports: ReportTarget;
+  close(): Promise<void>;
+}
+
+/** Follows the registry of an SMS, from where earlier runs of this user left off. */
+export async function openSms({ endpoint, words, maxStalenessMs, ...told }: OpenSmsOptions): Promise<OpenedSms> {
+  // gRPC is worth its loading time only to a run that uses it.
+  const [{ findSmsNode }, { createRemoteSource }, { readSnapshotFile, snapshotPath }, { keepSnapshot }] =
+    await Promise.all([
+      import('../config/sms/client.ts'),
+      import('../registry/remote-source.ts'),
+      import('../registry/snapshot-file.ts'),
+      import('../registry/keep-snapshot.ts'),
+    ]);
+  const { url, socket, address, token, ca, warning } = findSmsNode(endpoint, processEnvironment, words);
+  if (warning !== null) told.say(warning);
+  const source = createRemoteSource({ address: url, socket, token, ca, onInvalidRecord: told.onInvalidRecord });
+  const directory = stateDirectory(processEnvironment);
+  const path = directory === null ? null : snapshotPath(directory, address);
+  const saved = path === null ? null : await readSnapshotFile(path, address);
+  const cache = new RegistryCache({ source, maxStalenessMs, saved });
+  let before: RegistryStatus['state'] = 'starting';
+  cache.onStatus((status) => {
+    const text = statusText(status, before);
+    if (text !== null) told.say(text);
+    before = status.state;
+  });
+  cache.onReplaced(({ revision, servers }) =>
+    told.say(
+      `the registry was replaced by another one (restored from a backup?): it is at revision ${revision} ` +
+        `with ${servers.size} servers, and those hold from now on`,
+    ),
+  );
+  const onFailure = (error: unknown) => told.say(`the records cannot be kept for later runs: ${errorText(error)}`);
+  const stopKeeping = path === null ? () => {} : keepSnapshot(cache, { path, source: address, onFailure });
+  return {
+    cache,
+    reports: source,
+    close: async () => {
+      await stopKeeping();
+      await cache.close();
+      source.close();
+    },
+  };
+}
+
+function statusText({ state, lastError }: RegistryStatus, before: RegistryStatus['state']): string | null {
+  switch (state) {
+    case 'degraded':
+      return `the registry is out of reach, its last records are used: ${lastError}`;
+    case 'refused':
+      return `the registry refuses this node, and MCP ends soon unless it has a valid token: ${lastError}`;
+    case 'stale':
+      return before === 'refused'
+        ? `MCP is refused, for the registry still refuses this node: ${lastError}`
+        : 'the records are older than mcp.max_staleness_ms: MCP is refused';
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,26 @@
+import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { privateDirectoryProblem } from '../config/private-directory.ts';
+import type { SmsFiles } from '../config/sms/paths.ts';
+
+const PRIVATE_DIRECTORY = 0o700;
+const PRIVATE_SOCKET = 0o600;
+
+/**
+ * Makes room for the sockets of this registry. What is left from one that was killed goes.
+ * Precondition: this process holds the lock of the data, so no other registry listens there.
+ */
+export function prepareSockets({ sockets, grpcSocket, httpSocket }: SmsFiles): void {
+  mkdirSync(sockets, { recursive: true, mode: PRIVATE_DIRECTORY });
+  const problem = privateDirectoryProblem(sockets);
+  if (problem !== null) throw new Error(`local clients need a directory of this user alone: ${problem}`);
+  for (const path of [grpcSocket, httpSocket]) {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found !== undefined && !found.isSocket()) throw new Error(`${path} is in the way: it is not a socket`);
+    rmSync(path, { force: true });
+  }
+}
+
+/** The directory keeps others out already; the mode says so to whoever looks at the socket alone. */
+export function closeToOthers(path: string): void {
+  chmodSync(path, PRIVATE_SOCKET);
+}

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { afterEach, expect, it } from 'vitest';
+import { HealthCheckRequestSchema } from '../../src/protocol/generated/grpc/health/v1/health_pb.ts';
+import { HeldBytes } from '../../src/sms/held-bytes.ts';
+import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';
+
+afterEach(stopAll);
+
+const RESOURCE_EXHAUSTED = '8';
+
+function openSession(sms: TestSms, initialWindowSize?: number): ClientHttp2Session {
+  const settings = initialWindowSize === undefined ? {} : { settings: { initialWindowSize } };
+  const session = connect(`http://${sms.sms.grpc}`, settings);
+  session.on('error', () => {});
+  onStop(() => session.destroy());
+  return session;
+}
+
+function call(session: ClientHttp2Session, method: string, token?: string): ClientHttp2Stream {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': method,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  });
+  stream.on('error', () => {});
+  const message = toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema, {}));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  stream.end(Buffer.concat([head, message]));
+  return stream;
+}
+
+/** The status that came with the headers, or undefined: the call goes on. */
+async function statusOf(stream: ClientHttp2Stream): Promise<unknown> {
+  const [headers] = (await once(stream, 'response')) as [Record<string, unknown>];
+  return headers['grpc-status'];
+}
+
+const check = '/grpc.health.v1.Health/Check';
+const watch = '/grpc.health.v1.Health/Watch';
+const list = '/sms.McpRegistryService/ListMcpServers';
+
+it('lets one peer without a token watch the health of a few services only, on however many connections [sms.flood]', async () => {
+  const sms = await startTestSms({ limit: { max_anonymous_calls_per_peer: 8 } });
+  const sessions = [1, 2, 3].map(() => openSession(sms));
+  const statuses = await Promise.all(
+    sessions.flatMap((session) => Array.from({ length: 10 }, () => statusOf(call(session, watch)))),
+  );
+  expect(statuses.filter((status) => status === undefined)).toHaveLength(8);
+  expect(statuses.filter((status) => status === RESOURCE_EXHAUSTED)).toHaveLength(22);
+  // Who shows a token has room, and what ends gives its place back.
+  expect(await statusOf(call(openSession(sms), watch, sms.nodeToken))).toBeUndefined();
+  expect((await sms.http('GET', '/healthz')).status).toBe(200);
+  expect((await sms.http('GET', '/metrics')).text).toContain(
+    'spear_sms_shed_total{protocol="grpc",reason="too_many"} 22',
+  );
+});
+
+it('ends the connection of a peer that begins calls without a token faster than it may', async () => {
+  const sms = await startTestSms({ limit: { anonymous_calls_per_second: 5 } });
+  const session = openSession(sms);
+  const closed = once(session, 'close');
+  for (let count = 0; count < 50; count++) call(session, check).close(constants.NGHTTP2_CANCEL);
+  await closed;
+  const cache = sms.source();
+  expect(await cache.list(AbortSignal.timeout(10_000))).toMatchObject({ revision: 0 });
+});
+
+it('bounds the calls of a connection', async () => {
+  const sms = await startTestSms({ limit: { max_calls_per_connection: 7 } });
+  const session = openSession(sms);
+  const [settings] = (await once(session, 'remoteSettings')) as [{ maxConcurrentStreams: number }];
+  expect(settings.maxConcurrentStreams).toBe(7);
+});
+
+async function openIdle(address: string, count: number): Promise<Socket[]> {
+  const port = Number(address.split(':').at(-1));
+  const sockets = Array.from({ length: count }, () => connectTcp(port, '127.0.0.1').on('error', () => {}));
+  onStop(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  return sockets;
+}
+
+it('lets no idle connections keep others out [sms.flood]', async () => {
+  const sms = await startTestSms({ limit: { max_connections_per_peer: 20, max_connections: 40 } });
+  for (const address of [sms.sms.http, sms.sms.grpc]) {
+    const sockets = await openIdle(address, 60);
+    const gone = sockets.slice(0, 40).map((socket) => (socket.closed ? null : once(socket.resume(), 'close')));
+    await Promise.all(gone);
+  }
+  expect((await sms.http('GET', '/readyz')).status).toBe(200);
+  expect(await sms.source().list(AbortSignal.timeout(10_000))).toMatchObject({ revision: 0 });
+});
+
+it('closes a gRPC connection that does nothing', async () => {
+  const sms = await startTestSms({ limit: { idle_connection_ms: 200 } });
+  await once(openSession(sms), 'close');
+});
+
+async function putLarge(sms: TestSms, id: string): Promise<void> {
+  const args = Array.from({ length: 13 }, () => 'y'.repeat(4_000));
+  const json = { ...fsRecord, server_id: id, stdio: { command: 'x', args } };
+  expect((await sms.http('PUT', `/admin/api/mcp/servers/${id}`, { json })).status).toBe(201);
+}
+
+it('holds one copy of a list for all who wait for it, and cuts off who does not read [sms.flood]', async () => {
+  const sms = await startTestSms({
+    limit: { max_answer_bytes_per_peer: 1_048_576, max_answer_bytes: 2_097_152, slow_reader_ms: 4_000 },
+  });
+  for (let index = 0; index < 14; index++) await putLarge(sms, `s${index}`);
+  const session = openSession(sms, 0);
+  const waiting = Array.from({ length: 30 }, () => call(session, list, sms.nodeToken));
+  expect(await Promise.all(waiting.map(statusOf))).toEqual(waiting.map(() => undefined));
+  // Another revision is another copy, and there is no room for a second one of this size.
+  await putLarge(sms, 's14');
+  const further = call(openSession(sms), list, sms.nodeToken).resume();
+  const [trailers] = (await once(further, 'trailers')) as [Record<string, unknown>];
+  expect(trailers['grpc-status']).toBe(RESOURCE_EXHAUSTED);
+  await Promise.all(waiting.map((stream) => (stream.closed ? null : once(stream, 'close'))));
+  expect((await sms.source().list(AbortSignal.timeout(10_000))).servers).toHaveLength(15);
+});
+
+it('cuts off who never reads the end of a small answer', async () => {
+  const sms = await startTestSms({ limit: { slow_reader_ms: 300 } });
+  const streams = [check, '/no.such/Method', list].map((method) => call(openSession(sms, 0), method, sms.nodeToken));
+  await Promise.all(streams.map((stream) => once(stream, 'close')));
+});
+
+it('counts what several wait for once, and always lets a peer have one answer', () => {
+  const held = new HeldBytes({ max: 25, maxPerPeer: 10 });
+  const [large, small, other] = [Buffer.alloc(20), Buffer.alloc(4), Buffer.alloc(4)];
+  const first = held.hold('a', large);
+  const second = held.hold('a', large);
+  expect([first, second].every((release) => release !== null)).toBe(true);
+  expect(held.hold('a', small)).toBeNull();
+  expect(held.hold('b', small)).not.toBeNull();
+  expect(held.hold('c', other)).toBeNull();
+  expect(held.bytes).toBe(24);
+  first?.();
+  first?.();
+  expect(held.bytes).toBe(24);
+  second?.();
+  expect(held.bytes).toBe(4);
+  expect(held.hold('a', small)).not.toBeNull();
+});
