@@ -122,6 +122,12 @@ export type AuditEvent =
       readonly deletes: number;
     }
   | {
+      /** What this node makes of its copy of the registry; `stale` and what follows from it stop every MCP call. */
+      readonly event: 'registry.state';
+      readonly state: 'ready' | 'degraded' | 'refused' | 'stale';
+      readonly reason: string | null;
+    }
+  | {
       readonly event: 'budget.hit';
       readonly session_id: string | null;
       readonly server_id: string | null;

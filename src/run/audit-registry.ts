@@ -1,4 +1,5 @@
 import type { AuditTrail } from '../audit/event.ts';
+import type { RegistryStatus } from '../registry/cache.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
 
 /** Ids that one line names; the rest is a number. */
@@ -15,4 +16,9 @@ export function auditRegistry({ snapshot, upserted, deleted }: RegistryChange, a
     upserts: upserted.length,
     deletes: deleted.length,
   });
+}
+
+/** Writes a line where the registry refuses this node, is out of reach, or is back. */
+export function auditRegistryState({ state, lastError: reason }: RegistryStatus, audit: AuditTrail, run: string): void {
+  if (state !== 'starting') audit.write(run, { event: 'registry.state', state, reason });
 }

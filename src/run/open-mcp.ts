@@ -15,7 +15,7 @@ import { type OpenPool, openPool } from '../pool/open-pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
-import { auditRegistry } from './audit-registry.ts';
+import { auditRegistry, auditRegistryState } from './audit-registry.ts';
 import { libraryWords } from './library-words.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from './open-registry.ts';
 import { reportNode } from './report-node.ts';
@@ -165,6 +165,9 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       // The trail has the cause before its effects.
       for (const { audit, run } of this.#runs) auditRegistry(change, audit, run);
       pool.pool.applyChange(change);
+    });
+    cache.onStatus((status) => {
+      for (const { audit, run } of this.#runs) auditRegistryState(status, audit, run);
     });
   }
 

@@ -102,6 +102,7 @@ export const samples = [
     first_ts: '2026-01-02T03:04:05.678Z',
     last_ts: '2026-01-02T03:04:15.678Z',
   },
+  { event: 'registry.state', state: 'refused', reason: '[unauthenticated]' },
 ] as const satisfies readonly AuditEvent[];
 
 export const newTrail = (): string => join(tempDir(), 'audit.jsonl');

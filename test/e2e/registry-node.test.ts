@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -176,6 +176,24 @@ describe('a run that follows a registry', () => {
     request.say('done');
     expect((await cli.finished()).code).toBe(0);
   });
+});
+
+it('tells in words and in its trail that the registry no longer takes its token [sms.auth.rotation]', async () => {
+  const sms = await startTestSms();
+  await register(sms, notes);
+  const audit = join(scratch, 'refused.jsonl');
+  const cli = await runFiles(sms, 'notes', ['--audit', audit]);
+  const first = await model.current.next();
+  writeFileSync(sms.config.files.nodeToken, `${'n'.repeat(40)}\n`);
+  await sms.sms.reload();
+  await cli.says('stderr', 'the registry refuses this node');
+  first.say('done');
+  const { code, stderr } = await cli.finished();
+  expect(code).toBe(0);
+  expect(stderr.match(/refuses this node/g)).toHaveLength(1);
+  const lines = readFileSync(audit, 'utf8').trim().split('\n');
+  const states = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'registry.state');
+  expect(states.at(-1)).toMatchObject({ state: 'refused', reason: expect.stringContaining('unauthenticated') });
 });
 
 describe('a run whose registry does not answer', () => {

@@ -104,6 +104,8 @@ function detailOf(line: TrailLine): string {
       return [change('changed', line.upserts, line.upserted), change('gone', line.deletes, line.deleted)]
         .filter((part) => part !== '')
         .join(', ');
+    case 'registry.state':
+      return text(line.state);
     case 'budget.hit':
       return text(line.budget);
     default:

@@ -49,8 +49,8 @@ describe('spear audit verify', () => {
     const { code, stdout, stderr } = await audit(['verify', path]);
     expect([code, stderr]).toEqual([0, '']);
     const [first, chain, ...more] = stdout.trimEnd().split('\n');
-    expect(first).toBe(`${path}: 14 lines in 1 chain, nothing changed or missing`);
-    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}14 lines, ended$/);
+    expect(first).toBe(`${path}: 15 lines in 1 chain, nothing changed or missing`);
+    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}15 lines, ended$/);
     expect(more).toEqual(['  9980 events were too many of one kind: the trail has counted them and not written each']);
   });
 
@@ -90,8 +90,8 @@ describe('spear audit verify', () => {
       ok: true,
       files: [path],
       problem: null,
-      lines: 14,
-      chains: [{ lines: 14, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
+      lines: 15,
+      chains: [{ lines: 15, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
       repaired: 0,
       lost: 0,
       unchained: 0,
@@ -120,7 +120,7 @@ describe('spear audit verify', () => {
       [['--config', config], {}],
       [[], { SPEAR_CONFIG: config }],
     ] as const) {
-      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 14 lines`);
+      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 15 lines`);
     }
   });
 });
@@ -257,6 +257,7 @@ describe('spear audit tail', () => {
       'budget.hit max_iterations',
       'model_call.finished ok openai small, 7 tokens in 20 ms chat-1',
       'events.folded fs write denied denied_by_task 9980 more tool_call.finished until 2026-01-02T03:04:15.678Z',
+      'registry.state [unauthenticated] refused',
       expect.stringMatching(/^chain\.ended chain [0-9a-f]{16}$/),
     ]);
     expect(stdout).not.toContain('\u001b');
