@@ -154,7 +154,10 @@ describe('openMcp throws', () => {
     const notices: string[] = [];
     const sms = { address: '127.0.0.1:1', token: 't' };
     await using mcp = await open({ sms, required: false, onNotice: (text) => void notices.push(text) });
-    expect(notices).toEqual([expect.stringContaining('going on without MCP until the registry answers')]);
+    expect(notices).toEqual([
+      expect.stringContaining('nothing proves who listens at http://127.0.0.1:1'),
+      expect.stringContaining('going on without MCP until the registry answers'),
+    ]);
     expect((await echo({ mcp })).stderr).toContain('cannot open tiny');
   });
 });
