@@ -1,4 +1,3 @@
-import { isatty } from 'node:tty';
 import { cutText } from '../../base/cut-text.ts';
 import { visible, visibleLines } from '../../base/visible-text.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
@@ -22,7 +21,12 @@ const ERASED = '\r\u001b[K';
 const MAX_HELD_LINES = 1_000;
 
 /** What the run waits for, on stderr. Not while a guest prints: its thread writes by itself, and nobody can tell. */
-export const waits = new WaitDisplay({ say: (text) => say(text), draw: canRedraw() ? draw : null });
+export const waits = new WaitDisplay({
+  say: (text) => say(text),
+  get draw() {
+    return canRedraw() ? draw : null;
+  },
+});
 
 let questions = 0;
 let heldLines: string[] = [];
@@ -60,9 +64,13 @@ export function writeGuestBytes(stream: StandardStream, bytes: Uint8Array, done:
   done();
 }
 
+let redraws: boolean | undefined;
+
+/** Found out when something is waited for: what knows terminals would cost every start some milliseconds. */
 function canRedraw(): boolean {
   const { TERM = 'dumb' } = processEnvironment;
-  return isatty(STDERR) && TERM !== 'dumb';
+  redraws ??= TERM !== 'dumb' && process.getBuiltinModule('node:tty').isatty(STDERR);
+  return redraws;
 }
 
 /** Never as wide as the terminal: a line that it breaks could not be taken away again. */
