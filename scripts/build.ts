@@ -41,6 +41,9 @@ const jco = join(packages, '@bytecodealliance/jco-transpile/vendor');
 /** What goes from packages into dist/. */
 const bundled = new Set<string>();
 
+/** Used by nearly every part of a command. */
+const floor = { name: 'floor', test: /[\\/]src[\\/](?:base|secrets|config[\\/]config-error)/ };
+
 // One build per entry: what an entry always needs is one file, since every further file costs start-up time.
 for (const [name, file] of Object.entries(entries)) {
   const bundle = await rolldown({
@@ -69,6 +72,8 @@ for (const [name, file] of Object.entries(entries)) {
     format,
     entryFileNames: `[name].${extension}`,
     chunkFileNames: `${name}-[name]-[hash].${extension}`,
+    // What an entry and its later parts share would be a file for each of them; every file costs start-up time.
+    ...(name.startsWith('spear') ? { codeSplitting: { groups: [floor] } } : {}),
   });
   for (const part of output) if (part.type === 'chunk') for (const id of part.moduleIds) bundled.add(id);
   await bundle.close();
