@@ -12,7 +12,7 @@
 import * as component from "./spear-component";
 
 export const ABI_MAJOR: i32 = 1;
-export const ABI_MINOR: i32 = 0;
+export const ABI_MINOR: i32 = 1;
 
 export const EPERM: i32 = 1;
 export const ENOENT: i32 = 2;
@@ -42,10 +42,12 @@ export const LOG_INFO: i32 = 2;
 export const LOG_WARN: i32 = 3;
 export const LOG_ERROR: i32 = 4;
 
-// Flags of cchat_send: collect metrics; let the host run the tool loop; end with the tool calls pending.
+// Flags of cchat_send: collect metrics; let the host run the tool loop; end with the tool calls pending; return at once
+// and let cchat_read give the answer while it comes.
 export const SEND_METRICS: i32 = 1;
 export const SEND_AUTO_TOOL_CALL: i32 = 2;
 export const SEND_HAND_BACK: i32 = 4;
+export const SEND_STREAM: i32 = 8;
 export const TOOL_HANDED_BACK: i32 = -1;
 
 export const CHAT_SET_PARAM: i32 = 1;
@@ -124,6 +126,14 @@ export const STREAM_CLOSED: i32 = 2;
 @inline export function mcp_registry_list(out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_registry_list(out_ptr, out_len_ptr) : core_mcp_registry_list(out_ptr, out_len_ptr); }
 @external("spear", "mcp_registry_get") declare function core_mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
 @inline export function mcp_registry_get(server_id_ptr: usize, server_id_len: u32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_registry_get(server_id_ptr, server_id_len, out_ptr, out_len_ptr) : core_mcp_registry_get(server_id_ptr, server_id_len, out_ptr, out_len_ptr); }
+@external("spear", "mcp_list_resources") declare function core_mcp_list_resources(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_list_resources(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_list_resources(fd, out_ptr, out_len_ptr) : core_mcp_list_resources(fd, out_ptr, out_len_ptr); }
+@external("spear", "mcp_read_resource") declare function core_mcp_read_resource(fd: i32, uri_ptr: usize, uri_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_read_resource(fd: i32, uri_ptr: usize, uri_len: u32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_read_resource(fd, uri_ptr, uri_len, out_ptr, out_len_ptr) : core_mcp_read_resource(fd, uri_ptr, uri_len, out_ptr, out_len_ptr); }
+@external("spear", "mcp_list_prompts") declare function core_mcp_list_prompts(fd: i32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_list_prompts(fd: i32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_list_prompts(fd, out_ptr, out_len_ptr) : core_mcp_list_prompts(fd, out_ptr, out_len_ptr); }
+@external("spear", "mcp_get_prompt") declare function core_mcp_get_prompt(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32;
+@inline export function mcp_get_prompt(fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32 { return isDefined(SPEAR_COMPONENT) ? component.mcp_get_prompt(fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr) : core_mcp_get_prompt(fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr); }
 @external("spear", "spear_epoll_create") declare function core_spear_epoll_create(): i32;
 @inline export function spear_epoll_create(): i32 { return isDefined(SPEAR_COMPONENT) ? component.spear_epoll_create() : core_spear_epoll_create(); }
 @external("spear", "spear_epoll_ctl") declare function core_spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32): i32;
@@ -536,6 +546,11 @@ export class ChatSession {
     return new ChatResponse(expect(cchat_send(this.fd, flags), "cchat_send"));
   }
 
+  /** The same while it comes. The tools of a module run inside `next`; in a component they are handed back. */
+  stream(flags: i32 = 0): ChatStream {
+    return new ChatStream(this.send(flags | SEND_STREAM));
+  }
+
   close(): void {
     cchat_close(this.fd);
     if (this.arena != 0) heap.free(this.arena);
@@ -587,6 +602,25 @@ export class ChatResponse {
   }
 }
 
+/** The events of a streamed send, one after the other. */
+export class ChatStream {
+  private lines: string[] = [];
+  private at: i32 = 0;
+
+  constructor(readonly response: ChatResponse) {}
+
+  /** Waits for the next event, an object with `type`; null after the last, or with a negative errno in `lastRead`. */
+  next(): Json | null {
+    if (this.at == this.lines.length) {
+      this.lines = readText(cchat_read, this.response.fd).split("\n");
+      this.lines.pop(); // each line has its end
+      this.at = 0;
+      if (this.lines.length == 0) return null;
+    }
+    return Json.parse(this.lines[this.at++]);
+  }
+}
+
 export class EpollEvent {
   constructor(readonly fd: i32, readonly events: i32) {}
 }
@@ -622,6 +656,32 @@ export class Epoll {
   }
 }
 
+/** A call that a server answers once: mcp_call_tool, mcp_get_prompt. */
+type Once = (fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize) => i32;
+
+function readOnce(fd: i32, uri_ptr: usize, uri_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32 {
+  return mcp_read_resource(fd, uri_ptr, uri_len, out_ptr, out_len_ptr);
+}
+
+/** However long the answer is: after ENOSPC the same call fetches what waits. */
+function askOnce(ask: Once, fd: i32, name: string, args: string, what: string): string {
+  const named = String.UTF8.encode(name);
+  const bytes = String.UTF8.encode(args);
+  let capacity: u32 = 4096;
+  while (true) {
+    const out = heap.alloc(capacity);
+    store<u32>(slots, capacity);
+    const rc = ask(fd, changetype<usize>(named), named.byteLength, changetype<usize>(bytes), bytes.byteLength, out, slots);
+    const text = rc < 0 ? "" : String.UTF8.decodeUnsafe(out, rc);
+    heap.free(out);
+    if (rc != -ENOSPC) {
+      expect(rc, what + name);
+      return text;
+    }
+    capacity = load<u32>(slots);
+  }
+}
+
 /** An MCP server that the guest calls itself. */
 export class McpServer {
   readonly fd: i32;
@@ -640,21 +700,31 @@ export class McpServer {
 
   /** Calls a tool with a JSON object and waits. A call that is refused or fails is a result too, `{"error":{code, message}}`. */
   call(tool: string, args: string = "{}"): string {
-    const name = String.UTF8.encode(tool);
-    const bytes = String.UTF8.encode(args);
-    let capacity: u32 = 4096;
-    while (true) {
-      const out = heap.alloc(capacity);
-      store<u32>(slots, capacity);
-      const rc = mcp_call_tool(this.fd, changetype<usize>(name), name.byteLength, changetype<usize>(bytes), bytes.byteLength, out, slots);
-      const text = rc < 0 ? "" : String.UTF8.decodeUnsafe(out, rc);
-      heap.free(out);
-      if (rc != -ENOSPC) {
-        expect(rc, "mcp_call_tool " + tool);
-        return text;
-      }
-      capacity = load<u32>(slots);
-    }
+    return askOnce(mcp_call_tool, this.fd, tool, args, "mcp_call_tool ");
+  }
+
+  /** `{"resources":[{name, uri, …}],"server_id":…,"templates":[{name, uriTemplate, …}]}`: what this guest may read. */
+  resources(): string {
+    const text = readText(mcp_list_resources, this.fd);
+    expect(lastRead, "mcp_list_resources");
+    return text;
+  }
+
+  /** Reads a resource and waits: `{"contents":[…]}`, or `{"error":{code, message}}`. */
+  read(uri: string): string {
+    return askOnce(readOnce, this.fd, uri, "", "mcp_read_resource ");
+  }
+
+  /** `{"prompts":[{arguments, name, …}],"server_id":…}`: what this guest may get. */
+  prompts(): string {
+    const text = readText(mcp_list_prompts, this.fd);
+    expect(lastRead, "mcp_list_prompts");
+    return text;
+  }
+
+  /** Gets a prompt with a JSON object of texts: `{"messages":[…]}`, or `{"error":{code, message}}`. */
+  prompt(name: string, args: string = "{}"): string {
+    return askOnce(mcp_get_prompt, this.fd, name, args, "mcp_get_prompt ");
   }
 
   /** Starts a call and goes on: many can run side by side. */
@@ -686,5 +756,89 @@ export class McpCall {
 
   close(): void {
     mcp_close(this.fd);
+  }
+}
+
+/** A frame of a user stream. Type, flags and sequence are yours and the client's. */
+export class Frame {
+  type: u16 = 0;
+  flags: u16 = 0;
+  sequence: u64 = 0;
+  meta: Uint8Array = new Uint8Array(0);
+  data: Uint8Array = new Uint8Array(0);
+}
+
+const FRAME_HEADER: i32 = 32;
+const FRAME_MAX: i32 = 262144;
+
+/** A stream of frames between this guest and a client of its run. */
+export class UserStream {
+  readonly id: u32;
+  /** Negative: an errno, -ENOTCONN where the run has no client side. */
+  readonly fd: i32;
+  private buffer: Uint8Array = new Uint8Array(FRAME_MAX);
+
+  constructor(id: u32, direction: i32 = STREAM_BOTH) {
+    this.id = id;
+    this.fd = user_stream_open(id as i32, direction);
+  }
+
+  /** Waits for the next frame; null when the client sends nothing more, or something failed (`lastRead`). */
+  receive(): Frame | null {
+    while (true) {
+      const length = memory.data(4);
+      store<u32>(length, FRAME_MAX);
+      lastRead = user_stream_read(this.fd, this.buffer.dataStart, length);
+      if (lastRead >= 0) return this.parse(lastRead);
+      if (lastRead != -EAGAIN || !this.wait(EPOLLIN)) return null;
+    }
+  }
+
+  /** Sends a frame, waiting for room; 0 or a negative errno: -EPIPE when the client is gone. */
+  send(frame: Frame): i32 {
+    const length = FRAME_HEADER + frame.meta.length + frame.data.length;
+    if (length > FRAME_MAX) return -EMSGSIZE;
+    const bytes = new Uint8Array(length);
+    const at = bytes.dataStart;
+    store<u32>(at, 0x54535053); // "SPST"
+    store<u16>(at, 1, 4);
+    store<u16>(at, FRAME_HEADER as u16, 6);
+    store<u16>(at, frame.type, 8);
+    store<u16>(at, frame.flags, 10);
+    store<u32>(at, this.id, 12);
+    store<u64>(at, frame.sequence, 16);
+    store<u32>(at, frame.meta.length, 24);
+    store<u32>(at, frame.data.length, 28);
+    bytes.set(frame.meta, FRAME_HEADER);
+    bytes.set(frame.data, FRAME_HEADER + frame.meta.length);
+    while (true) {
+      const rc = user_stream_write(this.fd, at, length as u32);
+      if (rc != -EAGAIN || !this.wait(EPOLLOUT)) return rc;
+    }
+  }
+
+  close(): void {
+    user_stream_close(this.fd);
+  }
+
+  private wait(events: i32): bool {
+    const epoll = new Epoll();
+    epoll.add(this.fd, events);
+    const ready = epoll.wait(-1).length > 0;
+    epoll.close();
+    return ready;
+  }
+
+  private parse(length: i32): Frame {
+    const at = this.buffer.dataStart;
+    const header = load<u16>(at, 6) as i32;
+    const meta = load<u32>(at, 24) as i32;
+    const frame = new Frame();
+    frame.type = load<u16>(at, 8);
+    frame.flags = load<u16>(at, 10);
+    frame.sequence = load<u64>(at, 16);
+    frame.meta = this.buffer.slice(header, header + meta);
+    frame.data = this.buffer.slice(header + meta, length);
+    return frame;
   }
 }

@@ -10,7 +10,7 @@
 #define SPEAR_COMPONENT_H
 
 #define SPEAR_WIT(interface, name) \
-  __attribute__((import_module("spear:host/" interface "@1.0.0"), import_name(name)))
+  __attribute__((import_module("spear:host/" interface "@1.1.0"), import_name(name)))
 
 /* The entry. Built as a library (-mexec-model=reactor): the linker would have every other export of a program run the
    program's end, cabi_realloc included. libc's __main_void calls main with the arguments, exit flushes what it printed. */
@@ -130,6 +130,14 @@ SPEAR_WIT("mcp", "mcp-registry-list")
 void spear_wit_mcp_registry_list(spear_wit_bytes *result);
 SPEAR_WIT("mcp", "mcp-registry-get")
 void spear_wit_mcp_registry_get(const char *server_id_ptr, uint32_t server_id_len, spear_wit_bytes *result);
+SPEAR_WIT("mcp", "mcp-list-resources")
+void spear_wit_mcp_list_resources(int32_t fd, spear_wit_bytes *result);
+SPEAR_WIT("mcp", "mcp-read-resource")
+void spear_wit_mcp_read_resource(int32_t fd, const char *uri_ptr, uint32_t uri_len, spear_wit_bytes *result);
+SPEAR_WIT("mcp", "mcp-list-prompts")
+void spear_wit_mcp_list_prompts(int32_t fd, spear_wit_bytes *result);
+SPEAR_WIT("mcp", "mcp-get-prompt")
+void spear_wit_mcp_get_prompt(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr, uint32_t args_len, spear_wit_bytes *result);
 SPEAR_WIT("poll", "spear-epoll-create")
 void spear_wit_spear_epoll_create(spear_wit_number *result);
 SPEAR_WIT("poll", "spear-epoll-ctl")
@@ -218,11 +226,6 @@ static inline int32_t cchat_recv(int32_t fd, void *out_ptr, uint32_t *out_len_pt
   spear_wit_cchat_recv(fd, &result);
   return spear_wit_out(&result, out_ptr, out_len_ptr);
 }
-static inline int32_t cchat_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
-  spear_wit_bytes result;
-  spear_wit_cchat_read(fd, &result);
-  return spear_wit_out(&result, out_ptr, out_len_ptr);
-}
 static inline int32_t mcp_open(const char *server_id_ptr, uint32_t server_id_len) {
   spear_wit_number result;
   spear_wit_mcp_open(server_id_ptr, server_id_len, &result);
@@ -253,10 +256,25 @@ static inline int32_t mcp_registry_get(const char *server_id_ptr, uint32_t serve
   spear_wit_mcp_registry_get(server_id_ptr, server_id_len, &result);
   return spear_wit_out(&result, out_ptr, out_len_ptr);
 }
+static inline int32_t mcp_list_resources(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
+  spear_wit_bytes result;
+  spear_wit_mcp_list_resources(fd, &result);
+  return spear_wit_out(&result, out_ptr, out_len_ptr);
+}
+static inline int32_t mcp_list_prompts(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
+  spear_wit_bytes result;
+  spear_wit_mcp_list_prompts(fd, &result);
+  return spear_wit_out(&result, out_ptr, out_len_ptr);
+}
 static inline int32_t spear_epoll_create(void) {
   spear_wit_number result;
   spear_wit_spear_epoll_create(&result);
   return spear_wit_value(&result);
+}
+static inline int32_t spear_epoll_ctl(int32_t epfd, int32_t op, int32_t fd, int32_t events) {
+  spear_wit_done result;
+  spear_wit_spear_epoll_ctl(epfd, op, fd, events, &result);
+  return spear_wit_nothing(&result);
 }
 static inline int32_t spear_fd_cancel(int32_t fd) {
   spear_wit_done result;
@@ -268,11 +286,6 @@ static inline int32_t user_stream_open(int32_t stream_id, int32_t direction) {
   spear_wit_user_stream_open(stream_id, direction, &result);
   return spear_wit_value(&result);
 }
-static inline int32_t user_stream_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
-  spear_wit_bytes result;
-  spear_wit_user_stream_read(fd, &result);
-  return spear_wit_out(&result, out_ptr, out_len_ptr);
-}
 static inline int32_t user_stream_write(int32_t fd, const void *frame_ptr, uint32_t frame_len) {
   spear_wit_done result;
   spear_wit_user_stream_write(fd, frame_ptr, frame_len, &result);
@@ -282,11 +295,6 @@ static inline int32_t user_stream_ctl_open(void) {
   spear_wit_number result;
   spear_wit_user_stream_ctl_open(&result);
   return spear_wit_value(&result);
-}
-static inline int32_t user_stream_ctl_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
-  spear_wit_bytes result;
-  spear_wit_user_stream_ctl_read(fd, &result);
-  return spear_wit_out(&result, out_ptr, out_len_ptr);
 }
 static inline int32_t rtasr_create(void) {
   spear_wit_number result;
@@ -328,9 +336,14 @@ typedef struct spear_wit_tool {
   char *name;
 } spear_wit_tool;
 
+/* What a server is asked for once: a call of a tool, a read without arguments, a prompt. */
+typedef void (*spear_wit_question)(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
+                                   uint32_t args_len, spear_wit_bytes *result);
+
 typedef struct spear_wit_held {
   struct spear_wit_held *next;
   int32_t fd;
+  spear_wit_question ask;
   uint32_t name_len, args_len;
   char *request;
   spear_wit_bytes result;
@@ -353,6 +366,19 @@ static inline void spear_wit_drop_held(spear_wit_held *held) {
   spear_wit_free(&held->result);
   free(held->request);
   free(held);
+}
+
+/* Gives what is held if it fits, and keeps it for a larger buffer if not. */
+static inline int32_t spear_wit_hand_over(spear_wit_held *held, void *out_ptr, uint32_t *out_len_ptr) {
+  int32_t rc = held->result.failed ? spear_wit_errno(held->result.error) : (int32_t)held->result.length;
+  if (rc >= 0) {
+    uint32_t capacity = *out_len_ptr;
+    *out_len_ptr = held->result.length;
+    if (held->result.length > capacity) return -SPEAR_ENOSPC;
+    if (held->result.length > 0) memcpy(out_ptr, held->result.bytes, held->result.length);
+  }
+  spear_wit_drop_held(held);
+  return rc;
 }
 
 static inline void spear_wit_forget(int32_t fd) {
@@ -383,6 +409,24 @@ SPEAR_WIT_CLOSE(spear_epoll_close)
 SPEAR_WIT_CLOSE(user_stream_close)
 SPEAR_WIT_CLOSE(rtasr_close)
 SPEAR_WIT_CLOSE(mic_close)
+
+/* What is read is taken from the host: what does not fit the buffer waits here for a larger one. */
+#define SPEAR_WIT_READ(name)                                                            \
+  static inline int32_t name(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {        \
+    spear_wit_held *held = spear_wit_find_held(fd);                                     \
+    if (!held) {                                                                        \
+      held = (spear_wit_held *)calloc(1, sizeof *held);                                 \
+      if (!held) return -SPEAR_ENOMEM;                                                  \
+      held->next = spear_wit_results;                                                   \
+      held->fd = fd;                                                                    \
+      spear_wit_results = held;                                                         \
+      spear_wit_##name(fd, &held->result);                                              \
+    }                                                                                   \
+    return spear_wit_hand_over(held, out_ptr, out_len_ptr);                             \
+  }
+
+SPEAR_WIT_READ(user_stream_read)
+SPEAR_WIT_READ(user_stream_ctl_read)
 
 /* The first command of every *_ctl takes a text, the others give one. */
 #define SPEAR_WIT_CTL(name, wit)                                                                   \
@@ -423,10 +467,10 @@ static inline int32_t spear_epoll_wait(int32_t epfd, void *out_ptr, uint32_t *ou
 }
 
 /* A tool never runs twice for one call: a result that does not fit waits here for the same call with a larger buffer. */
-static inline int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
-                                    uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr) {
+static inline int32_t spear_wit_once(spear_wit_question ask, int32_t fd, const char *name_ptr, uint32_t name_len,
+                                     const char *args_ptr, uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr) {
   spear_wit_held *held = spear_wit_find_held(fd);
-  int same = held && held->name_len == name_len && held->args_len == args_len &&
+  int same = held && held->ask == ask && held->name_len == name_len && held->args_len == args_len &&
              memcmp(held->request, name_ptr, name_len) == 0 && memcmp(held->request + name_len, args_ptr, args_len) == 0;
   if (!same) {
     spear_wit_drop_held(held);
@@ -441,21 +485,68 @@ static inline int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t n
     memcpy(request + name_len, args_ptr, args_len);
     held->next = spear_wit_results;
     held->fd = fd;
+    held->ask = ask;
     held->name_len = name_len;
     held->args_len = args_len;
     held->request = request;
     spear_wit_results = held;
-    spear_wit_mcp_call_tool(fd, name_ptr, name_len, args_ptr, args_len, &held->result);
+    ask(fd, name_ptr, name_len, args_ptr, args_len, &held->result);
   }
-  int32_t rc = held->result.failed ? spear_wit_errno(held->result.error) : (int32_t)held->result.length;
-  if (rc >= 0) {
-    uint32_t capacity = *out_len_ptr;
-    *out_len_ptr = held->result.length;
-    if (held->result.length > capacity) return -SPEAR_ENOSPC;
-    memcpy(out_ptr, held->result.bytes, held->result.length);
+  return spear_wit_hand_over(held, out_ptr, out_len_ptr);
+}
+
+static inline void spear_wit_read(int32_t fd, const char *uri_ptr, uint32_t uri_len, const char *args_ptr, uint32_t args_len,
+                                  spear_wit_bytes *result) {
+  (void)args_ptr, (void)args_len;
+  spear_wit_mcp_read_resource(fd, uri_ptr, uri_len, result);
+}
+
+static inline int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
+                                    uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr) {
+  return spear_wit_once(spear_wit_mcp_call_tool, fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr);
+}
+
+static inline int32_t mcp_read_resource(int32_t fd, const char *uri_ptr, uint32_t uri_len, void *out_ptr,
+                                        uint32_t *out_len_ptr) {
+  return spear_wit_once(spear_wit_read, fd, uri_ptr, uri_len, "", 0, out_ptr, out_len_ptr);
+}
+
+static inline int32_t mcp_get_prompt(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
+                                     uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr) {
+  return spear_wit_once(spear_wit_mcp_get_prompt, fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr);
+}
+
+/* The host gives a component all events that there are: those that do not fit wait here, as whole lines. */
+static inline int32_t cchat_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
+  spear_wit_held *held = spear_wit_find_held(fd);
+  if (!held) {
+    held = (spear_wit_held *)calloc(1, sizeof *held);
+    if (!held) return -SPEAR_ENOMEM;
+    held->next = spear_wit_results;
+    held->fd = fd;
+    spear_wit_results = held;
+    spear_wit_cchat_read(fd, &held->result);
+    if (held->result.failed || held->result.length == 0) {
+      int32_t rc = held->result.failed ? spear_wit_errno(held->result.error) : 0;
+      if (rc == 0) *out_len_ptr = 0;
+      spear_wit_drop_held(held);
+      return rc;
+    }
   }
-  spear_wit_drop_held(held);
-  return rc;
+  const char *lines = (const char *)held->result.bytes + held->args_len; /* what was given before is behind */
+  uint32_t left = held->result.length - held->args_len, length = left;
+  if (left > *out_len_ptr) {
+    for (length = *out_len_ptr; length > 0 && lines[length - 1] != '\n';) length--;
+    if (length == 0) {
+      *out_len_ptr = (uint32_t)((const char *)memchr(lines, '\n', left) - lines) + 1;
+      return -SPEAR_ENOSPC;
+    }
+  }
+  memcpy(out_ptr, lines, length);
+  *out_len_ptr = length;
+  held->args_len += length;
+  if (length == left) spear_wit_drop_held(held);
+  return (int32_t)length;
 }
 
 static inline int32_t cchat_write_fn(int32_t fd, int32_t fn_offset, const char *json_ptr, uint32_t json_len) {
@@ -523,7 +614,7 @@ static inline int32_t cchat_send(int32_t fd, int32_t flags) {
     spear_wit_number sent;
     spear_wit_cchat_send(fd, flags, &sent);
     int32_t response = spear_wit_value(&sent);
-    if (!runs_tools || response < 0) return response;
+    if (!runs_tools || response < 0 || (flags & SPEAR_SEND_STREAM)) return response;
     int32_t length;
     char *body = spear_recv_alloc(response, &length);
     const char *pending = body ? spear_json_at(body, "_spear.pending_tool_calls") : NULL;

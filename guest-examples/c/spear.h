@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 #define SPEAR_ABI_MAJOR 1
-#define SPEAR_ABI_MINOR 0
+#define SPEAR_ABI_MINOR 1
 
 /* Errno numbers: always Linux's. wasi-libc's <errno.h> has other numbers under the same names. */
 #define SPEAR_EPERM 1
@@ -66,6 +66,7 @@ extern "C" {
 #define SPEAR_SEND_METRICS 1        /* collect metrics for SPEAR_CHAT_GET_METRICS */
 #define SPEAR_SEND_AUTO_TOOL_CALL 2 /* the host runs the tool loop and calls the guest's tools back */
 #define SPEAR_SEND_HAND_BACK 4      /* the send ends with _spear.pending_tool_calls, the guest answers them */
+#define SPEAR_SEND_STREAM 8         /* returns at once; cchat_read gives the answer while it comes */
 
 /* fn_offset of a tool without a callback: its calls are handed back. */
 #define SPEAR_TOOL_HANDED_BACK (-1)
@@ -157,7 +158,8 @@ SPEAR_IMPORT(cchat_ctl) int32_t cchat_ctl(int32_t fd, int32_t cmd, void *arg_ptr
 SPEAR_IMPORT(cchat_send) int32_t cchat_send(int32_t fd, int32_t flags);
 /* The whole body of a response, as often as you like. EAGAIN: not there yet. ECANCELED: canceled. */
 SPEAR_IMPORT(cchat_recv) int32_t cchat_recv(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
-/* Kept for streamed deltas: ENOSYS. */
+/* Of a send with SPEAR_SEND_STREAM: as many events as fit, a line of JSON each, 0 bytes after the last one. Waits for one,
+   or EAGAIN with O_NONBLOCK. The tools of a module run while it waits; in a component they are handed back. */
 SPEAR_IMPORT(cchat_read) int32_t cchat_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
 /* Closes any kind of descriptor, as every *_close does. Twice is fine. */
 SPEAR_IMPORT(cchat_close) int32_t cchat_close(int32_t fd);
@@ -182,6 +184,19 @@ SPEAR_IMPORT(mcp_close) int32_t mcp_close(int32_t fd);
 SPEAR_IMPORT(mcp_registry_list) int32_t mcp_registry_list(void *out_ptr, uint32_t *out_len_ptr);
 SPEAR_IMPORT(mcp_registry_get) int32_t mcp_registry_get(const char *server_id_ptr, uint32_t server_id_len, void *out_ptr,
                                                         uint32_t *out_len_ptr);
+/* Resources and prompts, since 1.1: spear_feature says "mcp.resources" and "mcp.prompts". Only what policy lets this
+   guest have is listed. What is refused or fails is a result {"error":…}, and after ENOSPC it waits, as for a tool. */
+
+/* {"resources":[{name, uri, …}],"server_id":…,"templates":[{name, uriTemplate, …}]} */
+SPEAR_IMPORT(mcp_list_resources) int32_t mcp_list_resources(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
+/* {"contents":[{uri, text or blob, …}]} */
+SPEAR_IMPORT(mcp_read_resource) int32_t mcp_read_resource(int32_t fd, const char *uri_ptr, uint32_t uri_len, void *out_ptr,
+                                                          uint32_t *out_len_ptr);
+/* {"prompts":[{arguments, name, …}],"server_id":…} */
+SPEAR_IMPORT(mcp_list_prompts) int32_t mcp_list_prompts(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
+/* args: a JSON object of texts, or nothing. {"messages":[{content, role}]} */
+SPEAR_IMPORT(mcp_get_prompt) int32_t mcp_get_prompt(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
+                                                    uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr);
 
 /* Waiting for many. A response is IN when cchat_recv has its body, a session is OUT while it is not sending. The tools
    of a non-blocking AUTO_TOOL_CALL send run while the guest is inside spear_epoll_wait. */
@@ -197,7 +212,7 @@ SPEAR_IMPORT(spear_fd_ctl) int32_t spear_fd_ctl(int32_t fd, int32_t cmd, void *a
 /* Ends what is pending on a response or an MCP call: it becomes ERR and HUP, its result ECANCELED. */
 SPEAR_IMPORT(spear_fd_cancel) int32_t spear_fd_cancel(int32_t fd);
 
-/* Frames to and from a client attached to this run; ENOTCONN when there is none. */
+/* Frames to and from a client of this run (spear-run --stream); ENOTCONN when it has no client side. */
 
 SPEAR_IMPORT(user_stream_open) int32_t user_stream_open(int32_t stream_id, int32_t direction);
 SPEAR_IMPORT(user_stream_read) int32_t user_stream_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
@@ -356,6 +371,84 @@ static inline int32_t spear_wait(int32_t epfd, spear_event *events, uint32_t max
 }
 
 /*
+ * User streams. A frame is a header of 32 bytes or more, meta and data; type, flags and sequence are yours and the
+ * client's. Reading and writing never wait by themselves: these two do.
+ */
+#define SPEAR_FRAME_MAX 262144
+#define SPEAR_FRAME_HEADER 32
+
+typedef struct {
+  uint16_t type;
+  uint16_t flags;
+  uint64_t sequence;
+  const char *meta;
+  uint32_t meta_length;
+  const char *data;
+  uint32_t data_length;
+} spear_frame;
+
+/* 0 when one of the events, or the end of the client, is there; a negative errno. */
+static inline int32_t spear_stream_wait(int32_t fd, int32_t events) {
+  spear_event ready;
+  int32_t epfd = spear_epoll_create();
+  int32_t rc = epfd < 0 ? epfd : spear_epoll_ctl(epfd, SPEAR_EPOLL_CTL_ADD, fd, events);
+  if (rc == 0) rc = spear_wait(epfd, &ready, 1, -1);
+  if (epfd >= 0) spear_epoll_close(epfd);
+  return rc < 0 ? rc : 0;
+}
+
+/*
+ * Waits for the next frame. It is kept in a buffer of SPEAR_FRAME_MAX bytes until the next one. 1, or 0 when the client
+ * sends nothing more, or a negative errno.
+ */
+static inline int32_t spear_stream_receive(int32_t fd, void *buffer, spear_frame *frame) {
+  for (;;) {
+    uint32_t length = SPEAR_FRAME_MAX;
+    int32_t rc = user_stream_read(fd, buffer, &length);
+    if (rc == -SPEAR_EPIPE) return 0;
+    if (rc >= 0) {
+      const char *bytes = (const char *)buffer;
+      uint16_t header;
+      memcpy(&header, bytes + 6, 2);
+      memcpy(&frame->type, bytes + 8, 2);
+      memcpy(&frame->flags, bytes + 10, 2);
+      memcpy(&frame->sequence, bytes + 16, 8);
+      memcpy(&frame->meta_length, bytes + 24, 4);
+      memcpy(&frame->data_length, bytes + 28, 4);
+      frame->meta = bytes + header;
+      frame->data = frame->meta + frame->meta_length;
+      return 1;
+    }
+    if (rc != -SPEAR_EAGAIN || (rc = spear_stream_wait(fd, SPEAR_EPOLLIN)) < 0) return rc;
+  }
+}
+
+/* Sends a frame, waiting for room. 0, or a negative errno: -SPEAR_EPIPE when the client is gone. */
+static inline int32_t spear_stream_send(int32_t fd, uint32_t stream_id, const spear_frame *frame) {
+  uint64_t length = (uint64_t)SPEAR_FRAME_HEADER + frame->meta_length + frame->data_length;
+  char *bytes = length > SPEAR_FRAME_MAX ? NULL : (char *)calloc(1, (size_t)length);
+  if (!bytes) return length > SPEAR_FRAME_MAX ? -SPEAR_EMSGSIZE : -SPEAR_ENOMEM;
+  const uint16_t version = 1, header = SPEAR_FRAME_HEADER;
+  memcpy(bytes, "SPST", 4);
+  memcpy(bytes + 4, &version, 2);
+  memcpy(bytes + 6, &header, 2);
+  memcpy(bytes + 8, &frame->type, 2);
+  memcpy(bytes + 10, &frame->flags, 2);
+  memcpy(bytes + 12, &stream_id, 4);
+  memcpy(bytes + 16, &frame->sequence, 8);
+  memcpy(bytes + 24, &frame->meta_length, 4);
+  memcpy(bytes + 28, &frame->data_length, 4);
+  if (frame->meta_length) memcpy(bytes + SPEAR_FRAME_HEADER, frame->meta, frame->meta_length);
+  if (frame->data_length) memcpy(bytes + SPEAR_FRAME_HEADER + frame->meta_length, frame->data, frame->data_length);
+  int32_t rc;
+  while ((rc = user_stream_write(fd, bytes, (uint32_t)length)) == -SPEAR_EAGAIN) {
+    if ((rc = spear_stream_wait(fd, SPEAR_EPOLLOUT)) < 0) break;
+  }
+  free(bytes);
+  return rc;
+}
+
+/*
  * Everything that cchat_recv, mcp_list_tools or mcp_result has for fd, with a NUL after it; free() it. NULL on failure.
  * *length is the number of bytes, or the negative errno.
  */
@@ -396,6 +489,43 @@ static inline char *spear_recv_alloc(int32_t response, int32_t *length) {
 static inline const char *spear_json_space(const char *p) {
   while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') p++;
   return p;
+}
+
+/*
+ * The events of a streamed send, one after the other:
+ *
+ *   spear_stream stream = spear_stream_of(cchat_send(session, SPEAR_SEND_STREAM));
+ *   for (const char *event; (event = spear_stream_next(&stream));) …
+ *
+ * An event is JSON such as {"text":"…","type":"text"}, good until the next call. NULL: it has ended, or `failed` holds a
+ * negative errno. spear_answer(stream.response, …) has the whole answer then.
+ */
+typedef struct {
+  int32_t response;
+  int32_t failed;
+  char *lines;
+  char *next;
+} spear_stream;
+
+static inline spear_stream spear_stream_of(int32_t response) {
+  spear_stream stream = {response, response < 0 ? response : 0, NULL, NULL};
+  return stream;
+}
+
+static inline const char *spear_stream_next(spear_stream *stream) {
+  if (stream->failed) return NULL;
+  if (!stream->next || !*stream->next) {
+    int32_t length;
+    free(stream->lines);
+    stream->next = stream->lines = spear_read_alloc(cchat_read, stream->response, &length);
+    if (length < 0) stream->failed = length;
+    if (length <= 0) return NULL;
+  }
+  char *event = stream->next;
+  char *end = strchr(event, '\n');
+  if (end) *end = 0;
+  stream->next = end ? end + 1 : event + strlen(event);
+  return event;
 }
 
 /* The first character after a value. */

@@ -1,5 +1,5 @@
 // The smallest guest.
-import { log } from 'spear:host/log@1.0.0';
+import { log } from 'spear:host/log@1.1.0';
 
 export function run() {
   log(2, 'hello from JavaScript');

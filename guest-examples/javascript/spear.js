@@ -1,11 +1,13 @@
 // A few classes over spear:host, so that an agent in JavaScript reads like one. Copy this file beside yours.
-import * as cchat from 'spear:host/cchat@1.0.0';
-import { log } from 'spear:host/log@1.0.0';
-import * as mcp from 'spear:host/mcp@1.0.0';
-import { spearFdCancel } from 'spear:host/poll@1.0.0';
+import * as cchat from 'spear:host/cchat@1.1.0';
+import { log } from 'spear:host/log@1.1.0';
+import * as mcp from 'spear:host/mcp@1.1.0';
+import { spearEpollClose, spearEpollCreate, spearEpollCtl, spearEpollWait, spearFdCancel } from 'spear:host/poll@1.1.0';
+import * as userStream from 'spear:host/user-stream@1.1.0';
 
 const SET_PARAM = 1;
 const HAND_BACK = 4;
+const STREAM = 8;
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 
 /** Lines for whoever runs the guest: `say.info(…)` goes to stdout, `say.error(…)` to stderr. */
@@ -76,6 +78,32 @@ export class Chat {
     }
   }
 
+  /**
+   * The same while it comes: `for (const event of chat.stream())`, objects such as { type: 'text', text }. Tools are answered
+   * on the way; the last event is { type: 'end' }, after an { type: 'error' } if it failed.
+   */
+  *stream() {
+    for (;;) {
+      const response = cchat.cchatSend(this.#fd, HAND_BACK | STREAM);
+      let pending = [];
+      try {
+        for (let lines = cchat.cchatRead(response); lines !== ''; lines = cchat.cchatRead(response)) {
+          const events = lines
+            .trimEnd()
+            .split('\n')
+            .map((line) => JSON.parse(line));
+          const last = events.at(-1);
+          if (last.type === 'end') pending = JSON.parse(cchat.cchatRecv(response))._spear?.pending_tool_calls ?? [];
+          yield* pending.length > 0 ? events.slice(0, -1) : events;
+        }
+      } finally {
+        cchat.cchatClose(response);
+      }
+      if (pending.length === 0) return;
+      for (const call of pending) cchat.cchatWriteToolResult(this.#fd, call.id, this.#answer(call));
+    }
+  }
+
   close() {
     cchat.cchatClose(this.#fd);
   }
@@ -128,6 +156,25 @@ export class Mcp {
     return JSON.parse(mcp.mcpCallTool(this.#fd, tool, JSON.stringify(args)));
   }
 
+  /** What this guest may read: `{ resources, templates }`. */
+  resources() {
+    return JSON.parse(mcp.mcpListResources(this.#fd));
+  }
+
+  /** `{ contents }` of a resource; a read that was refused or failed has `error` in it. */
+  read(uri) {
+    return JSON.parse(mcp.mcpReadResource(this.#fd, uri));
+  }
+
+  prompts() {
+    return JSON.parse(mcp.mcpListPrompts(this.#fd)).prompts;
+  }
+
+  /** `{ messages }` of a prompt, whose arguments are texts; what was refused or failed has `error` in it. */
+  prompt(name, args = {}) {
+    return JSON.parse(mcp.mcpGetPrompt(this.#fd, name, JSON.stringify(args)));
+  }
+
   /** Starts a call and goes on. */
   submit(tool, args = {}) {
     const fd = mcp.mcpSubmit(this.#fd, tool, JSON.stringify(args));
@@ -142,4 +189,111 @@ export class Mcp {
   close() {
     mcp.mcpClose(this.#fd);
   }
+}
+
+const EPOLL_ADD = 1;
+const IN = 1;
+const OUT = 4;
+const FRAME_HEADER = 32;
+const BOTH = 3;
+
+/** The name of the errno that a call of the host threw, such as `eagain`; what is none is thrown on. */
+function errnoOf(error) {
+  const name = error?.payload ?? error;
+  if (typeof name === 'string') return name;
+  throw error;
+}
+
+/** Waits until a descriptor is ready. */
+function waitFor(fd, events) {
+  const epoll = spearEpollCreate();
+  try {
+    spearEpollCtl(epoll, EPOLL_ADD, fd, events);
+    spearEpollWait(epoll, -1);
+  } finally {
+    spearEpollClose(epoll);
+  }
+}
+
+/**
+ * A stream of frames between this guest and a client of its run: `{ type, flags, sequence, meta, data }`, the first two
+ * numbers, `sequence` a bigint, the rest Uint8Arrays. What they mean is yours and the client's.
+ */
+export class UserStream {
+  #fd;
+  #id;
+
+  constructor(id, direction = BOTH) {
+    this.#id = id;
+    this.#fd = userStream.userStreamOpen(id, direction);
+  }
+
+  /** Waits for the next frame; null when the client sends nothing more. */
+  receive() {
+    for (;;) {
+      try {
+        return parseFrame(Uint8Array.from(userStream.userStreamRead(this.#fd)));
+      } catch (error) {
+        const errno = errnoOf(error);
+        if (errno === 'epipe') return null;
+        if (errno !== 'eagain') throw new Error(`user-stream-read: ${errno}`);
+        waitFor(this.#fd, IN);
+      }
+    }
+  }
+
+  /** Sends a frame, waiting for room; false: the client is gone. */
+  send(frame) {
+    const bytes = frameBytes(this.#id, frame);
+    for (;;) {
+      try {
+        userStream.userStreamWrite(this.#fd, bytes);
+        return true;
+      } catch (error) {
+        const errno = errnoOf(error);
+        if (errno === 'epipe') return false;
+        if (errno !== 'eagain') throw new Error(`user-stream-write: ${errno}`);
+        waitFor(this.#fd, OUT);
+      }
+    }
+  }
+
+  /** Every frame until the client sends nothing more. */
+  *[Symbol.iterator]() {
+    for (let frame = this.receive(); frame !== null; frame = this.receive()) yield frame;
+  }
+
+  close() {
+    userStream.userStreamClose(this.#fd);
+  }
+}
+
+function parseFrame(bytes) {
+  const view = new DataView(bytes.buffer);
+  const header = view.getUint16(6, true);
+  const meta = view.getUint32(24, true);
+  return {
+    type: view.getUint16(8, true),
+    flags: view.getUint16(10, true),
+    sequence: view.getBigUint64(16, true),
+    meta: bytes.slice(header, header + meta),
+    data: bytes.slice(header + meta),
+  };
+}
+
+function frameBytes(id, { type = 0, flags = 0, sequence = 0n, meta = new Uint8Array(), data = new Uint8Array() }) {
+  const bytes = new Uint8Array(FRAME_HEADER + meta.length + data.length);
+  const view = new DataView(bytes.buffer);
+  bytes.set([0x53, 0x50, 0x53, 0x54]); // "SPST"
+  view.setUint16(4, 1, true);
+  view.setUint16(6, FRAME_HEADER, true);
+  view.setUint16(8, type, true);
+  view.setUint16(10, flags, true);
+  view.setUint32(12, id, true);
+  view.setBigUint64(16, sequence, true);
+  view.setUint32(24, meta.length, true);
+  view.setUint32(28, data.length, true);
+  bytes.set(meta, FRAME_HEADER);
+  bytes.set(data, FRAME_HEADER + meta.length);
+  return bytes;
 }

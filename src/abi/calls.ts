@@ -1,56 +1,19 @@
-import type { ErrnoName } from './errno.ts';
+import { type Call, call, FRAME_BYTES, MAX_STREAMS, type TextLimit } from './call-row.ts';
 
-/**
- * How one parameter of a call crosses into the host.
- *
- * - `fd`, `i32`: one core parameter
- * - `text`: `(ptr, len)`, UTF-8, invalid bytes replaced
- * - `out`: `(out_ptr, out_len_ptr)`, the out-buffer convention
- * - `arg`: `(arg_ptr, arg_len_ptr)` of the `*_ctl` calls: input or out-buffer, as the command says
- */
-export type ParamKind = 'fd' | 'i32' | 'text' | 'out' | 'arg';
+export {
+  type Call,
+  type Command,
+  FRAME_BYTES,
+  LOG_BYTES,
+  MAX_STREAMS,
+  NAME_BYTES,
+  type Param,
+  type ParamKind,
+  type Support,
+  type TextLimit,
+} from './call-row.ts';
 
-/** What bounds the bytes of a `text`: a name, one log line, or the limits of the task. */
-export type TextLimit = 'name' | 'log' | 'message' | 'param';
-
-export interface Param {
-  readonly name: string;
-  readonly kind: ParamKind;
-  readonly limit?: TextLimit;
-  /** Not text: a component passes `list<u8>`. */
-  readonly bytes?: true;
-}
-
-/** A command of a `*_ctl` call, and what its `arg` is. */
-export interface Command {
-  readonly name: string;
-  readonly arg: 'in' | 'out' | 'none';
-}
-
-export const NAME_BYTES = 4096;
-export const LOG_BYTES = 16_384;
-
-/** `full`; `partial`: so far it can only fail as its row says; `absent`: links and answers the one errno of its row. */
-export type Support = 'full' | 'partial' | 'absent';
-
-export interface Call {
-  readonly name: string;
-  readonly params: readonly Param[];
-  readonly result: 'i32' | 'i64' | 'none';
-  /** What an i32 result that is no errno means: a new descriptor, nothing but success, a number, or the bytes written. */
-  readonly gives: 'fd' | 'nothing' | 'number' | 'bytes';
-  /** A local call never waits for the host; a suspending one may. */
-  readonly mode: 'local' | 'suspending';
-  readonly support: Support;
-  /** Extends the ABI that older hosts implement. */
-  readonly ours: boolean;
-  readonly summary: string;
-  readonly commands: Readonly<Record<number, Command>>;
-  /** Every errno the call may return, with its cause. */
-  readonly errnos: Readonly<Partial<Record<ErrnoName, string>>>;
-}
-
-export const abiVersion = { major: 1, minor: 0 } as const;
+export const abiVersion = { major: 1, minor: 1 } as const;
 
 const fd = { name: 'fd', kind: 'fd' } as const;
 const out = { name: 'out', kind: 'out' } as const;
@@ -58,7 +21,7 @@ const outBytes = { name: 'out', kind: 'out', bytes: true } as const;
 const arg = { name: 'arg', kind: 'arg' } as const;
 const i32 = (name: string) => ({ name, kind: 'i32' }) as const;
 const text = (name: string, limit: TextLimit = 'name') => ({ name, kind: 'text', limit }) as const;
-const bytes = (name: string) => ({ name, kind: 'text', limit: 'message', bytes: true }) as const;
+const bytes = (name: string, limit: TextLimit) => ({ name, kind: 'bytes', limit }) as const;
 
 const outside = 'a pointer range leaves the memory';
 const tooSmall = 'the out-buffer is too small; the needed size is in *out_len_ptr, nothing is consumed';
@@ -66,41 +29,30 @@ const hostBusy = 'the host still works on limits.max_pending_calls sends and cal
 const answersKept = 'the open descriptors keep limits.max_answer_bytes of answers';
 const tooManyFds = 'limits.max_fds descriptors are open';
 
-interface Options {
-  readonly result?: Call['result'];
-  readonly gives?: Call['gives'];
-  readonly mode?: Call['mode'];
-  readonly support?: Support;
-  readonly ours?: boolean;
-  readonly commands?: Call['commands'];
-}
-
-type Chosen<O extends Options, Key extends keyof Options, Default> =
-  O extends Record<Key, infer Value> ? Value : Default;
-
-function call<const Name extends string, const Params extends readonly Param[], const O extends Options = object>(
-  name: Name,
-  params: Params,
-  summary: string,
-  errnos: Call['errnos'] = {},
-  options?: O,
-) {
-  const givesBytes = params.some(({ kind }) => kind === 'out' || kind === 'arg');
-  const gives = givesBytes ? 'bytes' : 'nothing';
-  const row = { result: 'i32', gives, mode: 'local', support: 'full', ours: false, commands: {}, ...options };
-  return { name, params, summary, errnos, ...row } as Omit<Call, 'name' | 'params' | 'result' | 'mode'> & {
-    readonly name: Name;
-    readonly params: Params;
-    readonly result: Chosen<O, 'result', 'i32'>;
-    readonly mode: Chosen<O, 'mode', 'local'>;
-  };
-}
-
-const suspending = { mode: 'suspending' } as const;
 const ours = { ours: true } as const;
 const absent = { support: 'absent' } as const;
 const noSys = { ENOSYS: 'not implemented by this host' } as const;
 const notConnected = { ENOTCONN: 'no client side is attached to this run' } as const;
+
+/** Of a call that asks a server for a list. */
+const serverErrnos = {
+  EFAULT: outside,
+  EBADF: 'not an open McpSession',
+  EACCES: 'the server was revoked',
+  ENOTCONN: 'the server is down',
+  ETIMEDOUT: 'the server did not answer in time',
+  ENOSPC: tooSmall,
+} as const;
+
+/** Of a call that waits for what a server does. */
+const waitingErrnos = {
+  EFAULT: outside,
+  EBADF: 'not an open McpSession',
+  EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
+  EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
+  ENOMEM: answersKept,
+  ENOSPC: tooSmall,
+} as const;
 
 const chatCommands = {
   1: { name: 'SET_PARAM', arg: 'in' },
@@ -126,10 +78,16 @@ export const calls = [
     { EFAULT: outside },
     { gives: 'number', ours: true },
   ),
-  call('time_now_ms', [], 'milliseconds since the Unix epoch', {}, { result: 'i64' }),
-  call('wall_time_s', [], 'seconds since the Unix epoch', {}, { result: 'i64' }),
-  call('random_i64', [], '64 random bits', {}, { result: 'i64' }),
-  call('sleep_ms', [i32('ms')], 'suspends the guest, never the thread', {}, { result: 'none', mode: 'suspending' }),
+  call('time_now_ms', [], 'milliseconds since the Unix epoch', {}, { result: 'i64', records: ['value'] }),
+  call('wall_time_s', [], 'seconds since the Unix epoch', {}, { result: 'i64', records: ['value'] }),
+  call('random_i64', [], '64 random bits', {}, { result: 'i64', records: ['value'] }),
+  call(
+    'sleep_ms',
+    [i32('ms')],
+    'suspends the guest, never the thread',
+    {},
+    { result: 'none', mode: 'suspending', records: ['messages', 'timeout'] },
+  ),
   call(
     'log',
     [i32('level'), text('message', 'log')],
@@ -203,11 +161,11 @@ export const calls = [
   call(
     'cchat_send',
     [fd, i32('flags')],
-    'asks the model; a ChatResponse fd. flags: 1 metrics, 2 AUTO_TOOL_CALL, 4 HAND_BACK (ours), 8 reserved. A backend failure is a response whose body is an error object',
+    'asks the model; a ChatResponse fd. flags: 1 metrics, 2 AUTO_TOOL_CALL, 4 HAND_BACK (ours), 8 STREAM (ours): returns at once, and cchat_read gives the answer while it comes. A backend failure is a response whose body is an error object',
     {
       EBADF: 'not an open ChatSession',
       EBUSY: 'a send of this session is still running, or callbacks are nested 8 deep',
-      EINVAL: 'handed-back tool calls are still unanswered, or a reserved flag is set',
+      EINVAL: 'handed-back tool calls are still unanswered, or an unknown flag is set',
       EMFILE: tooManyFds,
       EAGAIN: hostBusy,
       ENOMEM: answersKept,
@@ -221,7 +179,20 @@ export const calls = [
     ECANCELED: 'the response was canceled',
     ENOSPC: tooSmall,
   }),
-  call('cchat_read', [fd, out], 'reserved for streamed deltas', noSys, absent),
+  call(
+    'cchat_read',
+    [fd, out],
+    'of a send with STREAM: as many events as fit, a line of JSON each; 0 bytes after the last one. Waits for one, unless O_NONBLOCK is set, and runs callbacks meanwhile',
+    {
+      EFAULT: outside,
+      EBADF: 'not an open ChatResponse',
+      EINVAL: 'the send was made without STREAM',
+      EAGAIN: 'nothing has come, and O_NONBLOCK is set or a callback of this send asks',
+      ECANCELED: 'the response was canceled',
+      ENOSPC: 'the next event is larger than the out-buffer; the needed size is in *out_len_ptr, nothing is consumed',
+    },
+    { mode: 'suspending' },
+  ),
   call('cchat_close', [fd], 'closes any kind of descriptor; twice is fine; 0', { EBADF: 'the fd never existed' }),
 
   call(
@@ -241,28 +212,14 @@ export const calls = [
     'mcp_list_tools',
     [fd, out],
     '{"server_id":…,"tools":[{"description","inputSchema","name"}]}: the tools policy lets this guest call',
-    {
-      EFAULT: outside,
-      EBADF: 'not an open McpSession',
-      EACCES: 'the server was revoked',
-      ENOTCONN: 'the server is down',
-      ETIMEDOUT: 'the server did not answer in time',
-      ENOSPC: tooSmall,
-    },
+    serverErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_call_tool',
     [fd, text('name'), text('args', 'message'), out],
     'calls a tool by its MCP-native name with a JSON object (empty: {}); a failed call is a result {"error":…}. Never executes twice: after ENOSPC the byte-identical call fetches the waiting result',
-    {
-      EFAULT: outside,
-      EBADF: 'not an open McpSession',
-      EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
-      EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
-      ENOMEM: answersKept,
-      ENOSPC: tooSmall,
-    },
+    waitingErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
@@ -318,6 +275,34 @@ export const calls = [
     },
     { mode: 'suspending', ours: true },
   ),
+  call(
+    'mcp_list_resources',
+    [fd, out],
+    '{"resources":[{"name","uri",…}],"server_id":…,"templates":[{"name","uriTemplate",…}]}: the resources policy lets this guest read, and the templates of some; since 1.1',
+    serverErrnos,
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_read_resource',
+    [fd, text('uri'), out],
+    'reads a resource: {"contents":[…]}; a failed read is a result {"error":…}. After ENOSPC the byte-identical call fetches the waiting result; since 1.1',
+    { ...waitingErrnos, EMSGSIZE: 'the uri has more than 4096 bytes', EAGAIN: hostBusy },
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_list_prompts',
+    [fd, out],
+    '{"prompts":[{"arguments","name",…}],"server_id":…}: the prompts policy lets this guest get; since 1.1',
+    serverErrnos,
+    { mode: 'suspending', ours: true },
+  ),
+  call(
+    'mcp_get_prompt',
+    [fd, text('name'), text('args', 'message'), out],
+    'gets a prompt with a JSON object of texts (empty: {}): {"messages":[…]}; a failure is a result {"error":…}. After ENOSPC the byte-identical call fetches the waiting result; since 1.1',
+    waitingErrnos,
+    { mode: 'suspending', ours: true },
+  ),
 
   call('spear_epoll_create', [], 'an Epoll fd', { EMFILE: tooManyFds }, { gives: 'fd' }),
   call(
@@ -339,7 +324,7 @@ export const calls = [
       EBADF: 'not an open Epoll',
       ENOSPC: 'the capacity is below 8 bytes; 8 is written to *out_len_ptr',
     },
-    suspending,
+    { mode: 'suspending', records: ['messages', 'timeout'] },
   ),
   call('spear_epoll_close', [{ name: 'epfd', kind: 'fd' }], 'closes any kind of descriptor; 0', {
     EBADF: 'the fd never existed',
@@ -369,39 +354,53 @@ export const calls = [
   call(
     'user_stream_open',
     [i32('stream_id'), i32('direction')],
-    'direction 1 in, 2 out, 3 both',
-    { EINVAL: 'unknown direction', ...notConnected },
-    { gives: 'fd', support: 'partial' },
+    'a descriptor of one stream; direction 1 in, 2 out, 3 both',
+    {
+      EINVAL: 'unknown direction',
+      ...notConnected,
+      EEXIST: 'the stream is open in that direction already',
+      EMFILE: `${tooManyFds}, or ${MAX_STREAMS} streams`,
+    },
+    { gives: 'fd' },
   ),
-  call('user_stream_read', [fd, outBytes], 'one frame', { EFAULT: outside, ...notConnected }, { support: 'partial' }),
-  call(
-    'user_stream_write',
-    [fd, bytes('frame')],
-    'one frame in',
-    { EFAULT: outside, ...notConnected },
-    { support: 'partial' },
-  ),
-  call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
-  call('user_stream_ctl_open', [], 'a descriptor of connection events', notConnected, {
-    gives: 'fd',
-    support: 'partial',
+  call('user_stream_read', [fd, outBytes], 'one frame', {
+    EFAULT: outside,
+    EBADF: 'not an open UserStream that reads',
+    EAGAIN: 'no frame is there',
+    EPIPE: 'the client sends nothing more, and every frame of it was read',
+    ENOSPC: tooSmall,
   }),
+  call('user_stream_write', [fd, bytes('frame', 'frame')], 'takes one frame; 0', {
+    EFAULT: outside,
+    EBADF: 'not an open UserStream that writes',
+    EINVAL: 'not one whole frame, or one of another stream',
+    EMSGSIZE: `larger than ${FRAME_BYTES} bytes`,
+    EAGAIN: 'the client is slower: wait for OUT',
+    EPIPE: 'the client is gone',
+  }),
+  call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
   call(
-    'user_stream_ctl_read',
-    [fd, outBytes],
-    'one 8-byte event',
-    { EFAULT: outside, ...notConnected },
-    { support: 'partial' },
+    'user_stream_ctl_open',
+    [],
+    'a descriptor of connection events',
+    { ...notConnected, EEXIST: 'there is one already', EMFILE: tooManyFds },
+    { gives: 'fd' },
   ),
+  call('user_stream_ctl_read', [fd, outBytes], 'one 8-byte event', {
+    EFAULT: outside,
+    EBADF: 'not an open UserStreamCtl',
+    EAGAIN: 'no event is there',
+    ENOSPC: tooSmall,
+  }),
 
   call('rtasr_create', [], 'realtime speech recognition', noSys, { gives: 'fd', support: 'absent' }),
   call('rtasr_ctl', [fd, i32('cmd'), arg], 'realtime speech recognition', noSys, absent),
-  call('rtasr_write', [fd, bytes('data')], 'realtime speech recognition', noSys, absent),
+  call('rtasr_write', [fd, bytes('data', 'message')], 'realtime speech recognition', noSys, absent),
   call('rtasr_read', [fd, outBytes], 'realtime speech recognition', noSys, absent),
   call('rtasr_close', [fd], 'realtime speech recognition', noSys, absent),
   call('mic_create', [], 'microphone', noSys, { gives: 'fd', support: 'absent' }),
   call('mic_ctl', [fd, i32('cmd'), arg], 'microphone', noSys, absent),
-  call('mic_write', [fd, bytes('data')], 'microphone', noSys, absent),
+  call('mic_write', [fd, bytes('data', 'message')], 'microphone', noSys, absent),
   call('mic_read', [fd, outBytes], 'microphone', noSys, absent),
   call('mic_close', [fd], 'microphone', noSys, absent),
 ] as const satisfies readonly Call[];
@@ -411,7 +410,7 @@ export type CallName = (typeof calls)[number]['name'];
 /** The i32 parameters of the core import, `text` and the buffers spread over two. */
 export function coreParams(row: Call): string[] {
   return row.params.flatMap(({ name, kind }) => {
-    if (kind === 'text') return [`${name}_ptr`, `${name}_len`];
+    if (kind === 'text' || kind === 'bytes') return [`${name}_ptr`, `${name}_len`];
     if (kind === 'out') return ['out_ptr', 'out_len_ptr'];
     if (kind === 'arg') return ['arg_ptr', 'arg_len_ptr'];
     return [name];

@@ -24,6 +24,11 @@ export class GuestMemory {
     this.#bytes = Buffer.alloc(0) as FastBuffer;
   }
 
+  /** What the guest has now, whoever looks. */
+  get byteLength(): number {
+    return this.#memory?.buffer.byteLength ?? 0;
+  }
+
   get bytes(): Buffer {
     return this.#fresh();
   }

@@ -26,7 +26,8 @@ declare namespace WebAssembly {
     readonly exports: Readonly<Record<string, ExportValue>>;
   }
   class Memory {
-    constructor(descriptor: { initial: number; maximum?: number });
+    constructor(descriptor: { initial: number; maximum?: number; shared?: boolean });
+    /** Shared if the memory is. */
     readonly buffer: ArrayBuffer;
     grow(pages: number): number;
   }
@@ -34,6 +35,7 @@ declare namespace WebAssembly {
     constructor(descriptor: { element: 'anyfunc'; initial: number; maximum?: number });
     readonly length: number;
     get(index: number): GuestFunction | null;
+    set(index: number, value: GuestFunction | null): void;
   }
   class Global {
     value: unknown;

@@ -77,10 +77,10 @@ function interfaceOf(row: Call): string {
   return found[1];
 }
 
-function witParam({ name, kind, bytes }: Param): WitFunction['params'][number] {
+function witParam({ name, kind }: Param): WitFunction['params'][number] {
   if (kind === 'fd') return { name: kebab(name), type: 'fd' };
   if (kind === 'i32') return { name: kebab(name), type: 's32' };
-  return { name: kebab(name), type: bytes ? 'list<u8>' : 'string' };
+  return { name: kebab(name), type: kind === 'bytes' ? 'list<u8>' : 'string' };
 }
 
 function witValue(row: Call): WitValue {

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fixture, root, scratch, spearRun } from '../e2e/spear-run.ts';
+import { expectResources } from './resources-expectations.ts';
 
 const BUILD_MS = 300_000;
 const hasGo = spawnSync('go', ['version']).status === 0;
@@ -23,7 +24,7 @@ function build(example: string): string {
 describe.skipIf(!hasGo)('guests in Go (they are built here, so this needs the command go)', () => {
   const built: Record<string, string> = {};
   beforeAll(() => {
-    for (const example of ['hello', 'stock']) built[example] = build(example);
+    for (const example of ['hello', 'stock', 'resources']) built[example] = build(example);
   }, BUILD_MS);
 
   it('hello says hello [guests.go]', async () => {
@@ -34,6 +35,10 @@ describe.skipIf(!hasGo)('guests in Go (they are built here, so this needs the co
   it('stock answers the model’s call of its tool [guests.go]', async () => {
     const { code, stdout, stderr } = await spearRun([`${built.stock}`, ...script]);
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'No, there are three.\n', stderr: '' });
+  });
+
+  it('resources reads a resource and gets a prompt [guests.go]', async () => {
+    await expectResources(`${built.resources}`);
   });
 
   it('stock takes its question from the command line, and says what went wrong [guests.go]', async () => {

@@ -65,6 +65,7 @@ describe('the crate spear-guest', () => {
         Number(number),
       ]);
     expect(Object.fromEntries(found.map(([, name, number]) => [name, Number(number)]))).toEqual({
+      SEND_STREAM: 8,
       SEND_METRICS: 1,
       SEND_AUTO_TOOL_CALL: 2,
       SEND_HAND_BACK: 4,
@@ -121,7 +122,7 @@ describe('the guests in fixtures/rust', () => {
       const wit = await componentWit(bytesOf(name));
       const imports = [...wit.matchAll(/^ {2}import (.+);$/gm)].map(([, interfaceName]) => interfaceName);
       expect(imports.length).toBeGreaterThan(0);
-      for (const found of imports) expect(found).toMatch(/^spear:host\/[a-z-]+@1\.0\.0$/);
+      for (const found of imports) expect(found).toMatch(/^spear:host\/[a-z-]+@1\.1\.0$/);
       expect(wit).toContain('  export run: func() -> result;');
     },
   );

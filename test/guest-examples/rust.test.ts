@@ -64,7 +64,7 @@ const model = () =>
 const failed = (message: string) => JSON.stringify({ error: { code: 'tool_exec_failed', message } });
 
 const sdkLines = [
-  'abi: 1.0, feature: false',
+  'abi: 1.1, feature: false',
   'clock: true, random: true',
   'é'.repeat(8192),
   'é',

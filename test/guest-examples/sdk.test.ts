@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { abiVersion, type Call, calls, coreParams } from '../../src/abi/calls.ts';
+import { abiVersion, type Call, calls, coreParams, FRAME_BYTES } from '../../src/abi/calls.ts';
 import { errno } from '../../src/abi/errno.ts';
+import { FRAME_HEADER_BYTES } from '../../src/protocol/stream-frame.ts';
 import { assemblyScriptConstants, assemblyScriptDeclarations, cConstants, cDeclarations } from './sdk-source.ts';
 import { readModule } from './wasm-imports.ts';
 
@@ -12,8 +13,18 @@ const read = (path: string) => readFileSync(`${root}/${path}`, 'utf8');
 const header = read('guest-examples/c/spear.h');
 const module = read('guest-examples/assemblyscript/spear.ts');
 const sdks = [
-  { name: 'spear.h', declarations: cDeclarations(header), constants: cConstants(header) },
-  { name: 'spear.ts', declarations: assemblyScriptDeclarations(module), constants: assemblyScriptConstants(module) },
+  {
+    name: 'spear.h',
+    declarations: cDeclarations(header),
+    constants: cConstants(header),
+    own: { FRAME_MAX: FRAME_BYTES, FRAME_HEADER: FRAME_HEADER_BYTES },
+  },
+  {
+    name: 'spear.ts',
+    declarations: assemblyScriptDeclarations(module),
+    constants: assemblyScriptConstants(module),
+    own: {},
+  },
 ];
 
 /** Numbers of the ABI page that are in no table: what flags, commands, operations and events are called here. */
@@ -26,6 +37,7 @@ const numbers = {
   SEND_METRICS: 1,
   SEND_AUTO_TOOL_CALL: 2,
   SEND_HAND_BACK: 4,
+  SEND_STREAM: 8,
   TOOL_HANDED_BACK: -1,
   CHAT_SET_PARAM: 1,
   CHAT_GET_METRICS: 2,
@@ -53,7 +65,7 @@ const rows: readonly Call[] = calls;
 const resultType = (row: Call) => (row.result === 'none' ? '' : row.result);
 const signature = (row: Call) => `(${coreParams(row).map(() => 'i32')})->(${resultType(row)})`;
 
-describe.each(sdks)('$name', ({ declarations, constants }) => {
+describe.each(sdks)('$name', ({ declarations, constants, own }) => {
   it('declares the calls of the table, in its order, and no others', () => {
     expect(declarations.map(({ name }) => name)).toEqual(rows.map(({ name }) => name));
   });
@@ -73,6 +85,7 @@ describe.each(sdks)('$name', ({ declarations, constants }) => {
       ABI_MINOR: abiVersion.minor,
       ...errno,
       ...numbers,
+      ...own,
     });
   });
 });

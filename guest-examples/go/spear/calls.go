@@ -55,10 +55,15 @@ func check(rc int32) error {
 
 // receive gives the whole body of a response, however long it is.
 func receive(response int32) ([]byte, error) {
+	return whole(func(out, outLen unsafe.Pointer) int32 { return cchatRecv(response, out, outLen) })
+}
+
+// whole makes a call again with a larger buffer where the answer does not fit: it waits meanwhile.
+func whole(call func(out, outLen unsafe.Pointer) int32) ([]byte, error) {
 	for capacity := uint32(4096); ; {
 		out := make([]byte, capacity)
 		length := capacity
-		rc := cchatRecv(response, unsafe.Pointer(&out[0]), unsafe.Pointer(&length))
+		rc := call(unsafe.Pointer(&out[0]), unsafe.Pointer(&length))
 		if rc >= 0 {
 			return out[:rc], nil
 		}

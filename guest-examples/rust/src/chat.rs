@@ -1,5 +1,5 @@
 use crate::fd::has_fd;
-use crate::{AsFd, Errno, Error, Fd, Json, Response, Tool, ToolCall, ToolError, host, object};
+use crate::{AsFd, Errno, Error, Fd, Json, Response, Stream, Tool, ToolCall, ToolError, host, object};
 use std::fmt;
 
 type Run<'t> = Box<dyn FnMut(&ToolCall) -> Result<String, ToolError> + 't>;
@@ -142,13 +142,34 @@ impl<'t> Chat<'t> {
         self.start().map(Progress::Sending)
     }
 
-    fn post(&self, flags: i32) -> Result<Fd, Errno> {
+    /// Asks the model and gives its answer while it comes; the tools of the guest run on the way.
+    ///
+    /// ```no_run
+    /// # use spear_guest::{Chat, Error, StreamEvent, info};
+    /// # fn run() -> Result<(), Error> {
+    /// let mut chat = Chat::new()?;
+    /// chat.user("Tell me a story.")?;
+    /// for event in chat.stream()? {
+    ///     if let StreamEvent::Text(text) = event? {
+    ///         info!("{text}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream(&mut self) -> Result<Stream<'_, 't>, Errno> {
+        self.fd.set_nonblocking(false)?;
+        let fd = self.post(host::SEND_HAND_BACK | host::SEND_STREAM)?;
+        Ok(Stream::new(self, fd))
+    }
+
+    pub(crate) fn post(&self, flags: i32) -> Result<Fd, Errno> {
         let metrics = if self.metrics { host::SEND_METRICS } else { 0 };
         Ok(self.fd.inheriting(host::cchat_send(self.fd.raw_fd(), flags | metrics)?))
     }
 
     /// Whether the model wanted tools; if so, all of them are answered.
-    fn answer_tools(&mut self, response: &Response) -> Result<bool, Errno> {
+    pub(crate) fn answer_tools(&mut self, response: &Response) -> Result<bool, Errno> {
         let calls = response.handed_back();
         for call in &calls {
             let content = match self.tools.iter_mut().find(|(name, _)| name == call.name()) {

@@ -33,6 +33,8 @@ pub const SEND_METRICS: i32 = 1;
 pub const SEND_AUTO_TOOL_CALL: i32 = 2;
 /// Flag of [`cchat_send`]: the send ends with `_spear.pending_tool_calls`, and the guest answers them.
 pub const SEND_HAND_BACK: i32 = 4;
+/// Flag of [`cchat_send`]: it returns at once, and [`cchat_read`] gives the answer while it comes.
+pub const SEND_STREAM: i32 = 8;
 /// Command of [`cchat_ctl`]: takes `{"key":…,"value":…}`.
 pub const CHAT_SET_PARAM: i32 = 1;
 /// Command of [`cchat_ctl`]: gives the metrics of a response.
@@ -95,7 +97,7 @@ calls! {
     fn cchat_send(fd: RawFd, flags: i32) -> Result<RawFd, Errno>;
     /// The whole body of a response, on every call.
     fn cchat_recv(fd: RawFd) -> Result<String, Errno>;
-    /// Reserved for streamed deltas: `ENOSYS`.
+    /// Events of a send with [`SEND_STREAM`], a line of JSON each; empty after the last. Waits, unless O_NONBLOCK is set.
     fn cchat_read(fd: RawFd) -> Result<String, Errno>;
     /// Closes any kind of descriptor; twice is fine.
     fn cchat_close(fd: RawFd) -> Result<(), Errno>;
@@ -116,6 +118,14 @@ calls! {
     fn mcp_registry_list() -> Result<String, Errno>;
     /// One of them, with `allowed_tools` and `budgets`.
     fn mcp_registry_get(server_id: &str) -> Result<String, Errno>;
+    /// `{"resources":[…],"server_id":…,"templates":[…]}`: what policy lets this guest read. Since 1.1.
+    fn mcp_list_resources(fd: RawFd) -> Result<String, Errno>;
+    /// `{"contents":[…]}`. A read that is refused or fails is a result, `{"error":…}`. Since 1.1.
+    fn mcp_read_resource(fd: RawFd, uri: &str) -> Result<String, Errno>;
+    /// `{"prompts":[…],"server_id":…}`: what policy lets this guest get. Since 1.1.
+    fn mcp_list_prompts(fd: RawFd) -> Result<String, Errno>;
+    /// `{"messages":[…]}`. What is refused or fails is a result, `{"error":…}`. Since 1.1.
+    fn mcp_get_prompt(fd: RawFd, name: &str, args: &str) -> Result<String, Errno>;
 
     /// An epoll set.
     fn spear_epoll_create() -> Result<RawFd, Errno>;

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! - [`Chat`] is a conversation with a model: messages, parameters, tools that are closures. [`Chat::send`] runs the
-//!   whole tool loop. The tools of MCP servers that the task has are offered to the model by the host, without any code here.
+//!   whole tool loop, [`Chat::stream`] gives the answer while it comes. The tools of MCP servers that the task has are offered to the model by the host, without any code here.
 //! - [`Mcp`] is a session with a server whose tools the guest calls itself, one by one or many at once ([`McpCall`]).
+//! - [`UserStream`] carries frames between the guest and a client of its run.
 //! - [`Epoll`] waits for whichever of many is ready first.
 //! - Everything open closes itself when it is dropped. Calls that fail give an [`Errno`]; an answer that is an error
 //!   (a model that is not there, a tool that is refused) is a [`Failure`].
@@ -43,8 +44,10 @@ pub mod host;
 pub mod json;
 mod mcp;
 mod response;
+mod stream;
 mod system;
 mod tool;
+mod user_stream;
 
 pub use chat::{Chat, Progress, Sending};
 pub use entry::Outcome;
@@ -55,8 +58,10 @@ pub use fd::{AsFd, Fd, RawFd};
 pub use json::Json;
 pub use mcp::{Mcp, McpCall, McpResult, McpTool, Server};
 pub use response::Response;
+pub use stream::{Stream, StreamEvent};
 pub use system::{Level, MAX_LOG_BYTES, abi_version, has_feature, log, now_ms, random, sleep};
 pub use tool::{Tool, ToolCall, ToolError};
+pub use user_stream::{Direction, Frame, UserStream};
 
 /// What the macros of this crate expand to; nothing to call.
 #[doc(hidden)]

@@ -50,6 +50,27 @@ impl Mcp {
         Ok(McpCall { fd: self.fd.inheriting(raw) })
     }
 
+    /// What this guest may read: `resources`, each with its `uri`, and `templates` of some. Errors as for
+    /// [`Mcp::tools`].
+    pub fn resources(&self) -> Result<Json, Errno> {
+        parsed(host::mcp_list_resources(self.fd.raw_fd()))
+    }
+
+    /// Reads a resource and waits. [`McpResult::text`] has its texts, [`McpResult::json`] its `contents`.
+    pub fn read(&self, uri: &str) -> Result<McpResult, Errno> {
+        host::mcp_read_resource(self.fd.raw_fd(), uri).map(McpResult::of)
+    }
+
+    /// The `prompts` that this guest may get. Errors as for [`Mcp::tools`].
+    pub fn prompts(&self) -> Result<Json, Errno> {
+        parsed(host::mcp_list_prompts(self.fd.raw_fd()))
+    }
+
+    /// Gets a prompt with a JSON object of texts. [`McpResult::text`] has the texts of its `messages`.
+    pub fn prompt(&self, name: &str, args: impl Into<String>) -> Result<McpResult, Errno> {
+        host::mcp_get_prompt(self.fd.raw_fd(), name, &args.into()).map(McpResult::of)
+    }
+
     /// The servers that this task may use.
     pub fn servers() -> Result<Vec<Server>, Errno> {
         let body = parsed(host::mcp_registry_list())?;
@@ -95,7 +116,7 @@ impl McpCall {
     }
 }
 
-/// What a tool gave.
+/// What a tool gave, or what a resource or a prompt holds.
 #[derive(Clone, Debug)]
 pub struct McpResult {
     text: String,
@@ -118,12 +139,14 @@ impl McpResult {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        let items = self.json["content"].items();
-        let texts: Vec<&str> = items.iter().filter_map(|item| item["text"].as_str()).collect();
+        let own = ["content", "contents"].into_iter().flat_map(|field| self.json[field].items());
+        let said = self.json["messages"].items().iter().map(|message| &message["content"]);
+        let texts: Vec<&str> = own.chain(said).filter_map(|item| item["text"].as_str()).collect();
         if texts.is_empty() { Err(Failure::no_text()) } else { Ok(texts.join("\n")) }
     }
 
-    /// The whole result: `content`, `structuredContent` where the tool has it, or `error`.
+    /// The whole result: `content` and maybe `structuredContent` of a tool, `contents` of a resource, `messages` of a
+    /// prompt, or `error`.
     pub fn json(&self) -> &Json {
         &self.json
     }
@@ -180,6 +203,14 @@ mod tests {
         let result = McpResult::of(body.to_owned());
         assert_eq!(result.text().as_deref(), Ok("a\nb"));
         assert_eq!((result.failure(), result.body()), (None, body));
+    }
+
+    #[test]
+    fn a_resource_and_a_prompt_have_texts_too() {
+        let read = McpResult::of(r#"{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","blob":"eA=="}]}"#.to_owned());
+        assert_eq!(read.text().as_deref(), Ok("a"));
+        let got = r#"{"messages":[{"role":"user","content":{"type":"text","text":"b"}}]}"#;
+        assert_eq!(McpResult::of(got.to_owned()).text().as_deref(), Ok("b"));
     }
 
     #[test]

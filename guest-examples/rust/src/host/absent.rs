@@ -65,6 +65,10 @@ absent! {
     mcp_close(RawFd) -> ();
     mcp_registry_list() -> String;
     mcp_registry_get(&str) -> String;
+    mcp_list_resources(RawFd) -> String;
+    mcp_read_resource(RawFd, &str) -> String;
+    mcp_list_prompts(RawFd) -> String;
+    mcp_get_prompt(RawFd, &str, &str) -> String;
     spear_epoll_create() -> RawFd;
     spear_epoll_ctl(RawFd, i32, RawFd, i32) -> ();
     spear_epoll_wait(RawFd, i32) -> Vec<Ready>;

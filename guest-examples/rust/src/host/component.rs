@@ -61,6 +61,10 @@ forward! {
         mcp_close(fd: RawFd) -> ();
         mcp_registry_list() -> String;
         mcp_registry_get(server_id: &str) -> String;
+        mcp_list_resources(fd: RawFd) -> String;
+        mcp_read_resource(fd: RawFd, uri: &str) -> String;
+        mcp_list_prompts(fd: RawFd) -> String;
+        mcp_get_prompt(fd: RawFd, name: &str, args: &str) -> String;
     }
     poll {
         spear_epoll_create() -> RawFd;

@@ -63,6 +63,24 @@ mod import {
             out_ptr: *mut u8,
             out_len_ptr: *mut u32,
         ) -> i32;
+        pub unsafe fn mcp_list_resources(fd: i32, out_ptr: *mut u8, out_len_ptr: *mut u32) -> i32;
+        pub unsafe fn mcp_read_resource(
+            fd: i32,
+            uri_ptr: *const u8,
+            uri_len: usize,
+            out_ptr: *mut u8,
+            out_len_ptr: *mut u32,
+        ) -> i32;
+        pub unsafe fn mcp_list_prompts(fd: i32, out_ptr: *mut u8, out_len_ptr: *mut u32) -> i32;
+        pub unsafe fn mcp_get_prompt(
+            fd: i32,
+            name_ptr: *const u8,
+            name_len: usize,
+            args_ptr: *const u8,
+            args_len: usize,
+            out_ptr: *mut u8,
+            out_len_ptr: *mut u32,
+        ) -> i32;
 
         pub safe fn spear_epoll_create() -> i32;
         pub safe fn spear_epoll_ctl(epfd: i32, op: i32, fd: i32, events: i32) -> i32;
@@ -232,6 +250,26 @@ pub fn mcp_registry_list() -> Result<String, Errno> {
 
 pub fn mcp_registry_get(server_id: &str) -> Result<String, Errno> {
     unsafe { text_out(|out, length| import::mcp_registry_get(server_id.as_ptr(), server_id.len(), out, length)) }
+}
+
+pub fn mcp_list_resources(fd: RawFd) -> Result<String, Errno> {
+    unsafe { text_out(|out, length| import::mcp_list_resources(fd, out, length)) }
+}
+
+pub fn mcp_read_resource(fd: RawFd, uri: &str) -> Result<String, Errno> {
+    unsafe { text_out(|out, length| import::mcp_read_resource(fd, uri.as_ptr(), uri.len(), out, length)) }
+}
+
+pub fn mcp_list_prompts(fd: RawFd) -> Result<String, Errno> {
+    unsafe { text_out(|out, length| import::mcp_list_prompts(fd, out, length)) }
+}
+
+pub fn mcp_get_prompt(fd: RawFd, name: &str, args: &str) -> Result<String, Errno> {
+    unsafe {
+        text_out(|out, length| {
+            import::mcp_get_prompt(fd, name.as_ptr(), name.len(), args.as_ptr(), args.len(), out, length)
+        })
+    }
 }
 
 pub fn spear_epoll_create() -> Result<RawFd, Errno> {
