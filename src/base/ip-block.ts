@@ -1,4 +1,4 @@
-import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net';
+import type { BlockList } from 'node:net';
 
 export interface IpAddress {
   readonly text: string;
@@ -17,10 +17,10 @@ export interface IpBlock {
  */
 export function parseAddress(text: string): IpAddress | null {
   const address = text.split('%', 1)[0] ?? '';
-  if (isIPv4(address)) return { text: address, family: 'ipv4' };
-  if (!isIPv6(address)) return null;
+  if (net().isIPv4(address)) return { text: address, family: 'ipv4' };
+  if (!net().isIPv6(address)) return null;
   const plain = plainSpelling(address);
-  const inner = translated.check(plain, 'ipv6') ? plainSpelling(asMapped(plain)) : plain;
+  const inner = translated().check(plain, 'ipv6') ? plainSpelling(asMapped(plain)) : plain;
   const mapped = /^::ffff:([\d.]+)$/.exec(inner)?.[1];
   return mapped === undefined ? { text: plain, family: 'ipv6' } : { text: mapped, family: 'ipv4' };
 }
@@ -35,7 +35,7 @@ export function parseBlock(text: string): IpBlock | null {
   const bitsInFront = bitsOf(spelled.includes(':') ? 'ipv6' : 'ipv4') - bits;
   const prefixBits = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) - bitsInFront : -1;
   if (prefixBits < 0 || prefixBits > bits) return null;
-  const list = new BlockList();
+  const list = new (net().BlockList)();
   list.addSubnet(address.text, prefixBits, address.family);
   return { family: address.family, list };
 }
@@ -44,14 +44,23 @@ export function isInBlock({ text, family }: IpAddress, block: IpBlock): boolean 
   return family === block.family && block.list.check(text, family);
 }
 
-const translated = new BlockList();
-translated.addSubnet('64:ff9b::', 96, 'ipv6');
+/** Loaded with the first address: most runs have none, and it takes longer than a short run has. */
+const net = () => process.getBuiltinModule('node:net');
+
+let nat64: BlockList | null = null;
+function translated(): BlockList {
+  if (nat64 === null) {
+    nat64 = new (net().BlockList)();
+    nat64.addSubnet('64:ff9b::', 96, 'ipv6');
+  }
+  return nat64;
+}
 
 const bitsOf = (family: IpAddress['family']) => (family === 'ipv4' ? 32 : 128);
 
 /** The one spelling that every way to write the address comes to: zeros as `::`, a mapped address with dots. */
 function plainSpelling(address: string): string {
-  return new SocketAddress({ address, family: 'ipv6' }).address;
+  return new (net().SocketAddress)({ address, family: 'ipv6' }).address;
 }
 
 /** `64:ff9b::7f00:1` as `::ffff:7f00:1`; zeros in front of the last group are part of its `::`. */

@@ -22,9 +22,23 @@ export function parseJson(text: string): JsonValue | undefined {
  */
 export function canonicalJson(value: JsonValue): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-  const keys = Object.keys(value).sort(byCodePoint);
-  return `{${keys.map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] as JsonValue)}`).join(',')}}`;
+  let text = '';
+  if (Array.isArray(value)) {
+    for (const item of value) text += (text === '' ? '[' : ',') + canonicalJson(item);
+    return text === '' ? '[]' : `${text}]`;
+  }
+  for (const key of sorted(Object.keys(value))) {
+    text += `${text === '' ? '{' : ','}${JSON.stringify(key)}:${canonicalJson(value[key] as JsonValue)}`;
+  }
+  return text === '' ? '{}' : `${text}}`;
+}
+
+/** Most objects are written in that order already. */
+function sorted(keys: string[]): string[] {
+  for (let at = 1; at < keys.length; at++) {
+    if (byCodePoint(keys[at - 1] as string, keys[at] as string) > 0) return keys.sort(byCodePoint);
+  }
+  return keys;
 }
 
 // UTF-16 order differs from UTF-8 order only where one side has a surrogate: those sort above every other unit.

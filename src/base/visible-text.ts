@@ -15,3 +15,12 @@ const unseen =
 export function visibleLines(text: string): string {
   return text.split('\n').map(visible).join('\n');
 }
+
+/** JSON text of the same value in which nothing is unseen. Precondition: it has no white space between its tokens. */
+export function visibleJson(json: string): string {
+  return json.replaceAll(unseen, (character) =>
+    [...Array(character.length).keys()]
+      .map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}

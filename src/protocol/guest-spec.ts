@@ -1,28 +1,56 @@
+import type { TapeStart } from './journal-events.ts';
 import type { Limits } from './limits.ts';
 import type { TaskPolicy } from './policy-layers.ts';
 
 /** A guest's standard output streams. */
 export type StandardStream = 'stdout' | 'stderr';
 
-/** Where in `outputUnderway` the bytes of a stream are counted. */
-export const underwayAt: Readonly<Record<StandardStream, number>> = { stdout: 0, stderr: 1 };
-export const UNDERWAY_BYTES = 2 * Int32Array.BYTES_PER_ELEMENT;
+/** What a guest posts on and on: bytes of a stream, characters of its tape. */
+export type PostedKind = StandardStream | 'tape';
 
-/** Posted output that the host has not taken; the guest waits beyond it, as it would for a full pipe. */
+/** Where in `underway` the bytes of a stream are counted, and the characters of the tape. */
+export const underwayAt: Readonly<Record<PostedKind, number>> = { stdout: 0, stderr: 1, tape: 2 };
+export const UNDERWAY_BYTES = 3 * Int32Array.BYTES_PER_ELEMENT;
+
+/** Posted output, or events of the tape, that the host has not taken; the guest waits beyond it, as it would for a full pipe. */
 export const MAX_UNDERWAY = 1024 * 1024;
+/** What a guest on a shared thread may have written or posted beyond that until it can be made to wait. */
+export const MAX_OWED = 16 * 1024 * 1024;
 /** One message of posted output. */
 export const MAX_OUTPUT_CHUNK = 64 * 1024;
 
-/** What a guest thread is started with: plain data, nothing secret. The module follows when it is compiled. */
+/** Values of clocks and dice, in the order in which they are given. */
+export interface RecalledValues {
+  /** Milliseconds since the Unix epoch. */
+  readonly wallMs: readonly number[];
+  /** Nanoseconds of a clock that only rises. */
+  readonly monotonicNs: readonly bigint[];
+  readonly random: Uint8Array;
+}
+
+/** What a guest is started with. */
 export interface GuestSpec {
+  /** How often each call of the table was made: the host looks when somebody asks, also while the guest computes. */
+  readonly hostcallCounts: Float64Array<SharedArrayBuffer>;
+  /** How many milliseconds the guest has computed, told by a thread that guests share; null: it has one of its own. */
+  readonly computedMs: Float64Array<SharedArrayBuffer> | null;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly limits: Limits;
   /** What the task lets a session ask for; the host asks again. */
   readonly mcpTask: TaskPolicy;
+  /** Whether somebody can sit at the other end of the guest's user streams. */
+  readonly servesStreams: boolean;
   readonly verbose: boolean;
+  /** What its tape begins with; null: there is none. */
+  readonly tape: TapeStart | null;
+  /** What clocks and dice give first; null: what the system gives. */
+  readonly chance: RecalledValues | null;
   /** File descriptors of the process that the guest's output goes to; null: it is posted to the host thread. */
   readonly output: Readonly<Record<StandardStream, number | null>>;
-  /** How many bytes of each posted stream the host has not taken yet; null where none is posted. */
-  readonly outputUnderway: SharedArrayBuffer | null;
+  /**
+   * How much of each posted stream and of the tape the host has not taken yet; null where nothing is posted, or messages
+   * tell.
+   */
+  readonly underway: SharedArrayBuffer | null;
 }

@@ -93,6 +93,18 @@ export const limitSpecs = {
     max: 1024 * MIB,
     doc: 'output of the log call; lines beyond it are dropped and counted in one line on stderr',
   },
+  turn_ms: {
+    default: 250,
+    min: 10,
+    max: 60_000,
+    doc: 'how long a guest may hold a thread that it shares with others; then the thread is ended, and it gets one of its own from then on',
+  },
+  journal_bytes: {
+    default: 64 * MIB,
+    min: 64 * 1024,
+    max: 1024 * MIB, // what is written can be read again
+    doc: 'largest journal; a run that would write more ends with the reason journal',
+  },
 } as const satisfies Record<string, LimitSpec>;
 
 export type LimitName = keyof typeof limitSpecs;

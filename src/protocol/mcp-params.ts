@@ -9,6 +9,11 @@ export const mcpParamKeys = [
   'mcp.server_ids',
   'mcp.tool_allowlist',
   'mcp.tool_denylist',
+  'mcp.resources',
+  'mcp.resource_allowlist',
+  'mcp.resource_denylist',
+  'mcp.prompt_allowlist',
+  'mcp.prompt_denylist',
   'mcp.tool_naming',
   'mcp.inventory',
 ] as const;
@@ -35,7 +40,8 @@ export function isMcpParam(key: string): boolean {
  * SET_PARAM of one policy parameter by the guest. It replaces what the session said before and can never reach beyond
  * the task; on failure the session keeps what it had.
  *
- * EACCES: a key of the host, `mcp.enabled` where the task has MCP off, a server outside the task's allowed set.
+ * EACCES: a key of the host, `mcp.enabled` where the task has MCP off, a server outside the task's allowed set. Of a
+ * task that lists no servers only the registry knows which they are: the session is left without those that are not.
  * EINVAL: a value of the wrong type, a pattern that no list may hold, an unknown key.
  */
 export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: string, value: unknown): McpParamResult {
@@ -49,12 +55,18 @@ export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: str
     case 'mcp.server_ids':
       return setServerIds(session, task, value);
     case 'mcp.tool_allowlist':
-    case 'mcp.tool_denylist': {
+    case 'mcp.tool_denylist':
+    case 'mcp.resource_allowlist':
+    case 'mcp.resource_denylist':
+    case 'mcp.prompt_allowlist':
+    case 'mcp.prompt_denylist': {
       const problem = patternListProblem(value);
       if (problem !== null) return failed('EINVAL', `${key} ${problem}`);
-      const patterns = Object.freeze([...(value as string[])]);
-      return changed(session, key === 'mcp.tool_allowlist' ? { toolAllowlist: patterns } : { toolDenylist: patterns });
+      return changed(session, listChange(session, key, Object.freeze([...(value as string[])])));
     }
+    case 'mcp.resources':
+      if (typeof value !== 'boolean') return failed('EINVAL', `${key} must be true or false`);
+      return changed(session, { resourceTools: value });
     case 'mcp.tool_naming':
       if (!isToolNaming(value)) return failed('EINVAL', `${key} must be "encoded" or "readable"`);
       return changed(session, { toolNaming: value });
@@ -63,6 +75,27 @@ export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: str
       if (problem !== null) return failed('EINVAL', `${key} ${problem}`);
       return changed(session, { inventory: value as boolean | string });
     }
+  }
+}
+
+function listChange(
+  { resourceLists, promptLists }: SessionPolicy,
+  key: Extract<McpParamKey, `${string}list`>,
+  patterns: readonly string[],
+): Partial<SessionPolicy> {
+  switch (key) {
+    case 'mcp.tool_allowlist':
+      return { toolAllowlist: patterns };
+    case 'mcp.tool_denylist':
+      return { toolDenylist: patterns };
+    case 'mcp.resource_allowlist':
+      return { resourceLists: Object.freeze({ ...resourceLists, allow: patterns }) };
+    case 'mcp.resource_denylist':
+      return { resourceLists: Object.freeze({ ...resourceLists, deny: patterns }) };
+    case 'mcp.prompt_allowlist':
+      return { promptLists: Object.freeze({ ...promptLists, allow: patterns }) };
+    case 'mcp.prompt_denylist':
+      return { promptLists: Object.freeze({ ...promptLists, deny: patterns }) };
   }
 }
 
@@ -83,8 +116,8 @@ function setServerIds(session: SessionPolicy, task: TaskPolicy, value: unknown):
   if (value.length > MAX_SESSION_SERVER_IDS) {
     return failed('EINVAL', `mcp.server_ids has more than ${MAX_SESSION_SERVER_IDS} entries`);
   }
-  const allowed = new Set(task.allowedServerIds);
-  if (value.some((id) => !allowed.has(id))) {
+  const allowed = task.allowedServerIds === null ? null : new Set(task.allowedServerIds);
+  if (allowed !== null && value.some((id) => !allowed.has(id))) {
     return failed('EACCES', 'mcp.server_ids names a server outside the allowed set of the task');
   }
   return changed(session, { serverIds: Object.freeze([...new Set(value)]) });

@@ -1,18 +1,48 @@
-import type { McpServerRecord } from './record.ts';
+import type { McpProfile, ProfileOverrides } from './profile.ts';
+import { DEFAULT_NAMESPACE, type McpServerRecord } from './record.ts';
 
 /**
- * The three layers of policy as plain data. In every list of tools `null` means "this layer does not narrow" and an
+ * The three layers of policy as plain data. In every list of tools, resources or prompts `null` means "this layer does not narrow" and an
  * empty allowlist means "nothing".
  */
 export interface TaskPolicy {
   readonly enabled: boolean;
-  readonly defaultServerIds: readonly string[];
-  /** The ceiling: nothing a session asks for goes beyond it. */
-  readonly allowedServerIds: readonly string[];
+  /** Whose task it is; left out: `default`. */
+  readonly namespace?: string;
+  /** `null`: the task lists none, and all that its profile and its tags choose are its default set. */
+  readonly defaultServerIds: readonly string[] | null;
+  /** The ceiling: nothing a session asks for goes beyond it. `null`: its profile and its tags choose. */
+  readonly allowedServerIds: readonly string[] | null;
+  /** A server must have one of these tags; `null`: no tag is asked for. */
+  readonly serverTags: readonly string[] | null;
   readonly toolAllowlist: readonly string[] | null;
   readonly toolDenylist: readonly string[];
+  /** Patterns of URIs. */
+  readonly resourceLists: NameLists;
+  readonly promptLists: NameLists;
+  /** Whether the model gets a tool that lists resources and one that reads them, where the session does not choose. */
+  readonly resourceTools: boolean;
   /** How tools are named to the model where the session does not choose. */
   readonly toolNaming: ToolNaming;
+  /** Whether the model gets a search instead of all definitions. */
+  readonly toolSearch: ToolSearchPolicy;
+  /** The profile of the registry that narrows all of this; `null`: none does. */
+  readonly profile: ProfileChoice | null;
+}
+
+export const namespaceOf = ({ namespace = DEFAULT_NAMESPACE }: TaskPolicy): string => namespace;
+
+/** What one layer says of resources or of prompts. */
+export interface NameLists {
+  readonly allow: readonly string[] | null;
+  readonly deny: readonly string[];
+}
+
+export const noLists: NameLists = Object.freeze({ allow: null, deny: Object.freeze([]) });
+
+export interface ProfileChoice {
+  readonly name: string;
+  readonly overrides: ProfileOverrides;
 }
 
 export const toolNamings = ['encoded', 'readable'] as const;
@@ -22,13 +52,37 @@ export function isToolNaming(value: unknown): value is ToolNaming {
   return toolNamings.some((naming) => naming === value);
 }
 
+export const toolSearchModes = ['auto', 'on', 'off'] as const;
+export type ToolSearchMode = (typeof toolSearchModes)[number];
+
+export interface ToolSearchPolicy {
+  readonly mode: ToolSearchMode;
+  /** `auto`: with more tools than this. */
+  readonly above: number;
+}
+
+export function isToolSearchMode(value: unknown): value is ToolSearchMode {
+  return toolSearchModes.some((mode) => mode === value);
+}
+
+/** Far below what providers take, and about where models begin to choose badly. */
+export const DEFAULT_SEARCH_ABOVE = 40;
+
+/** Off: what a model is shown does not change because a server got one tool more. */
+export const noToolSearch: ToolSearchPolicy = Object.freeze({ mode: 'off', above: DEFAULT_SEARCH_ABOVE });
+
 export interface SessionPolicy {
   readonly enabled: boolean;
   /** `null`: the session did not choose, the task's default set applies. */
   readonly serverIds: readonly string[] | null;
   readonly toolAllowlist: readonly string[] | null;
   readonly toolDenylist: readonly string[];
+  readonly resourceLists: NameLists;
+  readonly promptLists: NameLists;
+  readonly resourceTools: boolean;
   readonly toolNaming: ToolNaming;
+  /** As the task says. */
+  readonly toolSearch: ToolSearchPolicy;
   /** Off, the built-in inventory text, or a template. */
   readonly inventory: boolean | string;
 }
@@ -37,6 +91,13 @@ export interface SessionPolicy {
 export interface RegistryView {
   readonly servers: ReadonlyMap<string, McpServerRecord>;
   readonly stale: boolean;
+  /** Null where none were received: they are asked for only where the task names one. */
+  readonly profiles: ProfilesView | null;
+}
+
+export interface ProfilesView {
+  readonly byName: ReadonlyMap<string, McpProfile>;
+  readonly stale: boolean;
 }
 
 /** MCP is off unless a task turns it on. */
@@ -44,9 +105,15 @@ export const disabledTask: TaskPolicy = Object.freeze({
   enabled: false,
   defaultServerIds: Object.freeze([]),
   allowedServerIds: Object.freeze([]),
+  serverTags: null,
   toolAllowlist: null,
   toolDenylist: Object.freeze([]),
+  resourceLists: noLists,
+  promptLists: noLists,
+  resourceTools: false,
   toolNaming: 'encoded',
+  toolSearch: noToolSearch,
+  profile: null,
 });
 
 /** The policy of a session that has set no parameter yet. */
@@ -56,7 +123,11 @@ export function initialSession(task: TaskPolicy): SessionPolicy {
     serverIds: null,
     toolAllowlist: null,
     toolDenylist: Object.freeze([]),
+    resourceLists: noLists,
+    promptLists: noLists,
+    resourceTools: task.resourceTools,
     toolNaming: task.toolNaming,
+    toolSearch: task.toolSearch,
     inventory: false,
   });
 }

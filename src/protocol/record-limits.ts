@@ -9,7 +9,8 @@ export interface BudgetRange {
 
 /** A missing or zero budget means its default. */
 export const budgetRanges = {
-  tool_timeout_ms: { default: 8_000, min: 100, max: 120_000 },
+  tool_timeout_ms: { default: 8_000, min: 100, max: 3_600_000 },
+  max_tool_timeout_ms: { default: 0, min: 100, max: 3_600_000 },
   max_concurrency: { default: 8, min: 1, max: 1_024 },
   max_tool_output_bytes: { default: 64 * KIB, min: 1, max: 10 * MIB },
   connect_timeout_ms: { default: 60_000, min: 100, max: 600_000 },
@@ -30,9 +31,16 @@ export const recordLimits = {
   headers: 64,
   headerNameChars: 256,
   urlChars: 4_096,
+  clientIdChars: 1_024,
+  scopes: 64,
+  scopeChars: 256,
   patterns: 512,
   patternChars: 256,
   tags: 64,
   tagChars: 64,
   sandboxPaths: 64,
+  pins: 512,
+  toolNameChars: 256,
+  roots: 64,
+  rootNameChars: 128,
 } as const;

@@ -1,23 +1,15 @@
-import { canonicalJson, type JsonValue } from '../base/json.ts';
 import { hasReference, literalParts, referenceTo } from '../secrets/references.ts';
-import { type McpServerRecord, type RecordIssue, usesStdio } from './record.ts';
+import { isMcpProtocol, type McpServerRecord, type RecordIssue, usesStdio } from './record.ts';
 import { credentialArguments, looksLikeCredential, urlHasCredential } from './record-credentials.ts';
+import type { Parsed, ParseOptions } from './record-kind.ts';
 import { budgetRanges, recordLimits } from './record-limits.ts';
+import { oauthContradictions } from './record-oauth.ts';
 import { pathText, type RecordShape, readShape, unknownFields } from './record-schema.ts';
 
-export interface ParseOptions {
-  /** Unknown fields are issues instead of warnings. */
-  readonly strict: boolean;
-  /** The record comes from a file, where `env_from` may be used. */
-  readonly fromFile?: boolean;
-}
-
-export type ParsedRecord =
-  | { readonly ok: true; readonly record: McpServerRecord; readonly warnings: readonly RecordIssue[] }
-  | { readonly ok: false; readonly issues: readonly RecordIssue[] };
+export type ParsedRecord = Parsed<McpServerRecord>;
 
 /** Issues and warnings beyond this number are left out: they come from a file that is no record at all. */
-const MAX_REPORTED = 100;
+export const MAX_REPORTED = 100;
 
 /** Validates outside data and completes it with the defaults. Neither issues nor warnings ever repeat a value. */
 export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord {
@@ -25,12 +17,14 @@ export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord
   const read = readShape(input);
   const refused = options.strict ? unknown : [];
   if ('issues' in read) return rejected([...read.issues, ...refused]);
+  const strangeProtocol = unknownProtocol(read.shape);
 
-  const issues = [...refused, ...contradictions(read.shape, options)];
+  const issues = [...refused, ...(options.strict ? strangeProtocol : []), ...contradictions(read.shape, options)];
   if (issues.length > 0) return rejected(issues);
 
   const record = complete(read.shape);
-  const bytes = Buffer.byteLength(canonicalJson(record as unknown as JsonValue));
+  // As long as the text that is stored, which has the same fields in another order.
+  const bytes = Buffer.byteLength(JSON.stringify(record));
   if (bytes > recordLimits.recordBytes) {
     const message = `the record has ${bytes} bytes, at most ${recordLimits.recordBytes} are allowed`;
     return rejected([{ path: '', message }]);
@@ -38,7 +32,7 @@ export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord
   return {
     ok: true,
     record: deepFreeze(record),
-    warnings: [...unknown, ...ignoredBlocks(read.shape), ...doubts(record)].slice(0, MAX_REPORTED),
+    warnings: [...unknown, ...strangeProtocol, ...ignoredBlocks(read.shape), ...doubts(record)].slice(0, MAX_REPORTED),
   };
 }
 
@@ -71,6 +65,7 @@ function contradictions(shape: RecordShape, options: ParseOptions): RecordIssue[
     if (seen.has(folded)) issues.push({ path: pathText(['http', 'headers', name]), message: 'is given twice' });
     seen.add(folded);
   }
+  if (shape.http !== null) issues.push(...oauthContradictions(shape.http));
   return issues;
 }
 
@@ -91,7 +86,9 @@ function complete(shape: RecordShape): McpServerRecord {
             cwd: stdio.cwd,
           },
     http:
-      http === null || usesStdio(transport) ? null : { url: http.url, headers: http.headers, auth_ref: http.auth_ref },
+      http === null || usesStdio(transport)
+        ? null
+        : { url: http.url, headers: http.headers, auth_ref: http.auth_ref, oauth: http.oauth },
     tool_namespace: shape.tool_namespace ?? `mcp.${server_id}`,
     tool_prefix: shape.tool_prefix ?? server_id,
     allowed_tools: shape.allowed_tools,
@@ -100,9 +97,16 @@ function complete(shape: RecordShape): McpServerRecord {
       per_tool: shape.approval_policy?.per_tool ?? {},
     },
     budgets: shape.budgets ?? defaultBudgets(),
-    protocol: shape.protocol ?? 'legacy',
+    protocol: protocolOf(shape),
     tags: shape.tags,
     strict_schemas: shape.strict_schemas ?? false,
+    repeatable: shape.repeatable,
+    pins: shape.pins,
+    connection_scope: shape.connection_scope ?? 'task',
+    client_features: shape.client_features ?? { elicitation: [], roots: [] },
+    allowed_resources: shape.allowed_resources,
+    allowed_prompts: shape.allowed_prompts,
+    namespaces: shape.namespaces ?? ['*'],
     // Whoever writes a sandbox block wants a sandbox: without a mode it is not optional.
     sandbox:
       sandbox === null
@@ -118,9 +122,23 @@ function complete(shape: RecordShape): McpServerRecord {
   };
 }
 
+const PROTOCOL_RULE = 'must be "auto", "legacy" or a version like "2026-07-28"';
+
+/** Whoever reads a record that others wrote may be older than they are. */
+function protocolOf({ protocol }: RecordShape): McpServerRecord['protocol'] {
+  if (protocol === null) return 'auto';
+  return isMcpProtocol(protocol) ? protocol : 'legacy';
+}
+
+function unknownProtocol({ protocol }: RecordShape): RecordIssue[] {
+  if (protocol === null || isMcpProtocol(protocol)) return [];
+  return [{ path: 'protocol', message: PROTOCOL_RULE }];
+}
+
 function defaultBudgets(): McpServerRecord['budgets'] {
   return {
     tool_timeout_ms: budgetRanges.tool_timeout_ms.default,
+    max_tool_timeout_ms: budgetRanges.max_tool_timeout_ms.default,
     max_concurrency: budgetRanges.max_concurrency.default,
     max_tool_output_bytes: budgetRanges.max_tool_output_bytes.default,
     connect_timeout_ms: budgetRanges.connect_timeout_ms.default,
@@ -162,12 +180,23 @@ function doubts(record: McpServerRecord): RecordIssue[] {
     if (http.auth_ref !== null && Object.keys(http.headers).some((name) => name.toLowerCase() === 'authorization')) {
       warn(['http', 'auth_ref'], 'replaces the Authorization header that is given as well');
     }
+    if (http.oauth?.client_secret != null && http.oauth.issuer === null) {
+      warn(
+        ['http', 'oauth', 'issuer'],
+        'is not given, so the server decides which authorization server gets the secret',
+      );
+    }
   }
   if (record.allowed_tools.length === 0) warn(['allowed_tools'], 'is empty, so every tool of this server is denied');
+  const { tool_timeout_ms: usual, max_tool_timeout_ms: longest } = record.budgets;
+  if (longest > 0 && longest <= usual) {
+    warn(['budgets', 'max_tool_timeout_ms'], 'is not more than tool_timeout_ms, so progress puts nothing off');
+  }
+  if (record.namespaces.length === 0) warn(['namespaces'], 'is empty, so no task may use this server');
   return warnings;
 }
 
-function deepFreeze<T extends object>(value: T): T {
+export function deepFreeze<T extends object>(value: T): T {
   for (const child of Object.values(value)) if (typeof child === 'object' && child !== null) deepFreeze(child);
   return Object.freeze(value);
 }

@@ -5,9 +5,12 @@ import { textProblem } from '../base/text-problem.ts';
 import { patternProblem } from './pattern-list.ts';
 import {
   approvalModes,
+  connectionScopes,
+  elicitationModes,
   isServerId,
-  mcpProtocols,
   mcpTransports,
+  oauthClientAuths,
+  oauthGrants,
   type RecordIssue,
   sandboxModes,
   sandboxNetworks,
@@ -21,7 +24,13 @@ import {
   envValueProblem,
   headerNameProblem,
   headerValueProblem,
+  plainUrlProblem,
   prefixProblem,
+  rootUriProblem,
+  scopeProblem,
+  secretReferenceProblem,
+  sha256Problem,
+  toolNameProblem,
   urlProblem,
   variableNameProblem,
 } from './record-values.ts';
@@ -33,8 +42,8 @@ type Check = (text: string) => string | null;
 
 const path = checked((text) => textProblem(text, recordLimits.pathChars));
 const displayName = checked((text) => textProblem(text, recordLimits.displayNameChars));
-const tag = checked((text) => textProblem(text, recordLimits.tagChars));
-const pattern = checked(patternProblem);
+export const tag = checked((text) => textProblem(text, recordLimits.tagChars));
+export const pattern = checked(patternProblem);
 
 const stdioSchema = z.object({
   command: path,
@@ -44,10 +53,22 @@ const stdioSchema = z.object({
   env_from: list(checked(variableNameProblem), recordLimits.envEntries),
 });
 
+const oauthSchema = z.object({
+  grant: z.enum(oauthGrants),
+  client_id: optional(checked((text) => textProblem(text, recordLimits.clientIdChars))),
+  client_secret: optional(checked(secretReferenceProblem)),
+  private_key: optional(checked(secretReferenceProblem)),
+  token_endpoint_auth_method: optional(z.enum(oauthClientAuths)),
+  scopes: list(checked(scopeProblem), recordLimits.scopes),
+  issuer: optional(checked(plainUrlProblem)),
+  client_metadata_url: optional(checked(plainUrlProblem)),
+});
+
 const httpSchema = z.object({
   url: checked(urlProblem),
   headers: map(headerNameProblem, checked(headerValueProblem), recordLimits.headers),
   auth_ref: optional(checked(authRefProblem)),
+  oauth: optional(oauthSchema),
 });
 
 const approvalSchema = z.object({
@@ -57,6 +78,7 @@ const approvalSchema = z.object({
 
 const budgetsSchema = z.object({
   tool_timeout_ms: budget(budgetRanges.tool_timeout_ms),
+  max_tool_timeout_ms: budget(budgetRanges.max_tool_timeout_ms),
   max_concurrency: budget(budgetRanges.max_concurrency),
   max_tool_output_bytes: budget(budgetRanges.max_tool_output_bytes),
   connect_timeout_ms: budget(budgetRanges.connect_timeout_ms),
@@ -67,6 +89,16 @@ const sandboxSchema = z.object({
   network: optional(z.enum(sandboxNetworks)),
   read_only_paths: list(path, recordLimits.sandboxPaths),
   writable_paths: list(path, recordLimits.sandboxPaths),
+});
+
+const rootSchema = z.object({
+  uri: checked(rootUriProblem),
+  name: optional(checked((text) => textProblem(text, recordLimits.rootNameChars))),
+});
+
+const clientFeaturesSchema = z.object({
+  elicitation: list(z.enum(elicitationModes), elicitationModes.length),
+  roots: list(rootSchema, recordLimits.roots),
 });
 
 const recordSchema = z.object({
@@ -81,10 +113,17 @@ const recordSchema = z.object({
   allowed_tools: list(pattern, recordLimits.patterns),
   approval_policy: optional(approvalSchema),
   budgets: optional(budgetsSchema),
-  protocol: optional(z.enum(mcpProtocols)),
+  protocol: optional(z.string()),
   tags: list(tag, recordLimits.tags),
   sandbox: optional(sandboxSchema),
   strict_schemas: optional(z.boolean()),
+  repeatable: list(pattern, recordLimits.patterns),
+  pins: map(toolNameProblem, checked(sha256Problem), recordLimits.pins),
+  connection_scope: optional(z.enum(connectionScopes)),
+  client_features: optional(clientFeaturesSchema),
+  allowed_resources: list(pattern, recordLimits.patterns),
+  allowed_prompts: list(pattern, recordLimits.patterns),
+  namespaces: optional(z.array(pattern).max(recordLimits.patterns)),
   updated_at_ms: optional(z.int().min(0)),
   mod_revision: optional(z.int().min(0)),
 });
@@ -95,15 +134,20 @@ const blocks = {
   approval_policy: approvalSchema,
   budgets: budgetsSchema,
   sandbox: sandboxSchema,
+  client_features: clientFeaturesSchema,
 } as const;
 
 /** A record with the right types field by field, before defaults and the rules between fields. */
 export type RecordShape = z.output<typeof recordSchema>;
 
-export type ReadShape = { readonly shape: RecordShape } | { readonly issues: readonly RecordIssue[] };
+export type ReadShape<Shape> = { readonly shape: Shape } | { readonly issues: readonly RecordIssue[] };
 
-export function readShape(input: unknown): ReadShape {
-  const result = recordSchema.safeParse(input, { error: describe });
+export function readShape(input: unknown): ReadShape<RecordShape> {
+  return readFields(recordSchema, input);
+}
+
+export function readFields<Schema extends z.ZodType>(schema: Schema, input: unknown): ReadShape<z.output<Schema>> {
+  const result = schema.safeParse(input, { error: describe });
   if (result.success) return { shape: result.data };
   return { issues: result.error.issues.map((issue) => ({ path: pathText(issue.path), message: issue.message })) };
 }
@@ -111,12 +155,23 @@ export function readShape(input: unknown): ReadShape {
 /** Paths of the fields that no record has. */
 export function unknownFields(input: unknown): string[] {
   if (!isJsonObject(input)) return [];
-  const unknown = strangers(input, recordSchema.shape, []);
+  const unknown = unknownFieldsOf(input, recordSchema);
   for (const [name, schema] of Object.entries(blocks)) {
     const block = input[name];
     if (isJsonObject(block)) unknown.push(...strangers(block, schema.shape, [name]));
   }
+  const oauth = isJsonObject(input.http) ? input.http.oauth : null;
+  if (isJsonObject(oauth)) unknown.push(...strangers(oauth, oauthSchema.shape, ['http', 'oauth']));
+  const roots = isJsonObject(input.client_features) ? input.client_features.roots : null;
+  for (const [index, root] of (Array.isArray(roots) ? roots : []).entries()) {
+    if (isJsonObject(root)) unknown.push(...strangers(root, rootSchema.shape, ['client_features', 'roots', index]));
+  }
   return unknown;
+}
+
+/** The same for a table without tables of fixed fields in it. */
+export function unknownFieldsOf(input: unknown, schema: z.ZodObject): string[] {
+  return isJsonObject(input) ? strangers(input, schema.shape, []) : [];
 }
 
 export function pathText(path: readonly PropertyKey[]): string {
@@ -130,13 +185,13 @@ export function pathText(path: readonly PropertyKey[]): string {
   return text;
 }
 
-function strangers(value: object, shape: object, path: readonly string[]): string[] {
+function strangers(value: object, shape: object, path: readonly PropertyKey[]): string[] {
   return Object.keys(value)
     .filter((key) => !Object.hasOwn(shape, key))
     .map((key) => pathText([...path, key]));
 }
 
-function checked(check: Check) {
+export function checked(check: Check) {
   return z.string().superRefine((text, context) => {
     const message = check(text);
     if (message !== null) context.addIssue({ code: 'custom', message });
@@ -144,15 +199,15 @@ function checked(check: Check) {
 }
 
 /** Null and the empty string are how JSON and protobuf say "not given". */
-function optional<T extends z.ZodType>(schema: T) {
+export function optional<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === undefined || value === '' ? null : value), schema.nullable());
 }
 
-function list<T extends z.ZodType>(item: T, maxItems: number) {
+export function list<T extends z.ZodType>(item: T, maxItems: number) {
   return z.preprocess((value) => value ?? [], z.array(item).max(maxItems));
 }
 
-function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries: number) {
+export function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries: number) {
   const entries = z.record(z.string(), value);
   const readEntries = z.unknown().transform((input, context): z.output<typeof entries> => {
     const keys = isJsonObject(input) ? Object.keys(input) : [];
@@ -174,10 +229,8 @@ function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries: numbe
 
 function budget(range: BudgetRange) {
   const number = z.int().min(range.min).max(range.max);
-  return z.preprocess(
-    (value) => (value === undefined || value === null || value === 0 ? range.default : value),
-    number,
-  );
+  const given = z.preprocess((value) => (value === undefined || value === 0 ? null : value), number.nullable());
+  return given.transform((value) => value ?? range.default);
 }
 
 type RawIssue = Parameters<z.core.$ZodErrorMap>[0];

@@ -2,11 +2,13 @@ import { isHeaderName, isHeaderValue } from '../base/http-header.ts';
 import { textProblem } from '../base/text-problem.ts';
 import {
   hasBrokenReference,
+  hasReference,
   isReferenceName,
   parseAuthRef,
   referenceTo,
   replaceReferences,
 } from '../secrets/references.ts';
+import { SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
 import { recordLimits } from './record-limits.ts';
 
 // Checks of single values. Each returns what is wrong in words that never repeat the value, or null. Those of urls
@@ -90,6 +92,54 @@ export function urlProblem(url: string): string | null {
   if (!urlScheme.test(url)) return 'must be an absolute url that starts with http:// or https://';
   // "1" may stand in any place of a url, the port included.
   return URL.canParse(replaceReferences(url, '1')) ? null : 'is not a valid url';
+}
+
+/** Of an authorization server, or of a client's description: no reference, and nothing that must be kept secret. */
+export function plainUrlProblem(text: string): string | null {
+  const shape = textProblem(text, recordLimits.urlChars);
+  if (shape !== null) return shape;
+  const url = URL.parse(text);
+  if (url === null || hasReference(text)) return 'must be an absolute url, without references';
+  if (url.username !== '' || url.password !== '') return 'must not hold a user or password';
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackName(url.hostname))) return null;
+  return 'must start with https:// (http:// for a server on loopback alone)';
+}
+
+/** A place on the server's machine: the only kind that servers know. */
+export function rootUriProblem(text: string): string | null {
+  const shape = textProblem(text, recordLimits.urlChars);
+  if (shape !== null) return shape;
+  if (hasReference(text) || URL.parse(text)?.protocol !== 'file:') return 'must be a file:// url, without references';
+  return null;
+}
+
+export function toolNameProblem(name: string): string | null {
+  if (name === unsafeKey) return `"${unsafeKey}" cannot be used as a name`;
+  return textProblem(name, recordLimits.toolNameChars);
+}
+
+export function sha256Problem(text: string): string | null {
+  return /^[0-9a-f]{64}$/.test(text) ? null : 'must be a sha256: 64 hex digits in lower case';
+}
+
+/** As far as it is known: references may bring one. */
+export function urlHasUser(url: string): boolean {
+  const parsed = URL.parse(replaceReferences(url, '1'));
+  return parsed !== null && (parsed.username !== '' || parsed.password !== '');
+}
+
+/** Of OAuth: visible ASCII without quotes and backslashes. */
+export function scopeProblem(text: string): string | null {
+  if (text.length > recordLimits.scopeChars) return `has more than ${recordLimits.scopeChars} characters`;
+  return /^[!#-[\]-~]+$/.test(text) ? null : 'must be one scope: no spaces, quotes or backslashes';
+}
+
+export function secretReferenceProblem(text: string): string | null {
+  return authRefProblem(text) === null ? null : SECRET_REFERENCE_HELP;
+}
+
+function isLoopbackName(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || /^127(?:\.\d+){3}$/.test(host);
 }
 
 export function referenceProblem(value: string): string | null {

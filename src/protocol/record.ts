@@ -24,6 +24,18 @@ export interface McpServerRecord {
   readonly sandbox: McpSandbox | null;
   /** Whether a call is refused whose arguments cannot be checked, because of the tool's schema. */
   readonly strict_schemas: boolean;
+  /** Patterns: tools whose calls do no harm when they are made once more. */
+  readonly repeatable: readonly string[];
+  /** Tool name to the sha256 of the definition that was reviewed; a tool with another one is held back. */
+  readonly pins: Readonly<Record<string, string>>;
+  readonly connection_scope: ConnectionScope;
+  readonly client_features: McpClientFeatures;
+  /** Patterns over URIs; an empty list denies every resource. */
+  readonly allowed_resources: readonly string[];
+  /** Patterns; an empty list denies every prompt. */
+  readonly allowed_prompts: readonly string[];
+  /** Patterns: the namespaces whose tasks may use the server; an empty list is none. */
+  readonly namespaces: readonly string[];
   /** Set by the store. */
   readonly updated_at_ms: number;
   /** The revision of the store at which this record last changed; 0 outside a store. */
@@ -33,8 +45,15 @@ export interface McpServerRecord {
 export const mcpTransports = ['stdio', 'streamable_http', 'http_sse_legacy'] as const;
 export type McpTransport = (typeof mcpTransports)[number];
 
-export const mcpProtocols = ['legacy'] as const;
-export type McpProtocol = (typeof mcpProtocols)[number];
+/**
+ * Which protocol is spoken with a server: `auto` asks it, `legacy` is the one that begins with `initialize`, a version
+ * is that one and no other. Records outlive versions: a node takes one that it does not know for `legacy`.
+ */
+export type McpProtocol = 'auto' | 'legacy' | `${number}-${number}-${number}`;
+
+export function isMcpProtocol(text: string): text is McpProtocol {
+  return text === 'auto' || text === 'legacy' || /^\d{4}-\d{2}-\d{2}$/.test(text);
+}
 
 export const approvalModes = ['never', 'always', 'policy'] as const;
 export type ApprovalMode = (typeof approvalModes)[number];
@@ -48,6 +67,23 @@ export type StdioPolicy = (typeof stdioPolicies)[number];
 
 export const sandboxNetworks = ['allow', 'deny'] as const;
 export type SandboxNetwork = (typeof sandboxNetworks)[number];
+
+/** Who shares a connection to the server: the calls of one run, the runs of one task, or all of a node. */
+export const connectionScopes = ['run', 'task', 'node'] as const;
+export type ConnectionScope = (typeof connectionScopes)[number];
+
+export const elicitationModes = ['form', 'url'] as const;
+export type ElicitationMode = (typeof elicitationModes)[number];
+
+/** The namespace of tasks that name none. */
+export const DEFAULT_NAMESPACE = 'default';
+
+export const oauthGrants = ['client_credentials', 'authorization_code'] as const;
+export type OAuthGrant = (typeof oauthGrants)[number];
+
+/** How the client proves to the authorization server who it is. */
+export const oauthClientAuths = ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'] as const;
+export type OAuthClientAuth = (typeof oauthClientAuths)[number];
 
 export interface McpStdioConfig {
   readonly command: string;
@@ -64,6 +100,24 @@ export interface McpHttpConfig {
   readonly headers: Readonly<Record<string, string>>;
   /** `env:NAME` or `file:PATH`. */
   readonly auth_ref: string | null;
+  readonly oauth: McpOAuth | null;
+}
+
+/** How the node gets a token for the server. */
+export interface McpOAuth {
+  readonly grant: OAuthGrant;
+  readonly client_id: string | null;
+  /** `env:NAME` or `file:PATH`. */
+  readonly client_secret: string | null;
+  /** `env:NAME` or `file:PATH`, of a key in PEM. */
+  readonly private_key: string | null;
+  readonly token_endpoint_auth_method: OAuthClientAuth | null;
+  /** The most that is asked for; empty: what the server says it needs. */
+  readonly scopes: readonly string[];
+  /** The only authorization server that gets to see the client's credentials. */
+  readonly issuer: string | null;
+  /** Where this client describes itself, for authorization servers that take that as its id. */
+  readonly client_metadata_url: string | null;
 }
 
 export interface McpApprovalPolicy {
@@ -74,6 +128,8 @@ export interface McpApprovalPolicy {
 
 export interface McpBudgets {
   readonly tool_timeout_ms: number;
+  /** How long a call may take whose server goes on telling of progress; 0: that puts nothing off. */
+  readonly max_tool_timeout_ms: number;
   readonly max_concurrency: number;
   readonly max_tool_output_bytes: number;
   readonly connect_timeout_ms: number;
@@ -84,6 +140,20 @@ export interface McpSandbox {
   readonly network: SandboxNetwork;
   readonly read_only_paths: readonly string[];
   readonly writable_paths: readonly string[];
+}
+
+/** What the server may ask of us. */
+export interface McpClientFeatures {
+  /** The ways in which it may ask the user something; empty: none. */
+  readonly elicitation: readonly ElicitationMode[];
+  readonly roots: readonly McpRoot[];
+}
+
+/** A place that the server is told of. */
+export interface McpRoot {
+  /** `file://…` */
+  readonly uri: string;
+  readonly name: string | null;
 }
 
 /** What is wrong with a record and where: `stdio.env.TOKEN`, `allowed_tools[2]`. Never holds a value of the record. */

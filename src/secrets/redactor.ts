@@ -1,3 +1,5 @@
+import { Listeners } from '../base/listeners.ts';
+
 /** Takes secrets out of a text. */
 export type Redact = (text: string) => string;
 
@@ -16,6 +18,8 @@ const MAX_LINES = 128;
 interface Entry {
   readonly length: number;
   readonly pattern: RegExp;
+  /** Every text that the pattern stands for. */
+  readonly forms: readonly string[];
 }
 
 /**
@@ -26,8 +30,11 @@ export class Redactor {
   /** What the process itself holds: keys of models, tokens. Never forgotten. */
   readonly #own = new Map<string, Entry>();
   readonly #ofRecords = new Map<string, Entry>();
+  readonly #forgetting = new Listeners<void>();
   /** Longest first, so that a secret that contains another one leaves nothing of itself behind. */
   #ordered: Entry[] = [];
+  /** All forms, by their first character; made when a text that comes in pieces needs it. */
+  #formsByFirst: Map<string, string[]> | null = null;
 
   /** A value of several lines is known line by line as well: a log is cut into lines. It is one secret all the same. */
   add(secret: string): void {
@@ -45,10 +52,16 @@ export class Redactor {
     if (entry === null) return;
     this.#ofRecords.delete(secret);
     this.#ofRecords.set(secret, entry);
-    if (this.#ofRecords.size > MAX_RECORD_SECRETS) {
-      this.#ofRecords.delete(this.#ofRecords.keys().next().value as string);
-    }
     this.#sort();
+    if (this.#ofRecords.size <= MAX_RECORD_SECRETS) return;
+    this.#forgetting.tell();
+    this.#ofRecords.delete(this.#ofRecords.keys().next().value as string);
+    this.#sort();
+  }
+
+  /** For who keeps something to redact it later: called while the secret that is about to be forgotten is still known. */
+  beforeForgetting(listener: () => void): () => void {
+    return this.#forgetting.add(listener);
   }
 
   readonly redact: Redact = (text) => {
@@ -56,6 +69,34 @@ export class Redactor {
     for (const { pattern } of this.#ordered) clean = clean.replace(pattern, REDACTED);
     return clean;
   };
+
+  /**
+   * Of a text that goes on: up to where it can be redacted and handed out. What follows may be the beginning of a secret
+   * whose rest has not come.
+   */
+  settledLength(text: string): number {
+    const forms = this.#firstCharacters();
+    let at = 0;
+    while (at < text.length && !mayBegin(forms.get(text[at] as string), text, at)) at += 1;
+    return at === text.length ? at : this.#beforeWhole(text, at);
+  }
+
+  /** Never in the middle of a whole secret: its first part alone would not be known for one. */
+  #beforeWhole(text: string, cut: number): number {
+    for (const { pattern } of this.#ordered) {
+      for (const { index, 0: found } of text.matchAll(pattern)) {
+        if (index < cut && index + found.length > cut) return this.#beforeWhole(text, index);
+      }
+    }
+    return cut;
+  }
+
+  #firstCharacters(): Map<string, string[]> {
+    if (this.#formsByFirst !== null) return this.#formsByFirst;
+    const forms = this.#ordered.flatMap((entry) => entry.forms);
+    this.#formsByFirst = Map.groupBy(forms, (form) => form[0] as string);
+    return this.#formsByFirst;
+  }
 
   /** Also takes out these, what is too short or too ordinary to be known everywhere included, for as long as it is used. */
   scoped(secrets: Iterable<string>, minChars = MIN_SCOPED_CHARS): Redact {
@@ -66,10 +107,15 @@ export class Redactor {
     return (text) => this.redact(text.replace(pattern, REDACTED));
   }
 
-  /** JSON text of the value without any secret. Only a value that holds one is walked. */
+  /** JSON text of the value without any secret. */
   json(value: unknown): string {
-    const text = JSON.stringify(value) ?? 'null';
-    return this.redact(text) === text ? text : JSON.stringify(redactStrings<unknown>(JSON.parse(text), this.redact));
+    return this.#cleanJson(JSON.stringify(value) ?? 'null');
+  }
+
+  /** The same of many values that are JSON texts already: all of them together cost each secret one scan. */
+  jsonTexts(texts: readonly string[]): readonly string[] {
+    const all = texts.join('\n');
+    return this.redact(all) === all ? texts : texts.map((text) => this.#cleanJson(text));
   }
 
   /** The value itself, unless it holds a secret. */
@@ -78,16 +124,29 @@ export class Redactor {
     return this.redact(text) === text ? value : redactStrings(value, this.redact);
   }
 
+  /** Only a value that holds a secret is walked. */
+  #cleanJson(text: string): string {
+    return this.redact(text) === text ? text : JSON.stringify(redactStrings<unknown>(JSON.parse(text), this.redact));
+  }
+
   #sort(): void {
     this.#ordered = [...this.#own.values(), ...this.#ofRecords.values()].sort((a, b) => b.length - a.length);
+    this.#formsByFirst = null;
   }
+}
+
+/** Whether the text from there on is the beginning of a form, and not yet all of it. */
+function mayBegin(forms: readonly string[] | undefined, text: string, at: number): boolean {
+  const length = text.length - at;
+  return forms?.some((form) => form.length > length && text.endsWith(form.slice(0, length))) ?? false;
 }
 
 /** The one of this process. */
 export const knownSecrets = new Redactor();
 
-/** Every string inside a value made of JSON, keys included, whatever its depth. */
+/** Every string inside a value made of JSON, keys included, whatever its depth. The value itself where nothing is taken out. */
 export function redactStrings<Value>(value: Value, redact: Redact): Value {
+  if (!holdsSecret(value, redact)) return value;
   const clean = (item: unknown): unknown => {
     if (typeof item === 'string') return redact(item);
     if (Array.isArray(item)) return item.map(clean);
@@ -97,10 +156,21 @@ export function redactStrings<Value>(value: Value, redact: Redact): Value {
   return clean(value) as Value;
 }
 
+function holdsSecret(item: unknown, redact: Redact): boolean {
+  if (typeof item === 'string') return redact(item) !== item;
+  if (typeof item !== 'object' || item === null) return false;
+  if (Array.isArray(item)) return item.some((inner) => holdsSecret(inner, redact));
+  for (const key of Object.keys(item)) {
+    if (redact(key) !== key || holdsSecret((item as Record<string, unknown>)[key], redact)) return true;
+  }
+  return false;
+}
+
 /** Null where nothing of it is long enough to be known everywhere. */
 function entryOf(secret: string): Entry | null {
   const parts = partsOf(secret, MIN_SECRET_CHARS);
-  return parts.length === 0 ? null : { length: secret.length, pattern: patternOf(parts) };
+  if (parts.length === 0) return null;
+  return { length: secret.length, pattern: patternOf(parts), forms: parts.flatMap(formsOf) };
 }
 
 function partsOf(secret: string, minChars: number): string[] {

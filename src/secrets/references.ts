@@ -72,6 +72,7 @@ export interface Referring {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
     readonly auth_ref: string | null;
+    readonly oauth: { readonly client_secret: string | null; readonly private_key: string | null } | null;
   } | null;
 }
 
@@ -80,8 +81,10 @@ export function referencedNames({ stdio, http }: Referring): ReadonlySet<string>
   if (http !== null) values.push(http.url);
   const names = new Set<string>();
   for (const value of values) for (const match of value.matchAll(referencePattern)) names.add(match[1] as string);
-  const secret = http?.auth_ref == null ? null : parseAuthRef(http.auth_ref);
-  if (secret?.kind === 'env') names.add(secret.name);
+  for (const text of [http?.auth_ref, http?.oauth?.client_secret, http?.oauth?.private_key]) {
+    const secret = text == null ? null : parseAuthRef(text);
+    if (secret?.kind === 'env') names.add(secret.name);
+  }
   return names;
 }
 

@@ -1,4 +1,3 @@
-import { realpath } from 'node:fs/promises';
 import type { ReferencePolicy } from './reference-policy.ts';
 import { mayReferToFile, mayReferToVariable } from './reference-policy.ts';
 import type { ReferenceLookup } from './references.ts';
@@ -28,7 +27,7 @@ export function createSecretSource(
       if (!mayReferToFile(path, policy)) return 'refused';
       try {
         // A link must not lead out of what the policy allows.
-        const real = await realpath(path);
+        const real = await process.getBuiltinModule('node:fs/promises').realpath(path);
         return mayReferToFile(real, policy) ? { text: readSecretFile(real) } : 'refused';
       } catch (error) {
         return error instanceof SecretFileError ? { unsafe: error.message } : 'missing';

@@ -18,6 +18,11 @@ describe('SET_PARAM', () => {
     ['mcp.server_ids', [], { serverIds: [] }],
     ['mcp.tool_allowlist', ['read_*'], { toolAllowlist: ['read_*'] }],
     ['mcp.tool_allowlist', [], { toolAllowlist: [] }],
+    ['mcp.resources', true, { resourceTools: true }],
+    ['mcp.resource_allowlist', ['file:*'], { resourceLists: { allow: ['file:*'], deny: [] } }],
+    ['mcp.resource_denylist', ['file:*'], { resourceLists: { allow: null, deny: ['file:*'] } }],
+    ['mcp.prompt_allowlist', [], { promptLists: { allow: [], deny: [] } }],
+    ['mcp.prompt_denylist', ['*'], { promptLists: { allow: null, deny: ['*'] } }],
     ['mcp.tool_denylist', ['write_*'], { toolDenylist: ['write_*'] }],
     ['mcp.tool_denylist', [], { toolDenylist: [] }],
     ['mcp.tool_naming', 'readable', { toolNaming: 'readable' }],
@@ -42,6 +47,9 @@ describe('SET_PARAM', () => {
     ['mcp.server_ids', ['fs', 'other'], 'EACCES'],
     ['mcp.server_ids', [''], 'EACCES'],
     ['mcp.tool_allowlist', 'read_*', 'EINVAL'],
+    ['mcp.resources', 'yes', 'EINVAL'],
+    ['mcp.resource_allowlist', 'file:*', 'EINVAL'],
+    ['mcp.prompt_denylist', [1], 'EINVAL'],
     ['mcp.tool_allowlist', [null], 'EINVAL'],
     ['mcp.tool_allowlist', [''], 'EINVAL'],
     ['mcp.tool_denylist', true, 'EINVAL'],
@@ -87,10 +95,10 @@ describe('SET_PARAM', () => {
           if (result.ok) session = result.policy;
         }
         for (const id of effectiveSet(view, policy, session).serverIds) {
-          expect(policy.enabled && policy.allowedServerIds.includes(id)).toBe(true);
+          expect(policy.enabled && policy.allowedServerIds?.includes(id) !== false).toBe(true);
           const record = view.servers.get(id);
-          if (record !== undefined && decide(aboutTool(record, policy, session, tool)).allowed) {
-            expect(decide(aboutTool(record, policy, null, tool)).allowed).toBe(true);
+          if (record !== undefined && decide(aboutTool(record, policy, session, null, tool)).allowed) {
+            expect(decide(aboutTool(record, policy, null, null, tool)).allowed).toBe(true);
           }
         }
       }),

@@ -4,7 +4,7 @@ import { PortViolation, parseGuestMessage } from '../../src/protocol/port.ts';
 
 const delta = { messages: [['user', 'hi']], tools: [[1, '{}']], toolResults: [['a', 'b']], params: [['k', null]] };
 const empty = { messages: [], tools: [], toolResults: [], params: [] };
-const report = { ending: { kind: 'exit', code: 0 }, hostcalls: { log: 3 }, droppedLogLines: 0 };
+const report = { ending: { kind: 'exit', code: 0 }, droppedLogLines: 0 };
 
 const good: readonly unknown[][] = [
   [0, 1, 0, 'send', 1000, 7, delta],
@@ -15,7 +15,11 @@ const good: readonly unknown[][] = [
   [0, 2, 0, 'stdin', 4096],
   [0, 3, 1, 'mcp_open', 'fs'],
   [0, 3, 1, 'mcp_list', 'fs'],
+  [0, 3, 1, 'mcp_list_resources', 'fs'],
+  [0, 3, 1, 'mcp_list_prompts', 'fs'],
   [0, 3, 1, 'mcp_call', 1000, 'fs', 'read', '{}'],
+  [0, 3, 1, 'mcp_read_resource', 1000, 'fs', 'file:///a', ''],
+  [0, 3, 1, 'mcp_get_prompt', 1000, 'fs', 'ask', '{}'],
   [0, 3, 1, 'mcp_registry', null],
   [0, 3, 1, 'mcp_registry', 'fs'],
   [0, 0, 0, 'notice', 'text'],
@@ -53,7 +57,6 @@ const bad: readonly [what: string, message: unknown][] = [
   ['an unknown ending', [0, 1, 0, 'ended', { ...report, ending: { kind: 'bliss' } }]],
   ['an exit code beyond an i32', [0, 1, 0, 'ended', { ...report, ending: { kind: 'exit', code: 2 ** 40 } }]],
   ['a trap without a stack', [0, 1, 0, 'ended', { ...report, ending: { kind: 'trap', message: '' } }]],
-  ['counts that are no numbers', [0, 1, 0, 'ended', { ...report, hostcalls: { log: 'many' } }]],
   ['no count of dropped lines', [0, 1, 0, 'ended', { ...report, droppedLogLines: 'x' }]],
 ];
 

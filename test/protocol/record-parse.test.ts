@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { ParseOptions } from '../../src/protocol/record-kind.ts';
 import { budgetRanges, recordLimits } from '../../src/protocol/record-limits.ts';
-import { type ParseOptions, parseRecord } from '../../src/protocol/record-parse.ts';
+import { parseRecord } from '../../src/protocol/record-parse.ts';
 
 const stdio = { server_id: 'fs', transport: 'stdio', stdio: { command: 'npx' }, allowed_tools: ['*'] };
 const http = {
@@ -41,14 +42,22 @@ describe('a record', () => {
       approval_policy: { default: 'never', per_tool: {} },
       budgets: {
         tool_timeout_ms: 8000,
+        max_tool_timeout_ms: 0,
         max_concurrency: 8,
         max_tool_output_bytes: 65536,
         connect_timeout_ms: 60000,
       },
-      protocol: 'legacy',
+      protocol: 'auto',
       tags: [],
       sandbox: null,
       strict_schemas: false,
+      repeatable: [],
+      pins: {},
+      connection_scope: 'task',
+      client_features: { elicitation: [], roots: [] },
+      allowed_resources: [],
+      allowed_prompts: [],
+      namespaces: ['*'],
       updated_at_ms: 0,
       mod_revision: 0,
     });
@@ -69,11 +78,24 @@ describe('a record', () => {
       tool_prefix: 'w',
       allowed_tools: ['read_*', 'a/b?'],
       approval_policy: { default: 'policy', per_tool: { 'delete_*': 'always' } },
-      budgets: { tool_timeout_ms: 100, max_concurrency: 1, max_tool_output_bytes: 10485760, connect_timeout_ms: 5000 },
-      protocol: 'legacy',
+      budgets: {
+        tool_timeout_ms: 100,
+        max_tool_timeout_ms: 200,
+        max_concurrency: 1,
+        max_tool_output_bytes: 10485760,
+        connect_timeout_ms: 5000,
+      },
+      protocol: 'auto',
       tags: ['scm'],
       sandbox: null,
       strict_schemas: false,
+      repeatable: ['read_*'],
+      pins: { read_a: 'a'.repeat(64) },
+      connection_scope: 'run',
+      client_features: { elicitation: ['form', 'url'], roots: [{ uri: 'file:///srv', name: 'Srv' }] },
+      allowed_resources: ['file:///srv/*'],
+      allowed_prompts: ['review_?'],
+      namespaces: ['default', 'team-*'],
       updated_at_ms: 5,
       mod_revision: 6,
     };
@@ -191,12 +213,45 @@ describe('a record is refused', () => {
       { ...stdio, approval_policy: { per_tool: { x: 'no' } } },
       'approval_policy.per',
     ],
-    ['with an unknown protocol', { ...stdio, protocol: '2030-01-01' }, 'protocol: must be "legacy"'],
     ['with a bad prefix', { ...stdio, tool_prefix: 'a b' }, 'tool_prefix: may hold letters'],
     ['with a bad namespace', { ...stdio, tool_namespace: '.x' }, 'tool_namespace: may hold letters'],
     ['with http in a sandbox', { ...http, sandbox: { mode: 'required' } }, 'sandbox: only a stdio server'],
     ['with an unknown sandbox', { ...stdio, sandbox: { mode: 'strong' } }, 'sandbox.mode: must be "none" or'],
     ['with a half revision', { ...stdio, mod_revision: 0.5 }, 'mod_revision: must be a'],
+    ['with an empty repeatable', { ...stdio, repeatable: [''] }, 'repeatable[0]: must not be empty'],
+    ['with a pin that is no hash', { ...stdio, pins: { read: 'A'.repeat(64) } }, 'pins.read: must be a sha256'],
+    ['with a pin of no tool', { ...stdio, pins: { '': 'a'.repeat(64) } }, 'pins[""]: must not be empty'],
+    ['with __proto__ pinned', { ...stdio, pins: JSON.parse('{"__proto__":"1"}') }, 'pins.__proto__: '],
+    ['with pins as a list', { ...stdio, pins: ['read'] }, 'pins: must be a table of fields'],
+    [
+      'with another scope',
+      { ...stdio, connection_scope: 'world' },
+      'connection_scope: must be "run" or "task" or "node"',
+    ],
+    [
+      'with another way to ask',
+      { ...stdio, client_features: { elicitation: ['voice'] } },
+      'client_features.elicitation[0]: must be "form" or "url"',
+    ],
+    [
+      'with a root that is no file',
+      { ...stdio, client_features: { roots: [{ uri: 'https://a.example/' }] } },
+      'client_features.roots[0].uri: must be a file:// url',
+    ],
+    [
+      'with a reference in a root',
+      { ...stdio, client_features: { roots: [{ uri: `file:///${ref('HOME')}` }] } },
+      'client_features.roots[0].uri: must be a file:// url, without references',
+    ],
+    [
+      'with a root without uri',
+      { ...stdio, client_features: { roots: [{ name: 'a' }] } },
+      'client_features.roots[0].uri: is required',
+    ],
+    ['with resources as a text', { ...stdio, allowed_resources: '*' }, 'allowed_resources: must be a list'],
+    ['with a prompt of NUL', { ...stdio, allowed_prompts: ['\0'] }, 'allowed_prompts[0]: must not contain'],
+    ['with a namespace too long', { ...stdio, namespaces: ['n'.repeat(257)] }, 'namespaces[0]: has 257 characters'],
+    ['with too many namespaces', { ...stdio, namespaces: Array(513).fill('n') }, 'namespaces: has more than 512 items'],
     ['with a tag too long', { ...stdio, tags: ['t'.repeat(65)] }, 'tags[0]: has 65 characters, at most 64'],
   ];
 
@@ -230,16 +285,32 @@ describe('a record is refused', () => {
     ]);
   });
 
+  it('for its protocol only by whoever wrote it: others read what they do not know as legacy [record.protocol]', () => {
+    const read = parseRecord({ ...stdio, protocol: 'newest' }, { strict: false });
+    expect(read).toMatchObject({ ok: true, record: { protocol: 'legacy' }, warnings: [{ path: 'protocol' }] });
+    const written = parseRecord({ ...stdio, protocol: 'newest' }, { strict: true });
+    expect(written).toMatchObject({ ok: false, issues: [{ path: 'protocol' }] });
+    for (const protocol of ['auto', 'legacy', '2026-07-28', '2031-01-01']) {
+      expect(parseRecord({ ...stdio, protocol }, { strict: true })).toMatchObject({ ok: true, record: { protocol } });
+    }
+  });
+
   it('with a bounded number of issues, for a file that is no record', () => {
     expect(issuesOf({ ...stdio, allowed_tools: Array(500).fill('') })).toHaveLength(100);
   });
 });
 
 describe('unknown fields', () => {
-  const input = { ...inStdio({ comand: 'x' }), alowed_tools: [], budgets: { timeout: 1 } };
-  const expected = ['alowed_tools', 'stdio.comand', 'budgets.timeout'].map(
-    (path) => `${path}: is not a field of a server record`,
-  );
+  const roots = [{ uri: 'file:///a' }, { uri: 'file:///b', title: 'B' }];
+  const features = { client_features: { sampling: true, roots } };
+  const input = { ...inStdio({ comand: 'x' }), alowed_tools: [], budgets: { timeout: 1 }, ...features };
+  const expected = [
+    'alowed_tools',
+    'stdio.comand',
+    'budgets.timeout',
+    'client_features.sampling',
+    'client_features.roots[1].title',
+  ].map((path) => `${path}: is not a field of a server record`);
 
   it('are warnings', () => {
     expect(warningsOf(input)).toEqual(expected);
@@ -274,6 +345,12 @@ describe('a doubtful record is accepted with a warning', () => {
     ['another kind of reference', inStdio({ env: { A: '$'.concat('{HOME}') } }), 'stdio.env.A: has a "$'],
     ['a block of another transport', { ...stdio, http: http.http }, 'http: is ignored: the transport is "stdio"'],
     ['no tools', { ...stdio, allowed_tools: [] }, 'allowed_tools: is empty, so every tool'],
+    [
+      'a longest time that is none',
+      { ...stdio, budgets: { max_tool_timeout_ms: 8000 } },
+      'budgets.max_tool_timeout_ms: is not more than',
+    ],
+    ['no namespaces', { ...stdio, namespaces: [] }, 'namespaces: is empty, so no task'],
     [
       'two ways to authorize',
       inHttp({ auth_ref: 'env:MCP_T', headers: { authorization: ref('MCP_T') } }),

@@ -36,6 +36,21 @@ const common = {
   budgets: fc.record({ tool_timeout_ms: fc.nat(120_000), connect_timeout_ms: fc.nat(600_000) }),
   tags: words,
   strict_schemas: fc.boolean(),
+  repeatable: words,
+  pins: fc.dictionary(word, fc.stringMatching(/^[0-9a-f]{64}$/), { maxKeys: 2 }),
+  connection_scope: fc.constantFrom('run', 'task', 'node', undefined),
+  client_features: fc.option(
+    fc.record({
+      elicitation: fc.subarray(['form', 'url']),
+      roots: fc.array(fc.record({ uri: word.map((name) => `file:///${name}`), name: fc.option(word) }), {
+        maxLength: 2,
+      }),
+    }),
+  ),
+  allowed_resources: words,
+  allowed_prompts: words,
+  namespaces: fc.option(words),
+  protocol: fc.constantFrom('auto', 'legacy', '2026-07-28', undefined),
   mod_revision: fc.nat(),
 };
 const inputs = fc.oneof(
@@ -84,6 +99,7 @@ it('speaks with the numbers that other clients know [sms.wire.numbers]', () => {
     max_concurrency: 2,
     max_tool_output_bytes: 3,
     connect_timeout_ms: 100,
+    max_tool_timeout_ms: 101,
   });
   expect(numbers(McpApprovalPolicySchema)).toEqual({ default_policy: 1, per_tool: 2 });
   expect(numbers(McpServerRecordSchema)).toEqual({
@@ -102,7 +118,16 @@ it('speaks with the numbers that other clients know [sms.wire.numbers]', () => {
     tags: 102,
     sandbox: 103,
     mod_revision: 104,
+    repeatable: 105,
+    pins: 106,
+    connection_scope: 107,
+    client_features: 108,
+    allowed_resources: 109,
+    allowed_prompts: 110,
+    namespaces: 111,
     strict_schemas: 112,
+    era: 114,
+    oauth: 115,
   });
   expect(numbers(ListMcpServersResponseSchema)).toEqual({ revision: 1, servers: 2, epoch: 100 });
   expect(numbers(WatchMcpServersRequestSchema)).toEqual({ since_revision: 1, include_records: 100 });
@@ -126,12 +151,22 @@ it('speaks with the numbers that other clients know [sms.wire.numbers]', () => {
 });
 
 describe('an upsert', () => {
+  const messages = {
+    repeatable: ['read_*'],
+    pins: { read: 'a'.repeat(64) },
+    connection_scope: 'run',
+    client_features: { elicitation: ['form'], roots: [{ uri: 'file:///srv', name: null }] },
+    allowed_resources: ['file:///*'],
+    allowed_prompts: ['p'],
+    namespaces: ['default'],
+  };
   const stored = sampleRecord('fs', {
+    ...messages,
     tool_prefix: 'files',
     tags: ['team-a'],
     sandbox: { mode: 'required' },
     strict_schemas: true,
-    budgets: { connect_timeout_ms: 1_234, max_concurrency: 2 },
+    budgets: { connect_timeout_ms: 1_234, max_concurrency: 2, max_tool_timeout_ms: 60_000 },
   });
   const base = { serverId: 'fs', transport: 1, stdio: { command: 'x' } } as const;
   const upsert = (fields: MessageInitShape<typeof McpServerRecordSchema>) => {
@@ -147,10 +182,12 @@ describe('an upsert', () => {
       tags: ['team-a'],
       sandbox: { mode: 'required' },
       strict_schemas: true,
+      ...messages,
       allowed_tools: [],
       budgets: { tool_timeout_ms: 500, max_concurrency: 8, connect_timeout_ms: 1_234 },
     });
-    expect(upsert(base).budgets).toMatchObject({ connect_timeout_ms: 1_234, max_concurrency: 8 });
+    const kept = { connect_timeout_ms: 1_234, max_concurrency: 8, max_tool_timeout_ms: 60_000 };
+    expect(upsert(base).budgets).toMatchObject(kept);
   });
 
   it('of a client that knows them changes them, tags to none included [sms.upsert.keeps_our_fields]', () => {
@@ -159,17 +196,47 @@ describe('an upsert', () => {
       tool_prefix: 'files',
       sandbox: { mode: 'required' },
     });
-    expect(upsert({ ...base, toolPrefix: 'f', budgets: { connectTimeoutMs: 0n } })).toMatchObject({
-      tags: [],
-      tool_prefix: 'f',
-      sandbox: { mode: 'required' },
-      budgets: { connect_timeout_ms: 60_000 },
-    });
+    expect(upsert({ ...base, toolPrefix: 'f', budgets: { connectTimeoutMs: 0n, maxToolTimeoutMs: 0n } })).toMatchObject(
+      {
+        tags: [],
+        tool_prefix: 'f',
+        sandbox: { mode: 'required' },
+        budgets: { connect_timeout_ms: 60_000, max_tool_timeout_ms: 0 },
+      },
+    );
     expect(upsert({ ...base, strictSchemas: false }).strict_schemas).toBe(false);
     expect(upsert({ ...base, toolPrefix: '', sandbox: { mode: 'none' } })).toMatchObject({
       tool_prefix: 'fs',
       sandbox: { mode: 'none' },
     });
+  });
+
+  it('of a client that knows the messages empties one by an empty one [sms.upsert.keeps_our_fields]', () => {
+    expect(upsert({ ...base, repeatable: {}, pins: {}, connectionScope: {}, clientFeatures: {} })).toMatchObject({
+      ...messages,
+      repeatable: [],
+      pins: {},
+      connection_scope: 'task',
+      client_features: { elicitation: [], roots: [] },
+    });
+    const none = { allowedResources: {}, allowedPrompts: {}, namespaces: {} };
+    expect(upsert({ ...base, ...none })).toMatchObject({
+      ...messages,
+      allowed_resources: [],
+      allowed_prompts: [],
+      namespaces: [],
+    });
+  });
+
+  it('of an older client, which says legacy of every server, leaves the protocol as it is [sms.upsert.keeps_our_fields]', () => {
+    const pinned = { ...stored, protocol: '2026-07-28' } as const;
+    const kept = (fields: { readonly protocol?: string; readonly era?: { readonly protocol: string } }) =>
+      upsertToInput(create(McpServerRecordSchema, { ...base, ...fields }), pinned).protocol;
+    expect(kept({})).toBe('2026-07-28');
+    expect(kept({ protocol: 'legacy' })).toBe('2026-07-28');
+    expect(kept({ protocol: 'auto' })).toBe('auto');
+    expect(kept({ protocol: 'legacy', era: { protocol: 'legacy' } })).toBe('legacy');
+    expect(recordToWire(pinned)).toMatchObject({ protocol: 'legacy', era: { protocol: '2026-07-28' } });
   });
 
   it('that makes an http server of it leaves the sandbox behind [sms.upsert.keeps_our_fields]', () => {

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { knownSecrets, Redactor, redactStrings } from '../../src/secrets/redactor.ts';
 import { Secret } from '../../src/secrets/secret.ts';
@@ -108,5 +109,49 @@ describe('JSON', () => {
   it('is cleaned at any depth', () => {
     const value = { a: [{ b: 'canary-99' }], n: 1 };
     expect(redactStrings(value, redactor('canary-99').redact)).toEqual({ a: [{ b: '[redacted]' }], n: 1 });
+  });
+});
+
+describe('a text that comes in pieces', () => {
+  /** As a stream hands it out. */
+  function streamed(known: Redactor, pieces: readonly string[]): string {
+    let held = '';
+    let out = '';
+    for (const piece of pieces) {
+      const text = held + piece;
+      const settled = known.settledLength(text);
+      out += known.redact(text.slice(0, settled));
+      held = text.slice(settled);
+    }
+    return out + known.redact(held);
+  }
+
+  it('is held back no longer than it may become a secret', () => {
+    const known = redactor('sk-abcdefgh');
+    expect(known.settledLength('nothing of it')).toBe(13);
+    expect(known.settledLength('it ends in sk-abc')).toBe(11);
+    expect(known.settledLength('it has sk-abcdefgh')).toBe(18);
+    expect(known.settledLength('sk-abx')).toBe(6);
+  });
+
+  it('is not cut inside a secret that ends as another begins', () => {
+    const known = redactor('first-secret', 'tomorrow-secret');
+    expect(known.settledLength('a first-secret')).toBe(2);
+    expect(streamed(known, ['a first-secret', ' b'])).toBe('a [redacted] b');
+    expect(streamed(known, ['a first-secre', 'tomorrow-secret'])).not.toContain('first-secret');
+  });
+
+  it('comes out as it does in one piece, however it is cut', () => {
+    const known = redactor('aabbaabb', 'bbaabbaabbcc');
+    const texts = fc.stringMatching(/^(a|b|c|aabbaabb|bbaabbaabbcc){0,12}$/);
+    fc.assert(
+      fc.property(texts, fc.array(fc.nat(60)), (text, places) => {
+        const cuts = [0, ...places.filter((at) => at < text.length).sort((a, b) => a - b), text.length];
+        const pieces = cuts.slice(1).map((end, index) => text.slice(cuts[index], end));
+        const out = streamed(known, pieces);
+        expect(out).not.toMatch(/aabbaabb|bbaabbaabbcc/);
+        if (!text.includes('aabbaabb') && !text.includes('bbaabbaabbcc')) expect(out).toBe(text);
+      }),
+    );
   });
 });

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sms/mcp_node.proto.
  */
 export const file_sms_mcp_node: GenFile = /*@__PURE__*/
-  fileDesc("ChJzbXMvbWNwX25vZGUucHJvdG8SA3NtcyKQAQoUUmVwb3J0TWNwTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIWCg5yZWdpc3RyeV9zdGF0ZRgCIAEoCRINCgVlcG9jaBgDIAEoCRIZChFzbmFwc2hvdF9yZXZpc2lvbhgEIAEoBBIlCgdzZXJ2ZXJzGAUgAygLMhQuc21zLk1jcFNlcnZlclJlcG9ydCKEAQoPTWNwU2VydmVyUmVwb3J0EhEKCXNlcnZlcl9pZBgBIAEoCRIOCgZoZWFsdGgYAiABKAkSEgoKbGFzdF9lcnJvchgDIAEoCRIXCgp0b29sX2NvdW50GAQgASgNSACIAQESEgoKcmVjb25uZWN0cxgFIAEoDUINCgtfdG9vbF9jb3VudCIxChVSZXBvcnRNY3BOb2RlUmVzcG9uc2USGAoQZXhwaXJlc19hZnRlcl9tcxgBIAEoDTJYCg5NY3BOb2RlU2VydmljZRJGCg1SZXBvcnRNY3BOb2RlEhkuc21zLlJlcG9ydE1jcE5vZGVSZXF1ZXN0Ghouc21zLlJlcG9ydE1jcE5vZGVSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("ChJzbXMvbWNwX25vZGUucHJvdG8SA3NtcyLnAQoUUmVwb3J0TWNwTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIWCg5yZWdpc3RyeV9zdGF0ZRgCIAEoCRINCgVlcG9jaBgDIAEoCRIZChFzbmFwc2hvdF9yZXZpc2lvbhgEIAEoBBIlCgdzZXJ2ZXJzGAUgAygLMhQuc21zLk1jcFNlcnZlclJlcG9ydBIPCgd2ZXJzaW9uGAogASgJEh4KBGxvYWQYCyABKAsyEC5zbXMuTWNwTm9kZUxvYWQSJAoKdG9vbF9saXN0cxgMIAMoCzIQLnNtcy5NY3BUb29sTGlzdCKiAQoLTWNwTm9kZUxvYWQSEwoLY29ubmVjdGlvbnMYASABKA0SFAoMc3VicHJvY2Vzc2VzGAIgASgNEhcKD2NhbGxzX2luX2ZsaWdodBgDIAEoDRIUCgxjYWxsc19xdWV1ZWQYBCABKA0SFAoMbWVtb3J5X2J5dGVzGAUgASgEEhQKDGNwdV9wZXJtaWxsZRgGIAEoDRINCgV1cF9tcxgHIAEoBCLAAQoPTWNwU2VydmVyUmVwb3J0EhEKCXNlcnZlcl9pZBgBIAEoCRIOCgZoZWFsdGgYAiABKAkSEgoKbGFzdF9lcnJvchgDIAEoCRIXCgp0b29sX2NvdW50GAQgASgNSACIAQESEgoKcmVjb25uZWN0cxgFIAEoDRIXCgpsYXRlbmN5X21zGAogASgBSAGIAQESEgoKdG9vbHNfaGFzaBgLIAEoCUINCgtfdG9vbF9jb3VudEINCgtfbGF0ZW5jeV9tcyI+CgtNY3BUb29sTGlzdBIMCgRoYXNoGAEgASgJEiEKBXRvb2xzGAIgAygLMhIuc21zLk1jcFRvb2xSZXBvcnQiOAoNTWNwVG9vbFJlcG9ydBIMCgRuYW1lGAEgASgJEhkKEWRlZmluaXRpb25fc2hhMjU2GAIgASgJIkwKFVJlcG9ydE1jcE5vZGVSZXNwb25zZRIYChBleHBpcmVzX2FmdGVyX21zGAEgASgNEhkKEXdhbnRlZF90b29sX2xpc3RzGAogAygJMlgKDk1jcE5vZGVTZXJ2aWNlEkYKDVJlcG9ydE1jcE5vZGUSGS5zbXMuUmVwb3J0TWNwTm9kZVJlcXVlc3QaGi5zbXMuUmVwb3J0TWNwTm9kZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message sms.ReportMcpNodeRequest
@@ -48,6 +48,27 @@ export type ReportMcpNodeRequest = Message<"sms.ReportMcpNodeRequest"> & {
    * @generated from field: repeated sms.McpServerReport servers = 5;
    */
   servers: McpServerReport[];
+
+  /**
+   * Of its program; empty: not told.
+   *
+   * @generated from field: string version = 10;
+   */
+  version: string;
+
+  /**
+   * Left out by nodes that do not tell it.
+   *
+   * @generated from field: sms.McpNodeLoad load = 11;
+   */
+  load?: McpNodeLoad | undefined;
+
+  /**
+   * Lists that `tools_hash` names. Each is told once, and again when an answer asks for it.
+   *
+   * @generated from field: repeated sms.McpToolList tool_lists = 12;
+   */
+  toolLists: McpToolList[];
 };
 
 /**
@@ -56,6 +77,57 @@ export type ReportMcpNodeRequest = Message<"sms.ReportMcpNodeRequest"> & {
  */
 export const ReportMcpNodeRequestSchema: GenMessage<ReportMcpNodeRequest> = /*@__PURE__*/
   messageDesc(file_sms_mcp_node, 0);
+
+/**
+ * What the process has under way.
+ *
+ * @generated from message sms.McpNodeLoad
+ */
+export type McpNodeLoad = Message<"sms.McpNodeLoad"> & {
+  /**
+   * @generated from field: uint32 connections = 1;
+   */
+  connections: number;
+
+  /**
+   * @generated from field: uint32 subprocesses = 2;
+   */
+  subprocesses: number;
+
+  /**
+   * @generated from field: uint32 calls_in_flight = 3;
+   */
+  callsInFlight: number;
+
+  /**
+   * @generated from field: uint32 calls_queued = 4;
+   */
+  callsQueued: number;
+
+  /**
+   * @generated from field: uint64 memory_bytes = 5;
+   */
+  memoryBytes: bigint;
+
+  /**
+   * Share of one core since the report before, in thousandths.
+   *
+   * @generated from field: uint32 cpu_permille = 6;
+   */
+  cpuPermille: number;
+
+  /**
+   * @generated from field: uint64 up_ms = 7;
+   */
+  upMs: bigint;
+};
+
+/**
+ * Describes the message sms.McpNodeLoad.
+ * Use `create(McpNodeLoadSchema)` to create a new message.
+ */
+export const McpNodeLoadSchema: GenMessage<McpNodeLoad> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_node, 1);
 
 /**
  * @generated from message sms.McpServerReport
@@ -91,6 +163,20 @@ export type McpServerReport = Message<"sms.McpServerReport"> & {
    * @generated from field: uint32 reconnects = 5;
    */
   reconnects: number;
+
+  /**
+   * How long it takes to answer a call, smoothed; left out where it has answered none.
+   *
+   * @generated from field: optional double latency_ms = 10;
+   */
+  latencyMs?: number | undefined;
+
+  /**
+   * Which list of tools it gave, by content; empty: none, or not told.
+   *
+   * @generated from field: string tools_hash = 11;
+   */
+  toolsHash: string;
 };
 
 /**
@@ -98,7 +184,57 @@ export type McpServerReport = Message<"sms.McpServerReport"> & {
  * Use `create(McpServerReportSchema)` to create a new message.
  */
 export const McpServerReportSchema: GenMessage<McpServerReport> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_node, 1);
+  messageDesc(file_sms_mcp_node, 2);
+
+/**
+ * The tools of one server, ordered by name.
+ *
+ * @generated from message sms.McpToolList
+ */
+export type McpToolList = Message<"sms.McpToolList"> & {
+  /**
+   * sha256 of what follows, in hex.
+   *
+   * @generated from field: string hash = 1;
+   */
+  hash: string;
+
+  /**
+   * @generated from field: repeated sms.McpToolReport tools = 2;
+   */
+  tools: McpToolReport[];
+};
+
+/**
+ * Describes the message sms.McpToolList.
+ * Use `create(McpToolListSchema)` to create a new message.
+ */
+export const McpToolListSchema: GenMessage<McpToolList> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_node, 3);
+
+/**
+ * @generated from message sms.McpToolReport
+ */
+export type McpToolReport = Message<"sms.McpToolReport"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What a pin of the tool would be: sha256 of its definition, in hex.
+   *
+   * @generated from field: string definition_sha256 = 2;
+   */
+  definitionSha256: string;
+};
+
+/**
+ * Describes the message sms.McpToolReport.
+ * Use `create(McpToolReportSchema)` to create a new message.
+ */
+export const McpToolReportSchema: GenMessage<McpToolReport> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_node, 4);
 
 /**
  * @generated from message sms.ReportMcpNodeResponse
@@ -110,6 +246,13 @@ export type ReportMcpNodeResponse = Message<"sms.ReportMcpNodeResponse"> & {
    * @generated from field: uint32 expires_after_ms = 1;
    */
   expiresAfterMs: number;
+
+  /**
+   * Lists of tools that the report names and the registry does not have.
+   *
+   * @generated from field: repeated string wanted_tool_lists = 10;
+   */
+  wantedToolLists: string[];
 };
 
 /**
@@ -117,7 +260,7 @@ export type ReportMcpNodeResponse = Message<"sms.ReportMcpNodeResponse"> & {
  * Use `create(ReportMcpNodeResponseSchema)` to create a new message.
  */
 export const ReportMcpNodeResponseSchema: GenMessage<ReportMcpNodeResponse> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_node, 2);
+  messageDesc(file_sms_mcp_node, 5);
 
 /**
  * @generated from service sms.McpNodeService

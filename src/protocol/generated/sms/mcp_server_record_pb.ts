@@ -6,13 +6,15 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { McpClientFeatures, McpConnectionScope, McpPatterns, McpPins } from "./mcp_record_fields_pb.ts";
+import { file_sms_mcp_record_fields } from "./mcp_record_fields_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sms/mcp_server_record.proto.
  */
 export const file_sms_mcp_server_record: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbXMvbWNwX3NlcnZlcl9yZWNvcmQucHJvdG8SA3NtcyKTAQoOTWNwU3RkaW9Db25maWcSDwoHY29tbWFuZBgBIAEoCRIMCgRhcmdzGAIgAygJEikKA2VudhgDIAMoCzIcLnNtcy5NY3BTdGRpb0NvbmZpZy5FbnZFbnRyeRILCgNjd2QYBCABKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKQAQoNTWNwSHR0cENvbmZpZxILCgN1cmwYASABKAkSMAoHaGVhZGVycxgCIAMoCzIfLnNtcy5NY3BIdHRwQ29uZmlnLkhlYWRlcnNFbnRyeRIQCghhdXRoX3JlZhgDIAEoCRouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKVAQoKTWNwQnVkZ2V0cxIXCg90b29sX3RpbWVvdXRfbXMYASABKAQSFwoPbWF4X2NvbmN1cnJlbmN5GAIgASgEEh0KFW1heF90b29sX291dHB1dF9ieXRlcxgDIAEoBBIfChJjb25uZWN0X3RpbWVvdXRfbXMYZCABKARIAIgBAUIVChNfY29ubmVjdF90aW1lb3V0X21zIpIBChFNY3BBcHByb3ZhbFBvbGljeRIWCg5kZWZhdWx0X3BvbGljeRgBIAEoCRI1CghwZXJfdG9vbBgCIAMoCzIjLnNtcy5NY3BBcHByb3ZhbFBvbGljeS5QZXJUb29sRW50cnkaLgoMUGVyVG9vbEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoKTWNwU2FuZGJveBIMCgRtb2RlGAEgASgJEg8KB25ldHdvcmsYAiABKAkSFwoPcmVhZF9vbmx5X3BhdGhzGAMgAygJEhYKDndyaXRhYmxlX3BhdGhzGAQgAygJIoMECg9NY3BTZXJ2ZXJSZWNvcmQSEQoJc2VydmVyX2lkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIkCgl0cmFuc3BvcnQYAyABKA4yES5zbXMuTWNwVHJhbnNwb3J0EiIKBXN0ZGlvGAQgASgLMhMuc21zLk1jcFN0ZGlvQ29uZmlnEiAKBGh0dHAYBSABKAsyEi5zbXMuTWNwSHR0cENvbmZpZxIWCg50b29sX25hbWVzcGFjZRgGIAEoCRIVCg1hbGxvd2VkX3Rvb2xzGAcgAygJEi8KD2FwcHJvdmFsX3BvbGljeRgIIAEoCzIWLnNtcy5NY3BBcHByb3ZhbFBvbGljeRIgCgdidWRnZXRzGAkgASgLMg8uc21zLk1jcEJ1ZGdldHMSFQoNdXBkYXRlZF9hdF9tcxgKIAEoBBIYCgt0b29sX3ByZWZpeBhkIAEoCUgAiAEBEhUKCHByb3RvY29sGGUgASgJSAGIAQESDAoEdGFncxhmIAMoCRIgCgdzYW5kYm94GGcgASgLMg8uc21zLk1jcFNhbmRib3gSFAoMbW9kX3JldmlzaW9uGGggASgEEhsKDnN0cmljdF9zY2hlbWFzGHAgASgISAKIAQFCDgoMX3Rvb2xfcHJlZml4QgsKCV9wcm90b2NvbEIRCg9fc3RyaWN0X3NjaGVtYXMqjAEKDE1jcFRyYW5zcG9ydBIdChlNQ1BfVFJBTlNQT1JUX1VOU1BFQ0lGSUVEEAASFwoTTUNQX1RSQU5TUE9SVF9TVERJTxABEiEKHU1DUF9UUkFOU1BPUlRfU1RSRUFNQUJMRV9IVFRQEAISIQodTUNQX1RSQU5TUE9SVF9IVFRQX1NTRV9MRUdBQ1kQZGIGcHJvdG8z");
+  fileDesc("ChtzbXMvbWNwX3NlcnZlcl9yZWNvcmQucHJvdG8SA3NtcyKTAQoOTWNwU3RkaW9Db25maWcSDwoHY29tbWFuZBgBIAEoCRIMCgRhcmdzGAIgAygJEikKA2VudhgDIAMoCzIcLnNtcy5NY3BTdGRpb0NvbmZpZy5FbnZFbnRyeRILCgNjd2QYBCABKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKQAQoNTWNwSHR0cENvbmZpZxILCgN1cmwYASABKAkSMAoHaGVhZGVycxgCIAMoCzIfLnNtcy5NY3BIdHRwQ29uZmlnLkhlYWRlcnNFbnRyeRIQCghhdXRoX3JlZhgDIAEoCRouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLPAQoKTWNwQnVkZ2V0cxIXCg90b29sX3RpbWVvdXRfbXMYASABKAQSFwoPbWF4X2NvbmN1cnJlbmN5GAIgASgEEh0KFW1heF90b29sX291dHB1dF9ieXRlcxgDIAEoBBIfChJjb25uZWN0X3RpbWVvdXRfbXMYZCABKARIAIgBARIgChNtYXhfdG9vbF90aW1lb3V0X21zGGUgASgESAGIAQFCFQoTX2Nvbm5lY3RfdGltZW91dF9tc0IWChRfbWF4X3Rvb2xfdGltZW91dF9tcyKSAQoRTWNwQXBwcm92YWxQb2xpY3kSFgoOZGVmYXVsdF9wb2xpY3kYASABKAkSNQoIcGVyX3Rvb2wYAiADKAsyIy5zbXMuTWNwQXBwcm92YWxQb2xpY3kuUGVyVG9vbEVudHJ5Gi4KDFBlclRvb2xFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlwKCk1jcFNhbmRib3gSDAoEbW9kZRgBIAEoCRIPCgduZXR3b3JrGAIgASgJEhcKD3JlYWRfb25seV9wYXRocxgDIAMoCRIWCg53cml0YWJsZV9wYXRocxgEIAMoCSIaCgZNY3BFcmESEAoIcHJvdG9jb2wYASABKAkiuQEKCE1jcE9BdXRoEg0KBWdyYW50GAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIVCg1jbGllbnRfc2VjcmV0GAMgASgJEhMKC3ByaXZhdGVfa2V5GAQgASgJEiIKGnRva2VuX2VuZHBvaW50X2F1dGhfbWV0aG9kGAUgASgJEg4KBnNjb3BlcxgGIAMoCRIOCgZpc3N1ZXIYByABKAkSGwoTY2xpZW50X21ldGFkYXRhX3VybBgIIAEoCSLfBgoPTWNwU2VydmVyUmVjb3JkEhEKCXNlcnZlcl9pZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJAoJdHJhbnNwb3J0GAMgASgOMhEuc21zLk1jcFRyYW5zcG9ydBIiCgVzdGRpbxgEIAEoCzITLnNtcy5NY3BTdGRpb0NvbmZpZxIgCgRodHRwGAUgASgLMhIuc21zLk1jcEh0dHBDb25maWcSFgoOdG9vbF9uYW1lc3BhY2UYBiABKAkSFQoNYWxsb3dlZF90b29scxgHIAMoCRIvCg9hcHByb3ZhbF9wb2xpY3kYCCABKAsyFi5zbXMuTWNwQXBwcm92YWxQb2xpY3kSIAoHYnVkZ2V0cxgJIAEoCzIPLnNtcy5NY3BCdWRnZXRzEhUKDXVwZGF0ZWRfYXRfbXMYCiABKAQSGAoLdG9vbF9wcmVmaXgYZCABKAlIAIgBARIVCghwcm90b2NvbBhlIAEoCUgBiAEBEgwKBHRhZ3MYZiADKAkSIAoHc2FuZGJveBhnIAEoCzIPLnNtcy5NY3BTYW5kYm94EhQKDG1vZF9yZXZpc2lvbhhoIAEoBBIkCgpyZXBlYXRhYmxlGGkgASgLMhAuc21zLk1jcFBhdHRlcm5zEhoKBHBpbnMYaiABKAsyDC5zbXMuTWNwUGlucxIxChBjb25uZWN0aW9uX3Njb3BlGGsgASgLMhcuc21zLk1jcENvbm5lY3Rpb25TY29wZRIvCg9jbGllbnRfZmVhdHVyZXMYbCABKAsyFi5zbXMuTWNwQ2xpZW50RmVhdHVyZXMSKwoRYWxsb3dlZF9yZXNvdXJjZXMYbSABKAsyEC5zbXMuTWNwUGF0dGVybnMSKQoPYWxsb3dlZF9wcm9tcHRzGG4gASgLMhAuc21zLk1jcFBhdHRlcm5zEiQKCm5hbWVzcGFjZXMYbyABKAsyEC5zbXMuTWNwUGF0dGVybnMSGwoOc3RyaWN0X3NjaGVtYXMYcCABKAhIAogBARIYCgNlcmEYciABKAsyCy5zbXMuTWNwRXJhEhwKBW9hdXRoGHMgASgLMg0uc21zLk1jcE9BdXRoQg4KDF90b29sX3ByZWZpeEILCglfcHJvdG9jb2xCEQoPX3N0cmljdF9zY2hlbWFzKowBCgxNY3BUcmFuc3BvcnQSHQoZTUNQX1RSQU5TUE9SVF9VTlNQRUNJRklFRBAAEhcKE01DUF9UUkFOU1BPUlRfU1RESU8QARIhCh1NQ1BfVFJBTlNQT1JUX1NUUkVBTUFCTEVfSFRUUBACEiEKHU1DUF9UUkFOU1BPUlRfSFRUUF9TU0VfTEVHQUNZEGRiBnByb3RvMw", [file_sms_mcp_record_fields]);
 
 /**
  * @generated from message sms.McpStdioConfig
@@ -98,6 +100,11 @@ export type McpBudgets = Message<"sms.McpBudgets"> & {
    * @generated from field: optional uint64 connect_timeout_ms = 100;
    */
   connectTimeoutMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional uint64 max_tool_timeout_ms = 101;
+   */
+  maxToolTimeoutMs?: bigint | undefined;
 };
 
 /**
@@ -164,6 +171,82 @@ export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 4);
 
 /**
+ * A message, so that a client that has never heard of it cannot say anything about it.
+ *
+ * @generated from message sms.McpEra
+ */
+export type McpEra = Message<"sms.McpEra"> & {
+  /**
+   * auto, legacy or a version.
+   *
+   * @generated from field: string protocol = 1;
+   */
+  protocol: string;
+};
+
+/**
+ * Describes the message sms.McpEra.
+ * Use `create(McpEraSchema)` to create a new message.
+ */
+export const McpEraSchema: GenMessage<McpEra> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_server_record, 5);
+
+/**
+ * How a token for an HTTP server is got. Secrets are references, env:NAME or file:PATH. In an upsert, an empty one takes
+ * away what is stored.
+ *
+ * @generated from message sms.McpOAuth
+ */
+export type McpOAuth = Message<"sms.McpOAuth"> & {
+  /**
+   * @generated from field: string grant = 1;
+   */
+  grant: string;
+
+  /**
+   * @generated from field: string client_id = 2;
+   */
+  clientId: string;
+
+  /**
+   * @generated from field: string client_secret = 3;
+   */
+  clientSecret: string;
+
+  /**
+   * @generated from field: string private_key = 4;
+   */
+  privateKey: string;
+
+  /**
+   * @generated from field: string token_endpoint_auth_method = 5;
+   */
+  tokenEndpointAuthMethod: string;
+
+  /**
+   * @generated from field: repeated string scopes = 6;
+   */
+  scopes: string[];
+
+  /**
+   * @generated from field: string issuer = 7;
+   */
+  issuer: string;
+
+  /**
+   * @generated from field: string client_metadata_url = 8;
+   */
+  clientMetadataUrl: string;
+};
+
+/**
+ * Describes the message sms.McpOAuth.
+ * Use `create(McpOAuthSchema)` to create a new message.
+ */
+export const McpOAuthSchema: GenMessage<McpOAuth> = /*@__PURE__*/
+  messageDesc(file_sms_mcp_server_record, 6);
+
+/**
  * In an upsert, fields from 100 on (here and in budgets) that are left out keep their stored values. An empty list of
  * tags counts as left out unless tool_prefix, protocol or sandbox is given: whoever sends one of those knows them all.
  *
@@ -228,6 +311,8 @@ export type McpServerRecord = Message<"sms.McpServerRecord"> & {
   toolPrefix?: string | undefined;
 
   /**
+   * What a node without eras reads; see era.
+   *
    * @generated from field: optional string protocol = 101;
    */
   protocol?: string | undefined;
@@ -250,9 +335,56 @@ export type McpServerRecord = Message<"sms.McpServerRecord"> & {
   modRevision: bigint;
 
   /**
+   * @generated from field: sms.McpPatterns repeatable = 105;
+   */
+  repeatable?: McpPatterns | undefined;
+
+  /**
+   * @generated from field: sms.McpPins pins = 106;
+   */
+  pins?: McpPins | undefined;
+
+  /**
+   * @generated from field: sms.McpConnectionScope connection_scope = 107;
+   */
+  connectionScope?: McpConnectionScope | undefined;
+
+  /**
+   * @generated from field: sms.McpClientFeatures client_features = 108;
+   */
+  clientFeatures?: McpClientFeatures | undefined;
+
+  /**
+   * @generated from field: sms.McpPatterns allowed_resources = 109;
+   */
+  allowedResources?: McpPatterns | undefined;
+
+  /**
+   * @generated from field: sms.McpPatterns allowed_prompts = 110;
+   */
+  allowedPrompts?: McpPatterns | undefined;
+
+  /**
+   * @generated from field: sms.McpPatterns namespaces = 111;
+   */
+  namespaces?: McpPatterns | undefined;
+
+  /**
    * @generated from field: optional bool strict_schemas = 112;
    */
   strictSchemas?: boolean | undefined;
+
+  /**
+   * @generated from field: sms.McpEra era = 114;
+   */
+  era?: McpEra | undefined;
+
+  /**
+   * Part of http.
+   *
+   * @generated from field: sms.McpOAuth oauth = 115;
+   */
+  oauth?: McpOAuth | undefined;
 };
 
 /**
@@ -260,7 +392,7 @@ export type McpServerRecord = Message<"sms.McpServerRecord"> & {
  * Use `create(McpServerRecordSchema)` to create a new message.
  */
 export const McpServerRecordSchema: GenMessage<McpServerRecord> = /*@__PURE__*/
-  messageDesc(file_sms_mcp_server_record, 5);
+  messageDesc(file_sms_mcp_server_record, 7);
 
 /**
  * @generated from enum sms.McpTransport

@@ -1,0 +1,19 @@
+/** What somebody is to a registry. `node`: a process that runs guests. */
+export const roles = ['viewer', 'submitter', 'approver', 'operator', 'admin', 'node'] as const;
+export type Role = (typeof roles)[number];
+
+export function isRole(text: string): text is Role {
+  return roles.some((role) => role === text);
+}
+
+/** Stands for every namespace there is, and is the name of none. */
+export const ALL_NAMESPACES = '*';
+/** Where nobody names one. */
+export const DEFAULT_NAMESPACE = 'default';
+
+const namespaceShape = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** Letters, digits and dashes: it becomes part of keys and subjects. */
+export function isNamespace(text: string): boolean {
+  return namespaceShape.test(text);
+}

@@ -1,0 +1,73 @@
+import { z } from 'zod';
+
+export const runStatuses = [
+  'queued',
+  'running',
+  'waiting',
+  'parked',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'dead',
+] as const;
+export type RunStatus = (typeof runStatuses)[number];
+
+/** What does not change any more. */
+export const endStatuses = ['succeeded', 'failed', 'cancelled', 'dead'] as const;
+export type EndStatus = (typeof endStatuses)[number];
+
+export const hasEnded = (status: RunStatus): status is EndStatus => endStatuses.some((end) => end === status);
+
+/** How the guest ended, as `spear-run --json` says it. */
+const runExit = z.object({
+  reason: z.string().meta({ description: 'exit, deadline, trap, memory, module, interrupted, journal, lost, …' }),
+  code: z.int().nullable().meta({ description: "the guest's own exit code; null unless the reason is exit" }),
+  message: z.string().nullable(),
+});
+export type RunExit = z.infer<typeof runExit>;
+
+const runCost = z.object({
+  model_calls: z.int(),
+  tool_calls: z.int(),
+  tokens: z
+    .record(z.string(), z.number())
+    .meta({ description: 'sums of what the answers of models say, by their names' }),
+});
+export type RunCost = z.infer<typeof runCost>;
+
+const time = z.int().meta({ description: 'milliseconds since the Unix epoch' });
+
+/** A run as the API shows it. */
+export const runRecord = z.object({
+  id: z.string(),
+  namespace: z.string(),
+  task: z.string(),
+  revision: z.int().meta({ description: 'of the task; a run keeps the one that it was submitted with' }),
+  wasm: z.string().meta({ description: 'sha256 of the module' }),
+  pool: z.string(),
+  status: z.enum(runStatuses),
+  submitted_by: z.string(),
+  submitted_at_ms: time,
+  started_at_ms: time.nullable().meta({ description: 'when its last attempt began' }),
+  ended_at_ms: time.nullable(),
+  attempts: z.int(),
+  max_attempts: z.int(),
+  node: z.string().nullable(),
+  exit: runExit.nullable(),
+  cost: runCost.nullable(),
+  input_bytes: z.int(),
+  input_sha256: z.string(),
+  result_bytes: z.int().nullable(),
+  retry_of: z.string().nullable().meta({ description: 'the run whose task and input it has' }),
+});
+export type RunRecord = z.infer<typeof runRecord>;
+
+export const runPage = z.object({
+  runs: z.array(runRecord),
+  cursor: z.string().nullable().meta({ description: 'for the next page; null: there is none' }),
+});
+
+export const MAX_INPUT_BYTES = 32 * 1024 * 1024;
+export const MAX_RESULT_BYTES = 32 * 1024 * 1024;
+/** The longest that a submission may wait for its result. */
+export const MAX_WAIT_S = 300;
