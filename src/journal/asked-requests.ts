@@ -1,0 +1,27 @@
+import type { JsonObject } from '../base/json.ts';
+import type { ModelAsked } from '../protocol/journal.ts';
+
+/** Sessions whose last request is remembered; of others it is written whole again. */
+const MAX_SESSIONS = 1_024;
+
+/** What each request to a model says that the session's one before did not. */
+export class AskedRequests {
+  readonly #sent = new Map<string, readonly JsonObject[]>();
+
+  difference(
+    session: string,
+    { messages, tools: _tools, ...head }: JsonObject & { readonly messages: readonly JsonObject[] },
+  ): Required<Pick<ModelAsked, 'session' | 'kept' | 'said' | 'head'>> {
+    const before = this.#sent.get(session) ?? [];
+    let kept = 0;
+    while (kept < before.length && kept < messages.length && isSame(before[kept], messages[kept])) kept += 1;
+    if (this.#sent.size >= MAX_SESSIONS) this.#sent.clear();
+    this.#sent.set(session, [...messages]);
+    return { session, kept, said: messages.slice(kept), head };
+  }
+}
+
+/** A conversation goes on with the same objects; only what is put into it for a send is made anew. */
+function isSame(one: JsonObject | undefined, other: JsonObject | undefined): boolean {
+  return one === other || JSON.stringify(one) === JSON.stringify(other);
+}

@@ -1,0 +1,84 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { isJsonObject } from '../base/json.ts';
+import { JOURNAL_FORMAT } from '../protocol/journal.ts';
+
+/*
+ * An encrypted journal begins with a line that says so, in the clear. Each block after it is one line, its records
+ * encrypted together; the hashes of the chain go over these lines, so that it can be checked without the key. A block is
+ * bound to its place: the hash of the block before it is authenticated with it.
+ */
+
+/** What a journal is encrypted with. */
+export interface JournalKey {
+  /** Names the key without giving it away. */
+  readonly id: string;
+  readonly bytes: Uint8Array;
+}
+
+const CIPHER = 'aes-256-gcm';
+const KEY_BYTES = 32;
+const SALT_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const ID_CHARS = 16;
+
+/** The key of a text. */
+export function journalKey(text: string): JournalKey {
+  const bytes = new TextEncoder().encode(text);
+  const id = createHmac('sha256', bytes).update('the id of a key of a spear journal').digest('hex').slice(0, ID_CHARS);
+  return Object.freeze({ id, bytes });
+}
+
+/** The first line of an encrypted journal. */
+export interface EncryptedLine {
+  readonly key: string;
+  readonly salt: string;
+}
+
+/** Null: the journal is not encrypted. @throws Error where it is in a way that is not known */
+export function encryptedLine(value: unknown): EncryptedLine | null {
+  if (!isJsonObject(value) || value.t !== 'encrypted') return null;
+  const { format, cipher, key, salt } = value;
+  if (format !== JOURNAL_FORMAT || cipher !== CIPHER || typeof key !== 'string' || typeof salt !== 'string') {
+    const found = JSON.stringify([format, cipher]);
+    throw new Error(`it is encrypted as ${found}, and this Spear reads ${JSON.stringify([JOURNAL_FORMAT, CIPHER])}`);
+  }
+  return { key, salt };
+}
+
+/** Encrypts and opens the blocks of one journal. */
+export class BlockCipher {
+  readonly #key: Buffer;
+  /** In the clear, before all others. */
+  readonly firstLine: string;
+
+  /** A new journal, unless the salt of an old one is given. */
+  constructor({ id, bytes }: JournalKey, salt = randomBytes(SALT_BYTES).toString('hex')) {
+    this.firstLine = JSON.stringify({ t: 'encrypted', format: JOURNAL_FORMAT, cipher: CIPHER, key: id, salt });
+    this.#key = Buffer.from(hkdfSync('sha256', bytes, Buffer.from(salt, 'hex'), 'spear journal', KEY_BYTES));
+  }
+
+  /** The lines of a block as one. Nonces are random: a block that a crash cut off is written anew, with other content. */
+  seal(lines: readonly string[], previous: string): string {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(Buffer.from(previous));
+    const parts = [nonce, cipher.update(lines.join('\n'), 'utf8'), cipher.final(), cipher.getAuthTag()];
+    return JSON.stringify({ t: 'block', b: Buffer.concat(parts).toString('base64') });
+  }
+
+  /** The lines that were sealed; null: nobody with this key has written that, or not at this place. */
+  open(value: unknown, previous: string): string[] | null {
+    if (!isJsonObject(value) || value.t !== 'block' || typeof value.b !== 'string') return null;
+    const bytes = Buffer.from(value.b, 'base64');
+    if (bytes.byteLength < NONCE_BYTES + TAG_BYTES) return null;
+    const decipher = createDecipheriv(CIPHER, this.#key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+      .setAAD(Buffer.from(previous))
+      .setAuthTag(bytes.subarray(-TAG_BYTES));
+    try {
+      const text = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+      return text.split('\n');
+    } catch {
+      return null;
+    }
+  }
+}

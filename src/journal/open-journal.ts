@@ -1,0 +1,97 @@
+import { hash } from 'node:crypto';
+import { abiVersion } from '../abi/calls.ts';
+import { version } from '../base/version.ts';
+import { JOURNAL_FORMAT, type JournalSync } from '../protocol/journal.ts';
+import { BlockCipher, type JournalKey } from './block-cipher.ts';
+import { JournalError } from './journal-error.ts';
+import { JournalFile } from './journal-file.ts';
+import { JournalLock } from './journal-lock.ts';
+import { readJournal } from './read-journal.ts';
+import { RecordedRun } from './recorded-run.ts';
+import { RunJournal, type UnruledHeader } from './run-journal.ts';
+
+export interface JournalOpening {
+  readonly file: string;
+  readonly sync: JournalSync;
+  /** Null: a new one is written in the clear, and an encrypted one is refused. */
+  readonly key: JournalKey | null;
+  /** A journal that is full ends its run, and says why. */
+  readonly onFull: (why: string) => void;
+  readonly onNotice: (text: string) => void;
+}
+
+/** What a run begins with, as far as it is not the same for all. */
+export type RunBeginning = Omit<
+  UnruledHeader,
+  't' | 'format' | 'started' | 'spear' | 'abi' | 'v8' | 'arch' | 'wasm' | 'quiet_start'
+> & {
+  readonly wasmPath: string | null;
+};
+
+/** A new journal. @throws JournalError */
+export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginning: RunBeginning): RunJournal {
+  const { wasmPath: path, ...begun } = beginning;
+  const header: UnruledHeader = {
+    t: 'header',
+    format: JOURNAL_FORMAT,
+    started: Date.now(),
+    spear: version,
+    abi: [abiVersion.major, abiVersion.minor],
+    v8: process.versions.v8,
+    arch: process.arch,
+    wasm: { sha256: hash('sha256', wasm), bytes: wasm.byteLength, path },
+    quiet_start: true,
+    ...begun,
+  };
+  const cipher = opening.key === null ? null : new BlockCipher(opening.key);
+  const options = { ...fileOptions(opening, header.limits.journal_bytes), cipher };
+  return new RunJournal(header, null, new JournalFile(options));
+}
+
+/** A journal that goes on, from where its last whole block ends, as it began: encrypted or not. @throws JournalError */
+export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxBytes: number): RunJournal {
+  const { file, key, onNotice } = opening;
+  readJournal(file, key); // what is no journal gets no lock beside it
+  const lock = JournalLock.take(file);
+  try {
+    const read = readJournal(file, key);
+    const recorded = new RecordedRun(read);
+    checkWasm(recorded, wasm);
+    warnOfOthers(recorded, onNotice);
+    const { cipher, end } = read;
+    if (key !== null && cipher === null) onNotice(`${file} was begun without a key, and goes on in the clear`);
+    const options = { ...fileOptions(opening, maxBytes), cipher };
+    return new RunJournal(recorded.header, recorded, new JournalFile(options, end, lock));
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+/** A journal that is only read. @throws JournalError */
+export function replayJournal({ file, key, onNotice }: JournalOpening, wasm: Uint8Array): RunJournal {
+  const recorded = new RecordedRun(readJournal(file, key));
+  checkWasm(recorded, wasm);
+  warnOfOthers(recorded, onNotice);
+  return new RunJournal(recorded.header, recorded, null);
+}
+
+function fileOptions({ file: path, sync, onFull }: JournalOpening, maxBytes: number) {
+  return { path, sync, maxBytes, onFull };
+}
+
+function checkWasm({ file, header }: RecordedRun, wasm: Uint8Array): void {
+  const found = hash('sha256', wasm);
+  if (found === header.wasm.sha256) return;
+  throw new JournalError(file, `it is of another module: of sha256 ${header.wasm.sha256}, and this one has ${found}`);
+}
+
+/** Neither must make a difference; where one does, it is found. */
+function warnOfOthers({ file, header }: RecordedRun, onNotice: (text: string) => void): void {
+  const others = [
+    header.spear === version ? '' : `Spear ${header.spear}`,
+    header.v8 === process.versions.v8 ? '' : `V8 ${header.v8}`,
+    header.arch === process.arch ? '' : `${header.arch}, whose NaNs may have other bits`,
+  ].filter((other) => other !== '');
+  if (others.length > 0) onNotice(`${file} was written by ${others.join(', ')}`);
+}

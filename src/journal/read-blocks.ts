@@ -1,0 +1,85 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { errorCode } from '../base/error-text.ts';
+import { parseJson } from '../base/json.ts';
+import { type EncryptedLine, encryptedLine } from './block-cipher.ts';
+import { isWhole, NO_BLOCK, sealOf } from './chain.ts';
+import { JournalError } from './journal-error.ts';
+import type { JournalEnd } from './journal-file.ts';
+
+const LINE_END = 0x0a;
+/** A FIFO is not waited for. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** Lines that were written together. */
+export interface Block {
+  readonly lines: readonly string[];
+  /** Of its first line in the file, counted from 1. */
+  readonly line: number;
+  /** The hash of the block before. */
+  readonly previous: string;
+}
+
+export interface ReadBlocks {
+  readonly blocks: readonly Block[];
+  /** What the first line says; null: the journal is not encrypted. */
+  readonly encrypted: EncryptedLine | null;
+  readonly end: JournalEnd;
+  /** Bytes after its last whole block: somebody was ended in the middle of writing. */
+  readonly tornBytes: number;
+}
+
+/**
+ * The blocks of a journal, checked: they are those that were written, in their order. It takes no key.
+ * @throws JournalError that names the file and the line
+ */
+export function readBlocks(file: string): ReadBlocks {
+  const bytes = read(file);
+  const blocks: Block[] = [];
+  let lines: string[] = [];
+  let line = 1;
+  let hash = NO_BLOCK;
+  let whole = 0;
+  for (let at = 0, end = bytes.indexOf(LINE_END); end >= 0; at = end + 1, end = bytes.indexOf(LINE_END, at)) {
+    const text = bytes.toString('utf8', at, end);
+    lines.push(text);
+    const seal = sealOf(text);
+    if (seal === null) continue;
+    if (!isWhole(lines, hash)) {
+      const last = line + lines.length - 1;
+      throw new JournalError(file, `line ${last}: it is not what was written: the hash of its block does not fit`);
+    }
+    blocks.push({ lines, line, previous: hash });
+    line += lines.length;
+    lines = [];
+    hash = seal;
+    whole = end + 1;
+  }
+  return {
+    blocks,
+    encrypted: encryption(file, blocks[0]),
+    end: { bytes: whole, hash },
+    tornBytes: bytes.length - whole,
+  };
+}
+
+function encryption(file: string, first: Block | undefined): EncryptedLine | null {
+  try {
+    return encryptedLine(parseJson(first?.lines[0] ?? ''));
+  } catch (error) {
+    throw new JournalError(file, (error as Error).message);
+  }
+}
+
+function read(file: string): Buffer {
+  let fd: number | null = null;
+  try {
+    fd = openSync(file, READ);
+    if (!fstatSync(fd).isFile()) throw new JournalError(file, 'it is no regular file');
+    return readFileSync(fd);
+  } catch (error) {
+    if (error instanceof JournalError) throw error;
+    throw new JournalError(file, `it cannot be read (${errorCode(error)})`);
+  } finally {
+    if (fd !== null) closeSync(fd);
+  }
+}

@@ -1,0 +1,83 @@
+import { abiVersion } from '../abi/calls.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
+import { JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
+import { BlockCipher, type JournalKey } from './block-cipher.ts';
+import { JournalError, JournalKeyMissing } from './journal-error.ts';
+import type { JournalEnd } from './journal-file.ts';
+import { type Block, type ReadBlocks, readBlocks } from './read-blocks.ts';
+import { isKnownKind, wrongField } from './record-shape.ts';
+
+export interface ReadJournal {
+  readonly file: string;
+  readonly header: JournalHeader;
+  readonly records: readonly TimedRecord[];
+  readonly end: JournalEnd;
+  /** Bytes after its last whole block: somebody was ended in the middle of writing. */
+  readonly tornBytes: number;
+  /** For the blocks that follow; null: it is not encrypted. */
+  readonly cipher: BlockCipher | null;
+}
+
+/**
+ * A journal, checked: its blocks are those that were written, in their order; half a block at its end is left out.
+ * @throws JournalError that names the file and the line; JournalKeyMissing where it is encrypted and there is no key
+ */
+export function readJournal(file: string, key: JournalKey | null = null): ReadJournal {
+  const { blocks, encrypted, end, tornBytes } = readBlocks(file);
+  const cipher = encrypted === null ? null : cipherOf(file, encrypted, key);
+  const values: JsonObject[] = [];
+  for (const block of cipher === null ? blocks : blocks.slice(1)) {
+    const lines = cipher === null ? block.lines : opened(file, cipher, block);
+    for (const [at, line] of lines.entries()) {
+      values.push(parsed(file, cipher === null ? block.line + at : block.line, line));
+    }
+  }
+  const [header, ...records] = values;
+  return { file, header: checkedHeader(file, header), records: known(records), end, tornBytes, cipher };
+}
+
+function cipherOf(
+  file: string,
+  { key: id, salt }: NonNullable<ReadBlocks['encrypted']>,
+  key: JournalKey | null,
+): BlockCipher {
+  if (key === null) throw new JournalKeyMissing(file, id);
+  if (key.id === id) return new BlockCipher(key, salt);
+  throw new JournalError(file, `it is encrypted by the key ${id}, and the key that was given is ${key.id}`);
+}
+
+function opened(file: string, cipher: BlockCipher, { lines, line, previous }: Block): readonly string[] {
+  const found = lines.length === 1 ? cipher.open(parseJson(lines[0] ?? ''), previous) : null;
+  if (found !== null) return found;
+  throw new JournalError(file, `line ${line}: it is not what was written: its key does not open it`);
+}
+
+function parsed(file: string, line: number, text: string): JsonObject {
+  const value = parseJson(text);
+  if (!isJsonObject(value) || typeof value.t !== 'string') {
+    throw new JournalError(file, `line ${line}: it is no record of a journal`);
+  }
+  // What kind of journal it is, is said before what is wrong with it.
+  const isOfAnother = value.t === 'header' && value.format !== JOURNAL_FORMAT;
+  const wrong = isKnownKind(value) && !isOfAnother ? wrongField(value) : null;
+  if (wrong === null) return value;
+  throw new JournalError(file, `line ${line}: ${wrong} of its record ${value.t} is missing or not what it must be`);
+}
+
+function checkedHeader(file: string, value: unknown): JournalHeader {
+  if (!isJsonObject(value) || value.t !== 'header') throw new JournalError(file, 'line 1: it is no journal');
+  const { format, abi } = value;
+  if (format !== JOURNAL_FORMAT) {
+    throw new JournalError(
+      file,
+      `it has format ${JSON.stringify(format)}, and this Spear reads ${JOURNAL_FORMAT}: use the Spear that wrote it (${JSON.stringify(value.spear)}) or a newer one`,
+    );
+  }
+  if (!Array.isArray(abi) || abi[0] !== abiVersion.major) {
+    throw new JournalError(file, `it is of ABI ${JSON.stringify(abi)}, and this Spear has ${abiVersion.major}`);
+  }
+  return value as unknown as JournalHeader;
+}
+
+/** Records of kinds that this version does not know are left out; their lines were checked all the same. */
+const known = (records: readonly JsonObject[]) => records.filter(isKnownKind) as readonly unknown[] as TimedRecord[];

@@ -1,0 +1,139 @@
+import type { StandardStream } from '../protocol/guest-spec.ts';
+import type {
+  EndRecord,
+  JournalHeader,
+  ModelAnswered,
+  ReplyRecord,
+  TimedRecord,
+  ToolFinished,
+  ToolStarted,
+} from '../protocol/journal.ts';
+import { type PlayedEvent, parseEvents } from '../protocol/journal-events.ts';
+import { type HostReply, isLastWord } from '../protocol/port.ts';
+import { JournalError } from './journal-error.ts';
+import type { ReadJournal } from './read-journal.ts';
+import { replyFromJson } from './reply-json.ts';
+
+/** What became of a tool call. */
+export interface RecordedTool {
+  readonly started: ToolStarted | null;
+  readonly finished: ToolFinished | null;
+}
+
+/** A run as its journal has it, by what is looked for. */
+export class RecordedRun {
+  readonly file: string;
+  readonly header: JournalHeader;
+  /** What its guest's thread lived through. */
+  readonly events: readonly PlayedEvent[];
+  /** How it ended; null: it did not, or was taken up again. */
+  readonly end: EndRecord | null;
+  readonly attempts: number;
+  readonly outputBytes: Readonly<Record<StandardStream, number>>;
+  readonly #replies = new Map<number, ReplyRecord[]>();
+  /** How many of the replies about a call the guest has taken. */
+  readonly #taken = new Map<number, number>();
+  readonly #answers = new Map<string, ModelAnswered>();
+  readonly #tools = new Map<string, RecordedTool>();
+
+  constructor({ file, header, records }: Pick<ReadJournal, 'file' | 'header' | 'records'>) {
+    this.file = file;
+    this.header = header;
+    const outputBytes = { stdout: 0, stderr: 0 };
+    let end: EndRecord | null = null;
+    let attempts = 1;
+    const events: PlayedEvent[] = [];
+    for (const record of records) {
+      switch (record.t) {
+        case 'guest':
+          events.push(...this.#play(record.e));
+          break;
+        case 'output':
+          outputBytes[record.fd] = record.at + Buffer.byteLength(record.b, 'base64');
+          break;
+        case 'end':
+          end = record;
+          break;
+        case 'resumed':
+          end = null;
+          attempts = record.attempt;
+          break;
+        default:
+          this.#index(record);
+      }
+    }
+    this.events = events;
+    this.end = end;
+    this.attempts = attempts;
+    this.outputBytes = outputBytes;
+  }
+
+  /** Whether the last word about a call of the guest was said. */
+  isAnswered(call: number): boolean {
+    return this.lastReply(call) !== null;
+  }
+
+  lastReply(call: number): ReplyRecord | null {
+    const last = this.#replies.get(call)?.at(-1);
+    return last !== undefined && isLastWord(this.#decode(last)) ? last : null;
+  }
+
+  /** How many callbacks of the guest a send had asked for. */
+  callbacks(call: number): number {
+    return (this.#replies.get(call) ?? []).filter(({ m }) => m[0] === 'tool').length;
+  }
+
+  /** What was said about a call and the guest has not heard. */
+  unheard(call: number): HostReply[] {
+    return (this.#replies.get(call) ?? []).slice(this.#taken.get(call) ?? 0).map((record) => this.#decode(record));
+  }
+
+  answer(call: number, n: number): ModelAnswered | null {
+    return this.#answers.get(`${call}.${n}`) ?? null;
+  }
+
+  tool(ordinal: string): RecordedTool | null {
+    return this.#tools.get(ordinal) ?? null;
+  }
+
+  #index(record: TimedRecord): void {
+    switch (record.t) {
+      case 'reply':
+        this.#said(record.call).push(record);
+        return;
+      case 'model.answered':
+        this.#answers.set(`${record.call}.${record.n}`, record);
+        return;
+      case 'tool.started':
+        this.#tools.set(record.ordinal, { started: record, finished: null });
+        return;
+      case 'tool.finished':
+        this.#tools.set(record.ordinal, { started: this.tool(record.ordinal)?.started ?? null, finished: record });
+        return;
+    }
+  }
+
+  #said(call: number): ReplyRecord[] {
+    const known = this.#replies.get(call);
+    if (known !== undefined) return known;
+    const none: ReplyRecord[] = [];
+    this.#replies.set(call, none);
+    return none;
+  }
+
+  #play(text: string): PlayedEvent[] {
+    return parseEvents(text).map((event) => {
+      if (event.kind !== 'r') return { ...event, message: null };
+      const call = Number(event.value);
+      const index = this.#taken.get(call) ?? 0;
+      this.#taken.set(call, index + 1);
+      const record = this.#replies.get(call)?.[index];
+      if (record !== undefined) return { ...event, message: [0, call, ...this.#decode(record)] as const };
+      throw new JournalError(this.file, `the guest takes an answer to its call ${call} that does not stand there`);
+    });
+  }
+
+  #decode({ m }: ReplyRecord): HostReply {
+    return replyFromJson(m, (ordinal) => this.tool(ordinal)?.finished?.result ?? null);
+  }
+}

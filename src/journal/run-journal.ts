@@ -1,0 +1,182 @@
+import { hash } from 'node:crypto';
+import type { JsonObject } from '../base/json.ts';
+import { version } from '../base/version.ts';
+import type { StandardStream } from '../protocol/guest-spec.ts';
+import {
+  type EndRecord,
+  type JournalHeader,
+  type JournalRecord,
+  type ModelAnswered,
+  type ModelAsked,
+  mayGoOn,
+  type RecordedRules,
+  type RefusedTool,
+  type SettledSend,
+  type ToolsRecord,
+} from '../protocol/journal.ts';
+import type { TapeStart } from '../protocol/journal-events.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import type { HostReply } from '../protocol/port.ts';
+import type { JournalFile } from './journal-file.ts';
+import type { RecordedRun } from './recorded-run.ts';
+import { type NamedResult, replyToJson, withResultNamed } from './reply-json.ts';
+import type { EarlierCall, ShownTools, StartedTool, ToolJournal } from './tool-journal.ts';
+import { ToolSets } from './tool-sets.ts';
+
+/** A turn seldom has more calls. */
+const MAX_RECENT_RESULTS = 64;
+
+/** Before it is known what the task's policy is. */
+export type UnruledHeader = Omit<JournalHeader, 'policy'>;
+
+/** The host's half of a run's journal, while it runs. What a replay would write stands there already. */
+export class RunJournal implements ToolJournal {
+  readonly header: UnruledHeader;
+  /** What was there before; null: nothing was. */
+  readonly recorded: RecordedRun | null;
+  readonly attempt: number;
+  /** For the guest's thread. */
+  readonly tape: TapeStart;
+  /** Null: nothing is written. */
+  readonly #file: JournalFile | null;
+  readonly #offsets: Record<StandardStream, number> = { stdout: 0, stderr: 0 };
+  readonly #settled = new Map<number, SettledSend>();
+  readonly #questions = new Map<number, readonly (string | null)[]>();
+  readonly #toolSets = new ToolSets();
+  #lastResult: NamedResult | null = null;
+  /** Those that the next request to a model may tell of. */
+  readonly #recentResults: NamedResult[] = [];
+  #hasEnded = false;
+  isInterrupted = false;
+
+  /** Without a file it is a replay. */
+  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalFile | null) {
+    this.header = header;
+    this.recorded = recorded;
+    this.#file = file;
+    this.attempt = recorded === null || file === null ? (recorded?.attempts ?? 1) : recorded.attempts + 1;
+    const startWakes = header.quiet_start !== true;
+    this.tape = { events: recorded?.events ?? [], thenLive: file !== null, startWakes };
+  }
+
+  /** The run begins, or goes on. `policy`: what its task lets sessions ask for, `rules` those about approvals. @throws JournalError */
+  begin(policy: TaskPolicy, rules: RecordedRules | null): void {
+    if (this.#file === null) return;
+    const header: JournalHeader = { ...this.header, policy, ...(rules === null ? {} : { approval_rules: rules }) };
+    if (this.recorded === null) this.#file.append(JSON.stringify(header));
+    else this.#write({ t: 'resumed', attempt: this.attempt, spear: version, v8: process.versions.v8 });
+    try {
+      this.#file.flush();
+    } catch (error) {
+      this.abandon();
+      throw error;
+    }
+  }
+
+  /** Whether nothing is done but what was done before. */
+  get isReplay(): boolean {
+    return this.#file === null;
+  }
+
+  /** What the guest's thread took. */
+  taped(e: string): void {
+    this.#write({ t: 'guest', e });
+  }
+
+  /** The guest asks something about servers: kept with the reply, for whoever asks the same of the journal. */
+  questioned(call: number, question: readonly (string | null)[]): void {
+    if (this.#file !== null) this.#questions.set(call, question);
+  }
+
+  /** What a send left behind, for the reply that tells of it. */
+  settled(call: number, send: SettledSend): void {
+    this.#settled.set(call, send);
+  }
+
+  /** Whether the guest is to be told: a send that goes on asks again for callbacks that ran before. */
+  reply(call: number, reply: HostReply): boolean {
+    if (this.recorded !== null && reply[0] === 'tool' && reply[1] <= this.recorded.callbacks(call)) return false;
+    const send = this.#settled.get(call);
+    this.#settled.delete(call);
+    const q = this.#questions.size === 0 ? undefined : this.#questions.get(call);
+    if (q !== undefined) this.#questions.delete(call);
+    const m = replyToJson(reply, this.#lastResult);
+    if (send !== undefined) this.#write({ t: 'reply', call, m, send });
+    else this.#write(q === undefined ? { t: 'reply', call, m } : { t: 'reply', call, m, q });
+    return true;
+  }
+
+  asked(asked: Omit<ModelAsked, 't' | 'sha256'>, request: JsonObject): void {
+    const said = asked.said?.map((message) => withResultNamed(message, this.#recentResults));
+    const written = said === undefined ? asked : { ...asked, said };
+    this.#write({ t: 'model.asked', ...written, sha256: hash('sha256', JSON.stringify(request)) });
+    this.#file?.flush();
+  }
+
+  answered(answered: Omit<ModelAnswered, 't'>): void {
+    this.#write({ t: 'model.answered', ...answered });
+  }
+
+  started(call: StartedTool): void {
+    this.#write({ t: 'tool.started', ...call, attempt: this.attempt });
+    this.#file?.flush();
+  }
+
+  finished(ordinal: string, result: string, code: string | null, refused: RefusedTool | null): void {
+    this.#lastResult = { ordinal, json: result };
+    if (this.#recentResults.push(this.#lastResult) > MAX_RECENT_RESULTS) this.#recentResults.shift();
+    const finished = { t: 'tool.finished', ordinal, code, result } as const;
+    this.#write(refused === null ? finished : { ...finished, refused });
+  }
+
+  injected(session: string, params: ToolsRecord['params'], key: object, shown: () => ShownTools): void {
+    if (this.#file === null) return;
+    const record = this.#toolSets.record(session, params, key, shown);
+    if (record !== null) this.#write(record);
+  }
+
+  earlier(ordinal: string): EarlierCall | null {
+    const tool = this.recorded?.tool(ordinal) ?? null;
+    if (tool === null) return null;
+    return tool.finished === null ? { kind: 'unknown' } : { kind: 'finished', json: tool.finished.result };
+  }
+
+  approval(event: JsonObject): void {
+    this.#write({ t: 'approval', event });
+  }
+
+  /** How many of the bytes were printed by an earlier attempt. The rest is written down, so that it is printed once. */
+  printed(fd: StandardStream, bytes: Uint8Array): number {
+    const at = this.#offsets[fd];
+    this.#offsets[fd] = at + bytes.byteLength;
+    if (this.isReplay) return 0;
+    const known = Math.min(Math.max((this.recorded?.outputBytes[fd] ?? 0) - at, 0), bytes.byteLength);
+    if (known === bytes.byteLength) return known;
+    this.#write({ t: 'output', fd, at: at + known, b: Buffer.from(bytes.subarray(known)).toString('base64') });
+    this.#file?.flush();
+    return known;
+  }
+
+  /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
+  end(end: Omit<EndRecord, 't'>): void {
+    this.isInterrupted = mayGoOn(end);
+    this.#file?.close(this.#line({ t: 'end', ...end }));
+    this.#hasEnded = true;
+  }
+
+  /** Nothing is done after all: the journal stays as it was. */
+  abandon(): void {
+    this.#file?.abandon();
+    this.#hasEnded = true;
+  }
+
+  #write(record: JournalRecord): void {
+    if (this.#file === null || this.#hasEnded) return;
+    this.#file.append(this.#line(record));
+  }
+
+  /** The clock may have been set back: no record is older than its run. */
+  #line(record: JournalRecord): string {
+    return JSON.stringify({ ...record, ms: Math.max(0, Date.now() - this.header.started) });
+  }
+}

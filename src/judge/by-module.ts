@@ -1,0 +1,70 @@
+import { Readable } from 'node:stream';
+import type { ReadJournal } from '../journal/read-journal.ts';
+import { beginningOf } from '../run/guest-journal.ts';
+import { type RunResult, runGuest } from '../run/run-guest.ts';
+import { endText, type GuestSurroundings } from './by-replay.ts';
+import { type Finding, same, unusable } from './judgement.ts';
+import { Outcome } from './outcome.ts';
+import { RecalledMcp } from './recalled-mcp.ts';
+import { RecalledModel } from './recalled-model.ts';
+import { RecalledOutput } from './recalled-output.ts';
+import { Recollection } from './recollection.ts';
+
+/**
+ * Whether a changed guest does what the recorded run did. It runs for real; what it asks for, the journal answers, as long
+ * as it asks for the same. @throws JournalError
+ */
+export async function judgeByModule(
+  read: ReadJournal,
+  wasm: Uint8Array,
+  { signal, componentCache }: GuestSurroundings,
+): Promise<Finding> {
+  if (read.header.streams) {
+    return unusable(
+      `${read.file}: a client of its user streams took part: what it would say to a changed guest, nobody knows`,
+    );
+  }
+  const recalled = new Recollection(read);
+  const outcome = new Outcome();
+  const model = new RecalledModel(recalled, outcome);
+  const output = new RecalledOutput(recalled, outcome);
+  const { header } = read;
+  const result = await runGuest({
+    wasm,
+    ...beginningOf(header),
+    backend: model.find,
+    mcp: header.policy.enabled ? new RecalledMcp(recalled, model, outcome) : null,
+    chance: recalled.chance,
+    stdin: () => Readable.from([recalled.input]),
+    output: (stream, bytes) => output.take(stream, bytes),
+    signal: AbortSignal.any([signal, outcome.signal]),
+    componentCache,
+  });
+  if (outcome.found === null) compareEnd(result, recalled, model, output, outcome);
+  return outcome.found ?? same();
+}
+
+function compareEnd(
+  result: RunResult,
+  recalled: Recollection,
+  model: RecalledModel,
+  output: RecalledOutput,
+  outcome: Outcome,
+): void {
+  const { end } = recalled;
+  const missing = recalled.allRequests.length - model.made;
+  const uncalled = recalled.calls.find(({ isTaken }) => !isTaken);
+  const now = `${endText(result.reason, result.exitCode)}${result.message === null ? '' : `: ${result.message}`}`;
+  if (missing > 0) {
+    const recorded = `${recalled.allRequests.length} requests to the model`;
+    outcome.differs({ kind: 'request', where: 'the end', recorded, now: `${now} after ${model.made}` });
+  } else if (uncalled !== undefined) {
+    const recorded = `${uncalled.tool} of ${uncalled.server} is called with ${uncalled.args}`;
+    outcome.differs({ kind: 'call', where: 'the end', recorded, now: `${now} without that call` });
+  }
+  output.finish();
+  if (end === null) outcome.ends();
+  else if (end.reason !== result.reason || end.exit !== result.exitCode) {
+    outcome.differs({ kind: 'end', where: 'the end', recorded: endText(end.reason, end.exit), now });
+  }
+}

@@ -1,0 +1,103 @@
+import type { ErrnoName } from '../abi/errno.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
+import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts';
+import type { GuestToolCall } from '../mcp/guest-mcp.ts';
+import type { TakeAnswer } from '../mcp/tool-calls.ts';
+import { noRules } from '../policy/approval-rules.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import type { McpOfRun, RunMcp, RunningMcp } from '../run/run-mcp.ts';
+import type { Outcome } from './outcome.ts';
+import type { RecalledModel } from './recalled-model.ts';
+import { canonical, type RecalledCall, type Recollection } from './recollection.ts';
+
+/** MCP of a recorded run: a call with the same arguments gets the same result, once for each time that it was made. */
+export class RecalledMcp implements RunMcp, RunningMcp {
+  readonly taskName: string | null;
+  readonly task: TaskPolicy;
+  readonly approvalRules = noRules;
+  readonly revision = null;
+  readonly #recalled: Recollection;
+  readonly #model: RecalledModel;
+  readonly #outcome: Outcome;
+  readonly #asked = new Map<string, number>();
+
+  constructor(recalled: Recollection, model: RecalledModel, outcome: Outcome) {
+    const { policy, task } = recalled.run.header;
+    this.taskName = task;
+    this.task = policy;
+    this.#recalled = recalled;
+    this.#model = model;
+    this.#outcome = outcome;
+  }
+
+  forRun(): McpOfRun {
+    return { guest: this, close: () => {} };
+  }
+
+  async inject(request: InjectionRequest): Promise<InjectedTools> {
+    return this.#model.inject(request);
+  }
+
+  start({ kind = 'tool', serverId, tool, arguments: given }: GuestToolCall, take: TakeAnswer): { cancel(): void } {
+    const args = canonical(given);
+    const isSame = (call: RecalledCall) =>
+      call.kind === kind && call.server === serverId && call.tool === tool && call.args === args;
+    const found = this.#recalled.calls.find((call) => !call.isTaken && isSame(call));
+    const next = this.#recalled.calls.find(({ isTaken }) => !isTaken);
+    const result = found === undefined ? null : this.#recalled.result(found.ordinal);
+    if (found !== undefined) found.isTaken = true;
+    if (result !== null) take(result);
+    else if (found !== undefined || (next === undefined && this.#recalled.end === null)) this.#outcome.ends();
+    else {
+      const recorded = next === undefined ? 'no more calls' : callText(next.server, next.tool, next.args);
+      const now = callText(serverId, tool, args);
+      this.#outcome.differs({ kind: 'call', where: 'the calls of the guest itself', recorded, now });
+    }
+    return { cancel: () => {} };
+  }
+
+  open(serverId: string): ErrnoName | null {
+    const answer = this.#ask(['mcp_open', serverId]);
+    return typeof answer === 'string' ? answer : null;
+  }
+
+  async listTools(serverId: string): Promise<JsonObject | ErrnoName> {
+    return this.#ask(['mcp_list', serverId]);
+  }
+
+  async listResources(serverId: string): Promise<JsonObject | ErrnoName> {
+    return this.#ask(['mcp_list_resources', serverId]);
+  }
+
+  async listPrompts(serverId: string): Promise<JsonObject | ErrnoName> {
+    return this.#ask(['mcp_list_prompts', serverId]);
+  }
+
+  registryList(): JsonObject | ErrnoName {
+    return this.#ask(['mcp_registry', null]);
+  }
+
+  registryGet(serverId: string): JsonObject | ErrnoName {
+    return this.#ask(['mcp_registry', serverId]);
+  }
+
+  /** Asked more often than it was recorded, the last answer holds. */
+  #ask(question: readonly [string, string | null]): JsonObject | ErrnoName {
+    const answers = this.#recalled.answers(question);
+    const key = JSON.stringify(question);
+    const times = this.#asked.get(key) ?? 0;
+    this.#asked.set(key, times + 1);
+    const [, errno, body] = answers[Math.min(times, answers.length - 1)] ?? [];
+    if (answers.length === 0) {
+      if (this.#recalled.end === null) this.#outcome.ends();
+      const now = `${question[0]} ${question[1] ?? ''}`.trim();
+      this.#outcome.differs({ kind: 'question', where: 'questions about servers', recorded: 'it is not asked', now });
+      return 'EIO' as ErrnoName;
+    }
+    if (typeof errno === 'string') return errno as ErrnoName;
+    const parsed = typeof body === 'string' ? parseJson(body) : undefined;
+    return isJsonObject(parsed) ? parsed : {};
+  }
+}
+
+const callText = (server: string, tool: string, args: string) => `${tool} of ${server} with ${args}`;

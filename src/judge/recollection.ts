@@ -1,0 +1,222 @@
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
+import { JournalError } from '../journal/journal-error.ts';
+import type { ReadJournal } from '../journal/read-journal.ts';
+import { RecordedRun } from '../journal/recorded-run.ts';
+import { withResultTold } from '../journal/reply-json.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
+import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
+import type {
+  EndRecord,
+  ModelAnswered,
+  ModelAsked,
+  ReplyRecord,
+  TimedRecord,
+  ToolsRecord,
+} from '../protocol/journal.ts';
+import type { EventKind } from '../protocol/journal-events.ts';
+
+/** A request to a model, whole, with what became of it. */
+export interface RecalledRequest {
+  readonly asked: ModelAsked;
+  readonly messages: readonly JsonObject[];
+  /** Names of its tools. */
+  readonly tools: readonly string[];
+  /** The tools of servers that its send had; null: none. */
+  readonly injected: Required<Pick<ToolsRecord, 'params' | 'definitions' | 'system'>> | null;
+  /** Turns of its send before its first request: of one that goes on with a turn that was handed back. */
+  readonly turnsBefore: number;
+  /** How many answers had come when it was asked. */
+  readonly after: number;
+  /** Null: the run was ended before it came. */
+  answered: ModelAnswered | null;
+  /** How many answers came before it, and how long after the last of them, if it was waited for by then. */
+  order: number;
+  gapMs: number;
+}
+
+/** A call that the guest made itself. */
+export interface RecalledCall {
+  readonly kind: CallKind;
+  readonly server: string;
+  readonly tool: string;
+  readonly args: string;
+  readonly ordinal: string;
+  isTaken: boolean;
+}
+
+const NEAR_MS = 60_000;
+/** Enough for a guest to take in what came before. */
+const MAX_GAP_MS = 100;
+
+type Question = readonly (string | null)[];
+
+/** What a journal knows, in the order in which a guest may ask for it. */
+export class Recollection {
+  readonly file: string;
+  readonly run: RecordedRun;
+  readonly calls: RecalledCall[] = [];
+  readonly input: Buffer;
+  readonly output: Readonly<Record<StandardStream, Buffer>>;
+  readonly #requests = new Map<string, RecalledRequest[]>();
+  readonly #answers = new Map<string, ReplyRecord['m'][]>();
+  readonly #lastMs: number;
+  #answered = 0;
+  #answeredMs = 0;
+
+  /** @throws JournalError where the journal does not say what was asked */
+  constructor(read: ReadJournal) {
+    this.file = read.file;
+    this.run = new RecordedRun(read);
+    this.#lastMs = read.records.at(-1)?.ms ?? 0;
+    const input: Buffer[] = [];
+    const output: Record<StandardStream, Buffer[]> = { stdout: [], stderr: [] };
+    const sets = new Map<number, ToolsRecord>();
+    const injected = new Map<string, ToolsRecord>();
+    const sends = new Map<number, SendOfSession>();
+    const openTurns = new Map<string, number>();
+    for (const record of read.records) {
+      switch (record.t) {
+        case 'tools':
+          if (record.definitions !== undefined) sets.set(record.set, record);
+          injected.set(record.session, { ...sets.get(record.set), ...record });
+          break;
+        case 'model.asked':
+          this.#ask(record, injected, sends, openTurns);
+          break;
+        case 'model.answered':
+          this.#answer(record, sends.get(record.call)?.session);
+          break;
+        case 'reply':
+          this.#reply(record, input);
+          if (record.send !== undefined) {
+            openTurns.set(sends.get(record.call)?.session ?? '', record.send.turn?.iterations ?? 0);
+          }
+          break;
+        case 'output':
+          output[record.fd].push(Buffer.from(record.b, 'base64'));
+          break;
+        default:
+          this.#call(record);
+      }
+    }
+    this.input = Buffer.concat(input);
+    this.output = { stdout: Buffer.concat(output.stdout), stderr: Buffer.concat(output.stderr) };
+  }
+
+  /** What clocks and dice gave. */
+  get chance(): RecalledValues {
+    const { header, events } = this.run;
+    // Both clocks write their values alike; only that of the wall is near the time of the run.
+    const isWall = (value: string) => {
+      const sinceStart = Number(value) - header.started;
+      return sinceStart >= -NEAR_MS && sinceStart <= this.#lastMs + NEAR_MS;
+    };
+    const values = (kind: EventKind) => events.filter((event) => event.kind === kind).map(({ value }) => value);
+    const clocks = values('c');
+    return {
+      wallMs: clocks.filter(isWall).map(Number),
+      monotonicNs: clocks.filter((value) => !isWall(value)).map(BigInt),
+      random: Buffer.concat(values('d').map((value) => Buffer.from(value, 'base64url'))),
+    };
+  }
+
+  get end(): EndRecord | null {
+    return this.run.end;
+  }
+
+  /** The requests of a session, in their order. */
+  requests(session: string): readonly RecalledRequest[] {
+    return this.#requests.get(session) ?? [];
+  }
+
+  get allRequests(): readonly RecalledRequest[] {
+    return [...this.#requests.values()].flat();
+  }
+
+  /** What was answered to a question about servers, each time that it was asked. */
+  answers(question: Question): readonly ReplyRecord['m'][] {
+    return this.#answers.get(JSON.stringify(question)) ?? [];
+  }
+
+  result(ordinal: string): string | null {
+    return this.run.tool(ordinal)?.finished?.result ?? null;
+  }
+
+  #ask(
+    asked: ModelAsked,
+    injected: ReadonlyMap<string, ToolsRecord>,
+    sends: Map<number, SendOfSession>,
+    openTurns: ReadonlyMap<string, number>,
+  ): void {
+    const { session, kept, said, call } = asked;
+    if (session === undefined || kept === undefined || said === undefined) {
+      throw new JournalError(this.file, 'it does not say what the model was asked: an older Spear wrote it');
+    }
+    const requests = this.#requests.get(session) ?? [];
+    this.#requests.set(session, requests);
+    const send = sends.get(call) ?? { session, tools: [], turnsBefore: openTurns.get(session) ?? 0 };
+    sends.set(call, { ...send, tools: asked.tools ?? send.tools });
+    const before = requests.at(-1);
+    // A resumed run asks again what had no answer.
+    if (before?.asked.call === call && before.asked.n === asked.n) requests.pop();
+    const { params = [], definitions = [], system = null } = injected.get(session) ?? {};
+    requests.push({
+      asked,
+      messages: [...(before?.messages ?? []).slice(0, kept), ...said.map((message) => this.#whole(message))],
+      tools: asked.tools ?? send.tools,
+      injected: injected.has(session) ? { params, definitions, system } : null,
+      turnsBefore: send.turnsBefore,
+      after: this.#answered,
+      answered: null,
+      order: 0,
+      gapMs: 0,
+    });
+  }
+
+  #whole(message: JsonObject): JsonObject {
+    return withResultTold(message, (ordinal) => this.result(ordinal));
+  }
+
+  #answer(answered: ModelAnswered & { readonly ms: number }, session: string | undefined): void {
+    const { call, n, ms } = answered;
+    const request = this.requests(session ?? '').find(({ asked }) => asked.call === call && asked.n === n);
+    if (request === undefined) return;
+    request.answered = answered;
+    request.order = this.#answered;
+    // What came while others were waited for too is told apart by the guest only if some time is between them.
+    if (request.after < this.#answered) request.gapMs = Math.min(Math.max(0, ms - this.#answeredMs), MAX_GAP_MS);
+    this.#answered += 1;
+    this.#answeredMs = ms;
+  }
+
+  #reply({ m, q }: ReplyRecord, input: Buffer[]): void {
+    const [kind, bytes] = m;
+    if (kind === 'stdin' && isJsonObject(bytes) && typeof bytes.$bytes === 'string') {
+      input.push(Buffer.from(bytes.$bytes, 'base64'));
+    }
+    if (q === undefined) return;
+    const key = JSON.stringify(q);
+    this.#answers.set(key, [...(this.#answers.get(key) ?? []), m]);
+  }
+
+  /** Those of models have their place in a turn. */
+  #call(record: TimedRecord): void {
+    const wanted = record.t === 'tool.started' ? record : record.t === 'tool.finished' ? record.refused : undefined;
+    if (wanted === undefined || !('ordinal' in record) || record.ordinal.includes('.')) return;
+    if (this.calls.some(({ ordinal }) => ordinal === record.ordinal)) return; // made again by a resumed run
+    const { kind = 'tool', server, tool, args } = wanted;
+    this.calls.push({ kind, server, tool, args: canonical(args), ordinal: record.ordinal, isTaken: false });
+  }
+}
+
+interface SendOfSession {
+  readonly session: string;
+  readonly tools: readonly string[];
+  readonly turnsBefore: number;
+}
+
+/** Arguments in a form in which equal ones are equal. */
+export function canonical(args: string): string {
+  const parsed: JsonValue | undefined = args.trim() === '' ? {} : parseJson(args);
+  return parsed === undefined ? args : canonicalJson(parsed);
+}
