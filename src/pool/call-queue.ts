@@ -1,5 +1,3 @@
-export type Release = () => void;
-
 export interface CallQueueLimits {
   /** How many hold a place at one time. */
   readonly capacity: number;
@@ -7,10 +5,12 @@ export interface CallQueueLimits {
   readonly maxQueued: number;
 }
 
-interface Waiter {
+/** Who waits for a place. One of the two is called, once, unless it leaves the line before. */
+export interface Waiter {
   readonly owner: string;
-  readonly take: (release: Release) => void;
-  readonly refuse: (error: unknown) => void;
+  /** It has its place now, and gives it back by {@link CallQueue.release}. */
+  placed(queue: CallQueue): void;
+  refused(error: Error): void;
 }
 
 /**
@@ -24,6 +24,7 @@ export class CallQueue {
   readonly #waiting = new Map<string, Set<Waiter>>();
   #queued = 0;
   #running = 0;
+  #isServing = false;
 
   /** `full` makes the error for whoever finds no place in the line. */
   constructor(limits: CallQueueLimits, full: () => Error) {
@@ -45,78 +46,66 @@ export class CallQueue {
     this.#serve();
   }
 
-  /** A place that is free now, for whoever need not wait; null: there is none, or others were first. */
-  take(): Release | null {
-    return this.#running < this.#capacity && this.#queued === 0 ? this.#occupy() : null;
-  }
-
-  /** Rejects with the signal's reason when that comes first, or with the error for a full line. */
-  acquire(owner: string, signal: AbortSignal): Promise<Release> {
-    if (signal.aborted) return Promise.reject(signal.reason);
-    const free = this.take();
-    if (free !== null) return Promise.resolve(free);
-    if (this.#queued >= this.#maxQueued && !this.#makeWay(owner)) return Promise.reject(this.#full());
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        this.#remove(waiter);
-        reject(signal.reason);
-      };
-      const waiter: Waiter = {
-        owner,
-        take: (release) => {
-          signal.removeEventListener('abort', onAbort);
-          resolve(release);
-        },
-        refuse: (error) => {
-          signal.removeEventListener('abort', onAbort);
-          reject(error);
-        },
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
-      const line = this.#waiting.get(owner);
-      if (line === undefined) this.#waiting.set(owner, new Set([waiter]));
-      else line.add(waiter);
-      this.#queued += 1;
-    });
-  }
-
-  #occupy(): Release {
+  /** A place that is free now; false: there is none, or others were first. */
+  take(): boolean {
+    if (this.#running >= this.#capacity || this.#queued > 0) return false;
     this.#running += 1;
-    let held = true;
-    return () => {
-      if (!held) return;
-      held = false;
-      this.#running -= 1;
-      this.#serve();
-    };
-  }
-
-  #serve(): void {
-    while (this.#running < this.#capacity && this.#queued > 0) {
-      const [owner, line] = this.#waiting.entries().next().value as [string, Set<Waiter>];
-      const waiter = line.values().next().value as Waiter;
-      this.#remove(waiter);
-      // An owner that was served goes to the end of the round.
-      if (this.#waiting.delete(owner)) this.#waiting.set(owner, line);
-      waiter.take(this.#occupy());
-    }
-  }
-
-  #makeWay(owner: string): boolean {
-    let longest: Set<Waiter> | null = null;
-    for (const line of this.#waiting.values()) if (longest === null || line.size > longest.size) longest = line;
-    const own = this.#waiting.get(owner)?.size ?? 0;
-    if (longest === null || longest.size <= own + 1) return false;
-    const newest = [...longest].at(-1) as Waiter;
-    this.#remove(newest);
-    newest.refuse(this.#full());
     return true;
   }
 
-  #remove(waiter: Waiter): void {
+  /** Gives back one place that was taken or given; whoever holds it sees to it that it does so once. */
+  release(): void {
+    this.#running -= 1;
+    this.#serve();
+  }
+
+  /** Stands in line. @throws the error for a full line */
+  enter(waiter: Waiter): void {
+    const { owner } = waiter;
+    const leaver = this.#queued < this.#maxQueued ? null : this.#leaverFor(owner);
+    const line = this.#waiting.get(owner);
+    if (line === undefined) this.#waiting.set(owner, new Set([waiter]));
+    else line.add(waiter);
+    this.#queued += 1;
+    // Last: whoever hears of it may do anything.
+    leaver?.refused(this.#full());
+  }
+
+  /** Waits no longer. */
+  leave(waiter: Waiter): void {
     const line = this.#waiting.get(waiter.owner);
     if (line === undefined || !line.delete(waiter)) return;
     this.#queued -= 1;
     if (line.size === 0) this.#waiting.delete(waiter.owner);
+  }
+
+  /** Whoever is served may end at once and release its place: the one loop goes on with that, however many there are. */
+  #serve(): void {
+    if (this.#isServing) return;
+    this.#isServing = true;
+    try {
+      while (this.#running < this.#capacity && this.#queued > 0) {
+        const [owner, line] = this.#waiting.entries().next().value as [string, Set<Waiter>];
+        const waiter = line.values().next().value as Waiter;
+        this.leave(waiter);
+        // An owner that was served goes to the end of the round.
+        if (this.#waiting.delete(owner)) this.#waiting.set(owner, line);
+        this.#running += 1;
+        waiter.placed(this);
+      }
+    } finally {
+      this.#isServing = false;
+    }
+  }
+
+  /** Who has made way for one of this owner. @throws the error for a full line */
+  #leaverFor(owner: string): Waiter {
+    let longest: Set<Waiter> | null = null;
+    for (const line of this.#waiting.values()) if (longest === null || line.size > longest.size) longest = line;
+    const own = this.#waiting.get(owner)?.size ?? 0;
+    if (longest === null || longest.size <= own + 1) throw this.#full();
+    const newest = [...longest].at(-1) as Waiter;
+    this.leave(newest);
+    return newest;
   }
 }

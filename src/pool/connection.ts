@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { untilAborted } from '../base/abort.ts';
 import { backoffMs } from '../base/backoff.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { sameConnection } from '../protocol/record-compare.ts';
+import type { EraMemory } from './era.ts';
 import { McpBudgetError, McpConnectionError, McpError, toToolError } from './errors.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
 import type { PoolLog } from './pool-log.ts';
@@ -25,8 +27,8 @@ export interface ConnectionHealth {
 export interface ConnectionDeps {
   readonly limits: PoolLimits;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
-  /** The server may offer other tools than before. */
-  toolsChanged(): void;
+  /** The server may have others than before; null: of every kind. */
+  listChanged(kind: CallKind | null): void;
   readonly log: PoolLog;
   readonly now: () => number;
   /** In [0, 1). */
@@ -34,11 +36,6 @@ export interface ConnectionDeps {
 }
 
 const MAX_LEASE_ROUNDS = 3;
-
-export interface Lease {
-  readonly session: ServerSession;
-  release(): void;
-}
 
 /**
  * The connection to one server over its whole life: made when first needed, closed when idle, made again after a loss.
@@ -55,7 +52,8 @@ export class ServerConnection {
   #lastError: string | null = null;
   #reconnects = 0;
   #connectedAtMs: number | null = null;
-  #idleTimer: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | null = null;
+  #era: EraMemory = { bearsAsking: null };
   readonly #closed = new AbortController();
 
   constructor(record: McpServerRecord, deps: ConnectionDeps) {
@@ -82,6 +80,7 @@ export class ServerConnection {
     const same = sameConnection(this.#record, record);
     this.#record = record;
     if (same) return;
+    this.#era = { bearsAsking: null };
     this.#failure = null;
     this.#connecting?.abort.abort();
     this.#connecting = null;
@@ -89,22 +88,28 @@ export class ServerConnection {
     this.#wasLost = false;
   }
 
-  /** A session that is open now. Several callers share one attempt; the abort of one does not end it. */
-  async lease(signal: AbortSignal | null): Promise<Lease> {
+  /** The session that is open now, held for the caller; null: it takes a {@link lease}. */
+  hold(): ServerSession | null {
+    const session = this.#session;
+    if (session === null || !session.usable) return null;
+    session.hold();
+    return session;
+  }
+
+  /** The same for whoever can wait. Several callers share one attempt; the abort of one does not end it. */
+  async lease(signal: AbortSignal | null): Promise<ServerSession> {
     const serverId = this.#record.server_id;
     for (let round = 0; round < MAX_LEASE_ROUNDS; round++) {
       const record = this.#record;
-      let session: ServerSession;
       try {
-        session = this.#session ?? (await this.#connected(serverId, signal));
+        if (this.#session === null) await this.#connected(serverId, signal);
       } catch (error) {
         if (this.#closed.signal.aborted || sameConnection(this.#record, record)) throw error;
         continue;
       }
       // It may have been lost or replaced between the handshake and this turn.
-      if (!session.usable) continue;
-      clearTimeout(this.#idleTimer);
-      return { session, release: session.lease() };
+      const session = this.hold();
+      if (session !== null) return session;
     }
     throw new McpConnectionError(
       serverId,
@@ -124,7 +129,7 @@ export class ServerConnection {
   async close(): Promise<void> {
     this.#closed.abort();
     this.#connecting?.abort.abort();
-    clearTimeout(this.#idleTimer);
+    this.#stopIdleTimer();
     const open = [...this.#old, ...(this.#session === null ? [] : [this.#session])];
     this.#session = null;
     await Promise.all(open.map((session) => session.close()));
@@ -165,7 +170,10 @@ export class ServerConnection {
     for (let attempt = 1; ; attempt++) {
       try {
         const timeoutMs = Math.max(1, Math.ceil(end - performance.now()));
-        return this.#adopt(record, await this.#deps.open(record, this.#events(), { timeoutMs, signal }));
+        return this.#adopt(
+          record,
+          await this.#deps.open(record, this.#events(), { timeoutMs, signal, era: this.#era }),
+        );
       } catch (error) {
         if (signal.aborted) throw closedError(record.server_id);
         const hopeless = !(error instanceof McpError) || !error.retryable || error instanceof McpBudgetError;
@@ -185,11 +193,15 @@ export class ServerConnection {
     this.#failure = null;
     this.#wasLost = false;
     this.#connectedAtMs = this.#deps.now();
-    session.onIdle = () => this.#startIdleTimer();
+    session.onIdle = () => {
+      if (this.#session === session) this.#startIdleTimer();
+    };
     session.onTrouble = () => this.#replace(session);
     this.#startIdleTimer();
-    this.#deps.toolsChanged();
-    this.#deps.log({ level: 'info', event: 'connected', serverId: record.server_id, message: record.transport });
+    this.#deps.listChanged(null);
+    const { protocolVersion } = session;
+    const { server_id: serverId, transport } = record;
+    this.#deps.log({ level: 'info', event: 'connected', serverId, message: transport, protocolVersion });
     return session;
   }
 
@@ -205,7 +217,7 @@ export class ServerConnection {
         this.#deps.log({ level: 'warn', event: 'connection_lost', serverId, message: this.#lastError });
       },
       suspect: (session) => this.#replace(session),
-      toolsChanged: () => this.#deps.toolsChanged(),
+      listChanged: (kind) => this.#deps.listChanged(kind),
     };
   }
 
@@ -224,7 +236,7 @@ export class ServerConnection {
   }
 
   #forget(session: ServerSession): void {
-    clearTimeout(this.#idleTimer);
+    this.#stopIdleTimer();
     if (this.#session === session) this.#session = null;
   }
 
@@ -244,8 +256,12 @@ export class ServerConnection {
     await delay(backoffMs(backoff, attempt, this.#deps), undefined, { signal }).catch(() => {});
   }
 
+  /** One timer for the life of a session: each time nobody uses it, it starts over. */
   #startIdleTimer(): void {
-    clearTimeout(this.#idleTimer);
+    if (this.#idleTimer !== null) {
+      this.#idleTimer.refresh();
+      return;
+    }
     this.#idleTimer = setTimeout(() => {
       const serverId = this.#record.server_id;
       if (!this.idle) return;
@@ -253,6 +269,11 @@ export class ServerConnection {
       void this.closeIdle();
     }, this.#deps.limits.idleTimeoutMs);
     this.#idleTimer.unref();
+  }
+
+  #stopIdleTimer(): void {
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    this.#idleTimer = null;
   }
 }
 

@@ -15,6 +15,8 @@ export type ToolErrorCode =
   | 'mcp_cancelled'
   | 'mcp_budget_exceeded'
   | 'mcp_approval_denied'
+  /** It was sent before the run was interrupted, and nobody knows whether it was done. */
+  | 'mcp_outcome_unknown'
   /** The call arrived and the tool itself reported a failure. */
   | 'mcp_tool_error';
 
@@ -66,13 +68,21 @@ const lasting: ReadonlySet<ConnectionFailure> = new Set([
   'closed',
 ]);
 
+/**
+ * What a failure says about the session: it is in doubt, it stands (the server answered, and refused this request), or
+ * the server does not know it any more, so that the request never ran.
+ */
+export type SessionAfterwards = 'doubtful' | 'stands' | 'unknown';
+
 export class McpConnectionError extends McpError {
   readonly code = 'mcp_unavailable';
   readonly reason: ConnectionFailure;
+  readonly session: SessionAfterwards;
 
-  constructor(serverId: string, reason: ConnectionFailure, message: string) {
+  constructor(serverId: string, reason: ConnectionFailure, message: string, session: SessionAfterwards = 'doubtful') {
     super(serverId, message, { retryable: !lasting.has(reason) });
     this.reason = reason;
+    this.session = session;
   }
 }
 
@@ -131,6 +141,15 @@ export class McpCancelledError extends McpError {
 
   constructor(serverId: string, why: string) {
     super(serverId, why, { retryable: false });
+  }
+}
+
+export class McpOutcomeUnknownError extends McpError {
+  readonly code = 'mcp_outcome_unknown';
+
+  constructor(serverId: string, tool: string) {
+    const what = `the run was interrupted during a call of ${tool}, and nobody knows whether it was done`;
+    super(serverId, `${what}; look before you call it again`, { retryable: false });
   }
 }
 

@@ -1,8 +1,11 @@
 import type { FetchLike } from '@modelcontextprotocol/client';
+import type { Dispatcher } from 'undici';
 import type { EgressRules } from './egress.ts';
 
 export interface HttpClient {
   readonly fetch: FetchLike;
+  /** What the fetch goes through; connections and rules are the same. */
+  readonly dispatcher: Dispatcher;
   close(): Promise<void>;
 }
 
@@ -22,6 +25,7 @@ export async function createHttpClient(rules: EgressRules): Promise<HttpClient> 
   const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, connect });
   type UndiciInit = Parameters<typeof fetch>[1];
   return {
+    dispatcher,
     // The types of Node's own fetch and of the package differ in name only.
     fetch: (url, init) => fetch(url, { ...(init as UndiciInit), dispatcher }) as unknown as Promise<Response>,
     close: () => dispatcher.destroy(),

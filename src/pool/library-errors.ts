@@ -3,7 +3,10 @@ import { errorText } from '../base/error-text.ts';
 import type { Redact } from '../secrets/redactor.ts';
 import { EgressDenied } from './egress.ts';
 import { McpConnectionError, McpError, McpPolicyError, McpToolError } from './errors.ts';
+import { fromRefusal, type HttpRefusal } from './http-refusal.ts';
+import { whatHelps } from './rpc-error-help.ts';
 import type { McpLibrary } from './transport/http-target.ts';
+import { RpcError, StatusError } from './transport/transport-failure.ts';
 
 export interface FailureContext {
   readonly serverId: string;
@@ -16,26 +19,35 @@ export interface FailureContext {
 
 /** What a server says about itself is passed on, but not at any length. */
 const MAX_SERVER_TEXT_CHARS = 2_000;
-const REDIRECT_STATUS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const AUTHORIZATION_STATUS: ReadonlySet<number> = new Set([401, 403]);
 
 /** Turns what the library and Node throw into our own classes. What was cancelled is the caller's to tell. */
 export function fromLibrary(error: unknown, context: FailureContext): McpError {
   const { serverId, what, toolName, library } = context;
-  if (error instanceof McpError) return error;
+  // One of ours that was thrown under the library may come wrapped in one of its own.
+  const ours = inCauses(error, (cause) => cause instanceof McpError);
+  if (ours !== null) return ours;
   const denied = egressDenial(error);
   if (denied !== null) return new McpPolicyError(serverId, `${what}: ${serverText(denied.message, context)}`);
-  if (error instanceof library.ProtocolError) {
+  if (error instanceof RpcError || error instanceof library.ProtocolError) {
     if (error.data instanceof McpError) return error.data;
-    return new McpToolError(serverId, toolName, `${what}: ${serverText(error.message, context)}`, error.code);
+    const text = serverText(`${error.message}${whatHelps(error.code, error.data)}`, context);
+    return new McpToolError(serverId, toolName, `${what}: ${text}`, error.code);
   }
-  if (error instanceof library.SdkHttpError) return fromStatus(error.status, context);
-  if (error instanceof library.UnauthorizedError) return fromStatus(401, context);
+  if (error instanceof StatusError) return refused(error, context);
+  if (error instanceof library.SdkHttpError) {
+    const { text } = error.data as { readonly text?: unknown };
+    return refused({ status: error.status, text: typeof text === 'string' ? text : null }, context);
+  }
+  if (error instanceof library.InsufficientScopeError) {
+    return refused({ status: 403, missingScope: error.requiredScope ?? 'another one' }, context);
+  }
+  if (error instanceof library.UnauthorizedError) return refused({ status: 401 }, context);
   if (error instanceof library.SdkError && error.code === library.SdkErrorCode.InvalidResult) {
     const message = `${what}: the server's answer is not valid: ${serverText(error.message, context)}`;
     return new McpToolError(serverId, toolName, message);
   }
-  if (error instanceof library.SseError && typeof error.code === 'number') return fromStatus(error.code, context);
+  if (error instanceof library.SseError && typeof error.code === 'number')
+    return refused({ status: error.code }, context);
   return new McpConnectionError(
     serverId,
     'lost',
@@ -43,33 +55,37 @@ export function fromLibrary(error: unknown, context: FailureContext): McpError {
   );
 }
 
-function fromStatus(status: number, { serverId, what }: FailureContext): McpConnectionError {
-  if (AUTHORIZATION_STATUS.has(status)) {
-    const message = `${what}: server "${serverId}" refuses us (HTTP ${status}); check http.headers and http.auth_ref of its record`;
-    return new McpConnectionError(serverId, 'unauthorized', message);
-  }
-  const hint = REDIRECT_STATUS.has(status)
-    ? ', a redirect that is not followed (only those within its origin are)'
-    : '';
-  return new McpConnectionError(serverId, 'lost', `${what}: server "${serverId}" answered HTTP ${status}${hint}`);
+function refused(refusal: Partial<HttpRefusal> & Pick<HttpRefusal, 'status'>, context: FailureContext): McpError {
+  const about = { ...context, serverText: (text: string) => serverText(text, context) };
+  const { status, text = null, inSession = false, missingScope = null } = refusal;
+  return fromRefusal({ status, text, inSession, missingScope }, about);
 }
 
 const MAX_CAUSES = 5;
 
-function egressDenial(error: unknown): EgressDenied | null {
+export function egressDenial(error: unknown): EgressDenied | null {
+  return inCauses(error, (cause) => cause instanceof EgressDenied);
+}
+
+function inCauses<Found>(error: unknown, isWanted: (cause: unknown) => cause is Found): Found | null {
   let cause: unknown = error;
   for (let depth = 0; depth <= MAX_CAUSES && cause instanceof Error; depth++) {
-    if (cause instanceof EgressDenied) return cause;
+    if (isWanted(cause)) return cause;
     cause = cause.cause;
   }
   return null;
 }
 
-// `fetch failed` says nothing; the system's code is one or two causes further down.
-function cause(error: unknown, context: FailureContext): string {
+export function deepestCause(error: unknown): unknown {
   let deepest: unknown = error;
   for (let depth = 0; depth < MAX_CAUSES && deepest instanceof Error && deepest.cause !== undefined; depth++)
     deepest = deepest.cause;
+  return deepest;
+}
+
+// `fetch failed` says nothing; the system's code is one or two causes further down.
+function cause(error: unknown, context: FailureContext): string {
+  const deepest = deepestCause(error);
   const code = (deepest as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return code;
   return serverText(errorText(deepest), context);

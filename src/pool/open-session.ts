@@ -1,14 +1,34 @@
-import type { FetchLike, Transport } from '@modelcontextprotocol/client';
+import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
+import { LibraryCalls } from './call-sender.ts';
+import { capabilitiesOf } from './elicitation/capabilities.ts';
+import type { AskedCall } from './elicitation/question.ts';
+import { ServerQuestions } from './elicitation/server-questions.ts';
+import {
+  type EraMemory,
+  type Greeting,
+  greetingOf,
+  MODERN_VERSION,
+  mayBeLegacy,
+  negotiation,
+  priorOf,
+  requestMeta,
+} from './era.ts';
 import { McpConnectionError, type McpError, McpTimeoutError } from './errors.ts';
+import type { HttpClient } from './http-client.ts';
 import { fromLibrary } from './library-errors.ts';
+import { NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';
+import { listenForChanges } from './listen-for-changes.ts';
+import { authorizedFetch } from './oauth/authorized-fetch.ts';
+import type { KeptTokens } from './oauth/kept-tokens.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { CompiledPoolOptions } from './pool-options.ts';
 import { StderrLog } from './process/stderr-log.ts';
 import type { ProcessSupervisor } from './process/supervisor.ts';
 import { type ResolvedRecord, resolveRecord } from './resolved-record.ts';
-import { NO_LIBRARY_TIMEOUT_MS, ServerSession } from './session.ts';
+import { ServerSession } from './session.ts';
 import type { McpLibrary } from './transport/http-target.ts';
 import { SseTransport } from './transport/sse-transport.ts';
 import { StdioTransport } from './transport/stdio-transport.ts';
@@ -18,7 +38,8 @@ export interface OpenSessionDeps {
   readonly options: CompiledPoolOptions;
   readonly supervisor: ProcessSupervisor;
   readonly secrets: SecretSource;
-  readonly fetch: () => Promise<FetchLike>;
+  readonly http: () => Promise<HttpClient>;
+  readonly tokens: KeptTokens;
   readonly log: PoolLog;
   readonly now: () => number;
 }
@@ -28,13 +49,16 @@ export interface SessionEvents {
   lost(session: ServerSession, why: string): void;
   /** The server may have been restarted behind our back. */
   suspect(session: ServerSession): void;
-  toolsChanged(): void;
+  /** The server may have others than before; null: of every kind. */
+  listChanged(kind: CallKind | null): void;
 }
 
 export interface ConnectLimits {
   readonly timeoutMs: number;
   /** Nobody wants the connection any more. */
   readonly signal: AbortSignal;
+  /** Read and written. */
+  readonly era: EraMemory;
 }
 
 /**
@@ -44,18 +68,20 @@ export interface ConnectLimits {
 export async function openSession(
   record: McpServerRecord,
   events: SessionEvents,
-  { timeoutMs, signal }: ConnectLimits,
+  { timeoutMs, signal, era }: ConnectLimits,
   deps: OpenSessionDeps,
 ): Promise<ServerSession> {
   const { server_id: serverId } = record;
-  const opening = new Opening(record, events, deps);
+  const probeTimeoutMs = Math.min(deps.options.probeTimeoutMs, Math.ceil(timeoutMs / 2));
+  const opening = new Opening(record, events, { ...deps, era, probeTimeoutMs, timeoutMs });
   let giveUp: (error: McpError) => void = () => {};
   const givenUp = new Promise<never>((_resolve, reject) => {
     giveUp = reject;
   });
   const onTimeout = () => {
     const what = `connecting to server "${serverId}"${opening.lastWords()}`;
-    giveUp(new McpTimeoutError(serverId, timeoutMs, what));
+    // What the record says: of an earlier try the rest is left, which nobody has written anywhere.
+    giveUp(new McpTimeoutError(serverId, record.budgets.connect_timeout_ms, what));
   };
   const onAbort = () =>
     giveUp(new McpConnectionError(serverId, 'closed', `server "${serverId}" is not wanted any more`));
@@ -73,45 +99,118 @@ export async function openSession(
   }
 }
 
+interface OpeningDeps extends OpenSessionDeps {
+  readonly era: EraMemory;
+  /** For the answer of a server that may be one of those that give none. */
+  readonly probeTimeoutMs: number;
+  readonly timeoutMs: number;
+}
+
+type Asked = (message: JSONRPCMessage, call: AskedCall | null) => boolean;
+
 class Opening {
   readonly #record: McpServerRecord;
   readonly #events: SessionEvents;
-  readonly #deps: OpenSessionDeps;
+  readonly #deps: OpeningDeps;
   #transport: Transport | null = null;
   #session: ServerSession | null = null;
   #stderr: StderrLog | null = null;
+  /** Of the old SSE transport, which is the library's own; the others have their own way for calls. */
+  #libraryCalls: LibraryCalls | null = null;
   #note = '';
   #lossBeforeSession: string | null = null;
   #abandoned = false;
+  #wasAskedInVain = false;
+  /** It said no to the greeting, in words of the protocol. */
+  #wasRefused = false;
 
-  constructor(record: McpServerRecord, events: SessionEvents, deps: OpenSessionDeps) {
+  constructor(record: McpServerRecord, events: SessionEvents, deps: OpeningDeps) {
     this.#record = record;
     this.#events = events;
     this.#deps = deps;
   }
 
   async run(): Promise<ServerSession> {
-    const { server_id: serverId } = this.#record;
     const resolved = await resolveRecord(this.#record, this.#deps.secrets);
     const library = await import('@modelcontextprotocol/client');
-    const transport = await this.#makeTransport(library, resolved);
+    const { era, probeTimeoutMs, timeoutMs } = this.#deps;
+    const greeting = greetingOf(this.#record, era);
+    if (greeting !== 'ask') return this.#connect(greeting, library, resolved, timeoutMs);
+    // One that answered before is waited for as long as there is time.
+    const patienceMs = era.bearsAsking === true ? timeoutMs : probeTimeoutMs;
+    const beganAt = performance.now();
+    const wasSilent = () => performance.now() - beganAt >= patienceMs;
+    let session: ServerSession;
+    let isLate = false;
+    try {
+      session = await this.#connect(greeting, library, resolved, patienceMs);
+      // A stdio server that says nothing is greeted the old way over the same pipes.
+      era.bearsAsking = session.era === 'modern' || !wasSilent();
+      return session;
+    } catch (error) {
+      // One that starts slowly answers the question late, and then wants no other greeting.
+      isLate = this.#wasRefused && wasSilent();
+      const isLegacy = this.#wasAskedInVain && era.bearsAsking !== true;
+      if (this.#abandoned || !(isLate || isLegacy)) throw error;
+    }
+    await this.#transport?.close();
+    this.#lossBeforeSession = null;
+    session = await this.#connect(isLate ? 'ask' : 'legacy', library, resolved, timeoutMs);
+    era.bearsAsking = isLate;
+    return session;
+  }
+
+  async #connect(
+    greeting: Greeting,
+    library: McpLibrary,
+    resolved: ResolvedRecord,
+    patienceMs: number,
+  ): Promise<ServerSession> {
+    const { server_id: serverId } = this.#record;
+    const { options, log } = this.#deps;
+    const { redact, redactContent } = resolved;
+    const questions: ServerQuestions = new ServerQuestions({
+      record: this.#record,
+      redactContent,
+      log,
+      send: (message) => transport.send(message),
+    });
+    const transport = await this.#makeTransport(library, resolved, (message, call) => questions.take(message, call));
+    const capabilities = capabilitiesOf(this.#record);
     const client = new library.Client(
-      { ...this.#deps.options.client },
-      { capabilities: {}, versionNegotiation: { mode: 'legacy' } },
+      { ...options.client },
+      { capabilities, versionNegotiation: negotiation(greeting, patienceMs) },
     );
-    client.setNotificationHandler('notifications/tools/list_changed', () => this.#events.toolsChanged());
+    for (const kind of ['tool', 'resource', 'prompt'] as const) {
+      client.setNotificationHandler(`notifications/${kind}s/list_changed`, () => this.#events.listChanged(kind));
+    }
     this.#transport = transport;
     if (this.#abandoned) throw this.#failure('given up');
     try {
-      await client.connect(transport, { timeout: NO_LIBRARY_TIMEOUT_MS });
+      await client.connect(transport, { timeout: NO_LIBRARY_TIMEOUT_MS, ...priorOf(greeting) });
     } catch (error) {
+      this.#wasRefused = error instanceof library.ProtocolError;
+      this.#wasAskedInVain = this.#lossBeforeSession !== null || mayBeLegacy(error, library);
       if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
+      if (typeof greeting === 'object' && this.#wasAskedInVain) {
+        throw this.#failure(`it does not answer to version ${greeting.pin}, which its record asks for (protocol)`);
+      }
       throw this.#connectError(error, library, resolved);
     }
-    const { redact, redactContent } = resolved;
-    const session = new ServerSession({ serverId, client, library, redact, redactContent });
+    const era = client.getProtocolEra() ?? 'legacy';
+    const requests = new LibraryCalls(client);
+    this.#libraryCalls = requests;
+    const calls = transport instanceof SseTransport ? requests : transport;
+    if (era === 'modern' && !(transport instanceof SseTransport)) {
+      const version = client.getNegotiatedProtocolVersion() ?? MODERN_VERSION;
+      transport.describeEachBy(requestMeta(version, { client: options.client, capabilities }, library));
+    }
+    const mirrorsHeaders = era === 'modern' && transport instanceof StreamableHttpTransport;
+    const about = { serverId, client, library, redact, redactContent };
+    const session = new ServerSession({ ...about, calls, requests, questions, era, mirrorsHeaders });
     if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
     this.#session = session;
+    if (era === 'modern') void listenForChanges(session, client, options, () => this.#events.listChanged(null));
     return session;
   }
 
@@ -126,24 +225,38 @@ class Opening {
     return line === '' ? '' : ` (last line of its stderr: ${line})`;
   }
 
-  async #makeTransport(library: McpLibrary, resolved: ResolvedRecord): Promise<Transport> {
+  async #makeTransport(
+    library: McpLibrary,
+    resolved: ResolvedRecord,
+    asked: Asked,
+  ): Promise<StdioTransport | StreamableHttpTransport | SseTransport> {
     const { server_id: serverId, transport } = this.#record;
     const { maxMessageBytes } = this.#deps.options;
-    if (transport === 'stdio') return this.#stdio(library, resolved);
+    if (transport === 'stdio') return this.#stdio(library, resolved, asked);
     if (resolved.http === null)
       throw new McpConnectionError(serverId, 'record_invalid', `server "${serverId}" has no url`);
-    const common = { serverId, target: resolved.http, library, fetch: await this.#deps.fetch(), maxMessageBytes };
+    const target = resolved.http;
+    const http = await this.#deps.http();
+    const tokens = this.#deps.tokens.of(this.#record, { ...resolved, http: target }, library, http);
+    const fetch = tokens === null ? http.fetch : authorizedFetch(http.fetch, target.url, tokens);
+    const common = { serverId, target, library, fetch, maxMessageBytes };
     const lost = (why: string) => this.#lost(why);
-    if (transport === 'http_sse_legacy') return new SseTransport({ ...common, lost });
+    if (transport === 'http_sse_legacy') {
+      const duringCall = (message: JSONRPCMessage) => asked(message, this.#libraryCalls?.onlyCall ?? null);
+      return new SseTransport({ ...common, lost, asked: duringCall });
+    }
     return new StreamableHttpTransport({
       ...common,
+      asked,
+      dispatcher: http.dispatcher,
+      tokens,
       suspect: () => {
         if (this.#session !== null) this.#events.suspect(this.#session);
       },
     });
   }
 
-  #stdio(library: McpLibrary, resolved: ResolvedRecord): Transport {
+  #stdio(library: McpLibrary, resolved: ResolvedRecord, asked: Asked): StdioTransport {
     const { server_id: serverId, stdio } = this.#record;
     const { options, log, now, supervisor } = this.#deps;
     if (stdio === null) throw new McpConnectionError(serverId, 'record_invalid', `server "${serverId}" has no command`);
@@ -161,6 +274,7 @@ class Opening {
         return running;
       },
       parse: library.deserializeMessage,
+      asked,
       lost: (why) => this.#lost(`${why}${this.lastWords()}`),
       garbage: () => {
         const message = 'a line on stdout is no MCP message; servers must log to stderr';
@@ -168,6 +282,7 @@ class Opening {
       },
       maxMessageBytes: options.maxMessageBytes,
       maxGarbageLines: options.maxGarbageLines,
+      garbageWindowMs: options.garbageWindowMs,
     });
   }
 

@@ -7,9 +7,11 @@ export interface PoolLogEntry {
     | 'connection_lost'
     | 'idle_closed'
     | 'tools_listed'
+    | 'list_odd'
     | 'tool_dropped'
     | 'schema_unchecked'
     | 'list_failed'
+    | 'question_refused'
     | 'stderr'
     | 'stdout_garbage'
     | 'process_leftover'
@@ -20,6 +22,8 @@ export interface PoolLogEntry {
   /** For `tools_listed`: how long the server took, and what it calls the tools that can be used. */
   readonly durationMs?: number;
   readonly tools?: readonly string[];
+  /** For `connected`: the version of MCP that both sides agreed on. */
+  readonly protocolVersion?: string | null;
 }
 
 export type PoolLog = (entry: PoolLogEntry) => void;

@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { version } from '../base/version.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
 import type { ReferencePolicy } from '../secrets/reference-policy.ts';
@@ -45,7 +46,20 @@ export const poolLimitSpecs = {
     default: MINUTE,
     min: 30_000,
     max: 5 * MINUTE,
-    doc: 'how long a tools/list is used before it is asked again',
+    doc: 'how long a tools/list is used before it is asked again, where the server does not say (ttlMs)',
+  },
+  minToolsTtlMs: {
+    default: 5_000,
+    min: 0,
+    max: MINUTE,
+    doc: 'the shortest time that a server can say its tools/list holds',
+  },
+  maxToolsTtlMs: { default: 60 * MINUTE, min: 1_000, max: 24 * 60 * MINUTE, doc: 'the longest' },
+  probeTimeoutMs: {
+    default: 5_000,
+    min: 10,
+    max: MINUTE,
+    doc: 'how long a server is waited for that was asked for its era, at most half of connect_timeout_ms; then it is greeted the old way',
   },
   failureTtlMs: {
     default: 2_000,
@@ -69,11 +83,12 @@ export const poolLimitSpecs = {
     doc: 'one message of a server; a larger answer is mcp_output_too_large and is never parsed',
   },
   maxGarbageLines: {
-    default: 200,
+    default: 20_000,
     min: 0,
     max: 1_000_000,
-    doc: 'lines on stdout that are no messages, since the last message; beyond it the connection is given up',
+    doc: 'lines on stdout that are no messages within a window; beyond it the connection is given up',
   },
+  garbageWindowMs: { default: 10_000, min: 1, max: 3_600_000, doc: 'length of that window' },
   maxSchemaBytes: {
     default: 1 * MIB,
     min: 256,
@@ -126,6 +141,11 @@ export interface PoolOptions {
   /** Where the private HOME of each stdio server lives on between runs: `<stateDir>/home/`. */
   readonly stateDir: string;
   /**
+   * Where `spear servers login` keeps the tokens of people.
+   * @default `<stateDir>/logins`
+   */
+  readonly loginsDir?: string;
+  /**
    * Where the private TMPDIRs are made, and removed again.
    * @default the system's directory for temporary files
    */
@@ -159,12 +179,18 @@ export interface PoolOptions {
 
 export interface CompiledPoolOptions extends PoolLimits {
   readonly stateDir: string;
+  readonly loginsDir: string;
   readonly tmpDir: string;
   readonly path: string;
   readonly egress: EgressRules;
   readonly stdio: StdioPolicy;
   readonly sandboxCommand: string;
   readonly client: { readonly name: string; readonly version: string };
+}
+
+/** Of this user's state directory. */
+export function loginsDirectory(stateDir: string): string {
+  return join(stateDir, 'logins');
 }
 
 /** Records of a registry that others write to run commands of their choice: not without a sandbox, unless the node says so. */
@@ -178,6 +204,7 @@ export function compilePoolOptions(options: PoolOptions): CompiledPoolOptions {
   return Object.freeze({
     ...compileLimits(options.limits ?? {}),
     stateDir: options.stateDir,
+    loginsDir: options.loginsDir ?? loginsDirectory(options.stateDir),
     tmpDir: options.tmpDir ?? tmpdir(),
     path: options.path ?? '/usr/local/bin:/usr/bin:/bin',
     egress: new EgressRules(options.egress),

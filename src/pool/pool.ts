@@ -1,5 +1,4 @@
 import { spawn as nodeSpawn } from 'node:child_process';
-import type { FetchLike } from '@modelcontextprotocol/client';
 import { untold, type Waiting } from '../base/waiting.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
@@ -7,17 +6,20 @@ import type { SecretSource } from '../secrets/secret-source.ts';
 import { CallQueue } from './call-queue.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
 import { createHttpClient, type HttpClient } from './http-client.ts';
+import { KeptTokens } from './oauth/kept-tokens.ts';
+import type { PromptList, ResourceList } from './offers.ts';
 import { type ConnectLimits, openSession, type SessionEvents } from './open-session.ts';
+import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './pool-call.ts';
 import type { PoolLog } from './pool-log.ts';
 import { type CompiledPoolOptions, compilePoolOptions, type PoolOptions } from './pool-options.ts';
 import type { Spawn } from './process/spawn.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
 import { SchemaThread } from './schema/schema-thread.ts';
-import { type PoolCall, ServerEntry, type ServerHealth } from './server-entry.ts';
+import { ServerEntry, type ServerHealth } from './server-entry.ts';
 import type { ServerSession } from './session.ts';
-import type { ToolDescriptor, ToolList } from './tool-list.ts';
-import { convertError, type ToolOutput } from './tool-result.ts';
+import type { ToolList } from './tool-list.ts';
+import { convertError } from './tool-result.ts';
 
 export interface PoolDeps {
   readonly secrets: SecretSource;
@@ -28,8 +30,6 @@ export interface PoolDeps {
   readonly spawn?: Spawn;
   /** Told of everything that a caller waits for. @default nobody is */
   readonly waiting?: Waiting;
-  /** In place of the pool's own HTTP client. */
-  readonly fetch?: FetchLike;
 }
 
 export interface PoolStats {
@@ -40,6 +40,8 @@ export interface PoolStats {
   readonly callsQueued: number;
 }
 
+const nothingStarted: StartedCall = { cancel: () => {} };
+
 /** Long enough for every grace of a server that ends slowly. */
 const CLOSE_TIMEOUT_MS = 8_000;
 
@@ -49,15 +51,15 @@ const CLOSE_TIMEOUT_MS = 8_000;
  */
 export class McpPool {
   readonly #options: CompiledPoolOptions;
-  readonly #deps: Required<Omit<PoolDeps, 'fetch'>>;
+  readonly #deps: Required<PoolDeps>;
   readonly #supervisor: ProcessSupervisor;
   readonly #places: CallQueue;
   readonly #entries = new Map<string, ServerEntry>();
   /** Removed servers and the revision of their last record, so that a caller with an old one does not bring it back. */
   readonly #removed = new Map<string, number>();
   readonly #ending = new Set<Promise<void>>();
-  readonly #givenFetch: FetchLike | undefined;
   #http: Promise<HttpClient> | null = null;
+  readonly #tokens: KeptTokens;
   readonly #schemaThread: SchemaThread;
   #schemas: Promise<SchemaEngine> | null = null;
   #version = 0;
@@ -65,7 +67,6 @@ export class McpPool {
 
   constructor(options: PoolOptions, deps: PoolDeps) {
     this.#options = compilePoolOptions(options);
-    this.#givenFetch = deps.fetch;
     this.#deps = {
       secrets: deps.secrets,
       log: deps.log ?? (() => {}),
@@ -74,6 +75,7 @@ export class McpPool {
       random: deps.random ?? Math.random,
       spawn: deps.spawn ?? nodeSpawn,
     };
+    this.#tokens = new KeptTokens(this.#options.loginsDir);
     this.#schemaThread = new SchemaThread({
       maxWaiting: this.#options.maxWaitingChecks,
       idleMs: this.#options.idleTimeoutMs,
@@ -90,31 +92,44 @@ export class McpPool {
     return this.#entry(record).listTools(options.signal ?? null);
   }
 
+  /** What the server lists, whatever a guest may see of it. @throws McpError */
+  async listResources(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<ResourceList> {
+    return this.#entry(record).listResources(options.signal ?? null);
+  }
+
+  /** @throws McpError */
+  async listPrompts(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<PromptList> {
+    return this.#entry(record).listPrompts(options.signal ?? null);
+  }
+
   /**
-   * What a server says of one tool now, if it takes these arguments: for whoever has to decide about a call before it
-   * takes a place in any line.
+   * What a server says of one tool now, and the arguments as they would be sent, if it takes them: for whoever has to
+   * decide about a call before it takes a place in any line.
    * @throws McpError
    */
-  async describeTool(
-    record: McpServerRecord,
-    call: Pick<PoolCall, 'tool' | 'args' | 'signal'>,
-  ): Promise<ToolDescriptor> {
-    return this.#entry(record).describeTool(call);
+  async describeCall(record: McpServerRecord, call: ProposedCall): Promise<DescribedCall> {
+    return this.#entry(record).describeCall(call);
   }
 
   /** Calls a tool at most once. A failure is an outcome, not an exception. */
-  async callTool(record: McpServerRecord, call: PoolCall): Promise<ToolOutput> {
+  startCall(record: McpServerRecord, call: ToldCall): StartedCall {
     let entry: ServerEntry;
     try {
       entry = this.#entry(record);
     } catch (error) {
-      return convertError(error, record.budgets.max_tool_output_bytes);
+      call.finished(convertError(error, record.budgets.max_tool_output_bytes));
+      return nothingStarted;
     }
-    return entry.callTool(call);
+    return entry.startCall(call);
   }
 
   health(): ServerHealth[] {
     return [...this.#entries.values()].map((entry) => entry.health);
+  }
+
+  /** The last list of tools of each server that gave one. */
+  listed(): ToolList[] {
+    return [...this.#entries.values()].flatMap(({ tools }) => tools.last?.list ?? []);
   }
 
   stats(): PoolStats {
@@ -136,13 +151,14 @@ export class McpPool {
     for (const id of change.deleted) {
       const entry = this.#entries.get(id);
       this.#removed.set(id, entry?.record.mod_revision ?? 0);
+      this.#tokens.forget(id);
       if (entry === undefined) continue;
       this.#entries.delete(id);
       this.#end(entry, `server "${id}" was removed from the registry`);
     }
     for (const id of change.upserted) {
       this.#removed.delete(id);
-      const record = change.snapshot.servers.get(id);
+      const record = change.snapshot.records.get(id);
       if (record !== undefined) this.#entries.get(id)?.setRecord(record);
     }
   }
@@ -203,7 +219,8 @@ export class McpPool {
       ...this.#deps,
       options: this.#options,
       supervisor: this.#supervisor,
-      fetch: async () => this.#givenFetch ?? (await this.#httpClient()).fetch,
+      http: () => this.#httpClient(),
+      tokens: this.#tokens,
     });
   }
 

@@ -1,4 +1,4 @@
-import type { McpServerRecord } from '../protocol/record.ts';
+import type { McpOAuth, McpServerRecord } from '../protocol/record.ts';
 import { looksLikeCredential } from '../protocol/record-credentials.ts';
 import { headerValueProblem, urlProblem } from '../protocol/record-values.ts';
 import { knownSecrets, MIN_SECRET_CHARS, type Redact } from '../secrets/redactor.ts';
@@ -11,9 +11,18 @@ import type { HttpTarget } from './transport/http-target.ts';
 export interface ResolvedRecord {
   readonly env: Readonly<Record<string, string>>;
   readonly http: HttpTarget | null;
+  /** What the client proves itself with to the authorization server. */
+  readonly clientProof: ClientProof;
   readonly redact: Redact;
   /** For what tools answer. */
   readonly redactContent: Redact;
+}
+
+/** What `http.oauth` of a record refers to. */
+export interface ClientProof {
+  readonly secret: string | null;
+  /** PEM. */
+  readonly privateKey: string | null;
 }
 
 const authScheme = /^[A-Za-z][A-Za-z0-9-]* +\S/;
@@ -34,10 +43,17 @@ export async function resolveRecord(record: McpServerRecord, source: SecretSourc
     else if (defaults.count > taken) resolver.ordinary.push(resolved);
   }
   const http = record.http === null ? null : await resolver.target(record.http);
+  const clientProof = await resolver.clientProof(record.http?.oauth ?? null);
   const { secrets, ordinary } = resolver;
   for (const secret of secrets) knownSecrets.addOfRecord(secret);
   const all = [...secrets, ...ordinary];
-  return { env, http, redact: knownSecrets.scoped(all), redactContent: knownSecrets.scoped(all, MIN_SECRET_CHARS) };
+  return {
+    env,
+    http,
+    clientProof,
+    redact: knownSecrets.scoped(all),
+    redactContent: knownSecrets.scoped(all, MIN_SECRET_CHARS),
+  };
 }
 
 class Resolver {
@@ -89,10 +105,23 @@ class Resolver {
     }
     if (http.auth_ref === null) return { url, headers };
     for (const name of Object.keys(headers)) if (name.toLowerCase() === 'authorization') delete headers[name];
-    const secret = (await this.#authSecret(http.auth_ref)).trim();
+    const secret = (await this.#referredSecret('http.auth_ref', http.auth_ref)).trim();
     const authorization = authScheme.test(secret) ? secret : `Bearer ${secret}`;
     this.secrets.push(secret, withoutScheme(authorization));
     return { url, headers: { ...headers, authorization: this.#header('http.auth_ref', authorization) } };
+  }
+
+  async clientProof(oauth: McpOAuth | null): Promise<ClientProof> {
+    const read = async (field: 'client_secret' | 'private_key'): Promise<string | null> => {
+      const reference = oauth?.[field] ?? null;
+      if (reference === null) return null;
+      const name = `http.oauth.${field}`;
+      const secret = (await this.#referredSecret(name, reference)).trim();
+      if (secret === '') throw this.#missing(`${name} refers to something empty`);
+      this.secrets.push(secret);
+      return secret;
+    };
+    return { secret: await read('client_secret'), privateKey: await read('private_key') };
   }
 
   #learnQuery(url: URL): void {
@@ -113,15 +142,14 @@ class Resolver {
     return { authorization: `Basic ${credentials}` };
   }
 
-  async #authSecret(text: string): Promise<string> {
+  async #referredSecret(field: string, text: string): Promise<string> {
     const ref = parseAuthRef(text);
-    if (ref === null) throw this.#invalid('http.auth_ref must be env:NAME or file:PATH');
-    if (ref.kind === 'env') return this.resolve('http.auth_ref', referenceTo(ref.name));
+    if (ref === null) throw this.#invalid(`${field} must be env:NAME or file:PATH`);
+    if (ref.kind === 'env') return this.resolve(field, referenceTo(ref.name));
     const file = await this.#source.readFile(ref.path);
-    if (file === 'missing') throw this.#missing(`http.auth_ref names ${ref.path}, which cannot be read`);
-    if (file === 'refused')
-      throw this.#refused(`http.auth_ref names ${ref.path}, which records may not use on this node`);
-    if ('unsafe' in file) throw this.#refused(`http.auth_ref: ${file.unsafe}`);
+    if (file === 'missing') throw this.#missing(`${field} names ${ref.path}, which cannot be read`);
+    if (file === 'refused') throw this.#refused(`${field} names ${ref.path}, which records may not use on this node`);
+    if ('unsafe' in file) throw this.#refused(`${field}: ${file.unsafe}`);
     return file.text;
   }
 

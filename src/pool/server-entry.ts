@@ -1,57 +1,36 @@
-import { abortWith } from '../base/abort.ts';
-import type { JsonObject } from '../base/json.ts';
-import { toldWhile, type Wait, type Waiting } from '../base/waiting.ts';
+import { toldWhile, type Waiting } from '../base/waiting.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { CallQueue, type Release } from './call-queue.ts';
+import { CallQueue } from './call-queue.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';
-import {
-  McpArgumentsError,
-  McpBudgetError,
-  McpCancelledError,
-  McpConnectionError,
-  McpError,
-  McpSchemaError,
-  McpTimeoutError,
-} from './errors.ts';
+import { McpBudgetError, McpCancelledError } from './errors.ts';
+import { Latency } from './latency.ts';
+import { ListCache, type ListCacheDeps } from './list-cache.ts';
 import { listTools, type RawListing } from './list-tools.ts';
+import {
+  checkOfferArguments,
+  describeOffer,
+  listPrompts,
+  listResources,
+  type PromptList,
+  type ResourceList,
+} from './offers.ts';
 import type { ConnectLimits, SessionEvents } from './open-session.ts';
+import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './pool-call.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
-import { type SchemaEngine, SchemaStrikes, type Verdict } from './schema/checks.ts';
+import { type SchemaEngine, SchemaStrikes } from './schema/checks.ts';
+import { type CallSite, ServerCall } from './server-call.ts';
 import type { ServerSession } from './session.ts';
-import { TimeBudget } from './time-budget.ts';
-import {
-  type CheckedTool,
-  type CompiledToolList,
-  compileToolList,
-  type ToolDescriptor,
-  type ToolList,
-} from './tool-list.ts';
-import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
-import { ToolsCache } from './tools-cache.ts';
-import { answerOf, listOf, placeAnywhere, placeAt, startOf } from './waits.ts';
-
-/** A call that its caller has let through. */
-export interface PoolCall {
-  /** The server's own name of the tool. */
-  readonly tool: string;
-  readonly args: JsonObject;
-  /** Whose call it is; places at a busy server go round between owners. */
-  readonly owner: string;
-  readonly signal?: AbortSignal;
-  /** Can only shorten what the record allows. */
-  readonly timeoutMs?: number;
-  /** Can only lower what the record allows. */
-  readonly maxOutputBytes?: number;
-  /** Waited for when the call has its place: it is not sent if this rejects. */
-  readonly announce?: () => Promise<void>;
-  /** Asked at the last moment, after every wait; throws an McpError to refuse the call. */
-  readonly beforeDispatch?: (tool: ToolDescriptor) => void;
-}
+import { ToolChecks } from './tool-checks.ts';
+import { type CompiledToolList, compileToolList, type ToolList } from './tool-list.ts';
+import { listOf, startOf } from './waits.ts';
 
 export interface ServerHealth extends ConnectionHealth {
   readonly serverId: string;
   readonly toolCount: number | null;
+  /** How long it takes to answer a call, smoothed; null: it has answered none. */
+  readonly latencyMs: number | null;
 }
 
 export interface ServerEntryDeps {
@@ -67,25 +46,28 @@ export interface ServerEntryDeps {
   readonly random: () => number;
 }
 
-/** A call whose connection broke while it waited gets one more; after that it fails. */
-const MAX_ROUNDS = 2;
-
 /** Everything the pool holds for one server: its connection, its tools, its line of calls. */
-export class ServerEntry {
+export class ServerEntry implements CallSite {
   readonly connection: ServerConnection;
   readonly queue: CallQueue;
+  readonly tools: ListCache<RawListing, CompiledToolList>;
+  readonly #resources: ListCache<ResourceList, ResourceList>;
+  readonly #prompts: ListCache<PromptList, PromptList>;
+  readonly checks: ToolChecks;
+  readonly calls = new Set<StartedCall>();
+  readonly latency = new Latency();
+  readonly places: CallQueue;
+  readonly limits: PoolLimits;
+  readonly waiting: Waiting;
   lastUsedMs: number;
   readonly #deps: ServerEntryDeps;
-  readonly #tools: ToolsCache;
-  readonly #calls = new Set<AbortController>();
   readonly #strikes = new SchemaStrikes();
-  /** Tools whose arguments or results go unchecked, and that somebody was told of. */
-  readonly #toldUnchecked = new Set<string>();
   #record: McpServerRecord;
 
   constructor(record: McpServerRecord, deps: ServerEntryDeps) {
     this.#record = record;
     this.#deps = deps;
+    ({ places: this.places, limits: this.limits, waiting: this.waiting } = deps);
     this.lastUsedMs = deps.now();
     const serverId = record.server_id;
     this.queue = new CallQueue(
@@ -96,17 +78,15 @@ export class ServerEntry {
       ...deps,
       open: (wanted, events, limits) =>
         toldWhile(deps.waiting, startOf(wanted, limits.timeoutMs), deps.open(wanted, events, limits)),
-      toolsChanged: () => this.#tools.invalidate(),
+      listChanged: (kind) => this.#invalidate(kind),
     });
-    this.#tools = new ToolsCache({
-      ...deps,
-      serverId,
-      withSession: (work) => this.#withSession(work),
-      list: (session, signal) =>
-        toldWhile(deps.waiting, listOf(this.#record, deps.limits), listTools(session, deps.limits, signal)),
-      compile: (listing, before) => this.#compile(listing, before),
-      failed: (error) => deps.log({ level: 'warn', event: 'list_failed', serverId, message: error.message }),
+    this.checks = new ToolChecks({
+      record: () => this.#record,
+      unchecked: (message) => this.#warn('schema_unchecked', message),
     });
+    this.tools = this.#cache('tool', listTools, (listing, before) => this.#compile(listing, before));
+    this.#resources = this.#cache('resource', listResources, async (listing) => listing);
+    this.#prompts = this.#cache('prompt', listPrompts, async (listing) => listing);
   }
 
   get record(): McpServerRecord {
@@ -114,200 +94,116 @@ export class ServerEntry {
   }
 
   get health(): ServerHealth {
-    return { serverId: this.#record.server_id, ...this.connection.health, toolCount: this.#tools.toolCount };
+    return {
+      serverId: this.#record.server_id,
+      ...this.connection.health,
+      toolCount: this.tools.last?.list.tools.length ?? null,
+      latencyMs: this.latency.ms,
+    };
   }
 
   setRecord(record: McpServerRecord): void {
     if (record === this.#record) return;
     this.#record = record;
     this.queue.setCapacity(record.budgets.max_concurrency);
-    this.#tools.invalidate();
+    this.#invalidate(null);
     this.connection.setRecord(record);
   }
 
   async listTools(signal: AbortSignal | null): Promise<ToolList> {
     this.lastUsedMs = this.#deps.now();
-    return (await this.#tools.get(signal)).list;
+    return (await this.tools.get(signal)).list;
   }
 
-  /** The tool as it is listed now, if it would take these arguments. */
-  async describeTool({ tool, args, signal }: Pick<PoolCall, 'tool' | 'args' | 'signal'>): Promise<ToolDescriptor> {
+  async listResources(signal: AbortSignal | null): Promise<ResourceList> {
     this.lastUsedMs = this.#deps.now();
-    const found = this.#find(tool, await this.#tools.get(signal ?? null));
-    await this.#check(found, args);
-    return found.tool;
+    return this.#resources.get(signal);
   }
 
-  async callTool(call: PoolCall): Promise<ToolOutput> {
-    const { budgets, server_id: serverId } = this.#record;
+  async listPrompts(signal: AbortSignal | null): Promise<PromptList> {
     this.lastUsedMs = this.#deps.now();
-    const maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
-    const timeoutMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, budgets.tool_timeout_ms);
-    const abort = new AbortController();
-    const unlink = abortWith(abort, call.signal, () => cancelReason(serverId, call.signal));
-    this.#calls.add(abort);
-    try {
-      const timeout = () => new McpTimeoutError(serverId, timeoutMs, `tool "${call.tool}" of server "${serverId}"`);
-      const budget = new TimeBudget(timeoutMs, abort.signal, timeout);
-      const line = new TimeBudget(this.#deps.limits.queueTimeoutMs, abort.signal, () => this.#waitedTooLong());
-      abort.signal.throwIfAborted();
-      const place = () => placeAt(this.#record, this.#deps.limits);
-      const release = this.queue.take() ?? (await this.#acquire(this.queue, call.owner, line, place));
-      try {
-        return await this.#run(call, { budget, line, signal: abort.signal, maxOutputBytes });
-      } finally {
-        release();
-      }
-    } catch (error) {
-      return convertError(error, maxOutputBytes);
-    } finally {
-      unlink();
-      this.#calls.delete(abort);
+    return this.#prompts.get(signal);
+  }
+
+  /** The tool as it is listed now, and the arguments as they would be sent, if it would take them. */
+  async describeCall({ kind, tool, args, signal }: ProposedCall): Promise<DescribedCall> {
+    this.lastUsedMs = this.#deps.now();
+    if (kind !== undefined && kind !== 'tool') {
+      checkOfferArguments(this.#record.server_id, tool, args);
+      return { tool: describeOffer(tool), args };
     }
+    const found = this.checks.find(tool, await this.tools.get(signal ?? null));
+    const prepared = found.input.prepared(args);
+    await this.checks.arguments(found, prepared);
+    return { tool: found.tool, args: prepared };
+  }
+
+  startCall(call: ToldCall): StartedCall {
+    this.lastUsedMs = this.#deps.now();
+    const started = new ServerCall(call, this);
+    started.start();
+    return started;
   }
 
   /** Ends every call; the server is told of each that it was sent. */
   cancelCalls(why: string): void {
-    for (const call of this.#calls) call.abort(new McpCancelledError(this.#record.server_id, why));
+    for (const call of [...this.calls]) call.cancel(new McpCancelledError(this.#record.server_id, why));
   }
 
-  async #run(
-    call: PoolCall,
-    run: {
-      budget: TimeBudget;
-      line: TimeBudget;
-      signal: AbortSignal;
-      maxOutputBytes: number;
-    },
-  ): Promise<ToolOutput> {
+  #cache<Raw extends { readonly ttlMs: number | null }, List>(
+    kind: CallKind,
+    list: (session: ServerSession, limits: PoolLimits, signal: AbortSignal) => Promise<Raw>,
+    compile: ListCacheDeps<Raw, List>['compile'],
+  ): ListCache<Raw, List> {
+    const { limits, waiting, log, now } = this.#deps;
     const { server_id: serverId } = this.#record;
-    const { tool: toolName, args } = call;
-    for (let round = 0; round < MAX_ROUNDS; round++) {
-      const { session, release } = await this.connection.lease(run.signal);
-      try {
-        const found = this.#find(toolName, await this.#tools.get(run.signal));
-        await this.#check(found, args);
-        run.signal.throwIfAborted();
-        const { places } = this.#deps;
-        const place = () => placeAnywhere(this.#deps.limits);
-        const leave = places.take() ?? (await this.#acquire(places, call.owner, run.line, place));
-        try {
-          if (!session.usable) continue;
-          if (call.announce) {
-            await call.announce();
-            run.signal.throwIfAborted();
-            if (!session.usable) continue;
-          }
-          call.beforeDispatch?.(found.tool);
-          const subject = { what: `tool "${toolName}"`, toolName };
-          const params = { name: toolName, arguments: args };
-          const work = run.budget.spend((signal) => session.request('tools/call', params, signal, subject));
-          const result = await toldWhile(this.#deps.waiting, answerOf(toolName, this.#record, run.budget.leftMs), work);
-          const { maxOutputBytes } = run;
-          const { redact, redactContent } = session;
-          const outputProblem = await this.#outputProblem(found, result);
-          return convertResult(result, {
-            serverId,
-            toolName,
-            maxOutputBytes,
-            outputProblem,
-            redact,
-            redactContent,
-          });
-        } finally {
-          leave();
-        }
-      } finally {
-        release();
-      }
-    }
-    throw new McpConnectionError(serverId, 'lost', `server "${serverId}" ended its connection while the call waited`);
-  }
-
-  #acquire(queue: CallQueue, owner: string, line: TimeBudget, place: () => Wait): Promise<Release> {
-    return toldWhile(
-      this.#deps.waiting,
-      place(),
-      line.spend((signal) => queue.acquire(owner, signal)),
-    );
-  }
-
-  #waitedTooLong(): McpBudgetError {
-    const { server_id: serverId } = this.#record;
-    const { queueTimeoutMs } = this.#deps.limits;
-    return new McpBudgetError(
+    return new ListCache<Raw, List>({
       serverId,
-      `no place at server "${serverId}" within ${queueTimeoutMs} ms (queueTimeoutMs)`,
-    );
+      what: `${kind}s/list`,
+      limits,
+      now,
+      withSession: (work) => this.#withSession(work),
+      list: (session, signal) => toldWhile(waiting, listOf(kind, this.#record, limits), list(session, limits, signal)),
+      compile,
+      failed: (error) => log({ level: 'warn', event: 'list_failed', serverId, message: error.message }),
+    });
   }
 
-  #find(toolName: string, { list, tools }: CompiledToolList): CheckedTool {
-    const found = tools.get(toolName);
-    if (found !== undefined) return found;
-    const dropped = list.dropped.find(({ name }) => name === toolName);
-    if (dropped !== undefined) throw new McpSchemaError(list.serverId, toolName, `cannot be used: ${dropped.detail}`);
-    throw new McpArgumentsError(list.serverId, toolName, `server "${list.serverId}" has no tool "${toolName}"`);
+  #invalidate(kind: CallKind | null): void {
+    if (kind === null || kind === 'tool') this.tools.invalidate();
+    if (kind === null || kind === 'resource') this.#resources.invalidate();
+    if (kind === null || kind === 'prompt') this.#prompts.invalidate();
   }
 
-  /** Resolves where the arguments may be sent. What cannot be checked is the server's to check, unless its record is strict. */
-  async #check({ tool, input }: CheckedTool, args: JsonObject): Promise<void> {
-    const { server_id: serverId, strict_schemas: strict } = this.#record;
-    const checked = input.check(args);
-    const verdict = checked instanceof Promise ? await checked : checked;
-    if (verdict === null) return;
-    if ('problem' in verdict) {
-      throw new McpArgumentsError(serverId, tool.name, `tool "${tool.name}": ${verdict.problem}`);
-    }
-    if (strict) {
-      const why = `its arguments cannot be checked (strict_schemas): ${verdict.unchecked}`;
-      throw new McpSchemaError(serverId, tool.name, `cannot be used: ${why}`);
-    }
-    this.#tellUnchecked(tool.name, 'arguments', verdict.unchecked);
-  }
-
-  async #outputProblem({ tool, output }: CheckedTool, result: JsonObject): Promise<string | null> {
-    const { isError, structuredContent } = result;
-    if (output === null || structuredContent === undefined || isError === true) return null;
-    const checked = output.check(structuredContent);
-    const verdict: Verdict = checked instanceof Promise ? await checked : checked;
-    if (verdict === null) return null;
-    if ('problem' in verdict) return verdict.problem;
-    this.#tellUnchecked(tool.name, 'results', verdict.unchecked);
-    return null;
-  }
-
-  #tellUnchecked(name: string, what: 'arguments' | 'results', why: string): void {
-    const key = `${what} ${name}`;
-    if (this.#toldUnchecked.has(key)) return;
-    this.#toldUnchecked.add(key);
-    this.#warn('schema_unchecked', `the ${what} of tool "${name}" are not checked here: ${why}`);
-  }
-
-  #warn(event: 'tool_dropped' | 'schema_unchecked', message: string): void {
+  #warn(event: 'tool_dropped' | 'schema_unchecked' | 'list_odd', message: string): void {
     this.#deps.log({ level: 'warn', event, serverId: this.#record.server_id, message });
   }
 
   async #withSession<T>(work: (session: ServerSession) => Promise<T>): Promise<T> {
-    const { session, release } = await this.connection.lease(null);
+    const session = await this.connection.lease(null);
     try {
       return await work(session);
     } finally {
-      release();
+      session.release();
     }
   }
 
   async #compile(listing: RawListing, before: CompiledToolList | null): Promise<CompiledToolList> {
-    if (before?.source === listing.source) {
+    if (before !== null && saysTheSame(listing, before)) {
       this.#listed(before.list, listing.durationMs);
       return before;
     }
     const compiled = await compileToolList(listing.tools, listing.source, {
       serverId: this.#record.server_id,
       version: this.#deps.nextVersion(),
+      notice: listing.notice,
+      instructions: listing.instructions,
+      mirrorsHeaders: listing.mirrorsHeaders,
       engine: await this.#deps.schemas(),
       strikes: this.#strikes,
       onWarning: ({ name, detail }) => this.#warn('schema_unchecked', `tool "${name}": ${detail}`),
     });
+    if (listing.notice !== null) this.#warn('list_odd', `tools/list: ${listing.notice}`);
     for (const { name, reason, detail } of compiled.list.dropped) {
       this.#warn('tool_dropped', `tool "${name}" is left out (${reason}): ${detail}`);
     }
@@ -322,7 +218,7 @@ export class ServerEntry {
   }
 }
 
-function cancelReason(serverId: string, signal: AbortSignal | undefined): McpError {
-  const reason: unknown = signal?.reason;
-  return reason instanceof McpError ? reason : new McpCancelledError(serverId, 'the call was cancelled');
+function saysTheSame({ source, notice, instructions, mirrorsHeaders }: RawListing, before: CompiledToolList): boolean {
+  const isSameList = source === before.source && mirrorsHeaders === before.mirrorsHeaders;
+  return isSameList && notice === before.list.notice && instructions === before.list.instructions;
 }

@@ -1,21 +1,13 @@
-import type { Client, StandardSchemaV1 } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject } from '../base/json.ts';
+import type { Client, ProtocolEra } from '@modelcontextprotocol/client';
+import type { JsonObject } from '../base/json.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { Redact } from '../secrets/redactor.ts';
+import type { CallSender, LibraryCalls } from './call-sender.ts';
+import type { ServerQuestions } from './elicitation/server-questions.ts';
 import { McpCancelledError, McpConnectionError, McpError, McpOutputError } from './errors.ts';
 import { fromLibrary } from './library-errors.ts';
+import { anyObject, NO_LIBRARY_TIMEOUT_MS } from './library-request.ts';
 import type { McpLibrary } from './transport/http-target.ts';
-
-/** Our own deadlines decide; the library's timer must never come first. */
-export const NO_LIBRARY_TIMEOUT_MS = 2 ** 31 - 1;
-
-// The library would refuse a whole tools/list for one odd tool, so results are taken as they are and judged here.
-const anyObject: StandardSchemaV1<unknown, JsonObject> = {
-  '~standard': {
-    version: 1,
-    vendor: 'spear',
-    validate: (value) => (isJsonObject(value) ? { value } : { issues: [{ message: 'not an object' }] }),
-  },
-};
 
 export interface RequestSubject {
   readonly what: string;
@@ -27,6 +19,15 @@ export class ServerSession {
   readonly serverId: string;
   readonly redact: Redact;
   readonly redactContent: Redact;
+  /** The way that calls of tools go. */
+  readonly calls: CallSender;
+  /** The way of resources and prompts. */
+  readonly requests: LibraryCalls;
+  readonly era: ProtocolEra;
+  /** What the server asks of us. */
+  readonly questions: ServerQuestions;
+  /** Whether parameters of tools are sent as headers too. */
+  readonly mirrorsHeaders: boolean;
   readonly #client: Client;
   readonly #library: McpLibrary;
   #usable = true;
@@ -46,7 +47,17 @@ export class ServerSession {
     library: McpLibrary;
     redact: Redact;
     redactContent: Redact;
+    calls: CallSender;
+    requests: LibraryCalls;
+    questions: ServerQuestions;
+    mirrorsHeaders: boolean;
+    era: ProtocolEra;
   }) {
+    this.era = deps.era;
+    this.mirrorsHeaders = deps.mirrorsHeaders;
+    this.calls = deps.calls;
+    this.requests = deps.requests;
+    this.questions = deps.questions;
     this.serverId = deps.serverId;
     this.redact = deps.redact;
     this.redactContent = deps.redactContent;
@@ -63,22 +74,32 @@ export class ServerSession {
     return this.#leases;
   }
 
-  get offersTools(): boolean {
-    return this.#client.getServerCapabilities()?.tools !== undefined;
+  /** Whether the server declares to have any. */
+  offers(kind: CallKind): boolean {
+    return this.#client.getServerCapabilities()?.[`${kind}s`] !== undefined;
   }
 
-  /** While it is held, the session is not closed for being idle or replaced. */
-  lease(): () => void {
+  /** What the server says about how to use it; null: nothing. */
+  get instructions(): string | null {
+    const text = this.#client.getInstructions();
+    return text === undefined || text === '' ? null : this.redactContent(text);
+  }
+
+  /** The version of MCP that both sides agreed on; null where the server named none. */
+  get protocolVersion(): string | null {
+    return this.#client.getNegotiatedProtocolVersion() ?? null;
+  }
+
+  /** Until it is released as often, the session is not closed for being idle or replaced. */
+  hold(): void {
     this.#leases += 1;
-    let held = true;
-    return () => {
-      if (!held) return;
-      held = false;
-      this.#leases -= 1;
-      if (this.#leases > 0) return;
-      if (this.#retired) void this.close();
-      else this.onIdle();
-    };
+  }
+
+  release(): void {
+    this.#leases -= 1;
+    if (this.#leases > 0) return;
+    if (this.#retired) void this.close();
+    else this.onIdle();
   }
 
   /**
@@ -88,10 +109,35 @@ export class ServerSession {
   async request(method: string, params: JsonObject, signal: AbortSignal, subject: RequestSubject): Promise<JsonObject> {
     if (signal.aborted) throw abortReason(this.serverId, signal);
     try {
+      // The library checks a result of the new era as a whole: one odd tool would cost all the others.
+      if (this.era === 'modern') return await this.#requestBeside(method, params, signal);
       return await this.#client.request({ method, params }, anyObject, { signal, timeout: NO_LIBRARY_TIMEOUT_MS });
     } catch (error) {
       if (signal.aborted) throw abortReason(this.serverId, signal);
-      throw this.#failure(error, subject);
+      throw this.failure(error, subject);
+    }
+  }
+
+  async #requestBeside(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
+    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>();
+    const id = this.calls.askFor(method, params, {
+      answered: resolve,
+      failed: reject,
+      wantsProgress: false,
+      progressed: () => {},
+      // Only during a call of a tool is there somebody who knows what it is about.
+      asked: async () => ({ action: 'decline', why: `it is asked for ${method}, and not during a call` }),
+    });
+    const cancel = () => {
+      const reason = abortReason(this.serverId, signal);
+      this.calls.cancel(id, reason.message);
+      reject(reason);
+    };
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', cancel);
     }
   }
 
@@ -116,13 +162,14 @@ export class ServerSession {
     return this.#closing;
   }
 
-  #failure(error: unknown, subject: RequestSubject): McpError {
+  /** What was thrown for a request or a call, as an error of ours. */
+  failure(error: unknown, subject: RequestSubject): McpError {
     const { serverId, redact } = this;
     if (this.#loss !== null) {
       return new McpConnectionError(serverId, 'lost', `${subject.what}: server "${serverId}": ${redact(this.#loss)}`);
     }
     const known = fromLibrary(error, { serverId, redact, library: this.#library, ...subject });
-    if (known instanceof McpConnectionError) this.onTrouble();
+    if (known instanceof McpConnectionError && known.session !== 'stands') this.onTrouble();
     if (known instanceof McpOutputError)
       return new McpOutputError(serverId, known.message, this.redactContent(known.head));
     return known;

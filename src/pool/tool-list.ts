@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { errorText } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { type HeaderParameter, headerParameters } from './header-parameters.ts';
 import { SchemaCheck, type SchemaEngine, type SchemaStrikes } from './schema/checks.ts';
 
 export interface ToolDescriptor {
@@ -25,6 +26,10 @@ export interface ToolList {
   readonly version: number;
   readonly tools: readonly ToolDescriptor[];
   readonly dropped: readonly DroppedTool[];
+  /** What is odd about the list as a whole; null: nothing. */
+  readonly notice: string | null;
+  /** What the server says about how to use it, without secrets; nobody else vouches for it. Null: nothing. */
+  readonly instructions: string | null;
 }
 
 export interface CheckedTool {
@@ -32,6 +37,8 @@ export interface CheckedTool {
   readonly input: SchemaCheck;
   /** Null where the tool declares nothing, or nothing that can be used. */
   readonly output: SchemaCheck | null;
+  /** What is sent as headers besides. */
+  readonly headers: readonly HeaderParameter[];
 }
 
 export interface CompiledToolList {
@@ -39,6 +46,7 @@ export interface CompiledToolList {
   readonly tools: ReadonlyMap<string, CheckedTool>;
   /** The tools as the server sent them, to see whether a new listing says anything new. */
   readonly source: string;
+  readonly mirrorsHeaders: boolean;
 }
 
 const MAX_NAME_CHARS = 256;
@@ -60,6 +68,10 @@ export async function compileToolList(
   details: {
     readonly serverId: string;
     readonly version: number;
+    readonly notice: string | null;
+    readonly instructions: string | null;
+    /** Whether parameters are sent as headers too, where a tool wants it. */
+    readonly mirrorsHeaders: boolean;
     readonly engine: SchemaEngine;
     readonly strikes: SchemaStrikes;
     readonly onWarning: (warning: ToolWarning) => void;
@@ -93,8 +105,10 @@ export async function compileToolList(
     version: details.version,
     tools: Object.freeze([...tools.values()].map(({ tool }) => tool)),
     dropped: Object.freeze(dropped),
+    notice: details.notice,
+    instructions: details.instructions,
   });
-  return { list, tools, source };
+  return { list, tools, source, mirrorsHeaders: details.mirrorsHeaders };
 }
 
 function nameOf({ name }: JsonObject): string | null {
@@ -105,14 +119,15 @@ function nameOf({ name }: JsonObject): string | null {
 function checkedTool(
   name: string,
   entry: JsonObject,
-  { engine, strikes, onWarning }: Parameters<typeof compileToolList>[2],
+  { mirrorsHeaders, engine, strikes, onWarning }: Parameters<typeof compileToolList>[2],
 ): CheckedTool {
   const { title, description, inputSchema = { type: 'object' }, outputSchema, annotations } = entry;
   if (!isJsonObject(inputSchema)) throw new Error('inputSchema is not an object');
-  if (inputSchema.type !== undefined && inputSchema.type !== 'object') {
+  if (!describesObject(inputSchema.type)) {
     throw new Error('inputSchema does not describe an object');
   }
   const input = named('inputSchema', () => new SchemaCheck(inputSchema, 'arguments', engine, strikes));
+  const headers = mirrorsHeaders ? named('inputSchema', () => headerParameters(inputSchema)) : [];
   let output: SchemaCheck | null = null;
   if (outputSchema !== undefined) {
     try {
@@ -130,7 +145,12 @@ function checkedTool(
     outputSchema: isJsonObject(outputSchema) && output !== null ? outputSchema : null,
     annotations: isJsonObject(annotations) ? annotations : null,
   });
-  return { tool, input, output };
+  return { tool, input, output, headers };
+}
+
+/** OpenAPI's `nullable` becomes a list with null in it, and some write `any`. */
+function describesObject(type: JsonValue | undefined): boolean {
+  return type === undefined || [type].flat().some((one) => one === 'object' || one === 'any');
 }
 
 function named<T>(field: string, make: () => T): T {

@@ -1,5 +1,6 @@
 import { cutText, unitsThatFit } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import { type Redact, redactStrings } from '../secrets/redactor.ts';
 import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolError, toToolError } from './errors.ts';
 
@@ -12,9 +13,12 @@ import { type McpError, McpOutputError, McpSchemaError, McpToolError, type ToolE
  *                                               structured part breaks its schema (mcp_tool_error, that part is left
  *                                               out), or it was too large (mcp_output_too_large, see below)
  *
- * The entries of `content` keep the shape the server gave them. The JSON is never larger than the bound: a text that
+ * A resource that was read has `contents`, a prompt `messages` and maybe a `description`, in the place of `content`.
+ *
+ * The entries of `content` keep the shape the server gave them. For a program, which is no model, `_meta` of the result is
+ * beside them, with a failure of the tool as well. The JSON is never larger than the bound: a text that
  * does not fit is cut between two characters and ends with TRUNCATION_MARK, what follows it is left out; an image or
- * another entry that does not fit is replaced by a text that says so; structuredContent is left out.
+ * another entry that does not fit is replaced by a text that says so; structuredContent and _meta are left out.
  */
 export interface ToolOutput {
   readonly json: string;
@@ -25,36 +29,58 @@ export interface ToolOutput {
 export const TRUNCATION_MARK = '… [truncated]';
 
 const MAX_MESSAGE_CHARS = 500;
+const MAX_KIND_CHARS = 60;
 
 export interface ResultContext {
+  /** @default tool */
+  readonly kind?: CallKind;
   readonly serverId: string;
   readonly toolName: string;
   readonly maxOutputBytes: number;
   /** What is wrong with structuredContent; null: nothing, or nobody could tell. */
   readonly outputProblem: string | null;
+  /** Whether `_meta` is given on. */
+  readonly keepsMeta: boolean;
   readonly redact: Redact;
   /** A tool can read its server's environment: what it found there is not for the model. */
   readonly redactContent: Redact;
 }
 
+type EntriesField = 'content' | 'contents' | 'messages';
+
+/** What an answer of each kind holds: the field with its entries, and what each of these must be. */
+const forms: Readonly<Record<CallKind, { readonly field: EntriesField; isEntry(value: JsonValue): boolean }>> = {
+  tool: { field: 'content', isEntry: (value) => isJsonObject(value) && typeof value.type === 'string' },
+  resource: { field: 'contents', isEntry: (value) => isJsonObject(value) && typeof value.uri === 'string' },
+  prompt: {
+    field: 'messages',
+    isEntry: (value) => isJsonObject(value) && typeof value.role === 'string' && isJsonObject(value.content),
+  },
+};
+
 export function convertResult(result: JsonObject, context: ResultContext): ToolOutput {
-  const { serverId, toolName } = context;
+  const { serverId, toolName, kind = 'tool' } = context;
+  const { field, isEntry } = forms[kind];
   try {
-    const { content = [], structuredContent } = result;
-    if (!Array.isArray(content) || !content.every(isBlock)) {
-      throw new McpToolError(serverId, toolName, `tool "${toolName}" answered with content that is not valid`);
+    const unfinished = unfinishedKind(result);
+    if (unfinished !== null) throw new McpToolError(serverId, toolName, `${kind} "${toolName}" ${unfinished}`);
+    const { [field]: entries = [], structuredContent, description } = result;
+    if (!Array.isArray(entries) || !entries.every(isEntry)) {
+      throw new McpToolError(serverId, toolName, `${kind} "${toolName}" answered with ${field} that is not valid`);
     }
-    const failure = failureOf(result, content, context);
-    const shown = redactStrings(content, context.redactContent);
+    const failure = kind === 'tool' ? failureOf(result, entries as Block[], context) : null;
+    const shown = redactStrings(entries, context.redactContent) as JsonObject[];
     const structured = failure === null ? redactStrings(structuredContent, context.redactContent) : undefined;
-    const json = encode(shown, structured, failure);
+    const about = kind === 'prompt' && typeof description === 'string' ? context.redactContent(description) : undefined;
+    const meta = context.keepsMeta ? redactStrings(result._meta, context.redactContent) : undefined;
+    const json = encode(field, shown, failure, { structured, about, meta });
     const bytes = Buffer.byteLength(json);
     if (bytes <= context.maxOutputBytes) return { json, error: failure };
-    const message = `the result of tool "${toolName}" has ${bytes} bytes, at most ${context.maxOutputBytes} are allowed; it was cut`;
-    return truncated(shown, toToolError(new McpOutputError(serverId, message)), context.maxOutputBytes);
+    const message = `the result of ${kind} "${toolName}" has ${bytes} bytes, at most ${context.maxOutputBytes} are allowed; it was cut`;
+    return truncated(shown, toToolError(new McpOutputError(serverId, message)), context.maxOutputBytes, { field });
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw new McpToolError(serverId, toolName, `the result of tool "${toolName}" is nested too deeply`);
+    throw new McpToolError(serverId, toolName, `the result of ${kind} "${toolName}" is nested too deeply`);
   }
 }
 
@@ -62,17 +88,26 @@ export function convertResult(result: JsonObject, context: ResultContext): ToolO
 export function convertError(error: unknown, maxOutputBytes: number): ToolOutput {
   const toolError = toToolError(error);
   if (error instanceof McpOutputError && error.head !== '') {
-    return truncated([{ type: 'text', text: error.head }], toolError, maxOutputBytes, true);
+    return truncated([{ type: 'text', text: error.head }], toolError, maxOutputBytes, { unfinished: true });
   }
-  return { json: encode(null, undefined, toolError), error: toolError };
+  return { json: encode('content', null, toolError), error: toolError };
+}
+
+/** What an answer is that is no result yet; null: it is one. Nobody here could go on with it. */
+function unfinishedKind(result: JsonObject): string | null {
+  const { resultType, task, inputRequests, content } = result;
+  if (resultType === 'task' || (content === undefined && isJsonObject(task))) {
+    return 'began a task instead of giving a result; tasks are not supported, and whether it goes on is not known';
+  }
+  if (resultType === 'input_required' || (content === undefined && isJsonObject(inputRequests))) {
+    return 'asks for more input instead of giving a result; that is not supported, and it did not finish';
+  }
+  if (resultType === undefined || resultType === 'complete') return null;
+  return `answered with a kind of result that is not known (${cutText(JSON.stringify(resultType), MAX_KIND_CHARS)})`;
 }
 
 interface Block extends JsonObject {
   type: string;
-}
-
-function isBlock(value: JsonValue): value is Block {
-  return isJsonObject(value) && typeof value.type === 'string';
 }
 
 function failureOf(result: JsonObject, content: readonly Block[], context: ResultContext): ToolError | null {
@@ -95,49 +130,90 @@ function firstText(content: readonly Block[], redact: Redact): string {
   return '';
 }
 
-function encode(content: JsonValue[] | null, structured: JsonValue | undefined, error: ToolError | null): string {
-  return canonicalJson({
-    ...(content === null ? {} : { content }),
-    ...(error === null ? {} : { error: { ...error } }),
-    ...(structured === undefined ? {} : { structuredContent: structured }),
-  });
+interface BesideEntries {
+  readonly structured?: JsonValue | undefined;
+  /** What a prompt says of itself. */
+  readonly about?: string | undefined;
+  readonly meta?: JsonValue | undefined;
 }
 
-/** `unfinished`: the last text goes on where it ends, even if it fits. */
-function truncated(content: readonly Block[], error: ToolError, maxBytes: number, unfinished = false): ToolOutput {
+function encode(
+  field: EntriesField,
+  entries: JsonValue[] | null,
+  error: ToolError | null,
+  { structured, about, meta }: BesideEntries = {},
+): string {
+  const result: JsonObject = {};
+  if (meta !== undefined) result._meta = meta;
+  if (entries !== null) result[field] = entries;
+  if (about !== undefined) result.description = about;
+  if (error !== null) result.error = { ...error };
+  if (structured !== undefined) result.structuredContent = structured;
+  return canonicalJson(result);
+}
+
+interface CutOptions {
+  readonly field?: EntriesField;
+  /** The last text goes on where it ends, even if it fits. */
+  readonly unfinished?: boolean;
+}
+
+function truncated(
+  entries: readonly JsonObject[],
+  error: ToolError,
+  maxBytes: number,
+  { field = 'content', unfinished = false }: CutOptions,
+): ToolOutput {
   const kept: JsonValue[] = [];
-  let room = maxBytes - Buffer.byteLength(encode([], undefined, error));
-  for (const block of content) {
-    const bytes = Buffer.byteLength(canonicalJson(block));
+  let room = maxBytes - Buffer.byteLength(encode(field, [], error));
+  for (const entry of entries) {
+    const bytes = Buffer.byteLength(canonicalJson(entry));
     if (bytes < room && !unfinished) {
-      kept.push(block);
+      kept.push(entry);
       room -= bytes + 1;
       continue;
     }
-    const cut = cutBlock(block, room - 1);
+    const cut = cutEntry(entry, room - 1);
     if (cut !== null) {
       kept.push(cut);
       break;
     }
-    const note: Block = { type: 'text', text: `[${block.type} of ${bytes} bytes left out]` };
+    const note = noteOf(entry, bytes);
     const noteBytes = Buffer.byteLength(canonicalJson(note)) + 1;
     if (noteBytes > room) break;
     kept.push(note);
     room -= noteBytes;
   }
-  const json = encode(kept, undefined, error);
+  const json = encode(field, kept, error);
   // A bound smaller than the error itself cannot be kept; the error is what matters then.
-  return { json: Buffer.byteLength(json) <= maxBytes ? json : encode(null, undefined, error), error };
+  return { json: Buffer.byteLength(json) <= maxBytes ? json : encode(field, null, error), error };
 }
 
-/** The block with its text cut so that all of it has at most `maxBytes`; null where it has no text, or no room for one. */
-function cutBlock(block: Block, maxBytes: number): Block | null {
-  const holder = block.type === 'resource' && isJsonObject(block.resource) ? block.resource : block;
-  if (typeof holder.text !== 'string') return null;
-  const text = holder.text;
-  const withText = (value: string): Block =>
-    holder === block ? { ...block, text: value } : { ...block, resource: { ...holder, text: value } };
+/** What stands for an entry that is left out: an entry of the same form. */
+function noteOf({ type, uri, role, content }: JsonObject, bytes: number): JsonObject {
+  if (typeof uri === 'string' && type === undefined) return { uri, text: `[contents of ${bytes} bytes left out]` };
+  if (isJsonObject(content)) return { role: role as string, content: noteOf(content, bytes) };
+  return { type: 'text', text: `[${type} of ${bytes} bytes left out]` };
+}
+
+/** The entry with its text cut so that all of it has at most `maxBytes`; null where it has no text, or no room for one. */
+function cutEntry(entry: JsonObject, maxBytes: number): JsonObject | null {
+  const inner = isJsonObject(entry.content)
+    ? 'content'
+    : entry.type === 'resource' && isJsonObject(entry.resource)
+      ? 'resource'
+      : null;
+  if (inner !== null) {
+    const frame = Buffer.byteLength(canonicalJson({ ...entry, [inner]: {} })) - EMPTY_OBJECT_BYTES;
+    const cut = cutEntry(entry[inner] as JsonObject, maxBytes - frame);
+    return cut === null ? null : { ...entry, [inner]: cut };
+  }
+  if (typeof entry.text !== 'string') return null;
+  const { text } = entry;
+  const withText = (value: string): JsonObject => ({ ...entry, text: value });
   const room = maxBytes - Buffer.byteLength(canonicalJson(withText(TRUNCATION_MARK)));
   if (room <= 0) return null;
   return withText(text.slice(0, unitsThatFit(text, room)) + TRUNCATION_MARK);
 }
+
+const EMPTY_OBJECT_BYTES = 2;

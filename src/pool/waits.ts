@@ -1,6 +1,8 @@
 import type { Wait } from '../base/waiting.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { PoolLimits } from './pool-options.ts';
+import type { CheckedTool } from './tool-list.ts';
 
 const name = ({ server_id: serverId }: McpServerRecord) => `server ${JSON.stringify(serverId)}`;
 
@@ -10,8 +12,8 @@ export function startOf(record: McpServerRecord, timeoutMs: number): Wait {
   return { what: `${name(record)} ${how}`, atMostMs: timeoutMs };
 }
 
-export function listOf(record: McpServerRecord, { listTimeoutMs }: PoolLimits): Wait {
-  return { what: `${name(record)} to list its tools`, atMostMs: listTimeoutMs };
+export function listOf(kind: CallKind, record: McpServerRecord, { listTimeoutMs }: PoolLimits): Wait {
+  return { what: `${name(record)} to list its ${kind}s`, atMostMs: listTimeoutMs };
 }
 
 export function placeAt(record: McpServerRecord, { queueTimeoutMs }: PoolLimits): Wait {
@@ -23,6 +25,19 @@ export function placeAnywhere({ maxCallsInFlight, queueTimeoutMs }: PoolLimits):
   return { what: `a place for a call: ${maxCallsInFlight} are on their way to servers`, atMostMs: queueTimeoutMs };
 }
 
-export function answerOf(tool: string, record: McpServerRecord, timeoutMs: number): Wait {
-  return { what: `tool ${JSON.stringify(tool)} of ${name(record)}`, atMostMs: timeoutMs };
+/** Of what was called, what is waited for: the same words for every call of a tool. */
+const answers = new WeakMap<Pick<CheckedTool, 'tool'>, string>();
+
+export function answerOf(
+  kind: CallKind,
+  found: Pick<CheckedTool, 'tool'>,
+  record: McpServerRecord,
+  timeoutMs: number,
+): Wait {
+  let what = answers.get(found);
+  if (what === undefined) {
+    what = `${kind} ${JSON.stringify(found.tool.name)} of ${name(record)}`;
+    answers.set(found, what);
+  }
+  return { what, atMostMs: timeoutMs };
 }

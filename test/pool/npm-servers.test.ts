@@ -39,9 +39,14 @@ async function everything(transport: string): Promise<McpServerRecord> {
 describe.each(['stdio', 'streamable_http', 'http_sse_legacy'])('server-everything over %s', (transport) => {
   it('lists its tools and answers them in their shapes', async () => {
     const record = await everything(transport);
-    const { pool } = openPool();
+    const { pool, log } = openPool();
     const { tools, dropped } = await pool.listTools(record);
     expect(dropped).toEqual([]);
+    const connected = log.find(({ event }) => event === 'connected');
+    expect(connected).toMatchObject({
+      message: transport,
+      protocolVersion: expect.stringMatching(/^20\d\d-\d\d-\d\d$/),
+    });
     const names = tools.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['echo', 'get-sum', 'get-tiny-image', 'get-structured-content']));
 

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
+import { eraEnvironment } from '../support/server-era.ts';
 
 export const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/mcp-servers/${name}`, import.meta.url));
 export const npmServer = (name: string) =>
@@ -23,7 +24,8 @@ export interface StdioSample {
 
 export function stdioRecord(id: string, script: string, sample: StdioSample = {}): McpServerRecord {
   const path = script.startsWith('/') ? script : fixture(script);
-  const { args = [], env = {}, ...rest } = sample;
+  const { args = [], env: given = {}, ...rest } = sample;
+  const env = { ...eraEnvironment(), ...given };
   return sampleRecord(id, { stdio: { command: process.execPath, args: [path, ...args], env }, ...rest });
 }
 

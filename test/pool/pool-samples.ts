@@ -3,18 +3,22 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Waiting } from '../../src/base/waiting.ts';
 import type { EgressOptions } from '../../src/pool/egress.ts';
+import { MODERN_VERSION } from '../../src/pool/era.ts';
 import { McpPool } from '../../src/pool/pool.ts';
+import type { PoolCall } from '../../src/pool/pool-call.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { PoolLimitName } from '../../src/pool/pool-options.ts';
-import type { PoolCall } from '../../src/pool/server-entry.ts';
 import type { ToolOutput } from '../../src/pool/tool-result.ts';
 import type { McpServerRecord, StdioPolicy } from '../../src/protocol/record.ts';
 import type { RegistryChange } from '../../src/registry/snapshot.ts';
 import { createSecretSource, type SecretSource } from '../../src/secrets/secret-source.ts';
+import { eraEnvironment, serverEra } from '../support/server-era.ts';
+
+import { ended } from './ended-call.ts';
 
 export { fixture, httpRecord, npmServer, stdioRecord } from './pool-records.ts';
 
@@ -57,8 +61,17 @@ export function openPool(sample: PoolSample = {}): { pool: McpPool; log: PoolLog
       ...(sample.waiting === undefined ? {} : { waiting: sample.waiting }),
     },
   );
-  onTestFinished(() => pool.close());
+  onTestFinished(async () => {
+    await pool.close();
+    expect(ofAnotherEra(log)).toEqual([]);
+  });
   return { pool, log, stateDir };
+}
+
+/** Connections of another era than the test is run in: it would show nothing. */
+function ofAnotherEra(log: readonly PoolLogEntry[]): readonly PoolLogEntry[] {
+  if (serverEra() === 'legacy') return [];
+  return log.filter(({ event, protocolVersion }) => event === 'connected' && protocolVersion !== MODERN_VERSION);
 }
 
 /** An answer of the pool, and what its caller can know besides. */
@@ -76,15 +89,16 @@ export async function call(
   record: McpServerRecord,
   tool: string,
   args: JsonObject = {},
-  more: Partial<Omit<PoolCall, 'tool' | 'args'>> = {},
+  more: Partial<Omit<PoolCall, 'tool' | 'args'>> & { signal?: AbortSignal } = {},
 ): Promise<ToolOutcome> {
   const started = performance.now();
   let dispatched = false;
-  const beforeDispatch: PoolCall['beforeDispatch'] = (found) => {
-    more.beforeDispatch?.(found);
+  const beforeDispatch: PoolCall['beforeDispatch'] = (found, sent) => {
+    more.beforeDispatch?.(found, sent);
     dispatched = true;
   };
-  const output = await pool.callTool(record, { tool, args, owner: 'guest-1', ...more, beforeDispatch });
+  const { signal, ...asked } = more;
+  const output = await ended(pool, record, { tool, args, owner: 'guest-1', ...asked, beforeDispatch }, signal);
   const [ok, bytes] = [output.error === null, Buffer.byteLength(output.json)];
   return { ...output, ok, dispatched, bytes, durationMs: performance.now() - started };
 }
@@ -113,7 +127,7 @@ export function changeOf(change: {
 }): RegistryChange {
   const { upserted = [], deleted = [] } = change;
   const servers = new Map(upserted.map((record) => [record.server_id, record]));
-  const snapshot = { epoch: 'test', revision: 1, servers };
+  const snapshot = { epoch: 'test', revision: 1, records: servers };
   return { snapshot, upserted: [...servers.keys()], deleted };
 }
 
@@ -141,7 +155,7 @@ export function processesWith(text: string): number[] {
 }
 
 /** For what no event tells: files, processes, and what another process is about to do. */
-export function eventually(check: () => void | Promise<void>, timeoutMs = 10_000): Promise<void> {
+export function eventually(check: () => void | Promise<void>, timeoutMs = 45_000): Promise<void> {
   return vi.waitFor(check, { timeout: timeoutMs, interval: 10 });
 }
 
@@ -157,7 +171,10 @@ export async function startHttp(
   args: string[],
   env: Record<string, string> = {},
 ): Promise<HttpServerSample> {
-  const child = spawn(process.execPath, [script, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [script, ...args], {
+    env: { ...eraEnvironment(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   onTestFinished(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGKILL');

@@ -4,10 +4,15 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { McpOutputError, McpTimeoutError, McpToolError } from '../../src/pool/errors.ts';
 import { convertError, convertResult, TRUNCATION_MARK } from '../../src/pool/tool-result.ts';
 
-function convert(result: JsonObject, maxOutputBytes = 1_000_000, outputProblem: string | null = null) {
+function convert(
+  result: JsonObject,
+  maxOutputBytes = 1_000_000,
+  outputProblem: string | null = null,
+  keepsMeta = false,
+) {
   const redact = (text: string) => text.replaceAll('s3cret', '[redacted]');
   const redactContent = redact;
-  const about = { serverId: 'fs', toolName: 'read', maxOutputBytes, outputProblem };
+  const about = { serverId: 'fs', toolName: 'read', maxOutputBytes, outputProblem, keepsMeta };
   return convertResult(result, { ...about, redact, redactContent });
 }
 
@@ -30,6 +35,20 @@ describe('a result', () => {
   it('may have no content [pool.result.shape]', () => {
     expect(convert({ structuredContent: { n: 1 } }).json).toBe('{"content":[],"structuredContent":{"n":1}}');
     expect(convert({ content: [], _meta: { trace: 'x' } }).json).toBe('{"content":[]}');
+  });
+
+  it('has its _meta for a program, as it is but for secrets, with a failure too [pool.result.shape]', () => {
+    const _meta = { 'example.com/trace': { id: 7, tags: ['a s3cret'] } };
+    const shown = { 'example.com/trace': { id: 7, tags: ['a [redacted]'] } };
+    const block = { ...text('a'), _meta: { origin: 'x' } };
+    expect(JSON.parse(convert({ content: [block], _meta }, 1_000, null, true).json)).toEqual({
+      _meta: shown,
+      content: [block],
+    });
+    expect(JSON.parse(convert({ content: [block], _meta, isError: true }, 1_000, null, true).json)).toMatchObject({
+      _meta: shown,
+    });
+    expect(convert({ content: [text('x'.repeat(900))], _meta }, 600, null, true).json).not.toContain('_meta');
   });
 
   it('with isError is a failed call that keeps its content', () => {

@@ -13,7 +13,6 @@ describe('tools/list', () => {
   });
 
   it.each([
-    ['goes round in a circle', ['circle'], {}, 'circle'],
     ['never ends', ['endless'], {}, 'maxListPages'],
     ['has too many tools', ['wide', '51'], { maxTools: 50 }, 'maxTools'],
     ['is too large', ['wide', '500'], { maxListBytes: 10_000 }, 'maxListBytes'],
@@ -30,6 +29,22 @@ describe('tools/list', () => {
     expect(log.filter(({ event }) => event === 'list_failed')).toHaveLength(1);
   });
 
+  it.each([
+    ['goes round in a circle', 'circle', ['first', 'a', 'b'], 'its pages go round in a circle'],
+    ['ends with an empty cursor', 'empty_cursor', ['asked'], 'an empty nextCursor'],
+    ['is one page again and again', 'one_page', ['asked'], 'one page again and again'],
+    ['is not offered', 'no_capability', [], 'declares no tools'],
+  ])('that %s is what was listed, with a warning [pool.list.odd]', async (_, mode, names, notice) => {
+    const { pool, log } = openPool();
+    const list = await pool.listTools(stdioRecord('lists', 'lists.mjs', { args: [mode] }));
+    expect(list.tools.map(({ name }) => name)).toEqual(names);
+    expect(list.dropped).toEqual([]);
+    expect(list.notice).toContain(notice);
+    expect(log.filter(({ event }) => event === 'list_odd').map(({ message }) => message)).toEqual([
+      expect.stringContaining(notice),
+    ]);
+  });
+
   it('is asked once by many readers at one time, and kept afterwards', async () => {
     const { pool } = openPool();
     const record = stdioRecord('slow', 'lists.mjs', { args: ['slow', '300'] });
@@ -37,6 +52,25 @@ describe('tools/list', () => {
     expect(new Set(lists).size).toBe(1);
     expect(await pool.listTools(record)).toBe(lists[0]);
     expect(await textOf(call(pool, record, 'asked'))).toBe('1');
+  });
+
+  it.each([
+    ['as long as it says', 20_000, 20_000],
+    ['five seconds, where it says not at all', 0, 5_000],
+    ['an hour, where it says for ever', Number.MAX_SAFE_INTEGER, 3_600_000],
+    ['a minute, where it says nothing that counts', -1, 60_000],
+  ])('is kept for %s [pool.eras.ttl]', async (_, ttlMs, keptMs) => {
+    let now = 0;
+    const { pool, log } = openPool({ now: () => now, limits: { idleTimeoutMs: 60_000 } });
+    const record = stdioRecord('kept', 'lists.mjs', { args: ['kept', String(ttlMs)] });
+    const listings = () => log.filter(({ event }) => event === 'tools_listed').length;
+    await pool.listTools(record);
+    now = keptMs - 1;
+    await pool.listTools(record);
+    expect(listings()).toBe(1);
+    now = keptMs;
+    await pool.listTools(record);
+    expect(listings()).toBe(2);
   });
 
   it('goes on for the others when one reader gives up', async () => {

@@ -1,8 +1,9 @@
 import { errorText } from '../../base/error-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
+import { type ObjectRepairs, repaired, repairsOf } from './arguments.ts';
 import { SchemaCompiler, type Validator } from './compile.ts';
 import type { SchemaThread } from './schema-thread.ts';
-import { type SchemaShape, schemaShape } from './shape.ts';
+import { MAX_SCHEMA_PARTS, type SchemaShape, schemaShape } from './shape.ts';
 
 /** Nothing is wrong, what is wrong, or why nobody could tell. */
 export type Verdict = null | { readonly problem: string } | { readonly unchecked: string };
@@ -35,8 +36,9 @@ export class SchemaStrikes {
 /** Values that the host's own thread checks: entries, with a long text counting as several. */
 const SMALL_VALUE = 4_096;
 const CHARS_PER_ENTRY = 64;
-/** More than this is not even handed to the thread. */
+/** More than this is not even handed to the thread: to write it as JSON would hold up this one. */
 const MAX_CHECKED_CHARS = 4 * 1024 * 1024;
+const MAX_CHECKED_ENTRIES = 100_000;
 
 /** Arguments that take too long are refused; a result that does was earned by its call and is passed on. */
 export type CheckSubject = 'arguments' | 'structuredContent';
@@ -55,6 +57,8 @@ export class SchemaCheck {
   readonly #strikes: SchemaStrikes;
   readonly #key = `schema-${nextKey++}`;
   #validator: Validator | null = null;
+  /** Undefined: nobody asked yet. */
+  #repairs: ObjectRepairs | null | undefined;
   /** As JSON; made when it is first handed to the thread. */
   #text: string | null = null;
   /** Why it cannot be used; what was found out once is not tried again. */
@@ -73,14 +77,25 @@ export class SchemaCheck {
     if (this.#shape.depth > maxSchemaDepth) {
       throw new HostileSchemaError(`the schema is nested deeper than ${maxSchemaDepth} levels`);
     }
+    if (this.#shape.tooLarge) {
+      this.#unusable = `it has more than ${MAX_SCHEMA_PARTS} parts, and no larger one is used`;
+    }
+  }
+
+  /** The arguments as they are checked and sent: the same object, unless something in them can be mended. */
+  prepared(args: JsonObject): JsonObject {
+    if (this.#repairs === undefined) this.#repairs = repairsOf(this.#schema);
+    return this.#repairs === null ? args : repaired(args, this.#repairs);
   }
 
   /** At once for a cheap schema and a small value. */
   check(value: JsonValue): Verdict | Promise<Verdict> {
     if (this.#unusable !== null) return { unchecked: this.#unusable };
-    if (!this.#shape.cheap || !isSmall(value)) return this.#askThread(value);
+    if (!this.#shape.cheap || !fits(value, SMALL_VALUE)) return this.#askThread(value);
     const validator = this.#compiled();
-    return validator === null ? { unchecked: this.#unusable ?? '' } : verdict(validator(value));
+    return validator === null
+      ? { unchecked: this.#unusable ?? '' }
+      : verdict(validator.problem(value), validator.unused);
   }
 
   #compiled(): Validator | null {
@@ -95,9 +110,14 @@ export class SchemaCheck {
 
   async #askThread(value: JsonValue): Promise<Verdict> {
     if (this.#strikes.isOut) return { unchecked: 'the schemas of its server took too long' };
-    const text = JSON.stringify(value);
-    if (text.length > MAX_CHECKED_CHARS) {
-      return { unchecked: `what is to be checked has more than ${MAX_CHECKED_CHARS} characters` };
+    if (!fits(value, MAX_CHECKED_ENTRIES)) {
+      return { unchecked: `what is to be checked has more than ${MAX_CHECKED_ENTRIES} entries, or as long a text` };
+    }
+    const text = asJson(value);
+    if (text === null || text.length > MAX_CHECKED_CHARS) {
+      return {
+        unchecked: `what is to be checked has more than ${MAX_CHECKED_CHARS} characters, or is nested too deeply`,
+      };
     }
     const { limits, thread } = this.#engine;
     this.#text ??= JSON.stringify(this.#schema);
@@ -123,11 +143,17 @@ export class SchemaCheck {
       const late = `${this.#subject} could not be checked within ${limits.validationTimeoutMs} ms`;
       return this.#subject === 'arguments' ? { problem: late } : { unchecked: late };
     }
-    return answer.kind === 'checked' ? verdict(answer.problem) : { unchecked: answer.why };
+    return answer.kind === 'checked' ? verdict(answer.problem, answer.unused) : { unchecked: answer.why };
   }
 }
 
-const verdict = (problem: string | null): Verdict => (problem === null ? null : { problem });
+/** A value that is right by a part of the schema was not checked by the rest of it. */
+function verdict(problem: string | null, unused: string | null): Verdict {
+  if (problem !== null) return { problem };
+  return unused === null
+    ? null
+    : { unchecked: `a part of the schema cannot be used, and only the rest is checked: ${unused}` };
+}
 
 /** What all schemas of a pool share. */
 export interface SchemaEngine {
@@ -140,8 +166,9 @@ export async function loadSchemaEngine(thread: SchemaThread, limits: SchemaLimit
   return { compiler: await SchemaCompiler.load(), thread, limits };
 }
 
-function isSmall(value: JsonValue): boolean {
-  let room = SMALL_VALUE;
+/** Whether a value has at most so many entries, with a long text counting as several. */
+function fits(value: JsonValue, entries: number): boolean {
+  let room = entries;
   const open: JsonValue[] = [value];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     room -= 1;
@@ -153,4 +180,13 @@ function isSmall(value: JsonValue): boolean {
     for (const child of children) open.push(child);
   }
   return true;
+}
+
+/** Null for what is nested so deeply that it can be read but not written. */
+function asJson(value: JsonValue): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return null;
+  }
 }

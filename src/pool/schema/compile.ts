@@ -2,9 +2,14 @@ import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { cutText } from '../../base/cut-text.ts';
 import type { JsonObject, JsonValue } from '../../base/json.ts';
+import { normalise } from './normalise.ts';
 
-/** What is wrong with the value, or null. Never repeats the value itself. */
-export type Validator = (value: JsonValue) => string | null;
+export interface Validator {
+  /** What is wrong with the value, or null. Never repeats the value itself. */
+  readonly problem: (value: JsonValue) => string | null;
+  /** What of the schema is not looked at, because it means nothing; null: all of it is. */
+  readonly unused: string | null;
+}
 
 /*
  * Schemas come from servers and are not trusted. References leave nothing but the schema itself (no network, `$data`
@@ -50,7 +55,19 @@ export class SchemaCompiler {
   /** @throws Error that says why the schema cannot be used */
   compile(schema: JsonObject, named: boolean, subject: string): Validator {
     const { $schema: declared, ...body } = schema;
-    return validator(this.#compileAs(dialects(declared), body, named), subject);
+    if (!named) return this.#normalised(body, declared, false, subject);
+    try {
+      return this.#normalised(body, declared, true, subject);
+    } catch {
+      // Two parts with one name, or a name in the wrong place: most such schemas have no need of their names.
+      return this.#normalised(body, declared, false, subject);
+    }
+  }
+
+  #normalised(schema: JsonObject, declared: JsonValue | undefined, names: boolean, subject: string): Validator {
+    const normalised = normalise(schema, { names });
+    const check = this.#compileAs(dialects(declared), normalised.schema, names);
+    return { problem: problemOf(check, subject), unused: normalised.unused };
   }
 
   #compileAs([dialect, ...others]: Dialect[], schema: object, named: boolean): ValidateFunction {
@@ -75,7 +92,7 @@ export class SchemaCompiler {
   }
 }
 
-function validator(check: ValidateFunction, subject: string): Validator {
+function problemOf(check: ValidateFunction, subject: string): Validator['problem'] {
   return (value) => {
     try {
       // Nothing but true: a promise would be as good as a yes to whoever asks less exactly.
@@ -87,10 +104,10 @@ function validator(check: ValidateFunction, subject: string): Validator {
   };
 }
 
-// Without a declaration the protocol says 2020-12, and servers mean draft-07 as often.
+// Without a declaration the protocol says 2020-12, and servers mean draft-07 as often, also where they declare the other.
 function dialects(declared: JsonValue | undefined): Dialect[] {
   if (typeof declared !== 'string') return ['2020-12', 'draft-07'];
-  return declared.includes('2020-12') ? ['2020-12'] : ['draft-07'];
+  return declared.includes('2020-12') ? ['2020-12', 'draft-07'] : ['draft-07', '2020-12'];
 }
 
 const MAX_LISTED_CHARS = 200;

@@ -11,7 +11,7 @@ export interface SchemaQuestion {
 }
 
 export type SchemaAnswer =
-  | { readonly kind: 'checked'; readonly problem: string | null }
+  | { readonly kind: 'checked'; readonly problem: string | null; readonly unused: string | null }
   | { readonly kind: 'unusable'; readonly why: string };
 
 interface Waiting {
@@ -95,6 +95,7 @@ export class SchemaThread {
       env: {},
       execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+      name: 'spear-schemas',
     });
     worker.unref();
     worker.on('message', (message: SchemaAnswer | 'ready') => {

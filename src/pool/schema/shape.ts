@@ -16,8 +16,13 @@ const identifying: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor', '
 /** What the host's own thread takes upon itself: compiling it takes a few milliseconds, checking a small value less. */
 const cheap = { keys: 600, branches: 16, enumValues: 64 } as const;
 
+/** Of a schema that is used at all; to look at so many takes this thread some milliseconds. */
+export const MAX_SCHEMA_PARTS = 100_000;
+
 export interface SchemaShape {
   readonly depth: number;
+  /** Whether it has more than {@link MAX_SCHEMA_PARTS}: then nobody has looked at all of them. */
+  readonly tooLarge: boolean;
   /** Whether it may be compiled, and small values be checked against it, on the host's own thread. */
   readonly cheap: boolean;
   /** Whether it gives names to itself or its parts, which other schemas could refer to. */
@@ -37,27 +42,39 @@ export function schemaShape(schema: unknown, maxDepth: number): SchemaShape {
   let isAsync = false;
   let refers = false;
   let level: unknown[] = [schema];
-  while (level.length > 0 && depth <= maxDepth) {
+  while (level.length > 0 && depth <= maxDepth && keys <= MAX_SCHEMA_PARTS) {
     const next: unknown[] = [];
     for (const node of level) {
-      for (const [key, child] of Object.entries(node as object)) {
+      if (keys > MAX_SCHEMA_PARTS) break;
+      if (Array.isArray(node)) {
+        keys += node.length;
+        for (const child of keys > MAX_SCHEMA_PARTS ? [] : node) if (isNode(child)) next.push(child);
+        continue;
+      }
+      const parts = node as Record<string, unknown>;
+      // Not its entries: of an object with very many properties they would take longer than everything else here.
+      for (const key in parts) {
+        const child = parts[key];
         keys += 1;
         if (costly.has(key)) isCostly = true;
-        if (branching.has(key)) branches += 1;
+        if (branching.has(key)) branches += Array.isArray(child) ? child.length : 1;
         if (identifying.has(key)) named = true;
         if (key === '$async') isAsync = true;
         if (key === '$ref') refers = true;
         if (key === 'enum' && Array.isArray(child)) enumValues = Math.max(enumValues, child.length);
-        if (typeof child === 'object' && child !== null) next.push(child);
+        if (isNode(child)) next.push(child);
       }
     }
     level = next;
     depth += 1;
   }
+  const tooLarge = keys > MAX_SCHEMA_PARTS;
   return {
     depth,
+    tooLarge,
     cheap:
       !isCostly &&
+      !tooLarge &&
       (refers ? expandsTo(schema, cheap.keys) : keys <= cheap.keys) &&
       branches <= cheap.branches &&
       enumValues <= cheap.enumValues,
@@ -65,6 +82,8 @@ export function schemaShape(schema: unknown, maxDepth: number): SchemaShape {
     async: isAsync,
   };
 }
+
+const isNode = (child: unknown): child is object => typeof child === 'object' && child !== null;
 
 const LOCAL_REFERENCE = /^#\/(\$defs|definitions)\/([\w.-]+)$/;
 

@@ -18,7 +18,11 @@ port.on('message', async ({ key, schema, named, subject, value }: SchemaQuestion
   const answer: SchemaAnswer =
     validator instanceof Error
       ? { kind: 'unusable', why: validator.message }
-      : { kind: 'checked', problem: value === null ? null : validator(JSON.parse(value) as JsonValue) };
+      : {
+          kind: 'checked',
+          problem: value === null ? null : validator.problem(JSON.parse(value) as JsonValue),
+          unused: validator.unused,
+        };
   port.postMessage(answer);
 });
 

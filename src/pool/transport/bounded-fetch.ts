@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { FetchLike } from '@modelcontextprotocol/client';
 import { EventStreamFilter } from './event-stream-filter.ts';
 import { HEAD_BYTES, type OversizedLine, TAIL_BYTES } from './line-framer.ts';
@@ -15,6 +16,10 @@ export interface BodyWatch {
 
 /** The text of an error page is cut here; nobody reads more of it. */
 const ERROR_BODY_BYTES = 16 * 1024;
+
+/** A server that sends faster than it is read keeps everything else waiting no longer than this, and a part of its body. */
+const TURN_MS = 10;
+const PART_BYTES = 8 * 1024;
 
 /** A fetch that never hands on more than one message may have, and tells when a body ends before its time. */
 export function boundFetch(fetch: FetchLike, watch: BodyWatch): FetchLike {
@@ -52,22 +57,34 @@ function filtered(
   onBroken: () => void,
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
+  let unread: Uint8Array = new Uint8Array(0);
+  let turnBegan = performance.now();
   return new ReadableStream({
     async pull(controller) {
       let passed = false;
       while (!passed) {
-        let read: Awaited<ReturnType<typeof reader.read>>;
-        try {
-          read = await reader.read();
-        } catch (error) {
-          onBroken();
-          throw error;
+        // What is there already is read without a turn of the event loop, so no deadline would ever come.
+        if (performance.now() - turnBegan > TURN_MS) {
+          await setImmediate();
+          turnBegan = performance.now();
         }
-        if (read.done) {
-          controller.close();
-          return;
+        if (unread.length === 0) {
+          let read: Awaited<ReturnType<typeof reader.read>>;
+          try {
+            read = await reader.read();
+          } catch (error) {
+            onBroken();
+            throw error;
+          }
+          if (read.done) {
+            controller.close();
+            return;
+          }
+          unread = read.value;
         }
-        filter(read.value, (bytes) => {
+        const part = unread.subarray(0, PART_BYTES);
+        unread = unread.subarray(PART_BYTES);
+        filter(part, (bytes) => {
           passed = true;
           controller.enqueue(bytes);
         });

@@ -1,5 +1,6 @@
 import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { McpOutputError } from '../errors.ts';
+import { AnswersOnTheWay } from './answers-on-the-way.ts';
 import { boundFetch } from './bounded-fetch.ts';
 import type { HttpTarget, McpLibrary } from './http-target.ts';
 import { NotificationsOnTheWay } from './notifications-on-the-way.ts';
@@ -12,6 +13,8 @@ export interface SseDeps {
   readonly library: McpLibrary;
   readonly fetch: FetchLike;
   readonly maxMessageBytes: number;
+  /** Whether a message is a question, and answered there. */
+  asked(message: JSONRPCMessage): boolean;
   /** Told once, before `onclose`, why the connection ended without our doing. */
   lost: LossReport;
 }
@@ -29,6 +32,7 @@ export class SseTransport implements Transport {
   readonly #deps: SseDeps;
   readonly #inner: InstanceType<McpLibrary['SSEClientTransport']>;
   readonly #notifications = new NotificationsOnTheWay();
+  readonly #answers = new AnswersOnTheWay();
   #fetchFailure: unknown = null;
   #started = false;
   #closed = false;
@@ -60,7 +64,9 @@ export class SseTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    this.#inner.onmessage = (message) => this.onmessage?.(message);
+    this.#inner.onmessage = (message) => {
+      if (!this.#deps.asked(message)) this.onmessage?.(message);
+    };
     this.#inner.onerror = (error) => {
       if (error instanceof this.#deps.library.SseError) this.#lose('the event stream ended');
       else this.onerror?.(error);
@@ -78,6 +84,7 @@ export class SseTransport implements Transport {
   }
 
   send(message: JSONRPCMessage): Promise<void> {
+    if (!('method' in message)) return this.#answers.send(() => this.#inner.send(message));
     const sending = this.#inner.send(message);
     return 'id' in message ? sending : this.#notifications.track(sending);
   }

@@ -1,6 +1,11 @@
+import type { Writable } from 'node:stream';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import { type JsonObject, parseJson } from '../../base/json.ts';
+import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, McpOutputError } from '../errors.ts';
+import type { CallHeaders } from '../header-parameters.ts';
 import type { SupervisedProcess } from '../process/supervised-process.ts';
+import { besideArguments, callText, DirectRequests, requestText } from './direct-requests.ts';
 import { LineFramer, type OversizedLine } from './line-framer.ts';
 import { answeredRequest, beginningOfText } from './oversized-answer.ts';
 import { failRequest, type LossReport } from './transport-failure.ts';
@@ -12,29 +17,45 @@ export interface StdioTransportDeps {
   parse(text: string): JSONRPCMessage;
   /** Told once, before `onclose`, why the connection ended without our doing. */
   lost: LossReport;
-  /** Told about the first line of stdout since the last message that is none. */
+  /** Whether a message is a question, during this call, and answered there. */
+  asked(message: JSONRPCMessage, call: Asker | null): boolean;
+  /** Told about the first line of stdout in a window that is no message. */
   garbage(): void;
   readonly maxMessageBytes: number;
+  /** Within `garbageWindowMs`: a server that logs to stdout is read on, one that floods it is not. */
   readonly maxGarbageLines: number;
+  readonly garbageWindowMs: number;
 }
 
 /** What a dead server wrote last may still be in the pipe; a grandchild that holds the pipe open is not waited for. */
 const DRAIN_MS = 100;
+/** A pipe that broke is told by the end of the process, which says why; that comes a moment later. */
+const BROKEN_PIPE_MS = 1_000;
+/** So many calls are enough for one write: the server begins with them while those that follow are made. */
+const MAX_GATHERED_CALLS = 32;
 /** An answer that goes on beyond its bound is skipped up to here, then the connection is given up. */
 const SKIP_FACTOR = 16;
 
 /**
  * MCP over the pipes of a child process. Unlike the library's own it notices the death of the process by its exit, not
- * by its pipes, bounds what it reads, and leaves no descendant behind.
+ * by its pipes, bounds what it reads, and leaves no descendant behind. Calls of tools have lines of their own here, and
+ * their answers are taken before the library reads them.
  */
-export class StdioTransport implements Transport {
+export class StdioTransport implements Transport, CallSender {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: NonNullable<Transport['onmessage']>;
   readonly #deps: StdioTransportDeps;
   readonly #framer: LineFramer;
+  readonly #calls = new DirectRequests();
+  /** Lines of calls that were made in one breath: they go together, because each write may wake the server. */
+  #gathered = '';
+  #gatheredCalls: number[] = [];
   #process: SupervisedProcess | null = null;
+  /** What each call says beside its arguments. */
+  #about: { readonly _meta: JsonObject } | null = null;
   #garbageLines = 0;
+  #garbageSince = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(deps: StdioTransportDeps) {
@@ -71,17 +92,60 @@ export class StdioTransport implements Transport {
 
   send(message: JSONRPCMessage): Promise<void> {
     return new Promise((resolve, reject) => {
-      const stdin = this.#process?.child.stdin;
-      if (this.#closed || stdin === undefined || !stdin.writable) {
-        const message = `server "${this.#deps.serverId}" does not read any more`;
-        reject(new McpConnectionError(this.#deps.serverId, 'lost', message));
-        return;
-      }
-      if (stdin.writableLength > this.#deps.maxMessageBytes) {
-        this.#giveUp(`it does not read what is sent to it (${stdin.writableLength} bytes wait)`);
-      }
-      stdin.write(`${JSON.stringify(message)}\n`, (error) => (error == null ? resolve() : reject(error)));
+      const stdin = this.#writable();
+      this.#writeGathered();
+      stdin.write(`${JSON.stringify(message)}\n`, (error) => {
+        if (error == null) resolve();
+        else setTimeout(reject, BROKEN_PIPE_MS, error);
+      });
     });
+  }
+
+  /** So the library knows that silence, here, is that of an old server. */
+  get pid(): number | null {
+    return this.#process?.child.pid ?? null;
+  }
+
+  /** Read elsewhere; part of the same sign. */
+  get stderr(): null {
+    return null;
+  }
+
+  /** From now on there is no session: each call says this about itself. */
+  describeEachBy(meta: JsonObject): void {
+    this.#about = { _meta: meta };
+  }
+
+  ask(
+    tool: string,
+    args: JsonObject,
+    asker: Asker,
+    _headers: CallHeaders,
+    more: JsonObject | null,
+    origin?: string | undefined,
+  ): number {
+    this.#writable();
+    const id = this.#calls.add(asker);
+    try {
+      this.#writeLine(callText(id, tool, args, besideArguments(id, asker, this.#about, more), origin), id);
+    } catch (error) {
+      this.#calls.take(id);
+      throw error;
+    }
+    return id;
+  }
+
+  askFor(method: string, params: JsonObject, asker: Asker): number {
+    this.#writable();
+    const id = this.#calls.add(asker);
+    this.#writeLine(requestText(id, method, { ...params, ...this.#about }), id);
+    return id;
+  }
+
+  cancel(id: number, reason: string): void {
+    if (this.#calls.take(id) === undefined) return;
+    const params = { requestId: id, reason, ...this.#about };
+    this.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
   }
 
   /** Resolves when nothing is left of the server. Never rejects. */
@@ -89,6 +153,38 @@ export class StdioTransport implements Transport {
     this.#finish();
     await this.#process?.end();
   }
+
+  /** @throws McpConnectionError where nobody reads any more */
+  #writable(): Writable {
+    const stdin = this.#process?.child.stdin;
+    const waiting = (stdin?.writableLength ?? 0) + this.#gathered.length;
+    if (waiting > this.#deps.maxMessageBytes) {
+      this.#giveUp(`it does not read what is sent to it (${waiting} bytes wait)`);
+    }
+    if (!this.#closed && stdin?.writable) return stdin;
+    const message = `server "${this.#deps.serverId}" does not read any more`;
+    throw new McpConnectionError(this.#deps.serverId, 'lost', message);
+  }
+
+  /** Goes before anything else happens in this thread, at the end of whatever made the call. */
+  #writeLine(line: string, call: number): void {
+    this.#gathered += `${line}\n`;
+    if (this.#gatheredCalls.push(call) === 1) queueMicrotask(this.#writeGathered);
+    else if (this.#gatheredCalls.length === MAX_GATHERED_CALLS) this.#writeGathered();
+  }
+
+  readonly #writeGathered = (): void => {
+    if (this.#gathered === '') return;
+    const [lines, calls] = [this.#gathered, this.#gatheredCalls];
+    this.#gathered = '';
+    this.#gatheredCalls = [];
+    this.#process?.child.stdin.write(lines, (error) => {
+      if (error == null) return;
+      setTimeout(() => {
+        for (const id of calls) this.#calls.fail(id, error);
+      }, BROKEN_PIPE_MS);
+    });
+  };
 
   #receive(chunk: Buffer): void {
     if (this.#closed) return;
@@ -100,6 +196,10 @@ export class StdioTransport implements Transport {
 
   #read(text: string): void {
     if (this.#closed || text === '') return;
+    if (this.#calls.size > 0 && this.#calls.settle(parseJson(text))) {
+      this.#garbageLines = 0;
+      return;
+    }
     let message: JSONRPCMessage;
     try {
       message = this.#deps.parse(text);
@@ -107,15 +207,20 @@ export class StdioTransport implements Transport {
       this.#garbage();
       return;
     }
-    this.#garbageLines = 0;
-    this.onmessage?.(message);
+    if (!this.#deps.asked(message, this.#calls.only)) this.onmessage?.(message);
   }
 
   #garbage(): void {
+    const { maxGarbageLines, garbageWindowMs } = this.#deps;
+    const now = performance.now();
+    if (now - this.#garbageSince >= garbageWindowMs) {
+      this.#garbageSince = now;
+      this.#garbageLines = 0;
+      this.#deps.garbage();
+    }
     this.#garbageLines += 1;
-    if (this.#garbageLines === 1) this.#deps.garbage();
-    if (this.#garbageLines <= this.#deps.maxGarbageLines) return;
-    this.#giveUp(`it wrote ${this.#garbageLines} lines on stdout that are no MCP messages`);
+    if (this.#garbageLines <= maxGarbageLines) return;
+    this.#giveUp(`it wrote ${this.#garbageLines} lines on stdout that are no MCP messages in ${garbageWindowMs} ms`);
   }
 
   #skipped(line: OversizedLine): void {
@@ -126,9 +231,9 @@ export class StdioTransport implements Transport {
       this.#giveUp(`it wrote a message of ${size}`);
       return;
     }
-    this.#garbageLines = 0;
     const error = new McpOutputError(this.#deps.serverId, `the answer has ${size}`, beginningOfText(line.head));
-    failRequest(this, request, error);
+    if (this.#calls.has(request)) this.#calls.fail(request, error);
+    else failRequest(this, request, error);
   }
 
   #giveUp(why: string): void {
@@ -148,5 +253,6 @@ export class StdioTransport implements Transport {
     if (this.#closed) return;
     this.#closed = true;
     this.onclose?.();
+    this.#calls.failAll(new Error('Connection closed'));
   }
 }

@@ -1,9 +1,17 @@
-import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import type { FetchLike, JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/client';
+import type { Dispatcher } from 'undici';
+import type { JsonObject } from '../../base/json.ts';
+import type { Asker, CallSender } from '../call-sender.ts';
 import { McpConnectionError, type McpError, McpOutputError } from '../errors.ts';
+import type { CallHeaders } from '../header-parameters.ts';
+import type { ServerTokens } from '../oauth/server-tokens.ts';
+import { AnswersOnTheWay } from './answers-on-the-way.ts';
 import { boundFetch, REQUEST_HEADER } from './bounded-fetch.ts';
+import { HttpCalls } from './http-calls.ts';
 import type { HttpTarget, McpLibrary } from './http-target.ts';
 import { NotificationsOnTheWay } from './notifications-on-the-way.ts';
 import { answeredRequest, beginningOfText } from './oversized-answer.ts';
+import { ResumePace } from './resume-pace.ts';
 import { failRequest } from './transport-failure.ts';
 
 export interface StreamableHttpDeps {
@@ -11,27 +19,48 @@ export interface StreamableHttpDeps {
   readonly target: HttpTarget;
   readonly library: McpLibrary;
   readonly fetch: FetchLike;
+  /** What the fetch goes through. */
+  readonly dispatcher: Dispatcher;
+  /** Where it takes one: the fetch has it already. */
+  readonly tokens: ServerTokens | null;
   readonly maxMessageBytes: number;
+  /** Whether a message is a question, during this call, and answered there. */
+  asked(message: JSONRPCMessage, call: Asker | null): boolean;
   /** The server may have been restarted: requests in flight go on, but new ones should use a new connection. */
   suspect(): void;
 }
 
+interface OpenRequest {
+  /** As the library wrote it: a number, or a text where it listens or asks for the era. */
+  readonly ownId: string | number;
+  readonly stream: AbortController;
+}
+
+/** A stream for notifications that was open for so long was worth opening. */
+const LISTENED_MS = 10_000;
 /** A session that is not told goodbye only costs the server memory. */
 const GOODBYE_MS = 1_000;
 
 /**
  * The library's Streamable HTTP transport with what it leaves open: a request fails as soon as its stream breaks,
  * cancelling one also closes its stream, and what is received is bounded. A stream that the server closes in order is
- * resumed by the library, as the protocol has it; one that breaks is not.
+ * resumed by the library, as the protocol has it; one that breaks is not. Calls of tools have requests of their own
+ * ({@link HttpCalls}) and the same promises.
  */
-export class StreamableHttpTransport implements Transport {
+export class StreamableHttpTransport implements Transport, CallSender {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: NonNullable<Transport['onmessage']>;
+  /** Where there are no sessions, the library cancels a request by its stream. */
+  readonly hasPerRequestStream = true;
   readonly #deps: StreamableHttpDeps;
   readonly #inner: InstanceType<McpLibrary['StreamableHTTPClientTransport']>;
-  readonly #open = new Map<string, AbortController>();
+  readonly #open = new Map<string, OpenRequest>();
   readonly #notifications = new NotificationsOnTheWay();
+  readonly #answers = new AnswersOnTheWay();
+  readonly #calls: HttpCalls;
+  readonly #listening = new ResumePace();
+  #listeningSinceMs = 0;
 
   constructor(deps: StreamableHttpDeps) {
     this.#deps = deps;
@@ -50,6 +79,22 @@ export class StreamableHttpTransport implements Transport {
     this.#inner = new deps.library.StreamableHTTPClientTransport(deps.target.url, {
       fetch,
       requestInit: { headers: { ...deps.target.headers } },
+      reconnectionScheduler: (reconnect, delayMs) => this.#listenAgain(reconnect, delayMs),
+    });
+    this.#calls = new HttpCalls({
+      serverId: deps.serverId,
+      target: deps.target,
+      dispatcher: deps.dispatcher,
+      tokens: deps.tokens,
+      maxMessageBytes: deps.maxMessageBytes,
+      session: () => ({ id: this.#inner.sessionId, protocolVersion: this.#inner.protocolVersion }),
+      other: (text, call) => {
+        const message = deps.library.deserializeMessage(text);
+        if (!deps.asked(message, call)) this.onmessage?.(message);
+      },
+      tellCancelled: (requestId, reason) =>
+        this.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } }),
+      suspect: () => deps.suspect(),
     });
   }
 
@@ -59,6 +104,8 @@ export class StreamableHttpTransport implements Transport {
 
   async start(): Promise<void> {
     this.#inner.onmessage = (message) => {
+      if (this.#calls.settle(message)) return;
+      if (this.#deps.asked(message, this.#calls.onlyCall)) return;
       if ('id' in message && !('method' in message)) this.#open.delete(String(message.id));
       this.onmessage?.(message);
     };
@@ -67,11 +114,29 @@ export class StreamableHttpTransport implements Transport {
     await this.#inner.start();
   }
 
-  async send(message: JSONRPCMessage): Promise<void> {
-    if ('method' in message && 'id' in message) return this.#request(message, String(message.id));
+  async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
+    if (!('method' in message)) return this.#answers.send(() => this.#inner.send(message));
+    if ('id' in message) return this.#request(message, message.id, options);
     await this.#notifications.track(this.#inner.send(message));
     const cancelled = cancelledRequest(message);
     if (cancelled !== null) this.#drop(cancelled);
+  }
+
+  /** From now on there are no sessions: each call says this about itself. */
+  describeEachBy(meta: JsonObject): void {
+    this.#calls.describeEachBy(meta);
+  }
+
+  ask(tool: string, args: JsonObject, asker: Asker, headers: CallHeaders, more: JsonObject | null): number {
+    return this.#calls.ask(tool, args, asker, headers, more);
+  }
+
+  askFor(method: string, params: JsonObject, asker: Asker): number {
+    return this.#calls.askFor(method, params, asker);
+  }
+
+  cancel(id: number, reason: string): void {
+    this.#calls.cancel(id, reason);
   }
 
   setProtocolVersion(version: string): void {
@@ -84,17 +149,22 @@ export class StreamableHttpTransport implements Transport {
     const goodbye = this.#inner.terminateSession().catch(() => {});
     await Promise.race([goodbye, new Promise((resolve) => setTimeout(resolve, GOODBYE_MS).unref())]);
     for (const id of [...this.#open.keys()]) this.#drop(id);
+    this.#calls.close();
     await this.#inner.close().catch(() => {});
   }
 
-  async #request(message: JSONRPCMessage, id: string): Promise<void> {
+  async #request(message: JSONRPCMessage, ownId: string | number, options: TransportSendOptions): Promise<void> {
+    const id = String(ownId);
     const stream = new AbortController();
-    this.#open.set(id, stream);
+    this.#open.set(id, { ownId, stream });
+    options.requestSignal?.addEventListener('abort', () => this.#drop(id), { once: true });
     try {
       await this.#inner.send(message, {
-        headers: { [REQUEST_HEADER]: id },
+        headers: { ...options.headers, [REQUEST_HEADER]: id },
         requestSignal: stream.signal,
-        onRequestStreamEnd: () => this.#fail(id, this.#lost('the server closed the stream without an answer')),
+        onRequestStreamEnd: () => {
+          if (this.#open.has(id)) this.#fail(id, this.#lost('the server closed the stream without an answer'));
+        },
       });
     } catch (error) {
       this.#open.delete(id);
@@ -102,16 +172,28 @@ export class StreamableHttpTransport implements Transport {
     }
   }
 
+  /** The library would do so as often as a server asks for it. */
+  #listenAgain(reconnect: () => void, delayMs: number): () => void {
+    const now = performance.now();
+    if (now - this.#listeningSinceMs > LISTENED_MS) this.#listening.reset();
+    const nextMs = this.#listening.nextMs(delayMs);
+    if (nextMs === null) return () => {};
+    this.#listeningSinceMs = now + nextMs;
+    const timer = setTimeout(reconnect, nextMs).unref();
+    return () => clearTimeout(timer);
+  }
+
   #fail(id: string, error: McpError): void {
-    if (!this.#open.has(id)) return;
+    const open = this.#open.get(id);
+    if (open === undefined) return;
     this.#drop(id);
-    failRequest(this, Number(id), error);
+    failRequest(this, open.ownId, error);
   }
 
   #drop(id: string): void {
-    const stream = this.#open.get(id);
+    const open = this.#open.get(id);
     this.#open.delete(id);
-    stream?.abort();
+    open?.stream.abort();
   }
 
   #lost(why: string): McpConnectionError {

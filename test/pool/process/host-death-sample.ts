@@ -3,6 +3,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { McpPool } from '../../../src/pool/pool.ts';
+import type { ToolOutput } from '../../../src/pool/tool-result.ts';
 import { createSecretSource } from '../../../src/secrets/secret-source.ts';
 import { fixture, type StdioSample, stdioRecord } from '../pool-records.ts';
 
@@ -25,7 +26,9 @@ function announced(command: string, args: readonly string[], options: SpawnOptio
 
 async function text(id: string, script: string, tool: string, more: StdioSample = {}): Promise<string> {
   const record = stdioRecord(id, script, { env: { MARKER: marker }, ...more });
-  const { json } = await pool.callTool(record, { tool, args: {}, owner: 'host' });
+  const { json } = await new Promise<ToolOutput>((finished) =>
+    pool.startCall(record, { tool, args: {}, owner: 'host', finished }),
+  );
   return JSON.parse(json).content[0].text;
 }
 

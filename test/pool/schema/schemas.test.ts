@@ -9,7 +9,7 @@ import {
   type Verdict,
 } from '../../../src/pool/schema/checks.ts';
 import { SchemaThread } from '../../../src/pool/schema/schema-thread.ts';
-import { call, openPool, parsed, stdioRecord } from '../pool-samples.ts';
+import { schemaShape } from '../../../src/pool/schema/shape.ts';
 
 const limits = { maxSchemaBytes: 256 * 1024, maxSchemaDepth: 64, validationTimeoutMs: 1_000 };
 const thread = new SchemaThread({ maxWaiting: 16, idleMs: 60_000 });
@@ -81,14 +81,6 @@ describe('a schema', () => {
   });
 
   it.each<[string, JsonObject, RegExp]>([
-    ['with a type that does not exist', object({ a: { type: 'strnig' } }), /type must be/],
-    ['with a keyword of the wrong form', object({ a: { minLength: 'five' } }), /minLength/],
-    ['with a broken pattern', object({ a: { pattern: '(' } }), /regular expression/i],
-    [
-      'that refers to somewhere else',
-      object({ a: { $ref: 'https://example.test/x.json' } }),
-      /can't resolve reference/,
-    ],
     [
       'that is too large',
       object({ a: { pattern: 'x' } }, { description: 'x'.repeat(300_000) }),
@@ -127,7 +119,7 @@ describe('a schema', () => {
       await problem({ properties: { a: inner, b: { $ref: 'https://example.test/inner' } } }, { b: 'x' }),
     ).toBeNull();
     expect(await check({ properties: { b: { $ref: 'https://example.test/inner' } } }, {})).toEqual({
-      unchecked: expect.stringContaining("can't resolve reference"),
+      unchecked: expect.stringContaining('its $ref "https://example.test/inner" means nothing here'),
     });
   });
 
@@ -159,6 +151,30 @@ describe('a schema', () => {
 
   it('that only refers to itself is a failed check, not a crash', async () => {
     expect(await problem({ $ref: '#' }, 1)).toContain('could not be checked');
+  });
+});
+
+describe('what is too large to look at', () => {
+  const list = (count: number, item: (at: number) => JsonValue) => Array.from({ length: count }, (_, at) => item(at));
+
+  it('is a schema that is not used, though nobody has seen its end', async () => {
+    const parts = schemaShape({ enum: list(400_000, () => ({ $async: true })) }, 64);
+    expect(parts).toMatchObject({ tooLarge: true, cheap: false, async: false });
+    const verdict = schemaCheck(object({ a: { enum: list(400_000, (at) => ({ at })) } })).check({ a: 1 });
+    expect(verdict).toEqual({ unchecked: 'it has more than 100000 parts, and no larger one is used' });
+  });
+
+  it('is a schema whose branches only the thread for it compiles', () => {
+    const branches = (count: number) => object({ a: { oneOf: list(count, (at) => ({ const: at })) } });
+    expect(schemaShape(branches(16), 64).cheap).toBe(true);
+    expect(schemaShape(branches(17), 64).cheap).toBe(false);
+  });
+
+  it('is a value that is not even written down', async () => {
+    const integers = object({ a: { items: { type: 'integer' } } });
+    expect(await check(integers, { a: list(300_000, () => 'x') })).toEqual({
+      unchecked: 'what is to be checked has more than 100000 entries, or as long a text',
+    });
   });
 });
 
@@ -205,8 +221,8 @@ it('the thread refuses more questions than may wait, and answers none after its 
   const question = { key: 'k', schema: '{"type":"string"}', named: false, subject: 'arguments', value: '"a"' } as const;
   const [first, second, third] = [1, 2, 3].map(() => small.ask(question, 5_000));
   expect(await third).toBe('too_dear');
-  expect(await first).toEqual({ kind: 'checked', problem: null });
-  expect(await second).toEqual({ kind: 'checked', problem: null });
+  expect(await first).toEqual({ kind: 'checked', problem: null, unused: null });
+  expect(await second).toEqual({ kind: 'checked', problem: null, unused: null });
   await small.close();
   expect(await small.ask(question, 5_000)).toBe('too_dear');
 });
@@ -239,83 +255,3 @@ function doubling(levels: number): JsonObject {
   definitions[`d${levels}`] = { type: 'string' };
   return { $ref: '#/$defs/d0', $defs: definitions };
 }
-
-describe('a server with odd schemas', () => {
-  const record = stdioRecord('schemas', 'schemas.mjs');
-
-  it('loses the tools that nobody could call or that do harm, and keeps the others', async () => {
-    const { pool, log } = openPool();
-    const list = await pool.listTools(record);
-    expect(list.tools.map(({ name }) => name)).toEqual([
-      'draft07',
-      'draft2020',
-      'undeclared07',
-      'same_id_1',
-      'same_id_2',
-      'loose_pattern',
-      'backtracking',
-      'self',
-      'bad_type',
-      'bad_pattern',
-      'remote_ref',
-      'large',
-      'output_right',
-      'output_wrong',
-      'output_broken',
-      'output_async',
-    ]);
-    expect(list.dropped.map(({ name, reason }) => [name, reason])).toEqual([
-      ['not_object', 'schema_invalid'],
-      ['no_schema', 'schema_invalid'],
-      ['deep', 'schema_invalid'],
-      ['async', 'schema_invalid'],
-      ['draft07', 'name_collision'],
-      ['', 'schema_invalid'],
-    ]);
-    expect(log.filter(({ event }) => event === 'tool_dropped')).toHaveLength(6);
-    const outcome = await call(pool, record, 'deep');
-    expect(outcome).toMatchObject({ ok: false, dispatched: false, error: { code: 'mcp_tool_error' } });
-  });
-
-  it('is called with unchecked arguments where a schema cannot be used, and that is said once', async () => {
-    const { pool, log } = openPool();
-    for (const tool of ['bad_type', 'bad_type', 'remote_ref']) expect((await call(pool, record, tool)).ok).toBe(true);
-    const said = log.filter(({ event }) => event === 'schema_unchecked').map(({ message }) => message);
-    expect(said).toEqual([
-      'tool "output_async": its outputSchema is not used: the schema has $async',
-      expect.stringContaining('the arguments of tool "bad_type" are not checked here: type must be'),
-      expect.stringContaining('the arguments of tool "remote_ref" are not checked here: can\'t resolve reference'),
-    ]);
-    expect((await call(pool, record, 'output_broken')).ok).toBe(true);
-  });
-
-  it('is not called so where its record says strict_schemas', async () => {
-    const { pool } = openPool();
-    const outcome = await call(pool, { ...record, strict_schemas: true }, 'bad_type');
-    expect(outcome).toMatchObject({ ok: false, dispatched: false });
-    expect(parsed(outcome).error?.message).toContain('its arguments cannot be checked (strict_schemas)');
-    expect((await call(pool, { ...record, strict_schemas: true }, 'draft07', { item: 'a' })).ok).toBe(true);
-  });
-
-  it('is only called with arguments that its schema allows', async () => {
-    const { pool } = openPool({ limits: { validationTimeoutMs: 500 } });
-    expect((await call(pool, record, 'draft07', { pair: ['a', 1], item: 'a' })).ok).toBe(true);
-    const refused = await call(pool, record, 'draft07', { item: 'c' });
-    expect(refused).toMatchObject({ ok: false, dispatched: false });
-    expect(parsed(refused).error).toEqual({
-      code: 'mcp_invalid_arguments',
-      message: 'tool "draft07": arguments/item must be equal to one of the allowed values: ["a","b"]',
-      retryable: false,
-    });
-    const slow = await call(pool, record, 'backtracking', { name: `${'a'.repeat(60)}!` });
-    expect(slow).toMatchObject({ dispatched: false, error: { code: 'mcp_invalid_arguments' } });
-  });
-
-  it('has its structured results checked', async () => {
-    const { pool } = openPool();
-    expect(parsed(await call(pool, record, 'output_right'))).toEqual({ content: [], structuredContent: { n: 1 } });
-    const wrong = await call(pool, record, 'output_wrong');
-    expect(wrong).toMatchObject({ ok: false, dispatched: true, error: { code: 'mcp_tool_error' } });
-    expect(parsed(wrong).error?.message).toContain('structuredContent/n must be integer');
-  });
-});

@@ -1,0 +1,75 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { type Redact, redactStrings } from '../../secrets/redactor.ts';
+import type { FormField } from './form.ts';
+import type { FormContent } from './form-values.ts';
+import { parseForm } from './parse-form.ts';
+import { UnusableQuestion } from './unusable-question.ts';
+
+/** What a server asks of whoever runs the guest. All words are its own. */
+export type Question =
+  | { readonly mode: 'form'; readonly message: string; readonly fields: readonly FormField[] }
+  /** Somebody is to open an address; nothing of what is done there passes here. */
+  | { readonly mode: 'url'; readonly message: string; readonly url: string };
+
+/** What the server gets for it. */
+export type QuestionReply =
+  | { readonly action: 'accept'; readonly content: FormContent | null }
+  | {
+      readonly action: 'decline' | 'cancel';
+      /** Why nobody was asked, for the log; null: somebody was. */
+      readonly why: string | null;
+    };
+
+/** A call, as far as its server can ask something during it. */
+export interface AskedCall {
+  /** `signal`: the server takes the question back. */
+  asked(question: Question, signal: AbortSignal | null): Promise<QuestionReply>;
+}
+
+/** The whole of it as JSON. */
+export const MAX_QUESTION_CHARS = 65_536;
+export const MAX_QUESTION_MESSAGE_CHARS = 4_000;
+
+/** What `redact` knows is shown to nobody, not even in a server's own words. @throws UnusableQuestion */
+export function parseQuestion(given: JsonValue | undefined, redact: Redact): Question {
+  if (!isJsonObject(given)) throw new UnusableQuestion('its question has no params');
+  const chars = jsonChars(given);
+  if (chars > MAX_QUESTION_CHARS) {
+    throw new UnusableQuestion(`its question has ${chars} characters, at most ${MAX_QUESTION_CHARS} are read`);
+  }
+  const params = redactStrings(given, redact);
+  const { message, mode = 'form' } = params;
+  if (typeof message !== 'string') throw new UnusableQuestion('its question has no message');
+  if (message.length > MAX_QUESTION_MESSAGE_CHARS) {
+    const most = MAX_QUESTION_MESSAGE_CHARS;
+    throw new UnusableQuestion(`its message has ${message.length} characters, at most ${most} are shown`);
+  }
+  if (mode === 'url') return { mode, message, url: parseAddress(params.url) };
+  if (mode !== 'form') throw new UnusableQuestion('its mode of asking is neither form nor url');
+  return { mode, message, fields: parseForm(params.requestedSchema) };
+}
+
+/** An address that a person may be shown: encrypted, or on this machine, and not one that hides where it leads. */
+function parseAddress(given: JsonValue | undefined): string {
+  const url = typeof given === 'string' ? URL.parse(given) : null;
+  if (url === null) throw new UnusableQuestion('its address is none');
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
+    throw new UnusableQuestion('its address is not https, nor http on this machine');
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new UnusableQuestion('its address has a user or password in front of its host');
+  }
+  return url.href;
+}
+
+const isLoopback = (host: string) => host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
+
+/** Without end where it is nested beyond all measure. */
+function jsonChars(value: JsonObject): number {
+  try {
+    return JSON.stringify(value).length;
+  } catch (error) {
+    if (error instanceof RangeError) return Number.POSITIVE_INFINITY;
+    throw error;
+  }
+}

@@ -1,0 +1,151 @@
+import type { JSONRPCMessage } from '@modelcontextprotocol/client';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { McpServerRecord } from '../../protocol/record.ts';
+import type { Redact } from '../../secrets/redactor.ts';
+import type { PoolLog } from '../pool-log.ts';
+import { type AskedCall, parseQuestion, type QuestionReply } from './question.ts';
+import { UnusableQuestion } from './unusable-question.ts';
+
+export interface ServerQuestionsDeps {
+  readonly record: McpServerRecord;
+  readonly redactContent: Redact;
+  readonly log: PoolLog;
+  send(message: JSONRPCMessage): Promise<void>;
+}
+
+/** At one time over one connection; one more is cancelled. */
+export const MAX_OPEN_QUESTIONS = 8;
+/** Of different things that are wrong with one server. */
+const MAX_SAID = 16;
+
+const ELICIT = 'elicitation/create';
+const ROOTS = 'roots/list';
+const SAMPLE = 'sampling/createMessage';
+const CANCELLED = 'notifications/cancelled';
+
+const METHOD_NOT_FOUND = -32_601;
+const INVALID_PARAMS = -32_602;
+
+/** The server gets an error for it, and the log says why. */
+class QuestionRefused extends Error {
+  readonly code: number;
+
+  constructor(code: number, why: string) {
+    super(why);
+    this.code = code;
+  }
+}
+
+/**
+ * What one server asks of us: in the old era by requests of its own, in the new one before it goes on with a call. It
+ * gets what its record's `client_features` permits and nothing else.
+ */
+export class ServerQuestions {
+  readonly #deps: ServerQuestionsDeps;
+  readonly #open = new Map<string | number, AbortController>();
+  readonly #said = new Set<string>();
+
+  constructor(deps: ServerQuestionsDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Whether a message of the server was for here; then it is answered. `call`: the one that it is asked during; null:
+   * nobody can tell.
+   */
+  take(message: JSONRPCMessage, call: AskedCall | null): boolean {
+    if (!('method' in message)) return false;
+    const { method } = message;
+    if (!('id' in message)) return method === CANCELLED && this.#takenBack(message.params?.requestId);
+    if (method === SAMPLE) this.#say('asks for the model (sampling), which is not supported');
+    if (method !== ELICIT && method !== ROOTS) return false;
+    void this.#answer(message.id, method, message.params as JsonObject | undefined, call);
+    return true;
+  }
+
+  /**
+   * The result of one request, whichever way it came.
+   * @throws UnusableQuestion, or another Error that says what the record does not permit
+   */
+  async reply(
+    method: JsonValue | undefined,
+    params: JsonValue | undefined,
+    call: AskedCall | null,
+    signal: AbortSignal | null,
+  ): Promise<JsonObject> {
+    try {
+      if (method === ROOTS) return this.#roots();
+      if (method === ELICIT) return await this.#elicit(params, call, signal);
+      throw new QuestionRefused(METHOD_NOT_FOUND, 'asks for something that is not supported');
+    } catch (error) {
+      if (error instanceof UnusableQuestion) this.#say(`asks what nobody is shown: ${error.message}`);
+      else if (error instanceof QuestionRefused) this.#say(error.message);
+      throw error;
+    }
+  }
+
+  async #answer(id: string | number, method: string, params: JsonObject | undefined, call: AskedCall | null) {
+    if (this.#open.has(id)) return;
+    const taken = new AbortController();
+    const isFull = this.#open.size >= MAX_OPEN_QUESTIONS;
+    if (!isFull) this.#open.set(id, taken);
+    else this.#say(`asks more than ${MAX_OPEN_QUESTIONS} things at once`);
+    try {
+      const result = isFull ? { action: 'cancel' } : await this.reply(method, params, call, taken.signal);
+      if (!taken.signal.aborted) await this.#deps.send({ jsonrpc: '2.0', id, result });
+    } catch (error) {
+      const code = error instanceof QuestionRefused ? error.code : INVALID_PARAMS;
+      const message = error instanceof Error ? error.message : 'it cannot be answered';
+      await this.#deps.send({ jsonrpc: '2.0', id, error: { code, message } }).catch(() => {});
+    } finally {
+      if (this.#open.get(id) === taken) this.#open.delete(id);
+    }
+  }
+
+  #takenBack(id: unknown): boolean {
+    const open = typeof id === 'string' || typeof id === 'number' ? this.#open.get(id) : undefined;
+    open?.abort(new Error('the server does not wait for it any more'));
+    return open !== undefined;
+  }
+
+  #roots(): JsonObject {
+    const { roots } = this.#deps.record.client_features;
+    if (roots.length === 0) {
+      throw new QuestionRefused(METHOD_NOT_FOUND, 'asks for roots, and its record has none (client_features.roots)');
+    }
+    return { roots: roots.map(({ uri, name }) => ({ uri, ...(name === null ? {} : { name }) })) };
+  }
+
+  async #elicit(
+    params: JsonValue | undefined,
+    call: AskedCall | null,
+    signal: AbortSignal | null,
+  ): Promise<JsonObject> {
+    const { elicitation: modes } = this.#deps.record.client_features;
+    const refused = (mode: string) =>
+      `asks the user something (${mode}), which its record does not permit (client_features.elicitation)`;
+    if (modes.length === 0) throw new QuestionRefused(METHOD_NOT_FOUND, refused('elicitation'));
+    const question = parseQuestion(params, this.#deps.redactContent);
+    if (!modes.includes(question.mode)) throw new QuestionRefused(INVALID_PARAMS, refused(question.mode));
+    const reply = call === null ? duringNoCall : await call.asked(question, signal);
+    if (reply.action === 'accept') {
+      return { action: 'accept', ...(reply.content === null ? {} : { content: reply.content as JsonObject }) };
+    }
+    if (reply.why !== null) this.#say(`asks the user something, and gets "${reply.action}": ${reply.why}`);
+    return { action: reply.action };
+  }
+
+  /** Each thing once: a server may ask as often as it likes. */
+  #say(what: string): void {
+    if (this.#said.size >= MAX_SAID || this.#said.has(what)) return;
+    this.#said.add(what);
+    const { record, log } = this.#deps;
+    const message = `server "${record.server_id}" ${what}`;
+    log({ level: 'warn', event: 'question_refused', serverId: record.server_id, message });
+  }
+}
+
+const duringNoCall: QuestionReply = {
+  action: 'decline',
+  why: 'it does not say during which call, and there is not exactly one ("budgets.max_concurrency": 1 makes it one)',
+};

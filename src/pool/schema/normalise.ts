@@ -1,0 +1,291 @@
+import { cutText } from '../../base/cut-text.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
+import { pointedAt } from './pointer.ts';
+
+export interface NormalisedSchema {
+  readonly schema: JsonObject;
+  /** What of it nothing can be checked against; null: all of it is used. */
+  readonly unused: string | null;
+}
+
+/**
+ * A schema as it is written in the wild, in the form that a validator takes: OpenAPI's `nullable`, draft 4's boolean
+ * `exclusiveMinimum`, draft 3's `required: true`, types that are none, references that lead nowhere. What means nothing
+ * is left out, and the rest is checked. It is for our check alone: the model and the guest see what the server wrote.
+ *
+ * `names`: whether `$id` and anchors stay, and references by them. Without them every reference is one to a place in the
+ * schema, and what stands there becomes a definition of its own.
+ */
+export function normalise(schema: JsonObject, { names }: { readonly names: boolean }): NormalisedSchema {
+  return new Normaliser(schema, names).run();
+}
+
+type Form =
+  | 'data'
+  | 'schema'
+  | 'schemas'
+  | 'schema or schemas'
+  | 'map'
+  | 'definitions'
+  | 'number'
+  | 'flag'
+  | 'pattern'
+  | 'texts by name'
+  | 'name'
+  | 'old name';
+
+/** What a keyword holds. Those that are not here stay as they are. */
+const forms: Readonly<Record<string, Form>> = {
+  default: 'data',
+  example: 'data',
+  examples: 'data',
+  format: 'data', // it is not checked
+  additionalItems: 'schema',
+  additionalProperties: 'schema',
+  contains: 'schema',
+  else: 'schema',
+  if: 'schema',
+  not: 'schema',
+  propertyNames: 'schema',
+  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema; nobody awaits this table
+  then: 'schema',
+  unevaluatedItems: 'schema',
+  unevaluatedProperties: 'schema',
+  allOf: 'schemas',
+  anyOf: 'schemas',
+  oneOf: 'schemas',
+  prefixItems: 'schemas',
+  items: 'schema or schemas',
+  $defs: 'definitions',
+  definitions: 'definitions',
+  dependentSchemas: 'map',
+  patternProperties: 'map',
+  properties: 'map',
+  maxContains: 'number',
+  maxItems: 'number',
+  maxLength: 'number',
+  maxProperties: 'number',
+  minContains: 'number',
+  minItems: 'number',
+  minLength: 'number',
+  minProperties: 'number',
+  multipleOf: 'number',
+  uniqueItems: 'flag',
+  pattern: 'pattern',
+  dependentRequired: 'texts by name',
+  $anchor: 'name',
+  $dynamicAnchor: 'name',
+  $dynamicRef: 'name',
+  $id: 'name',
+  $recursiveAnchor: 'name',
+  $recursiveRef: 'name',
+  id: 'old name',
+};
+
+const types: ReadonlySet<JsonValue> = new Set(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']);
+const MAX_SHOWN_CHARS = 100;
+
+type Entry = [keyword: string, value: JsonValue];
+
+class Normaliser {
+  readonly #root: JsonObject;
+  readonly #names: boolean;
+  /** By the reference that leads to it. */
+  readonly #definitions = new Map<string, { readonly name: string; readonly target: JsonValue }>();
+  #unused: string | null = null;
+
+  constructor(root: JsonObject, names: boolean) {
+    this.#root = root;
+    this.#names = names;
+  }
+
+  run(): NormalisedSchema {
+    const { nullable: _, ...root } = this.#root; // what is checked is never null
+    const schema = this.#schema(root) as JsonObject;
+    const definitions: Entry[] = [];
+    // The map grows while it is walked: definitions refer to others.
+    for (const { name, target } of this.#definitions.values()) definitions.push([name, this.#schema(target) ?? true]);
+    const whole = definitions.length === 0 ? schema : { ...schema, $defs: Object.fromEntries(definitions) };
+    return { schema: whole, unused: this.#unused };
+  }
+
+  /** Undefined: it is no schema. */
+  #schema(schema: JsonValue): JsonValue | undefined {
+    if (typeof schema === 'boolean') return schema;
+    if (!isJsonObject(schema)) return undefined;
+    const entries = Object.entries(schema).flatMap(([keyword, value]) => this.#keyword(keyword, value, schema));
+    const demanded = demandedByProperties(schema);
+    const own = demanded.length === 0 ? entries : requiring(entries, demanded);
+    return schema.nullable === true ? orNull(own) : Object.fromEntries(own);
+  }
+
+  #keyword(keyword: string, value: JsonValue, beside: JsonObject): Entry[] {
+    switch (keyword) {
+      case '$ref':
+        return this.#reference(value);
+      case 'type':
+        return this.#type(value);
+      case 'nullable':
+        return [];
+      case 'enum':
+        return Array.isArray(value) && value.length > 0 ? [[keyword, value]] : this.#leaveOut(keyword, value);
+      case 'required':
+        return this.#required(value);
+      case 'dependencies':
+        return this.#dependencies(value);
+      case 'maximum':
+      case 'minimum': {
+        const isExclusive = beside[keyword === 'maximum' ? 'exclusiveMaximum' : 'exclusiveMinimum'] === true;
+        if (typeof value !== 'number') return this.#leaveOut(keyword, value);
+        return isExclusive ? [] : [[keyword, value]];
+      }
+      case 'exclusiveMaximum':
+      case 'exclusiveMinimum': {
+        const bound = value === true ? beside[keyword === 'exclusiveMaximum' ? 'maximum' : 'minimum'] : value;
+        if (typeof bound === 'number') return [[keyword, bound]];
+        return typeof value === 'boolean' ? [] : this.#leaveOut(keyword, value);
+      }
+      default:
+        return this.#byForm(keyword, value);
+    }
+  }
+
+  #byForm(keyword: string, value: JsonValue): Entry[] {
+    const form = Object.hasOwn(forms, keyword) ? forms[keyword] : undefined;
+    const kept = (made: JsonValue | undefined): Entry[] =>
+      made === undefined ? this.#leaveOut(keyword, value) : [[keyword, made]];
+    switch (form) {
+      case undefined:
+        return [[keyword, value]];
+      case 'data':
+      case 'old name':
+        return [];
+      case 'name':
+        return this.#names ? [[keyword, value]] : [];
+      case 'definitions':
+        return this.#names ? kept(this.#map(value, keyword)) : [];
+      case 'map':
+        return kept(this.#map(value, keyword));
+      case 'schema':
+        return kept(this.#schema(value));
+      case 'schemas':
+        return kept(this.#list(value));
+      case 'schema or schemas':
+        return kept(Array.isArray(value) ? this.#list(value) : this.#schema(value));
+      case 'number':
+        return kept(typeof value === 'number' ? value : undefined);
+      case 'flag':
+        return kept(typeof value === 'boolean' ? value : undefined);
+      case 'pattern':
+        return kept(isPattern(value) ? value : undefined);
+      case 'texts by name':
+        return kept(isJsonObject(value) && Object.values(value).every(isTexts) ? value : undefined);
+    }
+  }
+
+  #map(value: JsonValue, keyword: string): JsonObject | undefined {
+    if (!isJsonObject(value)) return undefined;
+    return Object.fromEntries(
+      Object.entries(value).flatMap(([name, child]): Entry[] => {
+        const made = keyword === 'patternProperties' && !isPattern(name) ? undefined : this.#schema(child);
+        return made === undefined ? this.#leaveOut(name, child) : [[name, made]];
+      }),
+    );
+  }
+
+  #list(value: JsonValue): JsonValue[] | undefined {
+    if (!Array.isArray(value) || value.length === 0) return undefined;
+    const made = value.map((child) => this.#schema(child));
+    return made.includes(undefined) ? undefined : (made as JsonValue[]);
+  }
+
+  #dependencies(value: JsonValue): Entry[] {
+    if (!isJsonObject(value)) return this.#leaveOut('dependencies', value);
+    const made = Object.entries(value).flatMap(([name, child]): Entry[] => {
+      const dependency = isTexts(child) ? child : this.#schema(child);
+      return dependency === undefined ? this.#leaveOut('dependencies', child) : [[name, dependency]];
+    });
+    return [['dependencies', Object.fromEntries(made)]];
+  }
+
+  #reference(value: JsonValue): Entry[] {
+    if (typeof value === 'string' && (this.#names || value === '#')) return [['$ref', value]];
+    const known = typeof value === 'string' ? this.#definitions.get(value) : undefined;
+    if (known !== undefined) return [['$ref', `#/$defs/${known.name}`]];
+    const target = typeof value === 'string' ? pointedAt(this.#root, value) : undefined;
+    if (typeof value !== 'string' || (typeof target !== 'boolean' && !isJsonObject(target))) {
+      return this.#leaveOut('$ref', value);
+    }
+    const name = `d${this.#definitions.size}`;
+    this.#definitions.set(value, { name, target });
+    return [['$ref', `#/$defs/${name}`]];
+  }
+
+  #type(value: JsonValue): Entry[] {
+    const named = Array.isArray(value) ? value : [value];
+    if (named.includes('any')) return [];
+    if (named.length === 0 || !named.every((type) => types.has(type))) return this.#leaveOut('type', value);
+    return [['type', value]];
+  }
+
+  /** One that is true or false belongs to the property itself, see {@link demandedByProperties}. */
+  #required(value: JsonValue): Entry[] {
+    if (typeof value === 'boolean') return [];
+    return isTexts(value) ? [['required', value]] : this.#leaveOut('required', value);
+  }
+
+  #leaveOut(keyword: string, value: JsonValue): [] {
+    const shown = cutText(JSON.stringify(value), MAX_SHOWN_CHARS);
+    this.#unused ??= `its ${cutText(keyword, MAX_SHOWN_CHARS)} ${shown} means nothing here`;
+    return [];
+  }
+}
+
+function demandedByProperties({ properties }: JsonObject): string[] {
+  if (!isJsonObject(properties)) return [];
+  return Object.keys(properties).filter((name) => {
+    const property = properties[name];
+    return isJsonObject(property) && property.required === true;
+  });
+}
+
+function requiring(entries: readonly Entry[], names: readonly string[]): Entry[] {
+  const others = entries.filter(([keyword]) => keyword !== 'required');
+  const before = entries.find(([keyword]) => keyword === 'required')?.[1] ?? [];
+  return [...others, ['required', [...new Set([...(before as string[]), ...names])]]];
+}
+
+/** Keywords that say something about null too, so that null cannot be let in beside them. */
+const aboutNull: ReadonlySet<string> = new Set(['$ref', 'allOf', 'anyOf', 'const', 'if', 'not', 'oneOf']);
+
+function orNull(entries: readonly Entry[]): JsonObject {
+  // The null comes last: what is told about a wrong value is what the first branch says.
+  if (entries.some(([keyword]) => aboutNull.has(keyword))) {
+    return { anyOf: [Object.fromEntries(entries), { type: 'null' }] };
+  }
+  return Object.fromEntries(
+    entries.map(([keyword, value]): Entry => {
+      if (keyword === 'type') return [keyword, [...new Set([...[value].flat(), 'null'])]];
+      if (keyword === 'enum') return [keyword, [...(value as JsonValue[]), null]];
+      return [keyword, value];
+    }),
+  );
+}
+
+const isTexts = (value: JsonValue): value is string[] =>
+  Array.isArray(value) && value.every((text) => typeof text === 'string');
+
+function isPattern(value: JsonValue): value is string {
+  if (typeof value !== 'string') return false;
+  try {
+    new RegExp(value);
+    return true;
+  } catch {
+    try {
+      new RegExp(value, 'u');
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}

@@ -1,0 +1,235 @@
+import type { Dispatcher } from 'undici';
+import { type Challenge, readChallenge } from '../oauth/challenge.ts';
+import { type EventStreamHandlers, EventStreamReader } from './event-stream-reader.ts';
+import { HEAD_BYTES, TAIL_BYTES } from './line-framer.ts';
+import { followedRedirect, MAX_REDIRECTS } from './redirect.ts';
+import { StatusError } from './transport-failure.ts';
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST';
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
+/** Besides what a stream of events brings; `oversized` is told of JSON too. */
+export interface HttpResponseHandlers extends EventStreamHandlers {
+  /** Its headers are there, and it is a stream or JSON. */
+  opened(): void;
+  /** The whole of an answer that is no stream. */
+  json(text: string): void;
+  /** The server ended it in order; `isStream`: it was a stream of events. */
+  ended(isStream: boolean): void;
+  /** The server accepted the request and has nothing to say here. */
+  accepted(): void;
+  /** No answer: another status, something that cannot be read, or no connection. */
+  refused(error: Error): void;
+  /** The connection broke under the answer. */
+  broken(): void;
+}
+
+/** Names the session that a request belongs to. */
+export const SESSION_HEADER = 'mcp-session-id';
+/** Of an answer that says nothing, so much is read to keep the connection; beyond it the connection is closed. */
+const IDLE_BYTES = 16 * 1024;
+/** A server that sends events without end has no more than this read in one turn of the event loop. */
+const TURN_BYTES = 16 * 1024;
+const DROPPED = new Error('nobody reads it any more');
+
+type Body =
+  | { readonly kind: 'none' }
+  /** Read to keep the connection, no further than some. */
+  | { readonly kind: 'idle'; bytes: number }
+  /** What the server says about its refusal, no further than some. */
+  | {
+      readonly kind: 'refusal';
+      readonly status: number;
+      readonly challenge: Challenge;
+      readonly parts: Buffer[];
+      bytes: number;
+    }
+  | { readonly kind: 'json'; readonly parts: Buffer[]; bytes: number }
+  | { readonly kind: 'events'; readonly reader: EventStreamReader };
+
+/**
+ * One HTTP request of a call and what comes back, through undici's dispatcher: without the objects that fetch makes
+ * for each. After {@link drop} nothing is told any more.
+ */
+export class HttpResponse implements Dispatcher.DispatchHandler {
+  readonly #dispatcher: Dispatcher;
+  readonly #request: HttpRequest;
+  readonly #handlers: HttpResponseHandlers;
+  readonly #redirects: number;
+  /** What it was redirected to; that one speaks for it. */
+  #next: HttpResponse | null = null;
+  #controller: Dispatcher.DispatchController | null = null;
+  #body: Body = { kind: 'none' };
+  /** Events that may still be read in this turn. */
+  #turnBytes = TURN_BYTES;
+  #isDropped = false;
+
+  constructor(dispatcher: Dispatcher, request: HttpRequest, handlers: HttpResponseHandlers, redirects = 0) {
+    this.#dispatcher = dispatcher;
+    this.#request = request;
+    this.#handlers = handlers;
+    this.#redirects = redirects;
+  }
+
+  send(): void {
+    const { method, url, headers, body } = this.#request;
+    const path = url.pathname + url.search;
+    try {
+      this.#dispatcher.dispatch({ origin: url.origin, path, method, headers, body }, this);
+    } catch (error) {
+      this.#refuse(error as Error);
+    }
+  }
+
+  drop(): void {
+    this.#next?.drop();
+    if (this.#isDropped) return;
+    this.#isDropped = true;
+    this.#controller?.abort(DROPPED);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isDropped) controller.abort(DROPPED);
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (this.#isDropped || status < 200) return;
+    this.#body = { kind: 'idle', bytes: 0 };
+    const { method, url } = this.#request;
+    const target = followedRedirect(url, method, status, headers.location);
+    if (target !== null && this.#redirects < MAX_REDIRECTS) {
+      this.#follow(target);
+      return;
+    }
+    if (status < 200 || status > 299) {
+      const challenge = readChallenge(headers['www-authenticate']);
+      this.#body = { kind: 'refusal', status, challenge, parts: [], bytes: 0 };
+      return;
+    }
+    if (status === 202) {
+      this.#handlers.accepted();
+      return;
+    }
+    this.#open(mediaType(headers['content-type']), headers['content-encoding']);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isDropped) return;
+    const body = this.#body;
+    switch (body.kind) {
+      case 'none':
+        return;
+      case 'idle':
+        body.bytes += chunk.length;
+        if (body.bytes > IDLE_BYTES) this.#controller?.abort(DROPPED);
+        return;
+      case 'refusal':
+        body.parts.push(chunk);
+        body.bytes += chunk.length;
+        if (body.bytes > IDLE_BYTES) {
+          this.#tellRefusal(body);
+          this.#controller?.abort(DROPPED);
+        }
+        return;
+      case 'json':
+        this.#collect(body, chunk);
+        return;
+      case 'events':
+        this.#readEvents(body.reader, chunk, controller);
+        return;
+    }
+  }
+
+  onResponseEnd(): void {
+    if (this.#isDropped) return;
+    const body = this.#body;
+    if (body.kind === 'refusal') this.#tellRefusal(body);
+    this.#isDropped = true;
+    if (body.kind === 'json') this.#handlers.json(Buffer.concat(body.parts).toString('utf8'));
+    if (body.kind === 'json' || body.kind === 'events') this.#handlers.ended(body.kind === 'events');
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#isDropped) return;
+    const body = this.#body;
+    if (body.kind === 'none') this.#refuse(error);
+    else if (body.kind === 'refusal') this.#tellRefusal(body);
+    else if (body.kind !== 'idle') {
+      this.#isDropped = true;
+      this.#handlers.broken();
+    }
+  }
+
+  #open(type: string, encoding: string | string[] | undefined): void {
+    if (encoding !== undefined && encoding !== 'identity') {
+      this.#handlers.refused(new Error(`Unexpected content encoding: ${encoding}`)); // we asked for none
+    } else if (type === 'text/event-stream') {
+      this.#handlers.opened();
+      this.#body = { kind: 'events', reader: new EventStreamReader(this.#handlers) };
+    } else if (type === 'application/json') {
+      this.#handlers.opened();
+      this.#body = { kind: 'json', parts: [], bytes: 0 };
+    } else this.#handlers.refused(new Error(`Unexpected content type: ${type === '' ? null : type}`));
+  }
+
+  /** What is beyond the turn waits for the next, and so does the server: the end of the stream comes after it. */
+  #readEvents(reader: EventStreamReader, chunk: Buffer, controller: Dispatcher.DispatchController): void {
+    const now = chunk.subarray(0, this.#turnBytes);
+    this.#turnBytes -= now.length;
+    try {
+      reader.push(now);
+    } catch {
+      // One event of many lines is beyond the bound. There is no telling what it was.
+      this.drop();
+      this.#handlers.ended(false);
+    }
+    if (this.#turnBytes > 0 || this.#isDropped) return;
+    controller.pause();
+    setImmediate(() => {
+      this.#turnBytes = TURN_BYTES;
+      if (this.#isDropped) return;
+      const rest = chunk.subarray(now.length);
+      if (rest.length > 0) this.#readEvents(reader, rest, controller);
+      if (this.#turnBytes > 0) controller.resume();
+    });
+  }
+
+  #collect(body: { readonly parts: Buffer[]; bytes: number }, chunk: Buffer): void {
+    body.parts.push(chunk);
+    body.bytes += chunk.length;
+    if (body.bytes <= this.#handlers.maxMessageBytes) return;
+    const head = Buffer.concat(body.parts).subarray(0, HEAD_BYTES);
+    this.drop();
+    this.#handlers.oversized({ head, tail: chunk.subarray(-TAIL_BYTES), bytes: body.bytes });
+  }
+
+  #follow(url: URL): void {
+    this.#next = new HttpResponse(this.#dispatcher, { ...this.#request, url }, this.#handlers, this.#redirects + 1);
+    this.#next.send();
+  }
+
+  #tellRefusal({ status, challenge, parts }: Extract<Body, { kind: 'refusal' }>): void {
+    const inSession = SESSION_HEADER in this.#request.headers;
+    const text = Buffer.concat(parts).toString('utf8');
+    this.#refuse(new StatusError({ status, challenge, inSession, text }));
+  }
+
+  #refuse(error: Error): void {
+    this.#isDropped = true;
+    this.#handlers.refused(error);
+  }
+}
+
+function mediaType(header: string | string[] | undefined): string {
+  const text = typeof header === 'string' ? header : '';
+  return text.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}

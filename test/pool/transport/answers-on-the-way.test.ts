@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+import { AnswersOnTheWay, MAX_ANSWERS } from '../../../src/pool/transport/answers-on-the-way.ts';
+
+it('answers no more questions of a server at a time than the bound, and goes on when some have arrived', async () => {
+  const answers = new AnswersOnTheWay();
+  const arrive: (() => void)[] = [];
+  const answer = () => new Promise<void>((resolve) => arrive.push(resolve));
+  const flood = Array.from({ length: 10 * MAX_ANSWERS }, () => answers.send(answer));
+  expect(arrive).toHaveLength(MAX_ANSWERS);
+  for (const done of arrive.splice(0)) done();
+  await Promise.all(flood);
+  const next = answers.send(answer);
+  expect(arrive).toHaveLength(1);
+  arrive[0]?.();
+  await next;
+});
+
+it('makes room for the next after an answer that could not be sent', async () => {
+  const answers = new AnswersOnTheWay();
+  for (let i = 0; i < 2 * MAX_ANSWERS; i++) {
+    await expect(answers.send(() => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
+  }
+});

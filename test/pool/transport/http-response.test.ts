@@ -1,0 +1,76 @@
+import type { Dispatcher } from 'undici';
+import { expect, it, vi } from 'vitest';
+import { HttpResponse, type HttpResponseHandlers } from '../../../src/pool/transport/http-response.ts';
+
+const EVENT = 'data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:y"}}\n\n';
+const COUNT = 2_000;
+
+/** A response of events whose connection is this test. */
+function opened() {
+  let messages = 0;
+  const ended = vi.fn();
+  const handlers: HttpResponseHandlers = {
+    maxMessageBytes: 1024 * 1024,
+    message: () => {
+      messages += 1;
+    },
+    eventId: () => {},
+    retry: () => {},
+    oversized: () => {},
+    opened: () => {},
+    json: () => {},
+    ended,
+    accepted: () => {},
+    refused: () => {},
+    broken: () => {},
+  };
+  const request = { method: 'POST', url: new URL('http://server.example/mcp'), headers: {}, body: '{}' } as const;
+  const response = new HttpResponse({} as Dispatcher, request, handlers);
+  let isPaused = false;
+  const resumed = vi.fn();
+  const controller = {
+    abort: vi.fn(),
+    pause: () => {
+      isPaused = true;
+    },
+    resume: () => {
+      isPaused = false;
+      resumed();
+    },
+  } as unknown as Dispatcher.DispatchController;
+  response.onRequestStart(controller);
+  response.onResponseStart(controller, 200, { 'content-type': 'text/event-stream' });
+  return { response, controller, resumed, ended, messages: () => messages, isPaused: () => isPaused };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+it('of endless events is read in turns, between which the server waits', async () => {
+  const { response, controller, resumed, messages, isPaused, ended } = opened();
+  response.onResponseData(controller, Buffer.from(EVENT.repeat(COUNT)));
+  const first = messages();
+  expect([first > 0, first < COUNT / 4, isPaused()]).toEqual([true, true, true]);
+  await turn();
+  expect([messages() < COUNT / 2, isPaused()]).toEqual([true, true]);
+  await vi.waitFor(() => expect(resumed).toHaveBeenCalledOnce());
+  expect([messages(), isPaused()]).toEqual([COUNT, false]);
+  response.onResponseEnd();
+  expect(ended).toHaveBeenCalledExactlyOnceWith(true);
+});
+
+it('that nobody waits for any more is not read on', async () => {
+  const { response, controller, resumed, messages } = opened();
+  response.onResponseData(controller, Buffer.from(EVENT.repeat(COUNT)));
+  const read = messages();
+  response.drop();
+  await turn();
+  await turn();
+  expect(messages()).toBe(read);
+  expect(resumed).not.toHaveBeenCalled();
+});
+
+it('of an ordinary length is read at once', () => {
+  const { response, controller, messages, isPaused } = opened();
+  response.onResponseData(controller, Buffer.from(EVENT));
+  expect([messages(), isPaused()]).toEqual([1, false]);
+});
