@@ -1,8 +1,18 @@
 import type { JsonObject } from '../base/json.ts';
+import type { ImagePlacement } from '../config/host/image-placement.ts';
 
 /** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
 export interface ChatRequest extends JsonObject {
   messages: JsonObject[];
+}
+
+/** Takes an answer while it comes. */
+export interface AnswerDeltas {
+  text(delta: string): void;
+  /** What a model thinks before it answers. */
+  reasoning(delta: string): void;
+  /** Null: go on. Else nobody reads so fast: wait for it before more is made, or read from the provider. */
+  room(): Promise<void> | null;
 }
 
 /** Who asks, for a backend that wants to know. */
@@ -11,6 +21,8 @@ export interface AskedBy {
   readonly session: string;
   /** What is left of the deadline of its send. */
   readonly timeLeftMs: number;
+  /** Takes the answer while it comes; a backend that cannot do that need not: the whole answer is told then. */
+  readonly deltas?: AnswerDeltas | undefined;
 }
 
 /** One source of model answers. It lives on the host thread and is shared by all sessions of the process. */
@@ -19,6 +31,8 @@ export interface ChatBackend {
   readonly name: string;
   /** The model asked for when the session names none. */
   readonly model: string | undefined;
+  /** @default 'none' */
+  readonly images?: ImagePlacement | undefined;
   /** Answers with a whole `chat.completion` body, or throws a {@link BackendError} or the signal's reason. */
   complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject>;
   close(): Promise<void>;

@@ -1,5 +1,6 @@
 import { checkParam, type NumberParam, numberParams } from '../abi/chat-params.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
+import type { ImagePlacement } from '../config/host/image-placement.ts';
 import type { SessionDelta } from '../protocol/port.ts';
 import { toolError } from './error-body.ts';
 
@@ -18,6 +19,8 @@ export interface TurnCall {
   readonly name: string;
   readonly arguments: string;
   result: string | undefined;
+  /** What of the answer a model looks at, and where it does. */
+  images?: { readonly parts: readonly JsonObject[]; readonly placement: ImagePlacement };
 }
 
 /** A turn whose guest tools were handed back: the limits go on counting when the guest sends again. */
@@ -35,6 +38,28 @@ const HOST_PARAMS = new Set<string>([...Object.keys(numberParams), 'backend', 'm
 
 /** A guest that canceled or closed a response never saw which calls it was to answer. */
 export const UNANSWERED = canonicalJson(toolError('cancelled', 'the guest did not answer this call'));
+
+/**
+ * The messages that answer the calls of a turn: one for each, and after them one of the user with the images, where the
+ * model takes them there. Precondition: each call has a result.
+ */
+export function resultMessages(calls: readonly TurnCall[]): JsonObject[] {
+  const answers = calls.map(resultMessage);
+  const shown = calls.flatMap(followingImages);
+  return shown.length === 0 ? answers : [...answers, { role: 'user', content: shown }];
+}
+
+function resultMessage(call: TurnCall): JsonObject {
+  const { id, result = '' } = call;
+  const parts = call.images?.placement === 'tool_message' ? call.images.parts : [];
+  const content = parts.length === 0 ? result : [{ type: 'text', text: result }, ...parts];
+  return { role: 'tool', tool_call_id: id, content };
+}
+
+function followingImages({ id, name, images }: TurnCall): JsonObject[] {
+  if (images?.placement !== 'user_message') return [];
+  return [{ type: 'text', text: `Images of the result of tool call ${id} (${name}):` }, ...images.parts];
+}
 
 /** One conversation. The host owns it: the guest ships only what it wrote since the last send. */
 export class ChatHistory {
@@ -74,13 +99,6 @@ export class ChatHistory {
     return [...this.#params].filter(([key]) => key.startsWith('mcp.'));
   }
 
-  /** Precondition: every call has a result. */
-  appendResults(calls: readonly TurnCall[]): void {
-    for (const { id, result } of calls) {
-      this.messages.push({ role: 'tool', tool_call_id: id, content: result ?? '' });
-    }
-  }
-
   // Checked on the guest's thread already, but that thread is not trusted.
   #setParam(key: string, value: JsonValue): void {
     if (key.startsWith('mcp.')) {
@@ -107,6 +125,6 @@ export class ChatHistory {
   #closeTurn(): void {
     if (!this.openTurn) return;
     for (const call of this.openTurn.calls) call.result ??= UNANSWERED;
-    this.appendResults(this.openTurn.calls);
+    this.messages.push(...resultMessages(this.openTurn.calls));
   }
 }

@@ -5,6 +5,8 @@ export interface ModelToolCall {
   readonly name: string;
   /** JSON as the model wrote it. */
   readonly arguments: string;
+  /** Names the call in its run. @default its id */
+  readonly ordinal?: string | undefined;
 }
 
 /** What a send says about itself when it asks for tools. */
@@ -32,8 +34,8 @@ export interface InjectedTools {
   owns(name: string): boolean;
   /** `tool_choice` with a forced MCP tool under the name it was injected with; null if that tool is not there. */
   toolChoice(choice: JsonValue): JsonValue | null;
-  /** Runs a call to its end; a failure is an answer too. */
-  run(call: ModelToolCall, signal: AbortSignal): Promise<string>;
+  /** Runs calls beside each other to their ends; a failure is an answer too. Answers stand where their calls do. */
+  run(calls: readonly ModelToolCall[], signal: AbortSignal): Promise<readonly string[]>;
 }
 
 /** Every form under which an MCP tool was ever shown to a model. */
@@ -58,5 +60,5 @@ export const noInjectedTools: InjectedTools = {
   systemMessage: null,
   owns: looksLikeMcp,
   toolChoice: (choice) => (looksLikeMcp(forcedTool(choice) ?? '') ? null : choice),
-  run: async ({ name }) => notInjected(name),
+  run: async (calls) => calls.map(({ name }) => notInjected(name)),
 };

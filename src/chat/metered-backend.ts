@@ -7,6 +7,7 @@ export function meteredBackend(backend: ChatBackend, metrics: GuestMetrics): Cha
   return {
     name: backend.name,
     model: backend.model,
+    images: backend.images,
     complete: async (request, signal, by) => {
       const startedAt = performance.now();
       const took = () => performance.now() - startedAt;

@@ -18,6 +18,7 @@ export function traceModel({ run, write }: ModelTraceOptions): (backend: ChatBac
   return (backend) => ({
     name: backend.name,
     model: backend.model,
+    images: backend.images,
     complete: async (request, signal, by) => {
       const startedAt = performance.now();
       const about = { run, session: by?.session ?? null, ordinal: ++exchanges, backend: backend.name };

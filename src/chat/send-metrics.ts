@@ -9,7 +9,7 @@ export class SendMetrics {
   toolCalls: number;
   toolBytes = 0;
   modelMs = 0;
-  #usage: JsonObject = {};
+  #usage: JsonObject | null = null;
   readonly #started = performance.now();
   readonly #before: { readonly iterations: number; readonly toolCalls: number };
 
@@ -26,11 +26,12 @@ export class SendMetrics {
   }
 
   answered(body: JsonObject): void {
-    if (isJsonObject(body.usage)) this.#usage = added(this.#usage, body.usage, MAX_USAGE_DEPTH);
+    if (!isJsonObject(body.usage)) return;
+    this.#usage = this.#usage === null ? body.usage : added(this.#usage, body.usage, MAX_USAGE_DEPTH);
   }
 
   get usage(): JsonObject {
-    return this.#usage;
+    return this.#usage ?? {};
   }
 
   toJson(responseBytes: number): string {
@@ -42,7 +43,7 @@ export class SendMetrics {
       response_bytes: responseBytes,
       tool_calls: this.toolCalls,
       tool_output_bytes: this.toolBytes,
-      usage: this.#usage,
+      usage: this.usage,
     });
   }
 }

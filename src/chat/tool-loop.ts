@@ -1,16 +1,29 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam } from '../abi/chat-params.ts';
 import { errno } from '../abi/errno.ts';
 import { untilAborted } from '../base/abort.ts';
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
+import type { ImagePlacement } from '../config/host/image-placement.ts';
+import { AnswerEvents } from './answer-events.ts';
 import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
 import { errorBody, toErrorBody, toolError } from './error-body.ts';
-import { type ChatHistory, type GuestTool, type OpenTurn, type TurnCall, UNANSWERED } from './history.ts';
+import {
+  type ChatHistory,
+  type GuestTool,
+  type OpenTurn,
+  resultMessages,
+  type TurnCall,
+  UNANSWERED,
+} from './history.ts';
 import { forcedTool, type InjectedTools, noInjectedTools, type ToolSource } from './injected-tools.ts';
+import type { EventSink } from './model-event.ts';
+import { takeImages } from './result-images.ts';
 import { SendMetrics } from './send-metrics.ts';
 import { unforced, withoutForce } from './tool-choice.ts';
 
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;
+/** The guest reads the answer while it comes. */
+export const STREAM = 8;
 
 /** Runs a guest tool in the guest and answers with its output, or with the rc it failed with. */
 export type GuestToolCaller = (
@@ -26,7 +39,11 @@ export interface SendPorts {
   readonly tools: ToolSource | null;
   /** The session's name, for whoever is asked for tools or for an answer. */
   readonly session: string;
+  /** Names the send in its run. @default its session */
+  readonly ordinal?: string;
   readonly observer: SendObserver;
+  /** Takes what happens while it happens; null: nobody reads along. */
+  readonly events: EventSink | null;
   /** What is left until the deadline of the send. */
   readonly timeLeftMs: () => number;
 }
@@ -55,14 +72,12 @@ export interface SendObserver {
 }
 
 export interface SendOutcome {
-  /** UTF-8 JSON in a buffer of its own, ready to be transferred. */
-  readonly body: Uint8Array<ArrayBuffer>;
+  /** JSON. */
+  readonly body: string;
   readonly metrics: SendMetrics;
   /** Ids of the tool calls that the guest has to answer. */
   readonly pending: readonly string[];
 }
-
-const encoder = new TextEncoder(); // unlike Buffer.from it never shares a pool: its buffer can be transferred
 
 /**
  * One `cchat_send`: asks the model, runs the tools it calls, and asks again, until it answers or a limit is reached.
@@ -77,14 +92,25 @@ export async function runSend(
   const metrics = new SendMetrics(history.openTurn);
   if (history.openTurn) reportHandedBack(history.openTurn, ports.observer);
   history.openTurn = undefined;
+  const over = (body: JsonObject, pending: readonly string[]): SendOutcome => {
+    const json = canonicalJson(body);
+    if (ports.events !== null) tellEnd(ports.events, body);
+    return { body: json, metrics, pending };
+  };
   try {
     const { body, pending } = await new Send(history, flags, ports, signal, metrics).run();
-    return { body: encoder.encode(canonicalJson(body)), metrics, pending };
+    return over(body, pending);
   } catch (error) {
-    const body = signal.aborted ? abortedBody(signal, history.number('timeout_ms')) : toErrorBody(error);
     if (!signal.aborted && !(error instanceof BackendError)) ports.observer.failed(error);
-    return { body: encoder.encode(canonicalJson(body)), metrics, pending: [] };
+    return over(signal.aborted ? abortedBody(signal, history.number('timeout_ms')) : toErrorBody(error), []);
   }
+}
+
+function tellEnd(events: EventSink, { error, choices }: JsonObject): void {
+  if (isJsonObject(error)) events.emit({ type: 'error', error });
+  const first = Array.isArray(choices) ? choices[0] : undefined;
+  const reason = isJsonObject(first) ? textOr(first.finish_reason, 'stop') : 'error';
+  events.emit({ type: 'end', finish_reason: reason });
 }
 
 function reportHandedBack({ handedBack, handedBackAt }: OpenTurn, observer: SendObserver): void {
@@ -109,6 +135,8 @@ class Send {
   readonly #ports: SendPorts;
   readonly #signal: AbortSignal;
   readonly #metrics: SendMetrics;
+  /** What the model is sent: the history itself, or a list that goes on with it, never a copy for one turn. */
+  #sent: JsonObject[];
 
   constructor(history: ChatHistory, flags: number, ports: SendPorts, signal: AbortSignal, metrics: SendMetrics) {
     this.#history = history;
@@ -116,6 +144,7 @@ class Send {
     this.#ports = ports;
     this.#signal = signal;
     this.#metrics = metrics;
+    this.#sent = history.messages;
   }
 
   async run(): Promise<Step> {
@@ -125,12 +154,13 @@ class Send {
     const model = history.text('model') ?? backend.model;
     const wantsTools = history.param('tool_choice') !== 'none';
     const injected = looping && wantsTools ? await this.#inject() : noInjectedTools;
-    let head: ChatRequest = this.#requestHead(model, injected);
+    this.#sent = withSystemMessage(history.messages, injected);
+    let request = this.#request(model, injected);
 
     for (;;) {
       if (this.#metrics.iterations >= history.number('max_iterations')) return this.#limit('max_iterations');
-      const body = await this.#ask(backend, { ...head, messages: withSystemMessage(history.messages, injected) });
-      head = withoutForce(head);
+      const body = await this.#ask(backend, request);
+      request = withoutForce(request);
       const message = assistantMessage(body);
       const calls = toolCalls(message);
       const stamped = { ...body, _spear: { backend: backend.name, model: model ?? String(body.model ?? '') } };
@@ -138,16 +168,21 @@ class Send {
         this.#appendAnswer(message);
         return { body: stamped, pending: [] };
       }
-      history.messages.push({ ...forHistory(message), tool_calls: answerable(message, calls) });
+      this.#append([{ ...forHistory(message), tool_calls: answerable(message, calls) }]);
       if (this.#metrics.toolCalls + calls.length > history.number('max_total_tool_calls')) {
         return this.#refuse(calls, 'max_total_tool_calls');
       }
       this.#metrics.toolCalls += calls.length;
-      const handedBack = await this.#runCalls(calls, injected);
+      const handedBack = await this.#runCalls(calls, injected, backend.images ?? 'none');
       if (handedBack.length > 0) return this.#handBack(stamped, calls, handedBack);
-      history.appendResults(calls);
+      this.#append(resultMessages(calls));
       this.#signal.throwIfAborted();
     }
+  }
+
+  #append(messages: readonly JsonObject[]): void {
+    this.#history.messages.push(...messages);
+    if (this.#sent !== this.#history.messages) this.#sent.push(...messages);
   }
 
   async #inject(): Promise<InjectedTools> {
@@ -160,27 +195,31 @@ class Send {
   }
 
   /** Everything of the request that stays the same during a send, but for a force: that holds for its first request. */
-  #requestHead(model: string | undefined, injected: InjectedTools): ChatRequest {
+  #request(model: string | undefined, injected: InjectedTools): ChatRequest {
     const history = this.#history;
-    const definitions = [...[...history.tools.values()].map(({ definition }) => definition), ...injected.definitions];
+    const own = [...history.tools.values()].map(({ definition }) => definition);
+    // Alone they are given as they are: a list that was sent before need not become text again.
+    const definitions = own.length === 0 ? injected.definitions : [...own, ...injected.definitions];
     const given = history.param('tool_choice');
     // A send that goes on with a handed-back turn is not at its first request.
     const wanted = this.#metrics.iterations === 0 ? given : unforced(given);
     const isOwn = wanted === undefined || history.tools.has(forcedTool(wanted) ?? '');
     const choice = isOwn ? wanted : injected.toolChoice(wanted);
     if (choice === null) throw forcedToolMissing();
-    return {
+    const request = {
       ...(model === undefined ? {} : { model }),
-      messages: history.messages,
-      ...(definitions.length > 0 ? { tools: definitions } : {}),
+      messages: this.#sent,
+      ...(definitions.length > 0 ? { tools: definitions as JsonObject[] } : {}),
       ...(definitions.length > 0 && choice !== undefined ? { tool_choice: choice } : {}),
       ...Object.fromEntries(history.forwarded()),
     };
+    request.messages = this.#sent; // whatever the guest forwards under that name
+    return request;
   }
 
   async #ask(backend: ChatBackend, head: ChatRequest): Promise<JsonObject> {
     this.#metrics.iterations++;
-    const { session, timeLeftMs } = this.#ports;
+    const { session, timeLeftMs, events } = this.#ports;
     const started = performance.now();
     const about = { backend: backend.name, model: typeof head.model === 'string' ? head.model : undefined };
     const tell = (outcome: string, usage: JsonObject | null) => {
@@ -189,7 +228,10 @@ class Send {
       this.#ports.observer.modelAnswered({ ...about, outcome, durationMs, usage });
     };
     try {
-      const body = await backend.complete(head, this.#signal, { session, timeLeftMs: timeLeftMs() });
+      const deltas = events && (await this.#whenRead(events));
+      const by = { session, timeLeftMs: timeLeftMs() };
+      const body = await backend.complete(head, this.#signal, deltas === null ? by : { ...by, deltas });
+      if (deltas !== null) await deltas.finish(body, this.#signal);
       this.#metrics.answered(body);
       tell('ok', isJsonObject(body.usage) ? body.usage : null);
       return body;
@@ -200,16 +242,23 @@ class Send {
     }
   }
 
+  /** Whoever has not read the last answer does not need the next one. */
+  async #whenRead(events: EventSink): Promise<AnswerEvents> {
+    const room = events.room();
+    if (room !== null) await untilAborted(room, this.#signal);
+    return new AnswerEvents(events);
+  }
+
   /** A plain send leaves the calls to the guest, so the history cannot have them: nobody would answer them there. */
   #appendAnswer(message: JsonObject): void {
     const answer = forHistory(message);
-    if (answer.content !== null || toolCalls(message).length === 0) this.#history.messages.push(answer);
+    if (answer.content !== null || toolCalls(message).length === 0) this.#append([answer]);
   }
 
   #refuse(calls: readonly TurnCall[], param: NumberParam): Step {
     const content = canonicalJson(toolError('tool_call_limit', `exceeded ${param}`));
     for (const call of calls) call.result = content;
-    this.#history.appendResults(calls);
+    this.#append(resultMessages(calls));
     return this.#limit(param);
   }
 
@@ -219,20 +268,25 @@ class Send {
   }
 
   /** Answers every call that is not handed back; a failed one is answered with its error. */
-  async #runCalls(calls: readonly TurnCall[], injected: InjectedTools): Promise<TurnCall[]> {
+  async #runCalls(calls: readonly TurnCall[], injected: InjectedTools, placement: ImagePlacement): Promise<TurnCall[]> {
     const handedBack: TurnCall[] = [];
-    const outside: Promise<void>[] = [];
+    const outside: TurnCall[] = [];
     const inside: [TurnCall, GuestTool][] = [];
+    const { events } = this.#ports;
     for (const call of calls) {
+      events?.emit({ type: 'tool_start', id: call.id, name: call.name });
       const tool = this.#history.tools.get(call.name);
       if (tool && this.#isHandedBack(tool)) handedBack.push(call);
       else if (tool) inside.push([call, tool]);
-      else if (injected.owns(call.name)) outside.push(this.#runInjected(call, injected));
-      else
+      else if (injected.owns(call.name)) outside.push(call);
+      else {
         call.result = canonicalJson(toolError('unknown_tool', `there is no tool named ${JSON.stringify(call.name)}`));
+        events?.emit({ type: 'tool_result', id: call.id, name: call.name, ok: false });
+      }
     }
+    const ran = outside.length > 0 ? this.#runInjected(outside, calls, injected, placement) : null;
     for (const [call, tool] of inside) await this.#runInGuest(call, tool);
-    await Promise.all(outside);
+    if (ran !== null) await ran;
     return handedBack;
   }
 
@@ -242,9 +296,26 @@ class Send {
     return handBack && (!auto || tool.fnOffset < 0);
   }
 
-  async #runInjected(call: TurnCall, injected: InjectedTools): Promise<void> {
-    call.result = await injected.run(call, this.#signal);
-    this.#metrics.toolBytes += Buffer.byteLength(call.result);
+  async #runInjected(
+    calls: readonly TurnCall[],
+    turn: readonly TurnCall[],
+    injected: InjectedTools,
+    placement: ImagePlacement,
+  ): Promise<void> {
+    const place = `${this.#ports.ordinal ?? this.#ports.session}.${this.#metrics.iterations}`;
+    const named = calls.map((call) => {
+      const { id, name, arguments: args } = call;
+      return { id, name, arguments: args, ordinal: `${place}.${turn.indexOf(call) + 1}` };
+    });
+    const answers = await injected.run(named, this.#signal);
+    for (const [at, call] of calls.entries()) {
+      const result = answers[at] as string;
+      call.result = result;
+      this.#metrics.toolBytes += Buffer.byteLength(result);
+      const { id, name } = call;
+      this.#ports.events?.emit({ type: 'tool_result', id, name, ok: !isToolError(result) });
+      if (placement !== 'none') showImages(call, result, placement);
+    }
   }
 
   async #runInGuest(call: TurnCall, tool: GuestTool): Promise<void> {
@@ -259,6 +330,7 @@ class Send {
     call.result = rc === 0 ? content : canonicalJson(toolError('tool_exec_failed', `tool rc: ${rc}${why}`));
     this.#metrics.toolBytes += Buffer.byteLength(call.result);
     this.#ports.observer.toolFinished(call, rc === 0 ? 'ok' : 'tool_exec_failed', performance.now() - started);
+    this.#ports.events?.emit({ type: 'tool_result', id: call.id, name: call.name, ok: rc === 0 });
   }
 
   #handBack(body: JsonObject, calls: readonly TurnCall[], handedBack: readonly TurnCall[]): Step {
@@ -273,12 +345,18 @@ class Send {
   }
 }
 
+function showImages(call: TurnCall, result: string, placement: ImagePlacement): void {
+  const { text, images: parts } = takeImages(result);
+  call.result = text;
+  if (parts.length > 0) call.images = { parts, placement };
+}
+
 function forcedToolMissing(): BackendError {
   const message = 'tool_choice forces an MCP tool that is not among the tools of this send';
   return new BackendError('mcp_policy_denied', message, { retryable: false });
 }
 
-/** After the guest's own system messages, so that what it says first stays first; for this request alone. */
+/** After the guest's own system messages, so that what it says first stays first; for this send alone. */
 function withSystemMessage(messages: JsonObject[], { systemMessage }: InjectedTools): JsonObject[] {
   if (systemMessage === null) return messages;
   const after = messages.findIndex(({ role }) => role !== 'system');
@@ -321,6 +399,12 @@ function answerable(message: JsonObject, calls: readonly TurnCall[]): JsonValue[
     if (isJsonObject(call) && isJsonObject(fn) && fn.arguments === args) return { ...call, id };
     return { id, type: 'function', function: { name, arguments: args } };
   });
+}
+
+/** Of a tool from outside the guest: a result that failed says so beside whatever else it has. */
+function isToolError(result: string): boolean {
+  const answer = parseJson(result);
+  return isJsonObject(answer) && answer.error !== undefined;
 }
 
 const aborted = { rc: -errno.ECANCELED, content: '' };

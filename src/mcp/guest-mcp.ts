@@ -1,31 +1,44 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { InjectedTools, InjectionRequest, ToolSource } from '../chat/injected-tools.ts';
+import { type ApprovalRules, noRules } from '../policy/approval-rules.ts';
 import type { Decision } from '../policy/decision.ts';
+import { profileOf } from '../policy/profile-checks.ts';
 import { aboutServer, decide } from '../policy/walk.ts';
 import { McpTimeoutError } from '../pool/errors.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { ApprovalOptions } from './approval/gate.ts';
 import { type GuestScope, type McpDeps, revisionOf } from './guest-scope.ts';
-import type { McpToolCall } from './running-call.ts';
+import { availablePrompts, type OfferScope, readableResources } from './offer-lists.ts';
+import type { McpToolCall, RunningCall } from './running-call.ts';
 import { filterTools } from './session-tools.ts';
-import { ToolCalls } from './tool-calls.ts';
+import { type TakeAnswer, ToolCalls } from './tool-calls.ts';
 import { ToolInjector } from './tool-injector.ts';
+
+/** A call that a guest makes itself. */
+export type GuestToolCall = Omit<McpToolCall, 'sessionPolicy' | 'maxOutputBytes'>;
 
 /** MCP as one guest has it: everything goes through its task's policy, at injection and again at every dispatch. */
 export class GuestMcp implements ToolSource {
   readonly task: TaskPolicy;
+  readonly approvalRules: ApprovalRules;
   readonly #scope: GuestScope;
   readonly #calls: ToolCalls;
   readonly #injector: ToolInjector;
 
   constructor(deps: McpDeps, run: string, task: TaskPolicy, approvals: ApprovalOptions = {}) {
-    const { pool, registry, audit, events } = deps;
+    const { pool, registry, audit, events, journal = null, stopClocks } = deps;
     this.task = task;
-    this.#scope = { pool, registry, audit, events, run, task };
+    this.approvalRules = approvals.rules ?? noRules;
+    this.#scope = { pool, registry, audit, events, journal, stopClocks, run, task };
     this.#calls = new ToolCalls(this.#scope, approvals);
     this.#injector = new ToolInjector(this.#scope, this.#calls);
+  }
+
+  /** Of the registry, at this moment; null: there is none. */
+  get revision(): number | null {
+    return revisionOf(this.#scope);
   }
 
   close(): void {
@@ -52,34 +65,47 @@ export class GuestMcp implements ToolSource {
   }
 
   /** For `mcp_list_tools`: the tools that policy lets this guest call. */
-  async listTools(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
-    const decision = this.#decideServer(serverId);
-    if (!decision.allowed) return 'EACCES';
-    try {
-      const list = await this.#scope.pool.listTools(decision.record, { signal });
-      const now = this.#decideServer(serverId);
-      if (!now.allowed) return 'EACCES';
-      const { tools } = filterTools(list, now.record, this.task, null);
-      return {
-        server_id: serverId,
-        tools: tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name })),
-      };
-    } catch (error) {
-      if (!this.#decideServer(serverId).allowed) return 'EACCES'; // revoked, and therefore gone
-      return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
-    }
+  listTools(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
+    const { pool } = this.#scope;
+    return this.#list(
+      serverId,
+      (record) => pool.listTools(record, { signal }),
+      (list, { record, task, profile }) => {
+        const { tools } = filterTools(list, record, task, null, profile);
+        const shown = tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name }));
+        return { server_id: serverId, tools: shown };
+      },
+    );
   }
 
-  /** For `mcp_call_tool` and `mcp_submit`: no session narrows what the task allows. */
-  call(call: Omit<McpToolCall, 'sessionPolicy' | 'maxOutputBytes'>, signal: AbortSignal): Promise<string> {
-    return this.#calls.call({ ...call, sessionPolicy: null, maxOutputBytes: undefined }, signal);
+  /** For `mcp_list_resources`: those that policy lets this guest read. */
+  listResources(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
+    const { pool } = this.#scope;
+    return this.#list(serverId, (record) => pool.listResources(record, { signal }), readableResources);
+  }
+
+  /** For `mcp_list_prompts`: those that policy lets this guest get. */
+  listPrompts(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
+    const { pool } = this.#scope;
+    return this.#list(serverId, (record) => pool.listPrompts(record, { signal }), availablePrompts);
+  }
+
+  /** For `mcp_call_tool`, `mcp_submit`, `mcp_read_resource` and `mcp_get_prompt`: no session narrows what the task allows. */
+  start(call: GuestToolCall, take: TakeAnswer): RunningCall {
+    return this.#calls.start(unnarrowed(call), take);
+  }
+
+  /** The same for whoever waits with a signal. */
+  call(call: GuestToolCall, signal: AbortSignal): Promise<string> {
+    return this.#calls.call(unnarrowed(call), signal);
   }
 
   registryList(): JsonObject | ErrnoName {
     const view = this.#scope.registry.view();
     if (!this.task.enabled) return 'EACCES';
     if (view === null) return 'EAGAIN';
-    const usable = [...this.task.allowedServerIds].sort().filter((id) => this.#decideServer(id).allowed);
+    const listed = this.task.allowedServerIds ?? view.servers.keys();
+    const usable = [...listed].sort().filter((id) => this.#decideServer(id).allowed);
     return {
       revision: revisionOf(this.#scope) ?? 0,
       servers: usable.map((id) => publicRecord(view.servers.get(id) as McpServerRecord)),
@@ -93,9 +119,33 @@ export class GuestMcp implements ToolSource {
     return { ...publicRecord(record), allowed_tools: [...record.allowed_tools], budgets: { ...record.budgets } };
   }
 
+  async #list<List>(
+    serverId: string,
+    ask: (record: McpServerRecord) => Promise<List>,
+    show: (list: List, scope: OfferScope) => JsonObject,
+  ): Promise<JsonObject | ErrnoName> {
+    const decision = this.#decideServer(serverId);
+    if (!decision.allowed) return 'EACCES';
+    try {
+      const list = await ask(decision.record);
+      const now = this.#decideServer(serverId);
+      if (!now.allowed) return 'EACCES';
+      const profile = profileOf(this.#scope.registry.view(), this.task);
+      return show(list, { record: now.record, task: this.task, session: null, profile });
+    } catch (error) {
+      if (!this.#decideServer(serverId).allowed) return 'EACCES'; // revoked, and therefore gone
+      return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
+    }
+  }
+
   #decideServer(serverId: string): Decision {
     return decide(aboutServer(this.#scope.registry.view(), this.task, null, serverId));
   }
+}
+
+function unnarrowed({ kind, serverId, tool, arguments: text, callId, session, ordinal }: GuestToolCall): McpToolCall {
+  const names = { serverId, tool, callId, session, ordinal };
+  return { kind, ...names, arguments: text, sessionPolicy: null, maxOutputBytes: undefined };
 }
 
 /** What a guest may know of a server: never commands, env, headers or secrets. */

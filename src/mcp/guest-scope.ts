@@ -1,6 +1,7 @@
 import type { AuditArguments, AuditTrail } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
+import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { RegistryCache } from '../registry/cache.ts';
@@ -8,10 +9,14 @@ import type { ToolEvents } from './tool-events.ts';
 
 /** What all guests of a process share. */
 export interface McpDeps {
-  readonly pool: Pick<McpPool, 'callTool' | 'describeTool' | 'listTools'>;
-  readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onChange'>;
+  readonly pool: Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'>;
+  readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onPolicyChange'>;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
+  /** Where the tool calls of its run are written. @default nowhere */
+  readonly journal?: ToolJournal | null;
+  /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
+  readonly stopClocks?: ((session: string) => () => void) | undefined;
 }
 
 /** The same for one guest: who it is, and what its task may use. */

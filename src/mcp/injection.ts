@@ -4,6 +4,9 @@ import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import type { SessionPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type InventoryTool, renderInventory } from './inventory.ts';
+import type { NameClaims } from './name-claims.ts';
+import { LIST_RESOURCES_TOOL, READ_RESOURCE_TOOL, ResourceTools } from './resource-tools.ts';
+import { CALL_TOOL, SEARCH_TOOL, ToolSearch } from './search/tool-search.ts';
 import type { ServerTools } from './session-tools.ts';
 import { aliases, allNames, NameTable, toolName } from './tool-names.ts';
 
@@ -14,6 +17,17 @@ export interface NamedTool {
   readonly name: string;
   readonly description: string;
   readonly parameters: JsonObject;
+  /** What the server says of it. */
+  readonly annotations: JsonObject | null;
+}
+
+/** One of the two tools that stand for all others where they are searched for. */
+export type SearchName = { readonly kind: 'search'; readonly search: ToolSearch } | { readonly kind: 'through' };
+
+/** One of the two tools that resources are read with. */
+export interface ResourceName {
+  readonly kind: 'list_resources' | 'read_resource';
+  readonly tools: ResourceTools;
 }
 
 /** A name that may be taken for one of these tools and is none. */
@@ -23,27 +37,44 @@ export interface RefusedName {
   readonly why: Exclusion | null;
 }
 
+/** What the model is shown, and what stands behind names that are no server's. */
+interface Shown extends Pick<InjectedTools, 'definitions' | 'systemMessage'> {
+  readonly search: ToolSearch | null;
+  readonly resources: ResourceTools | null;
+}
+
 /** The names of one send: those that were injected, and those that policy kept out. */
 export class Injection {
   readonly #injected: NamedTool[] = [];
   readonly #table = new NameTable<NamedTool>();
   /** Everything that may be taken for a tool of these servers and is not the name of one, and why if policy says so. */
   readonly #refused = new Map<string, Exclusion | null>();
+  /** By server. */
+  readonly #instructions = new Map<string, string>();
   readonly #policy: SessionPolicy;
+  readonly #claims: NameClaims;
   /** Made when first asked for: after the last server was added. */
-  #shown: Pick<InjectedTools, 'definitions' | 'systemMessage'> | null = null;
+  #shown: Shown | null = null;
+  #searchIsTaken = false;
+  readonly #readable: McpServerRecord[] = [];
+  #readingIsTaken = false;
 
-  constructor(policy: SessionPolicy) {
+  constructor(policy: SessionPolicy, claims: NameClaims) {
     this.#policy = policy;
+    this.#claims = claims;
   }
 
-  /** Names a server's tools. Those whose name is taken are left out: the earlier tool keeps it. */
-  add({ record, tools, exclusions }: ServerTools, guestTools: ReadonlySet<string>): Exclusion[] {
+  /** Names a server's tools. Those whose name is taken, by a tool of the guest, are left out. */
+  add({ record, tools, exclusions, instructions }: ServerTools, guestTools: ReadonlySet<string>): Exclusion[] {
+    if (instructions !== null) this.#instructions.set(record.server_id, instructions);
     const collisions: Exclusion[] = [];
-    for (const { name: tool, description, inputSchema } of tools) {
-      const name = toolName(record, tool, this.#policy.toolNaming);
-      const named: NamedTool = { kind: 'tool', record, tool, name, description, parameters: inputSchema };
-      if (!guestTools.has(name) && this.#table.add(name, aliases(record, tool), named)) {
+    this.#searchIsTaken ||= guestTools.has(SEARCH_TOOL) || guestTools.has(CALL_TOOL);
+    this.#readingIsTaken ||= guestTools.has(LIST_RESOURCES_TOOL) || guestTools.has(READ_RESOURCE_TOOL);
+    if (record.allowed_resources.length > 0) this.#readable.push(record);
+    for (const { name: tool, description, inputSchema, annotations } of tools) {
+      const name = toolName(record, tool, this.#policy.toolNaming, this.#claims);
+      const named: NamedTool = { kind: 'tool', record, tool, name, description, parameters: inputSchema, annotations };
+      if (!guestTools.has(name) && this.#table.add(name, aliases(record, tool, this.#claims), named)) {
         this.#injected.push(named);
         this.#refuse(record, tool, null);
       } else {
@@ -55,14 +86,34 @@ export class Injection {
     return collisions;
   }
 
+  /** Those that can be called. */
+  get tools(): readonly NamedTool[] {
+    return this.#injected;
+  }
+
   /** What the model is shown. */
-  get shown(): Pick<InjectedTools, 'definitions' | 'systemMessage'> {
-    this.#shown ??= { definitions: Object.freeze(this.#injected.map(definition)), systemMessage: this.#inventory() };
+  get shown(): Shown {
+    if (this.#shown === null) {
+      const search = this.#isSearched() ? new ToolSearch(this.#injected) : null;
+      const tools = search?.definitions ?? this.#injected.map(definition);
+      const reads = this.#policy.resourceTools && !this.#readingIsTaken && this.#readable.length > 0;
+      const resources = reads ? new ResourceTools(this.#readable) : null;
+      const definitions = Object.freeze([...tools, ...(resources?.definitions ?? [])]);
+      this.#shown = { definitions, systemMessage: this.#inventory(), search, resources };
+    }
     return this.#shown;
   }
 
   /** What a name of the model stands for; null: nothing of MCP. */
-  find(name: string): NamedTool | RefusedName | null {
+  find(name: string): NamedTool | SearchName | ResourceName | RefusedName | null {
+    if (name === SEARCH_TOOL || name === CALL_TOOL) {
+      const { search } = this.shown;
+      if (search !== null) return name === SEARCH_TOOL ? { kind: 'search', search } : { kind: 'through' };
+    }
+    if (name === LIST_RESOURCES_TOOL || name === READ_RESOURCE_TOOL) {
+      const { resources: tools } = this.shown;
+      if (tools !== null) return { kind: name === LIST_RESOURCES_TOOL ? 'list_resources' : 'read_resource', tools };
+    }
     const tool = this.#table.get(name);
     if (tool) return tool;
     const why = this.#refused.get(name);
@@ -73,9 +124,17 @@ export class Injection {
   toolChoice(choice: JsonValue): JsonValue | null {
     const found = this.find(forcedTool(choice) ?? '');
     if (found === null) return choice;
-    if (found.kind === 'refused') return null;
+    if (found.kind !== 'tool' && found.kind !== 'refused') return choice;
+    // A tool that is searched for has no definition in the request, and a provider takes no other.
+    if (found.kind === 'refused' || this.shown.search !== null) return null;
     const forced = choice as { function: JsonObject };
     return { ...forced, function: { ...forced.function, name: found.name } };
+  }
+
+  #isSearched(): boolean {
+    const { mode, above } = this.#policy.toolSearch;
+    if (this.#searchIsTaken || this.#injected.length === 0) return false;
+    return mode === 'on' || (mode === 'auto' && this.#injected.length > above);
   }
 
   #refuse(record: McpServerRecord, tool: string, why: Exclusion | null): void {
@@ -95,7 +154,7 @@ export class Injection {
         description,
       }),
     );
-    return renderInventory(wanted, tools);
+    return renderInventory(wanted, tools, this.#instructions);
   }
 }
 

@@ -4,6 +4,7 @@ import { aboutTool, decide } from '../policy/walk.ts';
 import { McpConnectionError, McpTimeoutError } from '../pool/errors.ts';
 import type { ToolDescriptor, ToolList } from '../pool/tool-list.ts';
 import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
+import type { McpProfile } from '../protocol/profile.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 
 /** The tools of one server that a session may call, and why it may not call the others. */
@@ -11,40 +12,69 @@ export interface ServerTools {
   readonly record: McpServerRecord;
   readonly tools: readonly ToolDescriptor[];
   readonly exclusions: readonly Exclusion[];
+  /** The server's own words about how to use it; null: it has none. */
+  readonly instructions: string | null;
   /** Set if the server could not be listed. */
   readonly failure: ExclusionReason | null;
   readonly durationMs: number;
 }
 
-// A list lives as long as the pool keeps it; what policies make of it lives as long as the list.
-const filtered = new WeakMap<ToolList, Map<string, Pick<ServerTools, 'tools' | 'exclusions'>>>();
+type FilteredTools = Pick<ServerTools, 'tools' | 'exclusions'>;
 
-/** Applies the three layers to a server's tools, in the order of their names. */
+/** What policies made of a list, by their hash, and for whom last: the next one to ask is most often the same. */
+interface FilteredList {
+  readonly byPolicy: Map<string, FilteredTools>;
+  last: (Asking & { readonly result: FilteredTools }) | null;
+}
+
+interface Asking {
+  readonly record: McpServerRecord;
+  readonly task: TaskPolicy;
+  readonly session: SessionPolicy | null;
+  readonly profile: McpProfile | null;
+}
+
+// A list lives as long as the pool keeps it; what policies make of it lives as long as the list.
+const filtered = new WeakMap<ToolList, FilteredList>();
+
+/** Applies all layers to a server's tools, in the order of their names. */
 export function filterTools(
   list: ToolList,
   record: McpServerRecord,
   task: TaskPolicy,
   session: SessionPolicy | null,
-): Pick<ServerTools, 'tools' | 'exclusions'> {
-  const byPolicy = filtered.get(list) ?? new Map<string, Pick<ServerTools, 'tools' | 'exclusions'>>();
-  filtered.set(list, byPolicy);
-  const key = policyHash(record, task, session);
-  const known = byPolicy.get(key);
-  if (known) return known;
+  profile: McpProfile | null,
+): FilteredTools {
+  const known = filtered.get(list) ?? { byPolicy: new Map(), last: null };
+  filtered.set(list, known);
+  const asking = { record, task, session, profile };
+  if (known.last !== null && isSame(known.last, asking)) return known.last.result;
+  const key = policyHash(record, task, session, profile);
+  const result = known.byPolicy.get(key) ?? applied(list, asking);
+  known.byPolicy.set(key, result);
+  known.last = { ...asking, result };
+  return result;
+}
 
+/** Policies are values that never change: those of the same objects are the same. */
+const isSame = (one: Asking, other: Asking): boolean =>
+  one.record === other.record &&
+  one.task === other.task &&
+  one.session === other.session &&
+  one.profile === other.profile;
+
+function applied(list: ToolList, { record, task, session, profile }: Asking): FilteredTools {
   const exclusions: Exclusion[] = list.dropped.map(({ name, reason, detail }) =>
     exclusion(record.server_id, name, deny(reason, 'node', detail)),
   );
   const tools = [...list.tools]
     .sort((a, b) => (a.name < b.name ? -1 : 1))
-    .filter(({ name }) => {
-      const decision = decide(aboutTool(record, task, session, name));
-      if (!decision.allowed) exclusions.push(exclusion(record.server_id, name, decision));
+    .filter((tool) => {
+      const decision = decide(aboutTool(record, task, session, profile, tool.name, tool));
+      if (!decision.allowed) exclusions.push(exclusion(record.server_id, tool.name, decision));
       return decision.allowed;
     });
-  const result = { tools, exclusions };
-  byPolicy.set(key, result);
-  return result;
+  return { tools, exclusions };
 }
 
 /** Why a server's tools are not there, in the words of the decision log. */

@@ -1,13 +1,16 @@
 import { Listeners } from '../base/listeners.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 
-/** One tool invocation, whoever ran it. */
+/** One tool invocation, whoever ran it; a resource that was read and a prompt that was got are told of as well. */
 export interface ToolInvocation {
   readonly source: 'native' | 'mcp';
+  readonly kind: CallKind;
   readonly run: string;
   /** The chat or MCP session in the run; null outside of any. */
   readonly session: string | null;
   /** null for a native tool. */
   readonly server: string | null;
+  /** Of a resource its uri. */
   readonly tool: string;
   readonly callId: string;
   /** `ok`, or the code of the error that the model was told. */

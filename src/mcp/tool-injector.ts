@@ -1,14 +1,21 @@
 import type { AuditEvent, AuditExclusion } from '../audit/event.ts';
 import type { InjectedTools, InjectionRequest } from '../chat/injected-tools.ts';
+import type { ShownTools } from '../journal/tool-journal.ts';
 import { deny, type Exclusion, exclusion } from '../policy/decision.ts';
 import { effectiveSet } from '../policy/effective-set.ts';
-import { toToolError } from '../pool/errors.ts';
+import { profileOf } from '../policy/profile-checks.ts';
+import { uriProblem } from '../policy/resource-uri.ts';
+import { aboutServer, decide, decideCall } from '../policy/walk.ts';
+import { McpPolicyError, toToolError } from '../pool/errors.ts';
 import { applyMcpParam } from '../protocol/mcp-params.ts';
-import { initialSession, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
+import { initialSession, type RegistryView, type SessionPolicy, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { type GuestScope, revisionOf } from './guest-scope.ts';
+import type { Injection } from './injection.ts';
 import { InjectionMemory } from './injection-memory.ts';
-import { SendTools } from './send-tools.ts';
+import { NameClaims, namedServers } from './name-claims.ts';
+import { readableResources } from './offer-lists.ts';
+import { type ResourceAccess, SendTools } from './send-tools.ts';
 import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
 import type { ToolCalls } from './tool-calls.ts';
 
@@ -18,43 +25,81 @@ export class ToolInjector {
   readonly #calls: ToolCalls;
   readonly #sessions = new Set<string>();
   readonly #memory = new InjectionMemory();
+  /** Of every session that asks for nothing else: the same object, so that what was made for it is found again. */
+  readonly #unchanged: SessionPolicy;
+  #claims: { readonly servers: readonly McpServerRecord[]; readonly names: NameClaims } | null = null;
 
   constructor(scope: GuestScope, calls: ToolCalls) {
     this.#scope = scope;
     this.#calls = calls;
+    this.#unchanged = initialSession(scope.task);
   }
 
   /** A server that cannot be listed costs its own tools and nothing else. */
   async inject(request: InjectionRequest, signal: AbortSignal): Promise<InjectedTools> {
     const { registry, task } = this.#scope;
-    const policy = sessionPolicy(task, request.params);
+    const policy = changedBy(request.params, this.#unchanged, task);
     const view = registry.view();
     const effective = effectiveSet(view, task, policy);
     this.#auditSession(request.session, effective.serverIds, effective.exclusions);
     const listings = await Promise.all(
       effective.serverIds.map((id) => this.#list(view?.servers.get(id) as McpServerRecord, policy, signal)),
     );
-    const { injection, collisions } = this.#memory.find(policy, listings, request.guestTools);
+    const { injection, collisions } = this.#memory.find(policy, listings, request.guestTools, this.#claimsIn(view));
     for (const [at, listing] of listings.entries()) {
       this.#auditInjection(request.session, listing, collisions[at] ?? []);
     }
-    return new SendTools(injection, this.#calls, request, policy);
+    this.#scope.journal?.injected(request.session, request.params, injection, () => shownBy(injection));
+    return new SendTools(injection, this.#calls, request, policy, this.#resources(policy));
+  }
+
+  #resources(policy: SessionPolicy): ResourceAccess {
+    const { registry, task, pool } = this.#scope;
+    return {
+      mayRead: (serverId, uri) =>
+        uriProblem(uri) === null && decideCall(registry.view(), task, policy, serverId, uri, null, 'resource').allowed,
+      list: async (record, signal) => {
+        const list = await pool.listResources(record, { signal });
+        const now = decide(aboutServer(registry.view(), task, policy, record.server_id));
+        if (!now.allowed) throw new McpPolicyError(record.server_id, now.detail);
+        return readableResources(list, {
+          record: now.record,
+          task,
+          session: policy,
+          profile: profileOf(registry.view(), task),
+        });
+      },
+    };
+  }
+
+  /** The same object while the servers of the task are the same. */
+  #claimsIn(view: RegistryView | null): NameClaims {
+    const servers = namedServers(view, this.#scope.task);
+    const known = this.#claims;
+    if (known?.servers.length === servers.length && servers.every((record, at) => record === known.servers[at])) {
+      return known.names;
+    }
+    this.#claims = { servers, names: new NameClaims(servers) };
+    return this.#claims.names;
   }
 
   async #list(record: McpServerRecord, policy: SessionPolicy, signal: AbortSignal): Promise<ServerTools> {
     const started = performance.now();
+    const { registry, task, pool } = this.#scope;
     try {
-      const list = await this.#scope.pool.listTools(record, { signal });
+      const list = await pool.listTools(record, { signal });
       return {
         record,
-        ...filterTools(list, record, this.#scope.task, policy),
+        ...filterTools(list, record, task, policy, profileOf(registry.view(), task)),
+        instructions: list.instructions,
         failure: null,
         durationMs: performance.now() - started,
       };
     } catch (error) {
       const failure = listFailure(error);
       const exclusions = [exclusion(record.server_id, null, deny(failure, 'node', toToolError(error).message))];
-      return { record, tools: [], exclusions, failure, durationMs: performance.now() - started };
+      const durationMs = performance.now() - started;
+      return { record, tools: [], exclusions, instructions: null, failure, durationMs };
     }
   }
 
@@ -84,8 +129,18 @@ export class ToolInjector {
   }
 }
 
-function sessionPolicy(task: TaskPolicy, params: InjectionRequest['params']): SessionPolicy {
-  let policy = initialSession(task);
+function shownBy({ tools, shown: { definitions, systemMessage } }: Injection): ShownTools {
+  const named = tools.map(({ name, record: { server_id: server }, tool, annotations }) => ({
+    name,
+    server,
+    tool,
+    ...(annotations === null ? {} : { annotations }),
+  }));
+  return { tools: named, definitions, systemMessage };
+}
+
+function changedBy(params: InjectionRequest['params'], unchanged: SessionPolicy, task: TaskPolicy): SessionPolicy {
+  let policy = unchanged;
   for (const [key, value] of params) {
     const applied = applyMcpParam(policy, task, key, value);
     if (applied.ok) policy = applied.policy; // refused on the guest's thread already; that thread is not trusted

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ToolNaming } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
+import type { NameClaims } from './name-claims.ts';
 
 /** The longest name that providers take, and its alphabet. */
 const MAX_NAME = 64;
@@ -31,13 +32,25 @@ export function toolName(
   record: Pick<McpServerRecord, 'server_id' | 'tool_prefix'>,
   tool: string,
   naming: ToolNaming,
+  claims: NameClaims,
 ): string {
   const readable = `${record.tool_prefix}_${tool}`;
-  return naming === 'readable' && providerName.test(readable) ? readable : encodedName(record.server_id, tool);
+  return naming === 'readable' && providerName.test(readable) && claims.isUnambiguous(readable, record.server_id)
+    ? readable
+    : encodedName(record.server_id, tool);
 }
 
 /** Dotted names that older prompts use for the same tool. */
-export function aliases(record: Pick<McpServerRecord, 'server_id' | 'tool_namespace'>, tool: string): string[] {
+export function aliases(
+  record: Pick<McpServerRecord, 'server_id' | 'tool_namespace'>,
+  tool: string,
+  claims: NameClaims,
+): string[] {
+  const dotted = dottedNames(record, tool);
+  return dotted.filter((name) => claims.isUnambiguous(name, record.server_id));
+}
+
+function dottedNames(record: Pick<McpServerRecord, 'server_id' | 'tool_namespace'>, tool: string): string[] {
   return [...new Set([`mcp.${record.server_id}.${tool}`, `${record.tool_namespace}.${tool}`])];
 }
 
@@ -46,13 +59,13 @@ export function allNames(
   record: Pick<McpServerRecord, 'server_id' | 'tool_prefix' | 'tool_namespace'>,
   tool: string,
 ): string[] {
-  return [encodedName(record.server_id, tool), `${record.tool_prefix}_${tool}`, ...aliases(record, tool)];
+  return [encodedName(record.server_id, tool), `${record.tool_prefix}_${tool}`, ...dottedNames(record, tool)];
 }
 
 /** The names of one send: whatever is not in here was not injected. */
 export class NameTable<Tool> {
   readonly #tools = new Map<string, Tool>();
-  /** null: two tools have this alias, so it names neither. */
+  /** null: two tools of a server have this alias, so it names neither. */
   readonly #aliases = new Map<string, Tool | null>();
 
   /** False if the name is taken; the earlier tool keeps it. */

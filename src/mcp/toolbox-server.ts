@@ -1,7 +1,14 @@
 import { unknownKey } from '../base/unknown-key.ts';
 import type { OptionKeys } from '../config/option-keys.ts';
 import { McpConnectionError } from '../pool/errors.ts';
-import type { ApprovalMode, McpServerRecord, SandboxMode, SandboxNetwork } from '../protocol/record.ts';
+import type {
+  ApprovalMode,
+  ElicitationMode,
+  McpProtocol,
+  McpServerRecord,
+  SandboxMode,
+  SandboxNetwork,
+} from '../protocol/record.ts';
 import { parseRecord } from '../protocol/record-parse.ts';
 
 /** One MCP server of a program that embeds Spear. */
@@ -21,14 +28,27 @@ export interface ToolboxServer {
   readonly enabledTools?: readonly string[];
   /** Patterns of tools that may not, whatever `enabledTools` says. @default none */
   readonly disabledTools?: readonly string[];
+  /** Patterns of URIs of resources that may be read. @default none */
+  readonly enabledResources?: readonly string[];
+  /** Patterns of prompts that may be got. @default none */
+  readonly enabledPrompts?: readonly string[];
   /** Which calls need an approval, by `ToolboxOptions.approve`; `perTool` maps patterns of tools. @default never */
   readonly approval?:
     | ApprovalMode
     | { readonly default?: ApprovalMode; readonly perTool?: Readonly<Record<string, ApprovalMode>> };
-  /** Deadline of one call. @default 30000 */
+  /** Deadline of one call, at most an hour. @default 30000 */
   readonly timeoutMs?: number;
+  /** A result larger than this is cut; at most 10 MiB. @default 65536 */
+  readonly maxOutputBytes?: number;
   /** Deadline of connecting. @default 60000 */
   readonly connectTimeoutMs?: number;
+  /** Which protocol is spoken: `auto` asks the server, `legacy` or a version is that one and no other. @default auto */
+  readonly protocol?: McpProtocol;
+  /** What the server may ask during calls, which `ToolboxOptions.elicit` answers, and the places it is told of. @default nothing */
+  readonly clientFeatures?: {
+    readonly elicitation?: readonly ElicitationMode[];
+    readonly roots?: readonly { readonly uri: string; readonly name?: string }[];
+  };
   /** Environment of a stdio server; it gets nothing else of this process. @default none */
   readonly env?: Readonly<Record<string, string>>;
   /** How a stdio server is confined by bubblewrap: it sees /usr, its own directories and the listed paths. @default not at all */
@@ -48,9 +68,14 @@ const serverKeys: OptionKeys<ToolboxServer> = {
   toolPrefix: true,
   enabledTools: true,
   disabledTools: true,
+  enabledResources: true,
+  enabledPrompts: true,
   approval: true,
   timeoutMs: true,
+  maxOutputBytes: true,
   connectTimeoutMs: true,
+  protocol: true,
+  clientFeatures: true,
   env: true,
   sandbox: true,
 };
@@ -62,6 +87,8 @@ const sandboxKeys: OptionKeys<NonNullable<ToolboxServer['sandbox']>> = {
   writablePaths: true,
 };
 
+const featureKeys: OptionKeys<NonNullable<ToolboxServer['clientFeatures']>> = { elicitation: true, roots: true };
+
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
 
@@ -72,7 +99,8 @@ export function toRecords(servers: readonly ToolboxServer[]): McpServerRecord[] 
     const { name } = server;
     const unknown =
       unknownKey(server, Object.keys(serverKeys)) ??
-      prefixed('sandbox', unknownKey(server.sandbox ?? {}, Object.keys(sandboxKeys)));
+      prefixed('sandbox', unknownKey(server.sandbox ?? {}, Object.keys(sandboxKeys))) ??
+      prefixed('clientFeatures', unknownKey(server.clientFeatures ?? {}, Object.keys(featureKeys)));
     if (unknown !== null) throw unusable(name, unknown);
     if (names.has(name)) throw unusable(name, 'two servers have this name');
     names.add(name);
@@ -90,10 +118,15 @@ function toRecord(server: ToolboxServer): McpServerRecord {
       transport: transport.kind,
       tool_prefix: server.toolPrefix ?? name,
       allowed_tools: server.enabledTools ?? ['*'],
+      allowed_resources: server.enabledResources ?? [],
+      allowed_prompts: server.enabledPrompts ?? [],
       ...(server.sandbox === undefined ? {} : { sandbox: sandboxOf(server.sandbox) }),
       approval_policy: approvalPolicy(server.approval ?? 'never'),
+      protocol: server.protocol ?? 'auto',
+      ...(server.clientFeatures === undefined ? {} : { client_features: server.clientFeatures }),
       budgets: {
         tool_timeout_ms: server.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+        ...(server.maxOutputBytes === undefined ? {} : { max_tool_output_bytes: server.maxOutputBytes }),
         connect_timeout_ms: server.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
       },
       ...(transport.kind === 'stdio'

@@ -11,15 +11,19 @@ import { openPool } from '../pool/open-pool.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { PoolLog } from '../pool/pool-log.ts';
 import type { ToolDescriptor } from '../pool/tool-list.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import { noLists, noToolSearch, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { StaticRegistry } from '../registry/static-registry.ts';
 import type { ApprovalDecider } from './approval/decider.ts';
 import type { ApprovalOptions } from './approval/gate.ts';
-import { GuestMcp } from './guest-mcp.ts';
+import type { ElicitationDecider } from './elicitation/decider.ts';
+import { GuestMcp, type GuestToolCall } from './guest-mcp.ts';
+import { NameClaims } from './name-claims.ts';
+import { availablePrompts, readableResources } from './offer-lists.ts';
 import type { FromSchema } from './schema-types.ts';
 import { filterTools } from './session-tools.ts';
 import { ToolEvents, type ToolListener } from './tool-events.ts';
+import { encodedName } from './tool-names.ts';
 import { type ToolboxServer, toRecords } from './toolbox-server.ts';
 import { watchMcp } from './watch-mcp.ts';
 
@@ -35,9 +39,11 @@ export interface ToolboxOptions {
   readonly egress?: EgressOptions;
   /** Decides about calls that need an approval (`ToolboxServer.approval`). @default nobody: they are denied */
   readonly approve?: ApprovalDecider;
+  /** Answers what servers ask during calls (`ToolboxServer.clientFeatures`). @default nobody: they are told no */
+  readonly elicit?: ElicitationDecider;
   /** What calls are decided by where a server has `policy`, in the form of the config files. @default none */
   readonly approvalRules?: readonly JsonObject[];
-  /** How long an answer of `approve` is waited for. @default 120000 */
+  /** How long an answer of `approve` or `elicit` is waited for. @default 120000 */
   readonly approvalTimeoutMs?: number;
   /** Instruments that count calls and connections: `createMetrics(meterProvider)`. @default none */
   readonly metrics?: Metrics | null;
@@ -50,6 +56,7 @@ const toolboxOptionKeys: OptionKeys<ToolboxOptions> = {
   log: true,
   egress: true,
   approve: true,
+  elicit: true,
   approvalRules: true,
   approvalTimeoutMs: true,
   metrics: true,
@@ -65,7 +72,7 @@ export interface ToolboxResult {
 }
 
 export interface ToolboxTool<Params = Record<string, unknown>> {
-  /** `<prefix>_<tool>`. */
+  /** `<prefix>_<tool>`; where that could be a tool of another server too, the encoded name of the documentation. */
   readonly name: string;
   readonly server: string;
   /** As the server calls it. */
@@ -79,8 +86,19 @@ export interface ToolboxTool<Params = Record<string, unknown>> {
 
 const MAX_DESCRIPTION = 200;
 
+/** What of a server's resources may be read, as it listed them; of a template, that some may. */
+export interface ToolboxResources {
+  readonly resources: readonly JsonObject[];
+  readonly templates: readonly JsonObject[];
+}
+
+interface Asked {
+  readonly signal?: AbortSignal;
+}
+
 interface Open {
   readonly pool: McpPool;
+  readonly guests: ReadonlyMap<string, GuestMcp>;
   readonly tools: readonly ToolboxTool[];
   /** Tools that cannot be used, by the name they would have. */
   readonly dropped: ReadonlyMap<string, McpSchemaError>;
@@ -172,9 +190,56 @@ export class McpToolbox {
     );
   }
 
+  /**
+   * What `enabledResources` of the server lets be read. @throws McpError
+   */
+  async listResources(server: string, options: Asked = {}): Promise<ToolboxResources> {
+    const { pool, scope } = this.#server(server);
+    const { resources, templates } = readableResources(await pool.listResources(scope.record, options), scope);
+    return { resources: resources as JsonObject[], templates: templates as JsonObject[] };
+  }
+
+  /** `{contents}` of a resource in `value`. A read that is refused or fails is a result. */
+  async readResource(server: string, uri: string, options: Asked = {}): Promise<ToolboxResult> {
+    const { mcp } = this.#server(server);
+    return asked(mcp, { kind: 'resource', serverId: server, tool: uri, arguments: '' }, options);
+  }
+
+  /** What `enabledPrompts` of the server lets be got. @throws McpError */
+  async listPrompts(server: string, options: Asked = {}): Promise<readonly JsonObject[]> {
+    const { pool, scope } = this.#server(server);
+    return availablePrompts(await pool.listPrompts(scope.record, options), scope).prompts as JsonObject[];
+  }
+
+  /** `{messages}` of a prompt in `value`. What is refused or fails is a result. */
+  async getPrompt(
+    server: string,
+    name: string,
+    args: Readonly<Record<string, string>> = {},
+    options: Asked = {},
+  ): Promise<ToolboxResult> {
+    const { mcp } = this.#server(server);
+    return asked(mcp, { kind: 'prompt', serverId: server, tool: name, arguments: JSON.stringify(args) }, options);
+  }
+
   /** Called after every call with what became of it. Returns the way to stop it. */
   onToolInvoked(listener: ToolListener): () => void {
     return this.#events.subscribe(listener);
+  }
+
+  #server(name: string) {
+    const { pool, guests } = this.#required();
+    const mcp = guests.get(name);
+    const record = this.#records.find(({ server_id }) => server_id === name);
+    if (mcp === undefined || record === undefined) {
+      const known = [...guests.keys()].join(', ');
+      throw new McpConnectionError(
+        name,
+        'closed',
+        `there is no server named ${JSON.stringify(name)} (there are: ${known})`,
+      );
+    }
+    return { pool, mcp, scope: { record, task: mcp.task, session: null, profile: null } };
   }
 
   #required(): Open {
@@ -198,9 +263,9 @@ export class McpToolbox {
       },
     });
     const forget = metrics && watchMcp(metrics, pool, null);
-    const guests: GuestMcp[] = [];
+    const guests = new Map<string, GuestMcp>();
     const release = async () => {
-      for (const guest of guests) guest.close();
+      for (const guest of guests.values()) guest.close();
       forget?.();
       await close();
     };
@@ -211,31 +276,29 @@ export class McpToolbox {
       const deps = { pool, registry, audit, events: this.#events };
       const run = randomUUID();
       const lists = await Promise.all(this.#records.map((record) => pool.listTools(record, { signal })));
-      const tools = new Map<string, ToolboxTool>();
+      const tools: ToolboxTool[] = [];
       const dropped = new Map<string, McpSchemaError>();
+      const claims = new NameClaims(this.#records);
+      const nameOf = ({ tool_prefix: prefix, server_id: id }: McpServerRecord, tool: string) => {
+        const name = `${prefix}_${tool}`;
+        return claims.isUnambiguous(name, id) ? name : encodedName(id, tool);
+      };
       for (const [index, record] of this.#records.entries()) {
         const list = lists[index] as (typeof lists)[number];
         const mcp = new GuestMcp(deps, run, this.#task(record), this.#approvals);
-        guests.push(mcp);
+        guests.set(record.server_id, mcp);
         for (const { name, detail } of list.dropped) {
           dropped.set(nameOf(record, name), new McpSchemaError(record.server_id, name, detail));
         }
-        for (const tool of filterTools(list, record, mcp.task, null).tools) {
-          const name = nameOf(record, tool.name);
-          if (tools.has(name)) this.#collision(record, tool.name, name);
-          else tools.set(name, bridged(mcp, record, tool));
+        for (const tool of filterTools(list, record, mcp.task, null, null).tools) {
+          tools.push(bridged(nameOf(record, tool.name), mcp, record, tool));
         }
       }
-      return { pool, tools: Object.freeze([...tools.values()]), dropped, release };
+      return { pool, guests, tools: Object.freeze(tools), dropped, release };
     } catch (error) {
       await release();
       throw error;
     }
-  }
-
-  #collision({ server_id: serverId }: McpServerRecord, tool: string, name: string): void {
-    const message = `tool "${tool}" is left out (name_collision): the name ${name} is taken by an earlier tool`;
-    this.#options.log?.({ level: 'warn', event: 'tool_dropped', serverId, message });
   }
 
   #task(record: McpServerRecord): TaskPolicy {
@@ -243,22 +306,29 @@ export class McpToolbox {
       enabled: true,
       defaultServerIds: [record.server_id],
       allowedServerIds: [record.server_id],
+      serverTags: null,
       toolAllowlist: null,
       toolDenylist: Object.freeze([...(this.#denied.get(record.server_id) ?? [])]),
+      resourceLists: noLists,
+      promptLists: noLists,
+      resourceTools: false,
       toolNaming: 'encoded',
+      toolSearch: noToolSearch,
+      profile: null,
     });
   }
 }
 
 /** @throws McpConnectionError naming the rule that is wrong */
-function toApprovals({ approve, approvalRules = [], approvalTimeoutMs: timeoutMs }: ToolboxOptions): ApprovalOptions {
+function toApprovals(options: ToolboxOptions): ApprovalOptions {
+  const { approve, elicit, approvalRules = [], approvalTimeoutMs: timeoutMs } = options;
   const parsed = parseApprovalRules(approvalRules);
   if (!parsed.ok) {
     const problems = parsed.issues.map(({ path, message }) => `approvalRules${path} ${message}`);
     throw new McpConnectionError('', 'record_invalid', problems.join('; '));
   }
   const rules = Object.freeze({ node: Object.freeze([]), task: parsed.rules });
-  return { decide: approve ?? null, rules, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+  return { decide: approve ?? null, elicit: elicit ?? null, rules, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
 }
 
 type Params<Schema> = unknown extends Schema
@@ -267,23 +337,27 @@ type Params<Schema> = unknown extends Schema
     ? Found
     : never;
 
-const nameOf = (record: McpServerRecord, tool: string) => `${record.tool_prefix}_${tool}`;
-
-function bridged(mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): ToolboxTool {
+function bridged(name: string, mcp: GuestMcp, record: McpServerRecord, tool: ToolDescriptor): ToolboxTool {
   return Object.freeze({
-    name: nameOf(record, tool.name),
+    name,
     server: record.server_id,
     tool: tool.name,
     description: startOf(tool.description, MAX_DESCRIPTION),
     inputSchema: tool.inputSchema,
     outputSchema: tool.outputSchema,
-    async call(params: Record<string, unknown>, options: { readonly signal?: AbortSignal } = {}) {
-      const about = { serverId: record.server_id, tool: tool.name, callId: randomUUID(), session: 'toolbox' };
-      const signal = options.signal ?? new AbortController().signal;
-      const json = await mcp.call({ ...about, arguments: JSON.stringify(params) }, signal);
-      const value = JSON.parse(json) as JsonObject;
-      const failure = value.error as JsonObject | undefined;
-      return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
-    },
+    call: (params: Record<string, unknown>, options: Asked = {}) =>
+      asked(mcp, { serverId: record.server_id, tool: tool.name, arguments: JSON.stringify(params) }, options),
   });
+}
+
+async function asked(
+  mcp: GuestMcp,
+  about: Pick<GuestToolCall, 'kind' | 'serverId' | 'tool' | 'arguments'>,
+  options: Asked,
+): Promise<ToolboxResult> {
+  const signal = options.signal ?? new AbortController().signal;
+  const json = await mcp.call({ ...about, callId: randomUUID(), session: 'toolbox' }, signal);
+  const value = JSON.parse(json) as JsonObject;
+  const failure = value.error as JsonObject | undefined;
+  return { success: failure === undefined, message: failure ? String(failure.message) : 'ok', value };
 }

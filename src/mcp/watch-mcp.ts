@@ -23,7 +23,7 @@ export function watchMcp(
       : metrics.watchRegistry(() => {
           const { state, revision, ageMs } = registry.status();
           const degraded = state === 'degraded' || state === 'refused' || state === 'stale';
-          return { revision, ageMs, servers: registry.snapshot()?.servers.size ?? 0, degraded };
+          return { revision, ageMs, servers: registry.snapshot()?.records.size ?? 0, degraded };
         });
   return () => {
     forgetPool();

@@ -7,10 +7,16 @@ export type LayerReason =
   | 'registry_not_ready'
   | 'stale_registry'
   | 'unknown_server'
+  | 'not_in_namespace'
   | 'not_allowed'
   | 'not_requested'
+  | 'not_tagged'
+  | 'unknown_profile'
+  | 'not_in_profile'
   | 'deny_all'
   | 'denied_by_registry'
+  | 'pin_mismatch'
+  | 'denied_by_profile'
   | 'denied_by_task'
   | 'denied_by_session';
 
@@ -24,8 +30,8 @@ export type ExclusionReason =
   | 'name_collision'
   | 'schema_invalid';
 
-/** Who decided: the registry's record, the task's config, the session's parameters, or what happened on the node. */
-export type PolicyLayer = 'registry' | 'task' | 'session' | 'node';
+/** Who decided: the registry's record, its profile, the task's config, the session's parameters, or what happened on the node. */
+export type PolicyLayer = 'registry' | 'profile' | 'task' | 'session' | 'node';
 
 export interface Denial {
   readonly allowed: false;
@@ -37,6 +43,9 @@ export interface Denial {
 
 /** Whether a server may be used or a tool called, and by which record. */
 export type Decision = { readonly allowed: true; readonly record: McpServerRecord } | Denial;
+
+/** Stands for every server in a line of the decision log: a task that lists none has no id to name. */
+export const EVERY_SERVER = '*';
 
 /** A line of the decision log. `tool` is null where the whole server is left out. */
 export interface Exclusion {

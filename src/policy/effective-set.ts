@@ -1,6 +1,7 @@
 import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import { type Exclusion, exclusion } from './decision.ts';
-import { aboutServer, decide } from './walk.ts';
+import { type Denial, deny, EVERY_SERVER, type Exclusion, exclusion, quoted } from './decision.ts';
+import { profileOf } from './profile-checks.ts';
+import { aboutChoice, aboutSelection, aboutServer, decide, denialOf } from './walk.ts';
 
 export interface EffectiveSet {
   /** In the order of their ids, whatever order they were asked for in, so that the same set makes the same prompt. */
@@ -9,9 +10,13 @@ export interface EffectiveSet {
   readonly exclusions: readonly Exclusion[];
 }
 
-/** platform ∩ task allowed ∩ (session request, else task default). `registry` is null before the first snapshot. */
+/**
+ * platform ∩ profile ∩ task allowed ∩ task's tags ∩ (session request, else task default). `registry` is null before the
+ * first snapshot.
+ */
 export function effectiveSet(registry: RegistryView | null, task: TaskPolicy, session: SessionPolicy): EffectiveSet {
-  const wanted = new Set([...task.defaultServerIds, ...(session.serverIds ?? [])]);
+  const defaults = defaultServers(registry, task);
+  const wanted = new Set([...defaults, ...(session.serverIds ?? [])]);
   const serverIds: string[] = [];
   const exclusions: Exclusion[] = [];
   for (const serverId of [...wanted].sort(byCodeUnit)) {
@@ -19,7 +24,36 @@ export function effectiveSet(registry: RegistryView | null, task: TaskPolicy, se
     if (decision.allowed) serverIds.push(serverId);
     else exclusions.push(exclusion(serverId, null, decision));
   }
+  const nothing = wanted.size > 0 ? null : whyNothing(registry, task, session);
+  if (nothing !== null) exclusions.push(exclusion(EVERY_SERVER, null, nothing));
   return { serverIds, exclusions };
+}
+
+/** The servers of a session that asks for none; of a task that lists none, those that it chooses from the registry. */
+export function defaultServers(view: RegistryView | null, task: TaskPolicy): readonly string[] {
+  const listed = task.defaultServerIds ?? task.allowedServerIds;
+  if (listed !== null) return listed;
+  if (view === null || view.stale) return [];
+  const chosen = [...view.servers.values()].filter((record) => denialOf(aboutSelection(view, task, record)) === null);
+  // One that a profile names and the registry lacks is worth a line of the decision log.
+  const absent = (profileOf(view, task)?.server_ids ?? []).filter((id) => !view.servers.has(id));
+  return [...chosen.map(({ server_id }) => server_id), ...absent];
+}
+
+/** Null where the task listed no servers on purpose, or the session asked for none. */
+function whyNothing(view: RegistryView | null, task: TaskPolicy, session: SessionPolicy): Denial | null {
+  if ((task.defaultServerIds ?? task.allowedServerIds) !== null || session.serverIds !== null) return null;
+  const denial = denialOf(aboutChoice(view, task, session));
+  if (denial !== null) return denial;
+  if (task.profile === null) {
+    return deny('not_tagged', 'task', "no server in the registry has one of the tags in the task's mcp.server_tags");
+  }
+  const name = quoted(task.profile.name);
+  return deny(
+    'not_in_profile',
+    'profile',
+    `the profile ${name}, as the task narrows it, has no server in the registry`,
+  );
 }
 
 function byCodeUnit(a: string, b: string): number {

@@ -1,34 +1,13 @@
-import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { type LayerReason, type PolicyLayer, quoted } from './decision.ts';
-import { compilePattern, compilePatterns } from './pattern.ts';
-
-/** What every layer is asked. */
-export interface LayerQuestion {
-  readonly serverId: string;
-  /** As the server calls it; null where the question is about the server. */
-  readonly tool: string | null;
-  /** Null before the first snapshot. */
-  readonly view: RegistryView | null;
-  /** Null where the registry does not have the server. */
-  readonly record: McpServerRecord | null;
-  readonly task: TaskPolicy;
-  /** Null for a guest that calls MCP itself, outside a chat session. */
-  readonly session: SessionPolicy | null;
-}
-
-/** One place where a layer can say no. Asking makes no text: it happens at every call, and most are let through. */
-export interface LayerCheck {
-  readonly layer: PolicyLayer;
-  /** The field or key that is looked at. */
-  readonly rule: string;
-  /** Why this layer says no; null if it does not. */
-  readonly denies: (question: LayerQuestion) => LayerReason | null;
-  /** A denial as a sentence for the log and the trail; never holds a secret. */
-  readonly detail: (question: LayerQuestion) => string;
-  /** The pattern or id that decides; null: none does; undefined: the layer has nothing to say here. */
-  readonly matched: (question: LayerQuestion) => string | null | undefined;
-}
+import type { CallKind } from '../protocol/call-kind.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import { type LayerReason, quoted } from './decision.ts';
+import type { LayerCheck } from './layer-check.ts';
+import type { NamedKind } from './name-matching.ts';
+import { promptChecks, recordAllowsAnything, resourceChecks, templateChecks } from './offer-checks.ts';
+import { compilePatterns, firstMatching } from './pattern.ts';
+import { profileKnown, profilePlaceChecks, profileToolChecks } from './profile-checks.ts';
+import { recordNamespaces, recordPins, recordTools } from './record-checks.ts';
+import { sharedTag } from './tags.ts';
 
 const taskEnabled: LayerCheck = {
   layer: 'task',
@@ -41,9 +20,24 @@ const taskEnabled: LayerCheck = {
 const taskServers: LayerCheck = {
   layer: 'task',
   rule: 'mcp.allowed_server_ids',
-  denies: ({ task, serverId }) => (task.allowedServerIds.includes(serverId) ? null : 'not_allowed'),
+  denies: ({ task, serverId }) =>
+    (task.allowedServerIds?.includes(serverId) ?? choosesServers(task)) ? null : 'not_allowed',
   detail: ({ serverId }) => `${quoted(serverId)} is not in the task's mcp.allowed_server_ids`,
-  matched: ({ task, serverId }) => (task.allowedServerIds.includes(serverId) ? serverId : null),
+  matched: ({ task, serverId }) => (task.allowedServerIds?.includes(serverId) ? serverId : null),
+};
+
+const taskTags: LayerCheck = {
+  layer: 'task',
+  rule: 'mcp.server_tags',
+  denies: ({ task, record, view }) => {
+    if (task.serverTags === null || view === null) return null;
+    // A server that the task does not name is told apart from none only by its tags: a guest learns nothing of others.
+    if (record === null) return task.allowedServerIds === null ? 'not_tagged' : null;
+    return sharedTag(task.serverTags, record) === null ? 'not_tagged' : null;
+  },
+  detail: ({ serverId }) => `${quoted(serverId)} has none of the tags in the task's mcp.server_tags`,
+  matched: ({ task, record }) =>
+    task.serverTags === null || record === null ? undefined : sharedTag(task.serverTags, record),
 };
 
 const sessionEnabled: LayerCheck = {
@@ -60,7 +54,7 @@ const sessionServers: LayerCheck = {
   denies: ({ session, task, serverId }) => {
     if (session === null || !session.enabled) return null;
     if (session.serverIds !== null) return session.serverIds.includes(serverId) ? null : 'denied_by_session';
-    return task.defaultServerIds.includes(serverId) ? null : 'not_requested';
+    return task.defaultServerIds?.includes(serverId) === false ? 'not_requested' : null;
   },
   detail: ({ session, serverId }) =>
     session?.serverIds
@@ -68,7 +62,7 @@ const sessionServers: LayerCheck = {
       : `${quoted(serverId)} is not in the default set and the session did not ask for it`,
   matched: ({ session, task, serverId }) => {
     if (!session?.enabled) return undefined;
-    return (session.serverIds ?? task.defaultServerIds).includes(serverId) ? serverId : null;
+    return (session.serverIds ?? task.defaultServerIds)?.includes(serverId) ? serverId : null;
   },
 };
 
@@ -96,22 +90,6 @@ const registryServers: LayerCheck = {
   matched: ({ record, serverId }) => (record === null ? undefined : serverId),
 };
 
-const recordTools: LayerCheck = {
-  layer: 'registry',
-  rule: 'allowed_tools',
-  denies: ({ record, tool }) => {
-    if (record === null) return null;
-    if (record.allowed_tools.length === 0) return 'deny_all';
-    return tool === null || compilePatterns(record.allowed_tools)(tool) ? null : 'denied_by_registry';
-  },
-  detail: ({ serverId, record, tool }) =>
-    record?.allowed_tools.length === 0
-      ? `the record of ${quoted(serverId)} has no allowed_tools, so all are denied`
-      : `the record's allowed_tools do not match ${quoted(tool ?? '')}`,
-  matched: ({ record, tool }) =>
-    record === null || tool === null ? undefined : firstMatching(record.allowed_tools, tool),
-};
-
 /** Any denylist vetoes, every allowlist must let the tool through. */
 function toolLists(layer: 'task' | 'session', reason: LayerReason): readonly LayerCheck[] {
   return [
@@ -136,10 +114,6 @@ function toolLists(layer: 'task' | 'session', reason: LayerReason): readonly Lay
   ];
 }
 
-function firstMatching(patterns: readonly string[], tool: string): string | null {
-  return patterns.find((pattern) => compilePattern(pattern)(tool)) ?? null;
-}
-
 /** The task is asked before the registry, so that a guest learns nothing about servers that are not its own. */
 const placeChecks = [
   taskEnabled,
@@ -148,18 +122,52 @@ const placeChecks = [
   sessionServers,
   registryReady,
   registryFresh,
+  ...profilePlaceChecks,
+  taskTags,
   registryServers,
+  recordNamespaces,
 ];
+
+/** What can stand against every server at once. */
+export const choiceChecks: readonly LayerCheck[] = [
+  taskEnabled,
+  sessionEnabled,
+  registryReady,
+  registryFresh,
+  profileKnown,
+];
+
+/** Whether anything but a list of ids says which servers the task means. */
+function choosesServers(task: TaskPolicy): boolean {
+  return task.profile !== null || task.serverTags !== null;
+}
+
+/** What says which servers a task means that lists none. */
+export const selectionOfServers: readonly LayerCheck[] = [...profilePlaceChecks, taskTags];
 
 /** Whether a tool of a server that may be used may be called. */
 export const toolChecks: readonly LayerCheck[] = [
   recordTools,
+  recordPins,
+  ...profileToolChecks,
   ...toolLists('task', 'denied_by_task'),
   ...toolLists('session', 'denied_by_session'),
 ];
 
-/** Whether a server may be used at all: one that allows no tool may not. */
-export const serverChecks: readonly LayerCheck[] = [...placeChecks, recordTools];
+/** The same of everything that has a name. */
+export const namedChecks: Readonly<Record<NamedKind, readonly LayerCheck[]>> = {
+  tool: toolChecks,
+  resource: resourceChecks,
+  template: templateChecks,
+  prompt: promptChecks,
+};
+
+/** Whether a server may be used at all: one that allows nothing may not. */
+export const serverChecks: readonly LayerCheck[] = [...placeChecks, recordAllowsAnything];
 
 /** Both, for one call. */
-export const callChecks: readonly LayerCheck[] = [...placeChecks, ...toolChecks];
+export const callChecks: Readonly<Record<CallKind, readonly LayerCheck[]>> = {
+  tool: [...placeChecks, ...toolChecks],
+  resource: [...placeChecks, ...resourceChecks],
+  prompt: [...placeChecks, ...promptChecks],
+};

@@ -54,3 +54,7 @@ function unusedCharacters(pattern: string): [string, string] {
   }
   return unused as [string, string];
 }
+
+export function firstMatching(patterns: readonly string[], name: string): string | null {
+  return patterns.find((pattern) => compilePattern(pattern)(name)) ?? null;
+}

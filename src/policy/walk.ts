@@ -1,7 +1,13 @@
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { RegistryView, SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
+import type { McpProfile } from '../protocol/profile.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
-import { type Decision, deny, type LayerReason, type PolicyLayer } from './decision.ts';
-import { callChecks, type LayerCheck, type LayerQuestion, serverChecks, toolChecks } from './layer-checks.ts';
+import { type Decision, type Denial, deny, EVERY_SERVER, type LayerReason, type PolicyLayer } from './decision.ts';
+import type { ToolDefinition } from './definition-hash.ts';
+import type { LayerCheck, LayerQuestion } from './layer-check.ts';
+import { callChecks, choiceChecks, namedChecks, selectionOfServers, serverChecks, toolChecks } from './layer-checks.ts';
+import type { NamedKind } from './name-matching.ts';
+import { profileOf } from './profile-checks.ts';
 
 /** A question and the checks that answer it, in their order. */
 export interface PolicyQuestion extends LayerQuestion {
@@ -16,19 +22,32 @@ export function aboutServer(
   serverId: string,
 ): PolicyQuestion {
   const record = view?.servers.get(serverId) ?? null;
-  return { checks: serverChecks, view, task, session, serverId, record, tool: null };
+  return {
+    checks: serverChecks,
+    view,
+    task,
+    session,
+    profile: profileOf(view, task),
+    serverId,
+    record,
+    tool: null,
+    definition: null,
+  };
 }
 
-/** May this tool of this server be called now? Asked at every call, and again at its dispatch. */
+/** May this tool, resource or prompt of this server be had now? Asked at every call, and again at its dispatch. */
 export function aboutCall(
   view: RegistryView | null,
   task: TaskPolicy,
   session: SessionPolicy | null,
   serverId: string,
   tool: string,
+  definition: ToolDefinition | null = null,
+  kind: CallKind = 'tool',
 ): PolicyQuestion {
   const record = view?.servers.get(serverId) ?? null;
-  return { checks: callChecks, view, task, session, serverId, record, tool };
+  const profile = profileOf(view, task);
+  return { checks: callChecks[kind], view, task, session, profile, serverId, record, tool, definition };
 }
 
 /** Which tools of a server that may be used may be called? Asked for each of its list. */
@@ -36,18 +55,74 @@ export function aboutTool(
   record: McpServerRecord,
   task: TaskPolicy,
   session: SessionPolicy | null,
+  profile: McpProfile | null,
   tool: string,
+  definition: ToolDefinition | null = null,
 ): PolicyQuestion {
-  return { checks: toolChecks, view: null, task, session, serverId: record.server_id, record, tool };
+  const { server_id: serverId } = record;
+  return { checks: toolChecks, view: null, task, session, profile, serverId, record, tool, definition };
+}
+
+/** The same of a resource, a template or a prompt. */
+export function aboutNamed(
+  kind: NamedKind,
+  record: McpServerRecord,
+  task: TaskPolicy,
+  session: SessionPolicy | null,
+  profile: McpProfile | null,
+  name: string,
+): PolicyQuestion {
+  return { ...aboutTool(record, task, session, profile, name), checks: namedChecks[kind] };
+}
+
+/** Does the task mean this server, of which it has no list? */
+export function aboutSelection(view: RegistryView, task: TaskPolicy, record: McpServerRecord): PolicyQuestion {
+  const profile = profileOf(view, task);
+  const { server_id: serverId } = record;
+  return {
+    checks: selectionOfServers,
+    view,
+    task,
+    session: null,
+    profile,
+    serverId,
+    record,
+    tool: null,
+    definition: null,
+  };
+}
+
+/** May the servers be chosen that the task does not list? What stands against all of them. */
+export function aboutChoice(
+  view: RegistryView | null,
+  task: TaskPolicy,
+  session: SessionPolicy | null,
+): PolicyQuestion {
+  const profile = profileOf(view, task);
+  return {
+    checks: choiceChecks,
+    view,
+    task,
+    session,
+    profile,
+    serverId: EVERY_SERVER,
+    record: null,
+    tool: null,
+    definition: null,
+  };
 }
 
 /** The first denial of the walk, or the record that is used. */
 export function decide(question: PolicyQuestion): Decision {
+  return denialOf(question) ?? { allowed: true, record: question.record as McpServerRecord }; // none: the walk denies
+}
+
+export function denialOf(question: PolicyQuestion): Denial | null {
   for (const check of question.checks) {
     const reason = check.denies(question);
     if (reason !== null) return deny(reason, check.layer, check.detail(question));
   }
-  return { allowed: true, record: question.record as McpServerRecord }; // the walk denies where there is none
+  return null;
 }
 
 export function decideCall(
@@ -56,8 +131,10 @@ export function decideCall(
   session: SessionPolicy | null,
   serverId: string,
   tool: string,
+  definition: ToolDefinition | null = null,
+  kind: CallKind = 'tool',
 ): Decision {
-  return decide(aboutCall(view, task, session, serverId, tool));
+  return decide(aboutCall(view, task, session, serverId, tool, definition, kind));
 }
 
 /** What one layer says, and which of its words says it. */

@@ -1,4 +1,5 @@
-import type { RegistryCache } from './cache.ts';
+import type { StoreStamps } from '../protocol/record-kind.ts';
+import type { KindCache } from './kind-cache.ts';
 import { writeSnapshotFile } from './snapshot-file.ts';
 
 export interface KeepSnapshotOptions {
@@ -13,7 +14,10 @@ export interface KeepSnapshotOptions {
 const DEFAULT_INTERVAL_MS = 5_000;
 
 /** Keeps the file up to date with what the cache has confirmed. The returned function stops that. */
-export function keepSnapshot(cache: RegistryCache, options: KeepSnapshotOptions): () => Promise<void> {
+export function keepSnapshot<R extends StoreStamps>(
+  cache: KindCache<R>,
+  options: KeepSnapshotOptions,
+): () => Promise<void> {
   const { path, source, intervalMs = DEFAULT_INTERVAL_MS, onFailure } = options;
   let writing: Promise<void> | null = null;
   let failed = false;

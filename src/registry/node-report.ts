@@ -1,6 +1,7 @@
 import { backoffMs } from '../base/backoff.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Lifetime } from './lifetime.ts';
+import type { ToolListReport } from './tool-list-report.ts';
 
 export const reportedHealths = ['idle', 'connected', 'degraded', 'down'] as const;
 export type ReportedHealth = (typeof reportedHealths)[number];
@@ -13,6 +14,22 @@ export interface ServerReport {
   readonly lastError: string | null;
   readonly toolCount: number | null;
   readonly reconnects: number;
+  /** How long it takes to answer a call, smoothed; left out where it has answered none. */
+  readonly latencyMs?: number;
+  /** Names its list of tools; left out where there is none, or not yet. */
+  readonly toolsHash?: string;
+}
+
+/** What a process has under way. */
+export interface ProcessLoad {
+  readonly connections: number;
+  readonly subprocesses: number;
+  readonly callsInFlight: number;
+  readonly callsQueued: number;
+  readonly memoryBytes: number;
+  /** Share of one core since the report before, in thousandths. */
+  readonly cpuPermille: number;
+  readonly upMs: number;
 }
 
 export const reportedStates = ['starting', 'ready', 'degraded', 'refused', 'stale'] as const;
@@ -25,11 +42,22 @@ export interface NodeReport {
   readonly epoch: string;
   readonly snapshotRevision: number;
   readonly servers: readonly ServerReport[];
+  /** Of its program. Nodes of earlier versions say nothing of these. */
+  readonly version?: string;
+  readonly load?: ProcessLoad;
+  /** Lists that the registry is not known to have. */
+  readonly toolLists?: readonly ToolListReport[];
+}
+
+export interface ReportAnswer {
+  /** After this time without another report the registry forgets this one. */
+  readonly expiresAfterMs: number;
+  /** Lists of tools that the registry misses. @default none */
+  readonly wantedToolLists?: readonly string[];
 }
 
 export interface ReportTarget {
-  /** Resolves with the time after which the registry forgets this report. */
-  report(report: NodeReport, signal: AbortSignal): Promise<{ readonly expiresAfterMs: number }>;
+  report(report: NodeReport, signal: AbortSignal): Promise<ReportAnswer>;
 }
 
 export interface NodeReporterOptions {
@@ -40,6 +68,8 @@ export interface NodeReporterOptions {
   readonly intervalMs?: number;
   /** Deadline of one report. @default 5 s */
   readonly timeoutMs?: number;
+  /** A report arrived. Whether there is more to tell, which then follows soon. @default no */
+  readonly answered?: (report: NodeReport, answer: ReportAnswer) => boolean;
   /** A report that did not arrive is no reason to stop: the next one replaces it. @default nothing */
   readonly onFailure?: (error: unknown) => void;
   readonly environment?: RegistryEnvironment;
@@ -107,16 +137,18 @@ export class NodeReporter {
   }
 
   async #send(): Promise<void> {
-    const { target, collect, timeoutMs = DEFAULT_TIMEOUT_MS, onFailure = () => {} } = this.#options;
+    const { target, collect, timeoutMs = DEFAULT_TIMEOUT_MS, onFailure = () => {}, answered } = this.#options;
     try {
       await this.#lifetime.during(async (call) => {
         const cancel = this.#lifetime.after(timeoutMs, () =>
           call.abort(new Error(`the report took longer than ${timeoutMs} ms`)),
         );
         try {
-          const { expiresAfterMs } = await target.report(collect(), call.signal);
-          this.#keepAlive(expiresAfterMs);
+          const report = collect();
+          const answer = await target.report(report, call.signal);
+          this.#keepAlive(answer.expiresAfterMs);
           this.#failures = 0;
+          if (answered?.(report, answer)) this.#changedMeanwhile = true;
         } finally {
           cancel();
         }

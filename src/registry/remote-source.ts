@@ -1,12 +1,22 @@
-import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { smsUrl } from '../config/sms/client.ts';
 import { connectLocalSocket, SOCKET_SCHEME } from '../config/sms/local-socket.ts';
 import type { ReadToken } from '../config/sms/token.ts';
 import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
+import { McpProfileService, type McpProfile as WireProfile } from '../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
+import type { McpServerRecord as WireRecord } from '../protocol/generated/sms/mcp_server_record_pb.ts';
+import type { McpProfile } from '../protocol/profile.ts';
+import { profileKind } from '../protocol/profile-kind.ts';
+import { wireToProfileInput } from '../protocol/profile-wire.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
-import type { NodeReport, ReportTarget } from './node-report.ts';
+import { wireToInput } from '../protocol/record-wire.ts';
+import { serverKind } from '../protocol/server-kind.ts';
+import type { ApprovalPort } from './approval-port.ts';
+import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
+import { RemoteApprovals } from './remote-approvals.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
 import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
 
@@ -21,10 +31,15 @@ export interface RemoteSourceOptions {
   readonly ca?: string | null;
   /** A record that this node cannot understand was left out. @default nothing */
   readonly onInvalidRecord?: OnInvalidRecord;
+  /** The same of a profile. @default nothing */
+  readonly onInvalidProfile?: OnInvalidRecord;
 }
 
 /** An SMS over the network: where records come from, and where reports go. */
 export interface RemoteSource extends RegistrySource, ReportTarget {
+  readonly profiles: RegistrySource<McpProfile>;
+  /** Its requests for approvals, as this node asks for them; on a connection of their own: many may wait for long. */
+  approvals(nodeId: string): ApprovalPort;
   /** Ends the connection and every call on it. */
   close(): void;
 }
@@ -45,33 +60,47 @@ class GrpcSource implements RemoteSource {
   readonly #url: string;
   /** For messages. */
   readonly #name: string;
-  readonly #session: Http2SessionManager;
+  readonly #sessions: Http2SessionManager[] = [];
+  readonly #connect: () => Transport;
   readonly #registry: Client<typeof McpRegistryService>;
   readonly #nodes: Client<typeof McpNodeService>;
-  readonly #records: WireRecords;
+  readonly #records: WireRecords<WireRecord, McpServerRecord>;
+  readonly profiles: RegistrySource<McpProfile>;
   #canWatchRecords = false;
 
-  constructor({ address, socket = null, token = null, ca = null, onInvalidRecord = () => {} }: RemoteSourceOptions) {
+  constructor(options: RemoteSourceOptions) {
+    const { address, socket = null, token = null, ca = null } = options;
+    const { onInvalidRecord = () => {}, onInvalidProfile = () => {} } = options;
     this.#url = smsUrl(address, 'the address of the registry');
     this.#name = socket === null ? this.#url : SOCKET_SCHEME + socket;
-    this.#session = new Http2SessionManager(
-      this.#url,
-      { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
-      {
-        ...(ca === null ? {} : { ca }),
-        ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
-      },
-    );
-    const transport = createGrpcTransport({
-      baseUrl: this.#url,
-      sessionManager: this.#session,
-      acceptCompression: [],
-      readMaxBytes: MAX_MESSAGE_BYTES,
-      interceptors: token === null ? [] : [bearer(typeof token === 'string' ? () => token : () => token()?.reveal())],
-    });
+    this.#connect = () => {
+      const sessionManager = new Http2SessionManager(
+        this.#url,
+        { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
+        {
+          ...(ca === null ? {} : { ca }),
+          ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
+        },
+      );
+      this.#sessions.push(sessionManager);
+      return createGrpcTransport({
+        baseUrl: this.#url,
+        sessionManager,
+        acceptCompression: [],
+        readMaxBytes: MAX_MESSAGE_BYTES,
+        interceptors: token === null ? [] : [bearer(typeof token === 'string' ? () => token : () => token()?.reveal())],
+      });
+    };
+    const transport = this.#connect();
     this.#registry = createClient(McpRegistryService, transport);
     this.#nodes = createClient(McpNodeService, transport);
-    this.#records = new WireRecords(onInvalidRecord);
+    this.#records = new WireRecords(
+      { kind: serverKind, idOf: ({ serverId }) => serverId, input: wireToInput },
+      onInvalidRecord,
+    );
+    this.profiles = new ProfileSource(createClient(McpProfileService, transport), onInvalidProfile, (error) =>
+      this.#explain(error),
+    );
   }
 
   get canWatchRecords(): boolean {
@@ -85,8 +114,8 @@ class GrpcSource implements RemoteSource {
     const { epoch } = response;
     // Only a registry that knows the fields of ours has an epoch, and such a one sends records with its events.
     this.#canWatchRecords = epoch !== '';
-    const servers = await this.#records.readAll(epoch, response.servers, signal);
-    return { epoch, revision: Number(response.revision), servers };
+    const records = await this.#records.readAll(epoch, response.servers, signal);
+    return { epoch, revision: Number(response.revision), records };
   }
 
   async *watch(since: number, signal: AbortSignal): AsyncGenerator<RegistryWatchItem> {
@@ -107,7 +136,7 @@ class GrpcSource implements RemoteSource {
     }
   }
 
-  async report(report: NodeReport, signal: AbortSignal): Promise<{ readonly expiresAfterMs: number }> {
+  async report(report: NodeReport, signal: AbortSignal): Promise<ReportAnswer> {
     const request = {
       nodeId: report.nodeId,
       registryState: report.registryState,
@@ -118,15 +147,22 @@ class GrpcSource implements RemoteSource {
         lastError: lastError ?? '',
         ...(toolCount === null ? {} : { toolCount }),
       })),
+      version: report.version ?? '',
+      ...(report.load === undefined ? {} : { load: wireLoad(report.load) }),
+      toolLists: (report.toolLists ?? []).map(({ hash, tools }) => ({ hash, tools: [...tools] })),
     };
     const response = await this.#nodes
       .reportMcpNode(request, { signal })
       .catch((error: unknown) => this.#explain(error));
-    return { expiresAfterMs: response.expiresAfterMs };
+    return { expiresAfterMs: response.expiresAfterMs, wantedToolLists: response.wantedToolLists };
+  }
+
+  approvals(nodeId: string): ApprovalPort {
+    return new RemoteApprovals(this.#connect(), nodeId);
   }
 
   close(): void {
-    this.#session.abort();
+    for (const session of this.#sessions) session.abort();
   }
 
   #explain(error: unknown): never {
@@ -139,6 +175,51 @@ class GrpcSource implements RemoteSource {
     throw new Error(text, { cause: error });
   }
 }
+
+/** Only a registry of this project has profiles, so events always carry their records. */
+class ProfileSource implements RegistrySource<McpProfile> {
+  readonly canWatchRecords = true;
+  readonly #client: Client<typeof McpProfileService>;
+  readonly #records: WireRecords<WireProfile, McpProfile>;
+  readonly #explain: (error: unknown) => never;
+
+  constructor(
+    client: Client<typeof McpProfileService>,
+    onInvalid: OnInvalidRecord,
+    explain: (error: unknown) => never,
+  ) {
+    this.#client = client;
+    this.#records = new WireRecords(
+      { kind: profileKind, idOf: ({ name }) => name, input: wireToProfileInput },
+      onInvalid,
+    );
+    this.#explain = explain;
+  }
+
+  async list(signal: AbortSignal): Promise<RegistryListing<McpProfile>> {
+    const response = await this.#client.listMcpProfiles({}, { signal }).catch(this.#explain);
+    const records = await this.#records.readAll(response.epoch, response.profiles, signal);
+    return { epoch: response.epoch, revision: Number(response.revision), records };
+  }
+
+  async *watch(since: number, signal: AbortSignal): AsyncGenerator<RegistryWatchItem<McpProfile>> {
+    try {
+      for await (const { event } of this.#client.watchMcpProfiles({ sinceRevision: BigInt(since) }, { signal })) {
+        if (event === undefined) continue;
+        if (event.heartbeat) yield { heartbeat: true, epoch: event.epoch, revision: Number(event.revision) };
+        else yield await this.#records.readEvent(event, signal);
+      }
+    } catch (error) {
+      this.#explain(error);
+    }
+  }
+}
+
+const wireLoad = ({ memoryBytes, upMs, ...load }: ProcessLoad) => ({
+  ...load,
+  memoryBytes: BigInt(memoryBytes),
+  upMs: BigInt(upMs),
+});
 
 function bearer(read: () => string | undefined): Interceptor {
   return (next) => (request) => {

@@ -5,8 +5,7 @@ import { dirname, join } from 'node:path';
 import { isJsonObject, parseJson } from '../base/json.ts';
 import { splitOnce } from '../base/split-once.ts';
 import { privateDirectoryProblem } from '../config/private-directory.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
-import { parseRecord } from '../protocol/record-parse.ts';
+import type { RecordKind, StoreStamps } from '../protocol/record-kind.ts';
 import type { RegistrySnapshot, SavedSnapshot } from './snapshot.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
@@ -31,12 +30,17 @@ interface Header {
 }
 
 /** Where all runs of this user on this node keep what they know of the registry at `source`. */
-export function snapshotPath(stateDirectory: string, source: string): string {
-  return join(stateDirectory, 'registry', `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.jsonl`);
+export function snapshotPath(stateDirectory: string, source: string, suffix = ''): string {
+  const name = createHash('sha256').update(source).digest('hex').slice(0, 32);
+  return join(stateDirectory, 'registry', `${name}${suffix}.jsonl`);
 }
 
 /** What an earlier run saved, or null where there is nothing that can be trusted. The file's time says how old it is. */
-export async function readSnapshotFile(path: string, source: string): Promise<SavedSnapshot | null> {
+export async function readSnapshotFile<R extends StoreStamps>(
+  path: string,
+  source: string,
+  kind: RecordKind<R>,
+): Promise<SavedSnapshot<R> | null> {
   if (privateDirectoryProblem(dirname(path)) !== null) return null;
   let text: string;
   let confirmedAtMs: number;
@@ -53,17 +57,17 @@ export async function readSnapshotFile(path: string, source: string): Promise<Sa
   const [first, body] = splitOnce(text, '\n');
   const header = parseHeader(first);
   if (header === null || body === null || header.source !== source || header.sha256 !== sha256(body)) return null;
-  const servers = await parseRecords(body);
-  if (servers === null) return null;
+  const records = await parseRecords(body, kind);
+  if (records === null) return null;
   const { epoch, revision } = header;
-  return { snapshot: restoreSnapshot(null, { epoch, revision, servers }).snapshot, confirmedAtMs };
+  return { snapshot: restoreSnapshot(kind, null, { epoch, revision, records }).snapshot, confirmedAtMs };
 }
 
 /** Saves the snapshot, unless another run has done so; in both cases the file says when it was confirmed. */
 export async function writeSnapshotFile(
   path: string,
   source: string,
-  { epoch, revision, servers }: RegistrySnapshot,
+  { epoch, revision, records }: RegistrySnapshot<unknown>,
   confirmedAtMs: number,
 ): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
@@ -76,7 +80,7 @@ export async function writeSnapshotFile(
   }
   const lines: string[] = [];
   const hash = createHash('sha256');
-  for (const record of servers.values()) {
+  for (const record of records.values()) {
     const line = `${JSON.stringify(record)}\n`;
     hash.update(line);
     if (lines.push(line) % RECORDS_PER_TURN === 0) await turn();
@@ -127,11 +131,11 @@ function parseHeader(line: string): Header | null {
   return isWhole ? { version: VERSION, source, epoch, revision: Number(revision), sha256: hash } : null;
 }
 
-async function parseRecords(body: string): Promise<McpServerRecord[] | null> {
-  const records: McpServerRecord[] = [];
+async function parseRecords<R extends StoreStamps>(body: string, kind: RecordKind<R>): Promise<R[] | null> {
+  const records: R[] = [];
   for (const line of body.split('\n')) {
     if (line === '') continue;
-    const parsed = parseRecord(parseJson(line), { strict: false });
+    const parsed = kind.parse(parseJson(line), { strict: false });
     if (!parsed.ok) return null;
     if (records.push(parsed.record) % RECORDS_PER_TURN === 0) await turn();
   }

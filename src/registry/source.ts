@@ -1,3 +1,4 @@
+import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../protocol/record-events.ts';
 
 /** The source answered, and does not accept this node: its token is not, or no longer, one of the registry. */
@@ -15,17 +16,17 @@ export interface RegistryHeartbeat {
   readonly revision: number;
 }
 
-export type RegistryWatchItem = RegistryEvent | RegistryHeartbeat;
+export type RegistryWatchItem<R = McpServerRecord> = RegistryEvent<R> | RegistryHeartbeat;
 
 /**
- * Where a node's cache gets its records: an SMS over the network, or a store in the same process. Both calls honour
+ * Where a node's cache gets the records of a kind: an SMS over the network, or a store in the same process. Both calls honour
  * `signal`; any error means "list again". Only that the source refuses this node is worth a class of its own.
  */
-export interface RegistrySource {
-  /** The whole registry. A source that knows no epoch answers an empty one, always. */
-  list(signal: AbortSignal): Promise<RegistryListing>;
+export interface RegistrySource<R = McpServerRecord> {
+  /** All of them. A source that knows no epoch answers an empty one, always. */
+  list(signal: AbortSignal): Promise<RegistryListing<R>>;
   /** Everything after `since`, for as long as the stream lives. */
-  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryWatchItem>;
+  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryWatchItem<R>>;
   /**
    * Whether events carry the changed records. Asked at every event, so a source may learn it from its peer. Where they
    * do not, an event only says that there is something new, and the cache lists again.
@@ -33,6 +34,6 @@ export interface RegistrySource {
   readonly canWatchRecords: boolean;
 }
 
-export function isHeartbeat(item: RegistryWatchItem): item is RegistryHeartbeat {
+export function isHeartbeat(item: RegistryWatchItem<unknown>): item is RegistryHeartbeat {
   return 'heartbeat' in item;
 }

@@ -1,5 +1,6 @@
 import type { RegistryView } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
+import { serverKind } from '../protocol/server-kind.ts';
 import { type RegistrySnapshot, restoreSnapshot } from './snapshot.ts';
 
 /** Records that a program brings itself: one snapshot that never changes. */
@@ -7,7 +8,7 @@ export class StaticRegistry {
   readonly #snapshot: RegistrySnapshot;
 
   constructor(servers: readonly McpServerRecord[]) {
-    this.#snapshot = restoreSnapshot(null, { epoch: '', revision: 1, servers }).snapshot;
+    this.#snapshot = restoreSnapshot(serverKind, null, { epoch: '', revision: 1, records: servers }).snapshot;
   }
 
   snapshot(): RegistrySnapshot {
@@ -15,10 +16,10 @@ export class StaticRegistry {
   }
 
   view(): RegistryView {
-    return { servers: this.#snapshot.servers, stale: false };
+    return { servers: this.#snapshot.records, stale: false, profiles: null };
   }
 
-  onChange(): () => void {
+  onPolicyChange(): () => void {
     return () => {};
   }
 }

@@ -44,6 +44,7 @@ async function trySend(backend: FakeBackend, signal = never, history = new ChatH
   const ports: SendPorts = {
     backend: async () => backend,
     tools: null,
+    events: null,
     session: 'chat-1',
     timeLeftMs: () => 60_000,
     observer: {

@@ -130,12 +130,13 @@ it.each([['required'], [forced]])(
         session: 'chat-1',
         timeLeftMs: () => 60_000,
         tools: null,
+        events: null,
         observer,
         callGuestTool: async () => ({ rc: 0, content: '3' }),
       },
       new AbortController().signal,
     );
-    expect(JSON.parse(new TextDecoder().decode(body))).toMatchObject({
+    expect(JSON.parse(body)).toMatchObject({
       choices: [{ message: { content: 'It is 3.' } }],
     });
     expect(provider.getRequests()).toHaveLength(2);

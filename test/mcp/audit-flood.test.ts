@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { foldLimits } from '../../src/audit/fold.ts';
-import { openAuditLog, REFUSED_ARGUMENT_CHARS } from '../../src/audit/log.ts';
+import { REFUSED_ARGUMENT_CHARS } from '../../src/audit/kept-events.ts';
+import { openAuditLog } from '../../src/audit/log.ts';
 import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { linesOf, newTrail, verified } from '../audit/audit-samples.ts';
 import { taskWith } from '../policy/policy-samples.ts';

@@ -79,8 +79,9 @@ describe('spear-run --audit', () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/files.wasm'), ...flags], { env });
     expect(code).toBe(0);
     const lines = linesOf(audit);
-    const unasked = auditEvents.filter((event) => !/^(approval|events|sms)\.|^registry\.state$/.test(event));
-    expect(new Set(lines.map(({ event }) => event))).toEqual(new Set(unasked));
+    const elsewhere = /^(approval|elicitation|events|profiles|sms)\.|^(registry\.state|tool_call\.progress)$/;
+    const expected = auditEvents.filter((event) => !elsewhere.test(event));
+    expect(new Set(lines.map(({ event }) => event))).toEqual(new Set(expected));
     expect(new Set(lines.map(({ instance, task }) => `${task} ${instance}`)).size).toBe(1);
     expect(lines[0]).toMatchObject({
       event: 'registry.applied',

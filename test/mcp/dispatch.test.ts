@@ -42,9 +42,9 @@ describe('a call of the model', () => {
     const host = await openHost([tiny()]);
     const tools = await inject(host.guest({}, 'run-7'), { session: 'chat-3' });
     const about = { id: 'call_x', name: echo, arguments: '{"message":"a secret"}' };
-    const answer = await tools.run(about, never);
+    const [answer = ''] = await tools.run([about], never);
     const bytes = Buffer.byteLength(answer);
-    const seen = { session: 'chat-3', server: 'tiny', tool: 'echo' };
+    const seen = { session: 'chat-3', server: 'tiny', kind: 'tool', tool: 'echo' };
     const told = { session_id: 'chat-3', request_id: 'call_x', source: 'mcp', server_id: 'tiny', tool_name: 'echo' };
     expect(host.invocations).toEqual([
       { run: 'run-7', source: 'mcp', ...seen, callId: 'call_x', outcome: 'ok', durationMs: expect.any(Number), bytes },
@@ -128,7 +128,7 @@ describe('a call of the model', () => {
       [1_001, 1_001],
     ] as const) {
       const tools = await inject(guest, { maxOutputBytes });
-      const json = await tools.run({ id: 'call_1', name: huge, arguments: '{"bytes":100000}' }, never);
+      const [json = ''] = await tools.run([{ id: 'call_1', name: huge, arguments: '{"bytes":100000}' }], never);
       expect(Buffer.byteLength(json)).toBeLessThanOrEqual(cap);
       const { error, content } = JSON.parse(json) as Awaited<ReturnType<typeof callOf>>;
       expect(error?.code).toBe('mcp_output_too_large');

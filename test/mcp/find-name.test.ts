@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { Injection } from '../../src/mcp/injection.ts';
+import { NameClaims } from '../../src/mcp/name-claims.ts';
 import { encodedName } from '../../src/mcp/tool-names.ts';
 import { deny, exclusion } from '../../src/policy/decision.ts';
 import { sessionWith } from '../policy/policy-samples.ts';
@@ -9,9 +10,9 @@ it('a name of the model stands for a tool, for a refusal and its reason, or for 
   const record = sampleRecord('fs', { tool_prefix: 'files', tool_namespace: 'little' });
   const told = { title: null, description: '', inputSchema: {}, outputSchema: null, annotations: null };
   const why = exclusion('fs', 'write', deny('denied_by_task', 'task', 'no'));
-  const injection = new Injection(sessionWith());
+  const injection = new Injection(sessionWith(), new NameClaims([record]));
   injection.add(
-    { record, tools: [{ name: 'read', ...told }], exclusions: [why], failure: null, durationMs: 0 },
+    { record, tools: [{ name: 'read', ...told }], exclusions: [why], instructions: null, failure: null, durationMs: 0 },
     new Set(),
   );
   for (const name of [encodedName('fs', 'read'), 'mcp.fs.read', 'little.read']) {

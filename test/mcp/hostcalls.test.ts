@@ -109,7 +109,7 @@ describe('mcp_registry_list and mcp_registry_get', () => {
       return out.text();
     };
     expect(await get('a')).toBe(
-      '{"allowed_tools":["*"],"budgets":{"connect_timeout_ms":60000,"max_concurrency":2,"max_tool_output_bytes":65536,"tool_timeout_ms":500},' +
+      '{"allowed_tools":["*"],"budgets":{"connect_timeout_ms":60000,"max_concurrency":2,"max_tool_output_bytes":65536,"max_tool_timeout_ms":0,"tool_timeout_ms":500},' +
         '"display_name":"a","server_id":"a","transport":"streamable_http"}',
     );
     expect(JSON.parse(await get('b'))).toMatchObject({ display_name: 'Bee', allowed_tools: ['read_*'] });

@@ -7,10 +7,14 @@ import { ToolEvents, type ToolInvocation } from '../../src/mcp/tool-events.ts';
 import type { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import type { TaskPolicy } from '../../src/protocol/policy-layers.ts';
+import type { McpProfile } from '../../src/protocol/profile.ts';
+import { profileKind } from '../../src/protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
+import type { StoreStamps } from '../../src/protocol/record-kind.ts';
 import { RegistryCache } from '../../src/registry/cache.ts';
+import { KindCache } from '../../src/registry/kind-cache.ts';
 import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
-import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../src/sms/store/memory-store.ts';
 import type { RegistryStore } from '../../src/sms/store/store.ts';
 import { taskWith } from '../policy/policy-samples.ts';
 import { openPool, type PoolSample } from '../pool/pool-samples.ts';
@@ -28,18 +32,20 @@ export class McpHost {
   readonly trail: (AuditEvent & { readonly run: string })[] = [];
   readonly audit = { write: (run: string, event: AuditEvent) => void this.trail.push({ run, ...event }) };
   readonly #store: RegistryStore;
+  readonly #profiles: RegistryStore<McpProfile>;
 
-  constructor(pool: McpPool, log: readonly PoolLogEntry[], store: RegistryStore, registry: RegistryCache) {
+  constructor(pool: McpPool, log: readonly PoolLogEntry[], stores: HostStores, registry: RegistryCache) {
     this.pool = pool;
     this.log = log;
-    this.#store = store;
+    this.#store = stores.servers;
+    this.#profiles = stores.profiles;
     this.registry = registry;
     this.events.subscribe((invocation) => this.invocations.push(invocation));
   }
 
   /** MCP for one guest. @default all servers of the registry */
   guest(task: Partial<TaskPolicy> = {}, run = 'run-1'): GuestMcp {
-    const defaultServerIds = [...(this.registry.snapshot()?.servers.keys() ?? [])];
+    const defaultServerIds = [...(this.registry.snapshot()?.records.keys() ?? [])];
     return new GuestMcp(this, run, taskWith({ defaultServerIds, ...task }));
   }
 
@@ -50,11 +56,20 @@ export class McpHost {
 
   /** Changes a record and waits until the node knows. */
   async upsert(record: McpServerRecord): Promise<void> {
-    await this.#known(async () => (await this.#store.upsert(record)).revision);
+    await known(this.registry, async () => (await this.#store.upsert(record)).revision);
   }
 
   async remove(serverId: string): Promise<void> {
-    await this.#known(() => this.#store.remove(serverId));
+    await known(this.registry, () => this.#store.remove(serverId));
+  }
+
+  /** The same for a profile. */
+  async upsertProfile(profile: McpProfile): Promise<void> {
+    await known(this.registry.profiles, async () => (await this.#profiles.upsert(profile)).revision);
+  }
+
+  async removeProfile(name: string): Promise<void> {
+    await known(this.registry.profiles, () => this.#profiles.remove(name));
   }
 
   told<Event extends AuditEvent['event']>(event: Event): Told<Event>[] {
@@ -65,20 +80,26 @@ export class McpHost {
     await this.pool.close();
     await this.registry.close();
     await this.#store.close();
+    await this.#profiles.close();
   }
+}
 
-  async #known(write: () => Promise<number>): Promise<void> {
-    const seen = Promise.withResolvers<void>();
-    let wanted = Number.POSITIVE_INFINITY;
-    const look = () => {
-      if ((this.registry.snapshot()?.revision ?? -1) >= wanted) seen.resolve();
-    };
-    const stop = this.registry.onChange(look);
-    wanted = await write();
-    look();
-    await seen.promise;
-    stop();
-  }
+interface HostStores {
+  readonly servers: RegistryStore;
+  readonly profiles: RegistryStore<McpProfile>;
+}
+
+async function known<R extends StoreStamps>(cache: KindCache<R> | null, write: () => Promise<number>): Promise<void> {
+  const seen = Promise.withResolvers<void>();
+  let wanted = Number.POSITIVE_INFINITY;
+  const look = () => {
+    if ((cache?.snapshot()?.revision ?? -1) >= wanted) seen.resolve();
+  };
+  const stop = cache?.onChange(look);
+  wanted = await write();
+  look();
+  await seen.promise;
+  stop?.();
 }
 
 /** Closed at the end of the test, after everything that the test opened on it. */
@@ -86,11 +107,14 @@ export async function openHost(records: readonly McpServerRecord[], sample: Pool
   const { pool, log } = openPool(sample);
   const store = createMemoryStore();
   for (const record of records) await store.upsert(record);
-  const registry = new RegistryCache({ source: inProcessSource(store) });
+  const profileStore = createMemoryStoreOf(profileKind);
+  const profiles = new KindCache({ kind: profileKind, source: inProcessSource(profileStore) });
+  const registry = new RegistryCache({ source: inProcessSource(store), profiles });
   registry.onChange((change) => pool.applyChange(change));
   registry.start();
   expect(await registry.ready(10_000)).toBe(true);
-  const host = new McpHost(pool, log, store, registry);
+  expect(await profiles.ready(10_000)).toBe(true);
+  const host = new McpHost(pool, log, { servers: store, profiles: profileStore }, registry);
   onTestFinished(() => host.close());
   return host;
 }
@@ -127,7 +151,8 @@ export async function callOf(
   signal: AbortSignal = never,
 ): Promise<Answer> {
   const text = typeof args === 'string' ? args : JSON.stringify(args);
-  return JSON.parse(await tools.run({ id: `call_${++calls}`, name, arguments: text }, signal)) as Answer;
+  const [json = ''] = await tools.run([{ id: `call_${++calls}`, name, arguments: text }], signal);
+  return JSON.parse(json) as Answer;
 }
 
 export async function textOf(tools: InjectedTools, name: string, args: unknown = {}): Promise<string> {

@@ -13,19 +13,22 @@ export interface NotingServer {
   until(...words: string[]): Promise<void>;
 }
 
+/** Of a file that need not be there yet. */
+export function linesOf(trail: string): string[] {
+  try {
+    return readFileSync(trail, 'utf8').split('\n').slice(0, -1);
+  } catch {
+    return [];
+  }
+}
+
 export function notingServer(
   id: string,
   script: 'counting.mjs' | 'mid-call.mjs',
   sample: StdioSample = {},
 ): NotingServer {
   const trail = join(tempDir(), 'trail');
-  const lines = () => {
-    try {
-      return readFileSync(trail, 'utf8').split('\n').slice(0, -1);
-    } catch {
-      return [];
-    }
-  };
+  const lines = () => linesOf(trail);
   return {
     record: stdioRecord(id, script, { ...sample, env: { TRAIL: trail } }),
     lines,

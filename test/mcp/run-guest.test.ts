@@ -66,6 +66,7 @@ describe('a guest that is ended in the middle of a call', () => {
   it('cancels it when its own deadline has passed', async () => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
+    await host.pool.listTools(server.record);
     const limits = { timeout_ms: 1_500 };
     const args = ['hanging', 'hang', '{}'];
     const run = await runFixture('c/test/mcp-call.wasm', { args, mcp: host.guest(), limits });

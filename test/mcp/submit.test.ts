@@ -40,6 +40,39 @@ describe('mcp_submit and mcp_result', () => {
       expect(await result(guest, call)).toBe(echoed('x'));
     });
 
+  it('count what they keep in bytes, whatever the letters [mcp.submit.limit]', async () => {
+    const guest = await guestOf(await tinyHost(), {}, { max_answer_bytes: 60 });
+    const fd = await openServer(guest, 'tiny');
+    const call = await submitted(guest, fd, 'echo', { message: 'ä€𝄞' });
+    expect(await result(guest, call)).toBe(echoed('ä€𝄞'));
+    expect(guest.state.answerBytes).toBe(Buffer.byteLength(echoed('ä€𝄞')));
+    await guest.call('mcp_close', call);
+    expect(guest.state.answerBytes).toBe(0);
+    // 57 letters are below the limit, their 68 bytes are not.
+    const long = await submitted(guest, fd, 'echo', { message: '€'.repeat(12) });
+    expect(await result(guest, long)).toBe(echoed('€'.repeat(12)));
+    expect(await submit(guest, fd, 'pid')).toBe(-errno.ENOMEM);
+  });
+
+  if (hasPointers())
+    it('tell how many bytes an answer has that is larger than the buffer [mcp.submit] [mcp.call]', async () => {
+      const guest = await guestOf(await tinyHost());
+      const fd = await openServer(guest, 'tiny');
+      const answer = echoed('ä€𝄞');
+      const bytes = Buffer.byteLength(answer);
+      const out = guest.heap.out(256).offer(answer.length);
+      const call = await submitted(guest, fd, 'echo', { message: 'ä€𝄞' });
+      expect(await guest.call('mcp_result', call, ...out.args)).toBe(-errno.ENOSPC);
+      expect([out.length, out.isIntactBeyond(0)]).toEqual([bytes, true]);
+      const text = [...guest.text('echo'), ...guest.text('{"message":"ä€𝄞"}')] as const;
+      const held = guest.heap.out(256).offer(answer.length);
+      expect(await guest.call('mcp_call_tool', fd, ...text, ...held.args)).toBe(-errno.ENOSPC);
+      expect([held.length, guest.state.answerBytes]).toEqual([bytes, 2 * bytes]);
+      const exact = guest.heap.out(256).offer(bytes);
+      expect(await guest.call('mcp_call_tool', fd, ...text, ...exact.args)).toBe(bytes);
+      expect([exact.length, guest.state.answerBytes]).toEqual([bytes, bytes]);
+    });
+
   it('give a failed call as a result [mcp.submit]', async () => {
     const guest = await guestOf(await tinyHost(), { toolDenylist: ['environment'] });
     const fd = await openServer(guest, 'tiny');

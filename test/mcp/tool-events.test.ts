@@ -3,6 +3,7 @@ import { ToolEvents, type ToolInvocation } from '../../src/index.ts';
 
 const invocation: ToolInvocation = {
   source: 'native',
+  kind: 'tool',
   run: 'run-1',
   session: 'chat-1',
   server: null,

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { NameClaims } from '../../src/mcp/name-claims.ts';
 import { aliases, encodedName, NameTable, toolName } from '../../src/mcp/tool-names.ts';
 
+const alone = new NameClaims([]);
 const provider = /^[A-Za-z0-9_-]{1,64}$/;
 
 describe('the encoded name', () => {
@@ -69,11 +71,11 @@ describe('the readable name', () => {
     ['files', 'x'.repeat(58), `files_${'x'.repeat(58)}`],
     ['files', 'x'.repeat(59), encodedName('fs', 'x'.repeat(59))],
   ])('of prefix %s and tool %s is %s', (tool_prefix, tool, expected) => {
-    expect(toolName({ server_id: 'fs', tool_prefix }, tool, 'readable')).toBe(expected);
+    expect(toolName({ server_id: 'fs', tool_prefix }, tool, 'readable', alone)).toBe(expected);
   });
 
   it('is used only where the session asks for it', () => {
-    expect(toolName(fs, 'read_file', 'encoded')).toBe('mcp__ZnM__cmVhZF9maWxl');
+    expect(toolName(fs, 'read_file', 'encoded', alone)).toBe('mcp__ZnM__cmVhZF9maWxl');
   });
 });
 
@@ -82,7 +84,7 @@ describe('the aliases', () => {
     ['mcp.fs', ['mcp.fs.read_file']],
     ['files', ['mcp.fs.read_file', 'files.read_file']],
   ])('with the namespace %s are %j [mcp.names.alias]', (tool_namespace, expected) => {
-    expect(aliases({ server_id: 'fs', tool_namespace }, 'read_file')).toEqual(expected);
+    expect(aliases({ server_id: 'fs', tool_namespace }, 'read_file', alone)).toEqual(expected);
   });
 });
 

@@ -13,6 +13,7 @@ import {
   type ToolboxServer,
   type ToolInvocation,
 } from '../../src/index.ts';
+import { encodedName } from '../../src/mcp/tool-names.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
 import { fixture, npmServer } from '../pool/pool-records.ts';
 import { eventually, processesWith, startHttp, tempDir } from '../pool/pool-samples.ts';
@@ -46,6 +47,36 @@ async function thrown(work: () => unknown): Promise<Error> {
 }
 
 describe('a toolbox', () => {
+  it('lists and reads resources and prompts that its servers enable, and no others [toolbox.offers]', async () => {
+    const enabled = { enabledResources: ['demo://resource/static/*'], enabledPrompts: ['args-*'] };
+    const box = toolbox([
+      stdio('everything', npmServer('everything'), { args: ['stdio'], ...enabled }),
+      stdio('closed', 'offers.mjs'),
+    ]);
+    await expect(box.listResources('everything')).rejects.toThrow('not connected');
+    await box.connect();
+    const { resources, templates } = await box.listResources('everything');
+    expect(resources.map(({ uri }) => uri)).toContain('demo://resource/static/document/features.md');
+    expect(templates).toEqual([]);
+    expect((await box.listPrompts('everything')).map(({ name }) => name)).toEqual(['args-prompt']);
+    const invoked: ToolInvocation[] = [];
+    box.onToolInvoked((one) => invoked.push(one));
+    const read = await box.readResource('everything', 'demo://resource/static/document/features.md');
+    expect(read).toMatchObject({ success: true, value: { contents: [{ text: expect.stringContaining('#') }] } });
+    const got = await box.getPrompt('everything', 'args-prompt', { city: 'Bern' });
+    expect(got.value).toMatchObject({ messages: [{ content: { text: "What's weather in Bern?" } }] });
+    expect(await box.getPrompt('everything', 'simple-prompt')).toMatchObject({ success: false });
+    expect(await box.readResource('everything', 'demo://resource/dynamic/text/1')).toMatchObject({ success: false });
+    expect(invoked.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
+      'resource ok',
+      'prompt ok',
+      'prompt mcp_policy_denied',
+      'resource mcp_policy_denied',
+    ]);
+    expect(await box.listResources('closed')).toEqual({ resources: [], templates: [] });
+    await expect(box.listPrompts('nowhere')).rejects.toThrow('there is no server named "nowhere"');
+  });
+
   it('gives the tools of real servers, and calls them [toolbox.tools]', async () => {
     const folder = tempDir();
     const box = toolbox([
@@ -107,17 +138,25 @@ describe('a toolbox', () => {
     expect((await thrown(() => box.tool('some_environment'))).message).toContain('there is no tool named');
   });
 
-  it('leaves a name to the earlier server, and says so', async () => {
-    const log: PoolLogEntry[] = [];
+  it('gives no server a name that could be another’s [mcp.names.own]', async () => {
     const same = { toolPrefix: 'same', enabledTools: ['pid'] };
-    const box = toolbox([stdio('a', 'tiny.mjs', same), stdio('b', 'tiny.mjs', same)], {
-      log: (entry) => log.push(entry),
-    });
+    const box = toolbox([stdio('a', 'tiny.mjs', same), stdio('b', 'tiny.mjs', same)]);
     await box.connect();
-    expect(box.tools().map(({ name, server }) => [name, server])).toEqual([['same_pid', 'a']]);
-    expect(log.filter(({ event }) => event === 'tool_dropped')).toEqual([
-      expect.objectContaining({ serverId: 'b', message: expect.stringContaining('the name same_pid is taken') }),
+    expect(box.tools().map(({ name, server }) => [name, server])).toEqual([
+      [encodedName('a', 'pid'), 'a'],
+      [encodedName('b', 'pid'), 'b'],
     ]);
+    expect((await thrown(() => box.tool('same_pid'))).message).toContain('there is no tool named "same_pid"');
+  });
+
+  it('cuts results where its server says, and lets calls take an hour', async () => {
+    const box = toolbox([stdio('tiny', 'tiny.mjs', { maxOutputBytes: 300, timeoutMs: 3_600_000 })]);
+    await box.connect();
+    const { success, value } = await box.tool('tiny_echo').call({ message: 'x'.repeat(1_000) });
+    expect(success).toBe(false);
+    expect(value.error).toMatchObject({ code: 'mcp_output_too_large' });
+    expect(Buffer.byteLength(JSON.stringify(value))).toBeLessThanOrEqual(300);
+    expect(() => toolbox([stdio('tiny', 'tiny.mjs', { timeoutMs: 3_600_001 })])).toThrow('budgets.tool_timeout_ms');
   });
 
   it('gives a failed call as a result, with its reason [toolbox.failure]', async () => {

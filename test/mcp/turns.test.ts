@@ -224,6 +224,7 @@ describe('handing back', () => {
     expect(host.invocations).toEqual([
       {
         run: 'test',
+        kind: 'tool',
         source: 'native',
         session: `chat-${fd}`,
         server: null,

@@ -31,21 +31,21 @@ describe('a tool', () => {
   it.each(cases)('%s', (_what, allowed_tools, task, session, expected) => {
     const record = sampleRecord('fs', { allowed_tools });
     const decision = decide(
-      aboutTool(record, taskWith(task), session === null ? null : sessionWith(session), 'read_file'),
+      aboutTool(record, taskWith(task), session === null ? null : sessionWith(session), null, 'read_file'),
     );
     expect(decision.allowed ? 'allowed' : `${decision.reason} ${decision.layer}`).toBe(expected);
   });
 
   it('is named in the reason, however it is called, in one short line', () => {
     const record = sampleRecord('fs', { allowed_tools: ['a'] });
-    const decision = decide(aboutTool(record, taskWith(), null, `x\n${'y'.repeat(10_000)}`));
+    const decision = decide(aboutTool(record, taskWith(), null, null, `x\n${'y'.repeat(10_000)}`));
     expect(decision).toMatchObject({ detail: expect.stringContaining('"x\\nyyy') });
     expect(decision.allowed ? '' : decision.detail.length).toBeLessThan(300);
   });
 
   it('is filtered by the lists of the task also where the default set is empty', () => {
     const task = taskWith({ defaultServerIds: [], allowedServerIds: ['fs'], toolDenylist: ['read_*'] });
-    const decision = decide(aboutTool(sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }), 'read_file'));
+    const decision = decide(aboutTool(sampleRecord('fs'), task, sessionWith({ serverIds: ['fs'] }), null, 'read_file'));
     expect(decision).toMatchObject({ allowed: false, reason: 'denied_by_task' });
   });
 
@@ -56,8 +56,8 @@ describe('a tool', () => {
         const passes = (list: readonly string[] | null) => list === null || compilePatterns(list)(tool);
         const vetoed = compilePatterns([...task.toolDenylist, ...session.toolDenylist])(tool);
         const expected = passes(allowed) && passes(task.toolAllowlist) && passes(session.toolAllowlist) && !vetoed;
-        expect(decide(aboutTool(record, task, session, tool)).allowed).toBe(expected);
-        if (expected) expect(decide(aboutTool(record, task, null, tool)).allowed).toBe(true);
+        expect(decide(aboutTool(record, task, session, null, tool)).allowed).toBe(expected);
+        if (expected) expect(decide(aboutTool(record, task, null, null, tool)).allowed).toBe(true);
       }),
     );
   });

@@ -1,9 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { effectiveSet } from '../../src/policy/effective-set.ts';
+import { defaultServers, effectiveSet } from '../../src/policy/effective-set.ts';
 import { aboutServer, decide } from '../../src/policy/walk.ts';
 import type { RegistryView, SessionPolicy, TaskPolicy } from '../../src/protocol/policy-layers.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
 import { anyRegistry, anySession, anyTask, registryWith, sessionWith, taskWith } from './policy-samples.ts';
+
+const tagged: RegistryView = {
+  servers: new Map(
+    Object.entries({ git: ['scm'], forge: ['search', 'scm'], mail: ['office'] }).map(([id, tags]) => [
+      id,
+      sampleRecord(id, { allowed_tools: ['*'], tags }),
+    ]),
+  ),
+  stale: false,
+  profiles: null,
+};
+const byTags = (...serverTags: string[]) => ({
+  ...taskWith({ defaultServerIds: null, allowedServerIds: null }),
+  serverTags,
+});
 
 const registry = registryWith({ fs: ['*'], git: ['read_*'], shut: [] });
 
@@ -92,6 +108,55 @@ describe('the effective set', () => {
       ['fs registry_not_ready node'],
     ],
     [
+      'is what has one of the tags, where the task lists nothing',
+      tagged,
+      byTags('scm', 'none'),
+      sessionWith(),
+      ['forge', 'git'],
+      [],
+    ],
+    [
+      'says why a listed server without the tags is left out',
+      tagged,
+      { ...byTags('scm'), allowedServerIds: ['git', 'mail', 'gone'] },
+      sessionWith(),
+      ['git'],
+      ['gone unknown_server registry', 'mail not_tagged task'],
+    ],
+    [
+      'has nothing of a session that asks for servers without the tags',
+      tagged,
+      byTags('scm'),
+      sessionWith({ serverIds: ['mail', 'gone', 'git'] }),
+      ['git'],
+      ['forge denied_by_session session', 'gone not_tagged task', 'mail not_tagged task'],
+    ],
+    ['is empty where no server has the tags', tagged, byTags('x'), sessionWith(), [], ['* not_tagged task']],
+    [
+      'of tags is empty before the first snapshot',
+      null,
+      byTags('scm'),
+      sessionWith(),
+      [],
+      ['* registry_not_ready node'],
+    ],
+    [
+      'of tags is empty when the snapshot is too old',
+      { ...tagged, stale: true },
+      byTags('scm'),
+      sessionWith(),
+      [],
+      ['* stale_registry node'],
+    ],
+    [
+      'is empty where the task neither lists servers nor says how to choose them',
+      tagged,
+      taskWith({ defaultServerIds: ['git'], allowedServerIds: null }),
+      sessionWith(),
+      [],
+      ['git not_allowed task'],
+    ],
+    [
       'is empty when the snapshot is too old',
       { ...registry, stale: true },
       taskWith({ defaultServerIds: ['fs'] }),
@@ -111,13 +176,17 @@ describe('the effective set', () => {
     fc.assert(
       fc.property(anyRegistry, anyTask, anySession, (view, task, session) => {
         const set = effectiveSet(view, task, session);
-        const asked = session.serverIds ?? task.defaultServerIds;
+        const defaults = defaultServers(view, task);
+        const asked = session.serverIds ?? defaults;
         for (const id of set.serverIds) {
-          expect(view.servers.has(id) && task.allowedServerIds.includes(id) && asked.includes(id)).toBe(true);
+          expect(view.servers.has(id) && asked.includes(id)).toBe(true);
+          expect(task.allowedServerIds?.includes(id) ?? task.serverTags !== null).toBe(true);
+          const tags = view.servers.get(id)?.tags ?? [];
+          expect(task.serverTags?.some((tag) => tags.includes(tag)) ?? true).toBe(true);
           expect(task.enabled && session.enabled).toBe(true);
         }
-        const logged = set.exclusions.map(({ serverId }) => serverId);
-        expect([...set.serverIds, ...logged].sort()).toEqual([...new Set([...asked, ...task.defaultServerIds])].sort());
+        const logged = set.exclusions.map(({ serverId }) => serverId).filter((id) => id !== '*');
+        expect([...set.serverIds, ...logged].sort()).toEqual([...new Set([...asked, ...defaults])].sort());
         expect(set.serverIds).toEqual([...set.serverIds].sort());
       }),
     );
@@ -145,6 +214,15 @@ describe('one server', () => {
     });
     expect(details[0]).toBe(details[1]);
     expect(details[0]).toMatch(/^not_allowed/);
+  });
+
+  it('without the tags looks the same whether it exists or not, where the task lists none', () => {
+    const reasons = ['mail', 'nope'].map((id) => {
+      const decision = decide(aboutServer(tagged, byTags('scm'), null, id));
+      return decision.allowed ? '' : decision.reason + decision.detail.replace(id, 'ID');
+    });
+    expect(reasons[0]).toBe(reasons[1]);
+    expect(reasons[0]).toMatch(/^not_tagged/);
   });
 
   it('that is allowed but neither default nor asked for is not used', () => {

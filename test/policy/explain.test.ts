@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LayerReason, PolicyLayer } from '../../src/policy/decision.ts';
+import { hashDefinition, type ToolDefinition } from '../../src/policy/definition-hash.ts';
 import { aboutCall, aboutServer, aboutTool, decide, explain, firstDenial } from '../../src/policy/walk.ts';
 import { sampleRecord } from '../protocol/record-samples.ts';
 import { registryWith, sessionWith, taskWith } from './policy-samples.ts';
@@ -7,9 +8,27 @@ import { registryWith, sessionWith, taskWith } from './policy-samples.ts';
 const registry = registryWith({ fs: ['read_*'], shut: [] });
 const task = taskWith({ defaultServerIds: ['fs', 'shut', 'gone'], allowedServerIds: ['fs', 'shut', 'gone', 'git'] });
 const call = (changes: Partial<Parameters<typeof ask>[0]>) => ask({ ...usual, ...changes });
-const usual = { view: registry as typeof registry | null, task, session: sessionWith(), server: 'fs', tool: 'read_a' };
-const ask = ({ view, task: policy, session, server, tool }: typeof usual) =>
-  aboutCall(view, policy, session, server, tool);
+const usual = {
+  view: registry as typeof registry | null,
+  task,
+  session: sessionWith(),
+  server: 'fs',
+  tool: 'read_a',
+  definition: null as ToolDefinition | null,
+};
+const ask = ({ view, task: policy, session, server, tool, definition: said }: typeof usual) =>
+  aboutCall(view, policy, session, server, tool, said);
+const viewOf = (fields: Record<string, unknown>) => ({
+  ...registry,
+  servers: new Map([['fs', sampleRecord('fs', fields)]]),
+});
+const definition = {
+  name: 'read_a',
+  description: 'reads a',
+  inputSchema: { type: 'object' },
+  outputSchema: null,
+  annotations: null,
+};
 
 describe('a denial', () => {
   // The sentences are what the decision log, the audit trail and the answer to a refused call show.
@@ -44,6 +63,30 @@ describe('a denial', () => {
     [call({ server: 'gone' }), 'unknown_server', 'registry', '"gone" is not in the registry'],
     [call({ server: 'shut' }), 'deny_all', 'registry', 'the record of "shut" has no allowed_tools, so all are denied'],
     [call({ tool: 'write' }), 'denied_by_registry', 'registry', `the record's allowed_tools do not match "write"`],
+    [
+      call({ view: viewOf({ namespaces: ['team-*', 'defaul?s'] }) }),
+      'not_in_namespace',
+      'registry',
+      'the namespaces in the record of "fs" do not match "default"',
+    ],
+    [
+      call({ view: viewOf({ namespaces: [] }) }),
+      'not_in_namespace',
+      'registry',
+      'the namespaces in the record of "fs" do not match "default"',
+    ],
+    [
+      call({ view: viewOf({ pins: { read_a: 'a'.repeat(64) } }), definition }),
+      'pin_mismatch',
+      'registry',
+      `the definition of "read_a" is not the one that the record pins: review it; it has sha256 ${hashDefinition(definition)} now`,
+    ],
+    [
+      call({ task: { ...task, serverTags: ['scm'] } }),
+      'not_tagged',
+      'task',
+      `"fs" has none of the tags in the task's mcp.server_tags`,
+    ],
     [
       call({ task: { ...task, toolDenylist: ['*_a'] } }),
       'denied_by_task',
@@ -86,7 +129,7 @@ describe('an explanation', () => {
     const narrow = taskWith({ toolDenylist: ['*_media', 'read_secret*'], toolAllowlist: ['read_*'] });
     const session = sessionWith({ toolAllowlist: ['*file*'], toolDenylist: [] });
     const lines = (tool: string) =>
-      explain(aboutTool(record, narrow, session, tool)).map(({ layer, rule, verdict, matched }) => [
+      explain(aboutTool(record, narrow, session, null, tool)).map(({ layer, rule, verdict, matched }) => [
         layer,
         rule,
         verdict,
@@ -123,4 +166,16 @@ describe('an explanation', () => {
     expect(rules('fs')).toEqual(['mcp.enabled', 'mcp.allowed_server_ids', 'server_id']);
     expect(rules('shut')).toEqual(['mcp.enabled', 'mcp.allowed_server_ids', 'server_id', 'allowed_tools']);
   });
+});
+
+it('namespaces and pins are told where a record has some, and let through what fits them', () => {
+  const told = (fields: Record<string, unknown>) =>
+    explain(call({ view: viewOf(fields), definition }))
+      .filter(({ rule }) => rule === 'namespaces' || rule === 'pins')
+      .map(({ rule, verdict, matched }) => [rule, verdict, matched]);
+  expect(told({})).toEqual([]);
+  expect(told({ namespaces: ['x', 'def*'] })).toEqual([['namespaces', 'allows', 'def*']]);
+  expect(told({ pins: { read_b: 'a'.repeat(64) } })).toEqual([]);
+  const hash = hashDefinition(definition);
+  expect(told({ pins: { read_a: hash } })).toEqual([['pins', 'allows', hash]]);
 });

@@ -6,7 +6,7 @@ import { sessionWith, taskWith } from './policy-samples.ts';
 const record = sampleRecord('fs', { allowed_tools: ['a', 'b'] });
 const task = taskWith({ toolAllowlist: ['a'], toolDenylist: ['c', 'd'] });
 const session = sessionWith({ toolAllowlist: ['a', 'e'] });
-const hash = policyHash(record, task, session);
+const hash = policyHash(record, task, session, null);
 
 describe('the policy hash', () => {
   it.each([
@@ -20,7 +20,7 @@ describe('the policy hash', () => {
     ['budgets', sampleRecord('fs', { allowed_tools: ['a', 'b'], budgets: { max_concurrency: 1 } }), task, session],
     ['the choice of servers', record, { ...task, defaultServerIds: ['x'] }, { ...session, serverIds: ['y'] }],
   ])('does not depend on %s', (_what, otherRecord, otherTask, otherSession) => {
-    expect(policyHash(otherRecord, otherTask, otherSession)).toBe(hash);
+    expect(policyHash(otherRecord, otherTask, otherSession, null)).toBe(hash);
   });
 
   it.each([
@@ -33,11 +33,11 @@ describe('the policy hash', () => {
     ['the allowlist of the session', record, task, { ...session, toolAllowlist: null }],
     ['the denylist of the session', record, task, { ...session, toolDenylist: ['z'] }],
   ])('depends on %s', (_what, otherRecord, otherTask, otherSession) => {
-    expect(policyHash(otherRecord, otherTask, otherSession)).not.toBe(hash);
+    expect(policyHash(otherRecord, otherTask, otherSession, null)).not.toBe(hash);
   });
 
   it('takes no session for one that does not narrow', () => {
-    expect(policyHash(record, task, null)).toBe(policyHash(record, task, sessionWith()));
+    expect(policyHash(record, task, null, null)).toBe(policyHash(record, task, sessionWith(), null));
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
   });
 });

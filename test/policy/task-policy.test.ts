@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { parseTaskPolicy } from '../../src/policy/task-policy.ts';
-import { disabledTask, initialSession } from '../../src/protocol/policy-layers.ts';
+import { disabledTask, initialSession, noToolSearch } from '../../src/protocol/policy-layers.ts';
 
 function issuesOf(config: JsonObject): string[] {
   const parsed = parseTaskPolicy(config);
@@ -29,8 +29,14 @@ describe('the task config', () => {
         enabled: true,
         defaultServerIds: ['gitlab', 'fs'],
         allowedServerIds: ['gitlab', 'fs', 'search'],
+        serverTags: null,
+        profile: null,
+        toolSearch: noToolSearch,
         toolAllowlist: ['*'],
         toolDenylist: ['delete_*'],
+        resourceLists: { allow: null, deny: [] },
+        promptLists: { allow: null, deny: [] },
+        resourceTools: false,
         toolNaming: 'encoded',
       },
       approvalRules: [],
@@ -51,6 +57,33 @@ describe('the task config', () => {
     const parsed = parseTaskPolicy(values);
     expect(parsed).toMatchObject({ ok: true, policy: { enabled: true }, approvalRules: [{ verdict: 'deny' }] });
     expect(parsed).toEqual(parseTaskPolicy(texts));
+  });
+
+  it('narrows resources and prompts, and shows resources to the model [mcp.offers.policy]', () => {
+    const parsed = parseTaskPolicy({
+      'mcp.enabled': true,
+      'mcp.default_server_ids': ['fs'],
+      'mcp.resources': 'true',
+      'mcp.resource_allowlist': ['file:///data/*'],
+      'mcp.resource_denylist': '["*/private/*"]',
+      'mcp.prompt_allowlist': [],
+    });
+    expect(parsed).toMatchObject({
+      ok: true,
+      policy: {
+        resourceTools: true,
+        resourceLists: { allow: ['file:///data/*'], deny: ['*/private/*'] },
+        promptLists: { allow: [], deny: [] },
+      },
+    });
+    const wrong = parseTaskPolicy({ 'mcp.enabled': true, 'mcp.resources': 1, 'mcp.resource_allowlist': 'file:' });
+    expect(wrong).toMatchObject({
+      ok: false,
+      issues: [
+        { key: 'mcp.resources', message: 'must be true or false' },
+        { key: 'mcp.resource_allowlist', message: expect.stringContaining('["file:///data/*"]') },
+      ],
+    });
   });
 
   it('names tools for the sessions that do not choose [policy.task_config]', () => {
@@ -74,6 +107,16 @@ describe('the task config', () => {
     expect(parsed).toMatchObject({ policy: { allowedServerIds: ['fs'], toolAllowlist: null, toolDenylist: [] } });
   });
 
+  it('that asks for tags and lists no servers leaves the choice to the tags [policy.server_tags]', () => {
+    const on = { 'mcp.enabled': true, 'mcp.server_tags': ['scm', 'search', 'scm'] };
+    const chosen = { defaultServerIds: null, allowedServerIds: null, serverTags: ['scm', 'search'] };
+    expect(parseTaskPolicy(on)).toMatchObject({ policy: chosen, warnings: [] });
+    const listed = parseTaskPolicy({ ...on, 'mcp.allowed_server_ids': ['fs'] });
+    expect(listed).toMatchObject({ policy: { defaultServerIds: null, allowedServerIds: ['fs'] } });
+    const narrow = parseTaskPolicy({ ...on, 'mcp.default_server_ids': ['fs'] });
+    expect(narrow).toMatchObject({ policy: { defaultServerIds: ['fs'], allowedServerIds: ['fs'] } });
+  });
+
   it('keeps the tool lists where the default set is empty', () => {
     const parsed = parseTaskPolicy({ 'mcp.enabled': 'true', 'mcp.tool_denylist': '["x"]', 'mcp.tool_allowlist': '[]' });
     expect(parsed).toMatchObject({ policy: { defaultServerIds: [], toolDenylist: ['x'], toolAllowlist: [] } });
@@ -91,6 +134,8 @@ describe('the task config', () => {
     ['a number for a truth', { 'mcp.enabled': 1 }, 'mcp.enabled must be true or false'],
     ['a table for a list', { 'mcp.default_server_ids': {} }, 'mcp.default_server_ids must be a JSON list'],
     ['nothing for a list', { 'mcp.tool_denylist': null }, 'mcp.tool_denylist must be a list of strings'],
+    ['no tags', { 'mcp.server_tags': [] }, 'mcp.server_tags is empty; give a JSON list of tags'],
+    ['an empty tag', { 'mcp.server_tags': ['a', ''] }, 'mcp.server_tags [1] must not be empty; give'],
     ['no rules', { 'mcp.approval_rules': 'often' }, 'mcp.approval_rules'],
     ['another naming', { 'mcp.tool_naming': 'short' }, 'mcp.tool_naming must be "encoded" or "readable"'],
     ['a slip in a key with a list', { 'mcp.tool_namin': [] }, 'did you mean "mcp.tool_naming"?'],

@@ -34,7 +34,7 @@ afterEach(async () => {
   expect(environment.pendingTimers).toBe(0);
 });
 
-const ids = () => [...(cache.snapshot()?.servers.keys() ?? [])].sort();
+const ids = () => [...(cache.snapshot()?.records.keys() ?? [])].sort();
 const state = () => cache.status().state;
 
 describe('the cache at start', () => {
@@ -132,7 +132,7 @@ describe('events', () => {
     await settled();
     expect(ids()).toEqual(['b', 'c']);
     expect(cache.snapshot()).toMatchObject({ revision: 10 });
-    expect([...(before?.servers.keys() ?? [])]).toEqual(['a', 'b']);
+    expect([...(before?.records.keys() ?? [])]).toEqual(['a', 'b']);
     expect(changes.slice(1).map(({ upserted, deleted }) => ({ upserted, deleted }))).toEqual([
       { upserted: ['c'], deleted: [] },
       { upserted: [], deleted: ['a'] },

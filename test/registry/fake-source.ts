@@ -94,7 +94,7 @@ export function listing(revision: number, servers: (string | McpServerRecord)[] 
   return {
     epoch,
     revision,
-    servers: servers.map((server) => (typeof server === 'string' ? sampleRecord(server) : server)),
+    records: servers.map((server) => (typeof server === 'string' ? sampleRecord(server) : server)),
   };
 }
 

@@ -34,7 +34,7 @@ it('follows a store of the same process', async () => {
   expect(await cache.ready(10_000)).toBe(true);
   const made = changeWhere((change) => change.upserted.includes('b'));
   const { record } = await store.upsert(sampleRecord('b'));
-  expect((await made).snapshot.servers.get('b')).toEqual(record);
+  expect((await made).snapshot.records.get('b')).toEqual(record);
   const gone = changeWhere((change) => change.deleted.includes('a'));
   const revision = await store.remove('a');
   expect((await gone).snapshot).toMatchObject({ revision, epoch: await store.epoch() });
@@ -44,16 +44,16 @@ it('follows a store of the same process', async () => {
 it('comes to the same as the store after more changes than a watcher can hold', async () => {
   cache.start();
   await cache.ready(10_000);
-  const done = changeWhere((change) => change.snapshot.servers.has('last'));
+  const done = changeWhere((change) => change.snapshot.records.has('last'));
   // No pause between the writes, so the watcher cannot read: it is cut off and lists again.
   const writes = Array.from({ length: 50 }, (_, i) =>
     store.upsert(sampleRecord(`s${i % 10}`, { display_name: `${i}` })),
   );
   await Promise.all([...writes, store.remove('s3'), store.upsert(sampleRecord('last'))]);
   await done;
-  const { revision, servers } = await store.list();
+  const { revision, records: servers } = await store.list();
   expect(cache.snapshot()?.revision).toBe(revision);
-  expect([...(cache.snapshot()?.servers.values() ?? [])].sort((a, b) => (a.server_id < b.server_id ? -1 : 1))).toEqual(
+  expect([...(cache.snapshot()?.records.values() ?? [])].sort((a, b) => (a.server_id < b.server_id ? -1 : 1))).toEqual(
     servers,
   );
 });

@@ -30,7 +30,7 @@ describe('a cache over the network', () => {
     await put(sms, 'a', { tags: ['one'], sandbox: { mode: 'required' } });
     const cache = startCache({ source: sms.source() });
     expect(await cache.ready(10_000)).toBe(true);
-    expect(cache.snapshot()?.servers.get('a')).toMatchObject({
+    expect(cache.snapshot()?.records.get('a')).toMatchObject({
       tags: ['one'],
       sandbox: { mode: 'required', network: 'allow' },
       stdio: fsRecord.stdio,
@@ -40,7 +40,7 @@ describe('a cache over the network', () => {
     await put(sms, 'b');
     await sms.http('DELETE', '/admin/api/mcp/servers/b');
     await untilRevision(cache, 4);
-    expect([...(cache.snapshot()?.servers.values() ?? [])]).toMatchObject([
+    expect([...(cache.snapshot()?.records.values() ?? [])]).toMatchObject([
       { server_id: 'a', tags: ['two'], sandbox: null },
     ]);
     expect(cache.status()).toMatchObject({ state: 'ready', lastError: null });
@@ -59,7 +59,7 @@ describe('a cache over the network', () => {
     await put(sms, 'b');
     await untilRevision(cache, 2);
     await untilStatus(cache, ({ state }) => state === 'ready');
-    expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['a', 'b']);
+    expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['a', 'b']);
   });
 
   it('refuses its snapshot when it has become too old', async () => {
@@ -96,14 +96,14 @@ describe('a cache over the network', () => {
         list: async (given) => {
           const listing = await source.list(given);
           lists += 1;
-          return lists > 1 ? listing : { ...listing, revision: 2, servers: listing.servers.slice(0, 1) };
+          return lists > 1 ? listing : { ...listing, revision: 2, records: listing.records.slice(0, 1) };
         },
         watch: (since, given) => source.watch(since, given),
       },
     });
     await untilRevision(cache, 7);
     expect(lists).toBe(2);
-    expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['b', 'c', 'd', 'e', 'f']);
+    expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['b', 'c', 'd', 'e', 'f']);
   });
 
   it('sees a restored registry as another one, whatever its revision', async () => {
@@ -125,10 +125,10 @@ describe('a cache over the network', () => {
     await sms.restart();
     const { revision } = await replaced;
     expect(revision).toBeGreaterThan(2);
-    expect([...(cache.snapshot()?.servers.keys() ?? [])]).toEqual(['a']);
+    expect([...(cache.snapshot()?.records.keys() ?? [])]).toEqual(['a']);
     await put(sms, 'c');
     await untilRevision(cache, (revision ?? 0) + 1);
-    expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['a', 'c']);
+    expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['a', 'c']);
   });
 });
 
@@ -143,15 +143,15 @@ describe('an SMS that does not know our fields', () => {
     await untilRevision(cache, 1);
     expect(source.canWatchRecords).toBe(false);
     expect(cache.snapshot()).toMatchObject({ epoch: '' });
-    expect(cache.snapshot()?.servers.get('a')).toMatchObject({ tool_prefix: 'a', protocol: 'legacy', sandbox: null });
+    expect(cache.snapshot()?.records.get('a')).toMatchObject({ tool_prefix: 'a', protocol: 'auto', sandbox: null });
     await untilWatched(old);
     old.upsert({ server_id: 'a', display_name: 'A', transport: 'MCP_TRANSPORT_STDIO', stdio });
     await untilRevision(cache, 2);
-    expect(cache.snapshot()?.servers.get('a')).toMatchObject({ display_name: 'A', allowed_tools: [] });
+    expect(cache.snapshot()?.records.get('a')).toMatchObject({ display_name: 'A', allowed_tools: [] });
     const { lists } = old;
     old.remove('a');
     await untilRevision(cache, 3);
-    expect(cache.snapshot()?.servers.size).toBe(0);
+    expect(cache.snapshot()?.records.size).toBe(0);
     expect(old.lists).toBe(lists + 1);
     expect(cache.status()).toMatchObject({ state: 'ready' });
   });
@@ -166,7 +166,7 @@ describe('an SMS that does not know our fields', () => {
       onInvalidRecord: (id, { path }) => invalid.push(`${id}: ${path}`),
     });
     onStop(() => source.close());
-    const { servers } = await source.list(signal());
+    const { records: servers } = await source.list(signal());
     expect(servers.map(({ server_id }) => server_id)).toEqual(['good']);
     expect(invalid).toEqual(['bad: http.url']);
   });
@@ -197,7 +197,7 @@ describe('the way to the registry', () => {
       onStop(() => source.close());
       return source.list(signal());
     };
-    expect(await open(`https://localhost:${port}`, cert)).toMatchObject({ revision: 0, servers: [] });
+    expect(await open(`https://localhost:${port}`, cert)).toMatchObject({ revision: 0, records: [] });
     await expect(open(`https://localhost:${port}`, null)).rejects.toThrow(/self[- ]signed/);
     await expect(open(`http://localhost:${port}`, cert)).rejects.toThrow();
   });
@@ -231,10 +231,10 @@ describe('the way to the registry', () => {
     setImmediate(count);
     const first = await listing;
     reading = false;
-    expect(first.servers).toHaveLength(2_000);
+    expect(first.records).toHaveLength(2_000);
     expect(turns).toBeGreaterThan(8);
     // What is known already is not read again.
     const again = await source.list(signal());
-    expect(again.servers[7]).toBe(first.servers[7]);
+    expect(again.records[7]).toBe(first.records[7]);
   });
 });

@@ -1,6 +1,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { serverKind } from '../../src/protocol/server-kind.ts';
 import { RegistryCache } from '../../src/registry/cache.ts';
 import { restoreSnapshot } from '../../src/registry/snapshot.ts';
 import { readSnapshotFile, snapshotPath, writeSnapshotFile } from '../../src/registry/snapshot-file.ts';
@@ -13,7 +14,8 @@ import { event, FakeSource, heartbeat, listing } from './fake-source.ts';
 afterEach(stopAll);
 
 const source = 'https://sms.internal:50051';
-const snapshotAt = (revision: number, ids = ['a', 'b']) => restoreSnapshot(null, listing(revision, ids)).snapshot;
+const snapshotAt = (revision: number, ids = ['a', 'b']) =>
+  restoreSnapshot(serverKind, null, listing(revision, ids)).snapshot;
 
 describe('the file of a snapshot', () => {
   let path: string;
@@ -23,9 +25,9 @@ describe('the file of a snapshot', () => {
 
   it('gives back what was saved and when it was confirmed, for its owner alone [sms.node.saved]', async () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_000_000);
-    const saved = await readSnapshotFile(path, source);
+    const saved = await readSnapshotFile(path, source, serverKind);
     expect(saved).toMatchObject({ confirmedAtMs: 1_700_000_000_000, snapshot: { epoch: 'e1', revision: 5 } });
-    expect([...(saved?.snapshot.servers ?? [])]).toEqual([...snapshotAt(5).servers]);
+    expect([...(saved?.snapshot.records ?? [])]).toEqual([...snapshotAt(5).records]);
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(path, '..')).mode & 0o777).toBe(0o700);
     expect(readdirSync(join(path, '..'))).toHaveLength(1);
@@ -38,24 +40,24 @@ describe('the file of a snapshot', () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_001_000);
     expect(statSync(path)).toMatchObject({ ino, mtimeMs: 1_700_000_005_000 });
     await writeSnapshotFile(path, source, snapshotAt(6, ['a']), 1_700_000_006_000);
-    expect((await readSnapshotFile(path, source))?.snapshot.servers.size).toBe(1);
+    expect((await readSnapshotFile(path, source, serverKind))?.snapshot.records.size).toBe(1);
   });
 
   it('is not used where it was changed, cut off, opened to others, or is of another registry', async () => {
     await writeSnapshotFile(path, source, snapshotAt(5), 1_700_000_000_000);
     const whole = readFileSync(path, 'utf8');
-    expect(await readSnapshotFile(path, 'https://other.example')).toBeNull();
+    expect(await readSnapshotFile(path, 'https://other.example', serverKind)).toBeNull();
     for (const text of ['', whole.slice(0, -10), whole.replace('"stdio"', '"stdi0"'), whole.replace('e1', 'e2 "')]) {
       writeFileSync(path, text);
-      expect(await readSnapshotFile(path, source), text.slice(0, 80)).toBeNull();
+      expect(await readSnapshotFile(path, source, serverKind), text.slice(0, 80)).toBeNull();
     }
     writeFileSync(path, whole);
-    expect(await readSnapshotFile(path, source)).not.toBeNull();
+    expect(await readSnapshotFile(path, source, serverKind)).not.toBeNull();
     chmodSync(path, 0o640);
-    expect(await readSnapshotFile(path, source)).toBeNull();
+    expect(await readSnapshotFile(path, source, serverKind)).toBeNull();
     chmodSync(path, 0o600);
     chmodSync(join(path, '..'), 0o755);
-    expect(await readSnapshotFile(path, source)).toBeNull();
+    expect(await readSnapshotFile(path, source, serverKind)).toBeNull();
     utimesSync(path, 1, 1);
   });
 });
@@ -85,7 +87,7 @@ describe('a cache that knows what an earlier run saved', () => {
     expect(cache.status()).toMatchObject({ state: 'ready', revision: 5, ageMs: 0 });
     fake.stream.send(event(5, 6, { upserts: [sampleRecord('d')] }));
     await settled();
-    expect([...(cache.snapshot()?.servers.keys() ?? [])].sort()).toEqual(['a', 'b', 'd']);
+    expect([...(cache.snapshot()?.records.keys() ?? [])].sort()).toEqual(['a', 'b', 'd']);
     expect(fake.lists).toHaveLength(0);
   });
 

@@ -1,16 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors } from 'undici';
-import { abortWith } from '../../base/abort.ts';
 import { errorCode } from '../../base/error-text.ts';
-import { isJsonObject, type JsonObject } from '../../base/json.ts';
+import type { JsonObject } from '../../base/json.ts';
 import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { CompiledOpenAiBackend, CompiledProxy } from '../../config/host/host-config.ts';
+import type { ImagePlacement } from '../../config/host/image-placement.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
-import type { AskedBy, BackendError, ChatBackend, ChatRequest } from '../backend.ts';
+import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
+import { CleanDeltas } from './clean-deltas.ts';
 import { openDispatcher } from './dispatcher.ts';
+import { Ending } from './ending.ts';
 import { BackendFailures, providerMessage } from './failures.ts';
 import { answerOf } from './message-text.ts';
-import { readAnswer, readErrorText } from './read-answer.ts';
+import { type Answer, post, type ReadBody } from './post.ts';
+import { answerReader, ErrorTextReader } from './read-answer.ts';
+import { requestBody } from './request-body.ts';
 import {
   isRetriedStatus,
   isTransientConnectionError,
@@ -39,22 +43,25 @@ type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boole
 export class OpenAiBackend implements ChatBackend {
   readonly name: string;
   readonly model: string | undefined;
+  readonly images: ImagePlacement;
   readonly #config: CompiledOpenAiBackend;
-  readonly #url: URL;
+  readonly #endpoint: Pick<Dispatcher.DispatchOptions, 'path' | 'headers'> & { readonly origin: string };
   readonly #dispatcher: Dispatcher;
   readonly #timing: RetryTiming;
   readonly #waiting: Waiting;
   readonly #failures: BackendFailures;
-  readonly #running = new Set<AbortController>();
+  readonly #running = new Set<Ending>();
   #closing: Promise<void> | undefined;
 
   constructor(config: CompiledOpenAiBackend, deps: OpenAiBackendDeps) {
     this.name = config.name;
     this.model = config.model;
+    this.images = config.images;
     this.#config = config;
-    this.#url = new URL(config.baseUrl);
-    this.#url.pathname = `${this.#url.pathname.replace(/\/+$/, '')}/chat/completions`;
-    this.#dispatcher = openDispatcher(this.#url, deps.proxy, config.connectTimeoutMs);
+    const url = new URL(config.baseUrl);
+    url.pathname = `${url.pathname.replace(/\/+$/, '')}/chat/completions`;
+    this.#endpoint = { origin: url.origin, path: url.pathname + url.search, headers: headersOf(config) };
+    this.#dispatcher = openDispatcher(url, deps.proxy, config.connectTimeoutMs);
     this.#timing = deps.timing ?? realTiming;
     this.#waiting = deps.waiting ?? untold;
     const secrets = [...config.headers.values(), ...(config.apiKey === undefined ? [] : [config.apiKey])];
@@ -66,21 +73,24 @@ export class OpenAiBackend implements ChatBackend {
     signal.throwIfAborted();
     if (this.#closing !== undefined) throw this.#failures.closed();
     const { timeoutMs } = this.#config;
-    const running = new AbortController();
-    const unlink = abortWith(running, signal);
-    const timer = setTimeout(() => running.abort(this.#failures.timeout(timeoutMs)), timeoutMs);
+    const running = new Ending();
+    const cancel = () => running.end(signal.reason);
+    signal.addEventListener('abort', cancel, { once: true });
+    const timer = setTimeout(() => running.end(this.#failures.timeout(timeoutMs)), timeoutMs);
     this.#running.add(running);
     try {
       const leftMs = Math.min(timeoutMs, by?.timeLeftMs ?? timeoutMs);
-      const asked = { body: bodyOf(request), what: answerOf(this.name, request.model) };
-      return await this.#tryUntil(this.#timing.now() + leftMs, asked, running.signal);
+      const deltas = by?.deltas ?? null;
+      const sent = deltas === null ? request : { ...request, stream: true };
+      const asked = { body: requestBody(sent), what: answerOf(this.name, request.model), deltas };
+      return await this.#tryUntil(this.#timing.now() + leftMs, asked, running);
     } catch (error) {
-      // Whatever an aborted request fails with, the reason of the abort is what happened.
-      running.signal.throwIfAborted();
+      // Whatever an ended request fails with, the reason of its end is what happened.
+      running.throwIfOver();
       throw error;
     } finally {
       clearTimeout(timer);
-      unlink();
+      signal.removeEventListener('abort', cancel);
       this.#running.delete(running);
     }
   }
@@ -92,18 +102,19 @@ export class OpenAiBackend implements ChatBackend {
   }
 
   async #end(): Promise<void> {
-    for (const running of this.#running) running.abort(this.#failures.closed());
+    for (const running of this.#running) running.end(this.#failures.closed());
     await this.#dispatcher.destroy();
   }
 
   async #tryUntil(
     deadline: number,
-    { body, what }: { readonly body: string; readonly what: string },
-    signal: AbortSignal,
+    { body, what, deltas }: { readonly body: string; readonly what: string; readonly deltas: AnswerDeltas | null },
+    running: Ending,
   ): Promise<JsonObject> {
     for (let attempt = 0; ; attempt++) {
-      const answer = { what, atMostMs: deadline - this.#timing.now() };
-      const outcome = await toldWhile(this.#waiting, answer, this.#try(body, signal));
+      const began = once(this.#waiting({ what, atMostMs: deadline - this.#timing.now() }));
+      const clean = deltas && new CleanDeltas(deltas, began);
+      const outcome = await this.#try(body, running, clean).finally(began);
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
       const { retryAfterMs } = outcome.failure;
@@ -111,38 +122,35 @@ export class OpenAiBackend implements ChatBackend {
       // The provider's own words say more than a timeout that is certain to come.
       if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
       const another = { what: `another try: ${outcome.failure.message}`, atMostMs: wait };
-      await toldWhile(this.#waiting, another, this.#timing.sleep(wait, signal));
+      await toldWhile(this.#waiting, another, this.#timing.sleep(wait, running.signal));
     }
   }
 
   /** One request. Once a 2xx has arrived there is no way back to a retry: the answer is being used. */
-  async #try(body: string, signal: AbortSignal): Promise<Outcome> {
-    let response: Dispatcher.ResponseData;
+  async #try(body: string, running: Ending, deltas: CleanDeltas | null): Promise<Outcome> {
+    let answer: Answer<JsonObject | string>;
     try {
-      response = await this.#dispatcher.request({
-        origin: this.#url.origin,
-        path: this.#url.pathname + this.#url.search,
-        method: 'POST',
-        headers: this.#headers(),
-        body,
-        signal,
-      });
+      answer = await post(this.#dispatcher, { ...this.#endpoint, body }, this.#reader(deltas), running);
     } catch (error) {
+      if (error instanceof BackendError) throw error;
       return this.#unreachable(error);
     }
-    const { statusCode, headers } = response;
-    if (statusCode >= 200 && statusCode <= 299) {
-      const answer = { body: response.body, contentType: String(headers['content-type'] ?? '').toLowerCase() };
-      // A gateway that repeats what it was sent must not give the guest its key.
-      return { answer: knownSecrets.clean(await readAnswer(answer, this.#config.maxResponseBytes, this.#failures)) };
-    }
-    const said = await readErrorText(response.body, this.#failures);
+    const { status, headers, body: said } = answer;
+    // A gateway that repeats what it was sent must not give the guest its key.
+    if (typeof said !== 'string') return { answer: knownSecrets.clean(said) };
     const retryAfterMs = parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now());
     return {
-      failure: this.#failures.refused(statusCode, refusalText(statusCode, said), retryAfterMs),
-      mayRetry: isRetriedStatus(statusCode),
+      failure: this.#failures.refused(status, refusalText(status, said), retryAfterMs),
+      mayRetry: isRetriedStatus(status),
     };
   }
+
+  readonly #reader =
+    (deltas: CleanDeltas | null): ReadBody<JsonObject | string> =>
+    (status, headers) =>
+      status >= 200 && status <= 299
+        ? answerReader(headers, this.#config.maxResponseBytes, this.#failures, deltas)
+        : new ErrorTextReader();
 
   #unreachable(error: unknown): Outcome {
     if (error instanceof errors.HTTPParserError) {
@@ -153,27 +161,28 @@ export class OpenAiBackend implements ChatBackend {
     const transient = isTransientConnectionError(code);
     const message = error instanceof Error ? error.message.split('\n', 1)[0] : undefined;
     const reason = [code, message].filter(Boolean).join(': ') || 'unknown error';
-    const failure = this.#failures.unreachable(this.#url.origin, reason, transient);
+    const failure = this.#failures.unreachable(this.#endpoint.origin, reason, transient);
     return { failure, mayRetry: transient };
-  }
-
-  #headers(): Record<string, string> {
-    const headers: Record<string, string> = {
-      accept: 'application/json, text/event-stream',
-      'content-type': 'application/json',
-    };
-    for (const [name, value] of this.#config.headers) headers[name] = value.reveal();
-    if (this.#config.apiKey !== undefined) headers.authorization = `Bearer ${this.#config.apiKey.reveal()}`;
-    return headers;
   }
 }
 
-/** A stream is asked to tell its token usage, as an answer in one piece does, unless the guest decided about that. */
-function bodyOf(request: ChatRequest): string {
-  if (request.stream !== true) return JSON.stringify(request);
-  const given = request.stream_options;
-  if (given !== undefined && given !== null && !isJsonObject(given)) return JSON.stringify(request);
-  return JSON.stringify({ ...request, stream_options: { include_usage: true, ...given } });
+/** What waits for an answer is over when it begins to come, or when it is there. */
+function once(over: () => void): () => void {
+  let left: (() => void) | null = over;
+  return () => {
+    left?.();
+    left = null;
+  };
+}
+
+function headersOf(config: CompiledOpenAiBackend): Record<string, string> {
+  const headers: Record<string, string> = {
+    accept: 'application/json, text/event-stream',
+    'content-type': 'application/json',
+  };
+  for (const [name, value] of config.headers) headers[name] = value.reveal();
+  if (config.apiKey !== undefined) headers.authorization = `Bearer ${config.apiKey.reveal()}`;
+  return headers;
 }
 
 function refusalText(status: number, said: string): string {

@@ -1,11 +1,12 @@
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { untilAborted } from '../../base/abort.ts';
 import { cutText } from '../../base/cut-text.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
 import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { ReadTextFile } from '../../config/config-file.ts';
-import { BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
+import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
 import { answerOf, messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
@@ -57,7 +58,7 @@ class ScriptedBackend implements ChatBackend {
     this.#waiting = waiting;
   }
 
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<JsonObject> {
+  async complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject> {
     signal.throwIfAborted();
     this.#closed.signal.throwIfAborted();
     const turn = this.#turns.find((candidate) => !this.#used.has(candidate) && holds(candidate.when, request));
@@ -66,6 +67,7 @@ class ScriptedBackend implements ChatBackend {
     const number = ++this.#answers;
     if (turn.delay_ms !== undefined) await this.#wait(turn.delay_ms, signal);
     if (turn.error !== undefined) throw this.#failures.refused(turn.error.status, turn.error.message);
+    if (by?.deltas !== undefined) await tellWords(turn.reply?.content ?? '', by.deltas, signal);
     return completion(`scripted-${number}`, this.model, turn.reply ?? {});
   }
 
@@ -97,6 +99,15 @@ class ScriptedBackend implements ChatBackend {
         `unused turns: ${shown.join('; ') || 'none'}`,
       { retryable: false },
     );
+  }
+}
+
+/** A word at a time, with what separates it from the next: the same deltas on every run. */
+async function tellWords(text: string, deltas: AnswerDeltas, signal: AbortSignal): Promise<void> {
+  for (const [word] of text.matchAll(/^\s+|\S+\s*/g)) {
+    const room = deltas.room();
+    if (room !== null) await untilAborted(room, signal);
+    deltas.text(word);
   }
 }
 

@@ -1,53 +1,59 @@
-import { createHash } from 'node:crypto';
-import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
 import type { ApprovalRules } from '../../policy/approval-rules.ts';
+import { sha256 } from '../../policy/definition-hash.ts';
 import { policyHash } from '../../policy/policy-hash.ts';
 import type { SessionPolicy, TaskPolicy } from '../../protocol/policy-layers.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
-import type { ToolDefinition } from './decider.ts';
 
-/** What a grant holds for. One that was given for a session is not bound to the arguments, to everything else it is. */
+/** What a grant holds for. One that was given for a session is bound to no single call: to all of it but ordinal and arguments. */
 export interface GrantBinding {
+  /** JSON: its name, or null. */
   readonly task: string;
+  readonly run: string;
+  /** Names the call in its run. */
+  readonly ordinal: string;
+  /** The same names are used in every run. */
   readonly session: string;
   readonly server: string;
   readonly tool: string;
   /** sha256 of the canonical JSON. */
   readonly arguments: string;
-  /** sha256 of name, description, input schema and annotations. */
+  /** See hashDefinition. */
   readonly definition: string;
   /** The record's revision in the registry, and a hash of every list and rule that decides about the call. */
   readonly policy: string;
 }
 
-export const bindingFields = ['task', 'session', 'server', 'tool', 'arguments', 'definition', 'policy'] as const;
+export const bindingFields = [
+  'task',
+  'run',
+  'ordinal',
+  'session',
+  'server',
+  'tool',
+  'arguments',
+  'definition',
+  'policy',
+] as const;
 
-const sha256 = (value: JsonValue) => createHash('sha256').update(canonicalJson(value)).digest('hex');
+export const sessionBindingFields = bindingFields.filter((field) => field !== 'arguments' && field !== 'ordinal');
 
 /** @throws RangeError for arguments that are nested beyond all measure */
 export function hashArguments(args: JsonObject): string {
   return sha256(args);
 }
 
-// A list of tools is shared by all calls until the server lists anew.
-const definitionHashes = new WeakMap<ToolDefinition, string>();
-
-export function hashDefinition(definition: ToolDefinition): string {
-  const known = definitionHashes.get(definition);
-  if (known !== undefined) return known;
-  const { name, description, inputSchema, annotations } = definition;
-  const hash = sha256({ name, description, inputSchema, annotations });
-  if (Object.isFrozen(definition)) definitionHashes.set(definition, hash);
-  return hash;
-}
-
 export function policyRevision(
   record: McpServerRecord,
   task: TaskPolicy,
   session: SessionPolicy | null,
+  profile: McpProfile | null,
   rules: ApprovalRules,
 ): string {
   const { approval_policy: approval } = record;
-  const decides = { lists: policyHash(record, task, session), approval, rules } as unknown as JsonValue;
+  const lists = policyHash(record, task, session, profile);
+  const offers = [task, session].map((layer) => [layer?.resourceLists ?? null, layer?.promptLists ?? null]);
+  const decides = { lists, offers, approval, rules } as unknown as JsonValue;
   return `${record.mod_revision}:${sha256(decides)}`;
 }

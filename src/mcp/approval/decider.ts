@@ -1,32 +1,17 @@
-import type { JsonObject, JsonValue } from '../../base/json.ts';
+import type { JsonObject } from '../../base/json.ts';
+import type { ToolDefinition } from '../../policy/definition-hash.ts';
+import { type ApprovalDecision, approvalDecisions, type DefinitionChange } from '../../protocol/approval.ts';
+import type { CallKind } from '../../protocol/call-kind.ts';
 
-export const approvalDecisions = ['allow_once', 'allow_session', 'deny'] as const;
-export type ApprovalDecision = (typeof approvalDecisions)[number];
-
-/** What an approval is bound to of a tool: all that its server says of it before it is called. */
-export interface ToolDefinition {
-  readonly name: string;
-  /** Text of the server: not to be trusted. */
-  readonly description: string;
-  readonly inputSchema: JsonObject;
-  /** Hints of the server about itself: not to be trusted. */
-  readonly annotations: JsonObject | null;
-}
-
-/** One place where a tool's definition is another than the one that was allowed before. */
-export interface DefinitionChange {
-  /** `description`, `annotations.readOnlyHint`, `inputSchema.properties.path`. */
-  readonly path: string;
-  /** Undefined: it was not there before. */
-  readonly before: JsonValue | undefined;
-  /** Undefined: it is not there any more. */
-  readonly after: JsonValue | undefined;
-}
+export type { ApprovalDecision, DefinitionChange } from '../../protocol/approval.ts';
 
 /** Why a call is asked about. */
 export interface ApprovalCause {
-  /** `always`: the record asks for every call; `rule`: a rule says ask; `no_rule`: none matches. */
-  readonly code: 'always' | 'rule' | 'no_rule';
+  /**
+   * `always`: the record asks for every call; `rule`: a rule says ask; `no_rule`: none matches; `unknown_outcome`: a
+   * resumed run does not know whether the call was done.
+   */
+  readonly code: 'always' | 'rule' | 'no_rule' | 'unknown_outcome';
   /** The same as a sentence for a person. */
   readonly text: string;
 }
@@ -38,7 +23,11 @@ export interface ApprovalRequest {
   readonly run: string;
   readonly session: string;
   readonly callId: string;
+  /** Names the call in its run, the same in every attempt of it. */
+  readonly ordinal: string;
   readonly server: string;
+  readonly kind: CallKind;
+  /** The tool or the prompt as the server calls it, or the uri of a resource. */
   readonly tool: string;
   /** A copy: changing it changes nothing. Written by a model or a guest, so not to be trusted either. */
   readonly arguments: JsonObject;

@@ -1,5 +1,6 @@
 import { canonicalJson, isJsonObject, type JsonValue } from '../../base/json.ts';
-import type { DefinitionChange, ToolDefinition } from './decider.ts';
+import type { ToolDefinition } from '../../policy/definition-hash.ts';
+import type { DefinitionChange } from './decider.ts';
 
 /** A server that rewrites everything is described well enough by the first of it. */
 export const MAX_DEFINITION_CHANGES = 50;
@@ -8,7 +9,7 @@ const MAX_DEPTH = 32;
 /** What is different, in the order of the fields. */
 export function definitionChanges(before: ToolDefinition, after: ToolDefinition): readonly DefinitionChange[] {
   const changes: DefinitionChange[] = [];
-  for (const field of ['name', 'description', 'annotations', 'inputSchema'] as const) {
+  for (const field of ['name', 'description', 'annotations', 'inputSchema', 'outputSchema'] as const) {
     compare(before[field], after[field], field, MAX_DEPTH, changes);
   }
   return changes.slice(0, MAX_DEFINITION_CHANGES);

@@ -1,16 +1,23 @@
 import type { AuditEvent } from '../../audit/event.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { approvalMode } from '../../policy/approval-mode.ts';
+import { approvalNeed } from '../../policy/approval-need.ts';
 import { type ApprovalRules, canDeny, isEmpty, judge, noRules, type RuleVerdict } from '../../policy/approval-rules.ts';
+import { hashDefinition, type ToolDefinition } from '../../policy/definition-hash.ts';
+import { profileOf } from '../../policy/profile-checks.ts';
 import { McpArgumentsError, McpCancelledError } from '../../pool/errors.ts';
+import type { BoundCall } from '../../protocol/approval.ts';
+import type { CallKind } from '../../protocol/call-kind.ts';
 import { limitSpecs } from '../../protocol/limits.ts';
 import type { SessionPolicy } from '../../protocol/policy-layers.ts';
 import type { ApprovalMode, McpServerRecord } from '../../protocol/record.ts';
+import type { ElicitationDecider } from '../elicitation/decider.ts';
 import { type GuestScope, revisionOf, shownArguments } from '../guest-scope.ts';
-import { type GrantBinding, hashArguments, hashDefinition, policyRevision } from './binding.ts';
-import type { ApprovalCause, ApprovalDecider, ToolDefinition } from './decider.ts';
+import { type GrantBinding, hashArguments, policyRevision } from './binding.ts';
+import type { ApprovalCause, ApprovalDecider } from './decider.ts';
 import { definitionChanges } from './definition-difference.ts';
-import { ApprovalGrants } from './grants.ts';
+import { type ApprovalDesk, DeskAnswer, type GrantTicket } from './desk.ts';
+import { ApprovalGrants, SESSION_GRANT_MS } from './grants.ts';
 import { type ApprovalOutcome, PendingApprovals } from './pending.ts';
 import { ApprovalRefused } from './refusal.ts';
 import { causeOf, cutReason, type Decided, inTheTrail, ruleName } from './sentences.ts';
@@ -21,6 +28,10 @@ export interface ApprovalOptions {
   readonly task?: string | null;
   /** @default nobody: what needs an approval is denied at once */
   readonly decide?: ApprovalDecider | null;
+  /** Decides instead, elsewhere: what it is asked outlives this process. @default none */
+  readonly desk?: ApprovalDesk | null;
+  /** Answers what servers ask during calls. @default nobody: the servers are told no */
+  readonly elicit?: ElicitationDecider | null;
   /** Who that is, for the audit trail. @default 'program' */
   readonly decidedBy?: string;
   /** What records with `policy` are decided by. @default none: each call is asked about */
@@ -31,18 +42,23 @@ export interface ApprovalOptions {
 
 /** What the gate has to know of a call, besides its arguments. */
 export interface GatedCall {
+  /** @default tool */
+  readonly kind?: CallKind | undefined;
   readonly serverId: string;
+  /** Of a resource its uri. */
   readonly tool: string;
   readonly callId: string;
   readonly session: string;
+  /** Names the call in its run: the guest's own call, or send, turn and place in it. @default its id */
+  readonly ordinal?: string | undefined;
   /** What the session chose of the task's tools; null for a guest that calls MCP itself. */
   readonly sessionPolicy: SessionPolicy | null;
 }
 
 /** The guest, as far as the gate looks at it. */
-export type GateScope = Pick<GuestScope, 'run' | 'task' | 'audit'> & {
-  readonly registry: Pick<GuestScope['registry'], 'snapshot'>;
-  readonly pool: Pick<GuestScope['pool'], 'describeTool'>;
+export type GateScope = Pick<GuestScope, 'run' | 'task' | 'audit' | 'journal' | 'stopClocks'> & {
+  readonly registry: Pick<GuestScope['registry'], 'snapshot' | 'view'>;
+  readonly pool: Pick<GuestScope['pool'], 'describeCall'>;
 };
 
 /**
@@ -58,6 +74,7 @@ export class ApprovalGate {
   readonly #grants = new ApprovalGrants({ now: () => performance.now() });
   readonly #pending = new PendingApprovals();
   #decide: ApprovalDecider | null;
+  #desk: ApprovalDesk | null;
   readonly #decidedBy: string;
   readonly #timeoutMs: number;
 
@@ -67,6 +84,7 @@ export class ApprovalGate {
     this.#rules = options.rules ?? noRules;
     this.#rulesDeny = canDeny(this.#rules);
     this.#decide = options.decide ?? null;
+    this.#desk = options.desk ?? null;
     this.#decidedBy = options.decidedBy ?? 'program';
     this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
   }
@@ -74,6 +92,7 @@ export class ApprovalGate {
   /** Nobody is asked any more. */
   close(): void {
     this.#decide = null;
+    this.#desk = null;
     this.#pending.endAll((serverId) => new McpCancelledError(serverId, 'the guest ended'));
   }
 
@@ -89,28 +108,86 @@ export class ApprovalGate {
   async obtain(
     record: McpServerRecord,
     call: GatedCall,
-    args: JsonObject,
+    given: JsonObject,
     signal: AbortSignal,
   ): Promise<number | null> {
     const mode = approvalMode(record, call.tool);
     if (mode === 'never') return null;
     // Before anything is started for a call that cannot be made.
-    if (this.#decide === null && (mode === 'always' || isEmpty(this.#rules))) throw nobodyThere(call, mode);
-    const definition = await this.#scope.pool.describeTool(record, { tool: call.tool, args, signal });
+    if (!this.#hasDecider && (mode === 'always' || isEmpty(this.#rules))) throw nobodyThere(call, mode);
+    const described = await this.#scope.pool.describeCall(record, {
+      kind: call.kind,
+      tool: call.tool,
+      args: given,
+      signal,
+    });
+    const { tool: definition, args } = described;
     const question = this.#question(record, call, args, definition);
     const verdict = this.#judge(call, args, definition);
-    if (verdict.verdict === 'deny') throw this.#deniedByRule(question, verdict);
-    if (mode === 'policy' && verdict.verdict === 'allow') {
+    const need = approvalNeed(mode, verdict);
+    if (need === 'denied') throw this.#deniedByRule(question, verdict);
+    if (need === 'none') {
       this.#decided(question, { status: 'allowed', decision: 'rule', decided_by: ruleName(verdict) });
       return null;
     }
     if (this.#grants.coversSession(question.binding)) return null;
-    if (this.#decide === null) throw nobodyThere(call, mode);
+    if (!this.#hasDecider) throw nobodyThere(call, mode);
     if (this.#pending.isFull) {
       const message = `${call.tool}: too many calls wait for an approval`;
       throw new ApprovalRefused(call.serverId, 'approval_queue_full', message);
     }
-    return this.#ask(this.#decide, question, causeOf(mode, verdict), signal);
+    return this.#settle(await this.#put(question, causeOf(mode, verdict), 'call', signal), question);
+  }
+
+  /**
+   * Whether somebody says that a call may be made again of which nobody knows whether it was done: false, or the grant that
+   * it has to bring then.
+   */
+  async mayRepeat(
+    record: McpServerRecord,
+    call: GatedCall,
+    given: JsonObject,
+    signal: AbortSignal,
+  ): Promise<number | null | false> {
+    if (!this.#hasDecider || this.#pending.isFull) return false;
+    const described = await this.#scope.pool.describeCall(record, { tool: call.tool, args: given, signal });
+    const question = this.#question(record, call, described.args, described.tool);
+    const purpose = `repeat ${this.#scope.journal?.attempt ?? 1}`;
+    const outcome = await this.#put(question, unknownOutcome, purpose, signal);
+    const allowed = outcome.kind === 'answered' && outcome.answer.decision !== 'deny';
+    return allowed && this.#settle(outcome, question);
+  }
+
+  /** Whether the grant is kept elsewhere: then {@link claim} has to be waited for before the call is sent. */
+  mustClaim(grant: number | null): boolean {
+    return grant !== null && this.#grants.ticketOf(grant) !== null;
+  }
+
+  /**
+   * Takes a yes from where it is kept, for this call as it would be sent.
+   * @throws ApprovalRefused, `approval_outdated` where it has to be asked about again
+   */
+  async claim(
+    record: McpServerRecord,
+    call: GatedCall,
+    args: JsonObject,
+    definition: ToolDefinition,
+    grant: number | null,
+  ): Promise<void> {
+    const ticket = grant === null ? null : this.#grants.ticketOf(grant);
+    if (ticket !== null) await this.#take(ticket, this.#question(record, call, args, definition));
+  }
+
+  async #take(ticket: GrantTicket, question: Question): Promise<void> {
+    const refusal = await ticket.claim(boundCall(question, this.#task, ticket.purpose), question.args);
+    if (refusal === null) return;
+    const { serverId, tool } = question.call;
+    const denial = refusal.outdated ? 'approval_outdated' : 'approval_denied';
+    throw new ApprovalRefused(serverId, denial, `${tool}: ${refusal.message}`);
+  }
+
+  get #hasDecider(): boolean {
+    return this.#decide !== null || this.#desk !== null;
   }
 
   /**
@@ -126,10 +203,10 @@ export class ApprovalGate {
   ): void {
     const mode = approvalMode(record, call.tool);
     const verdict = this.#judge(call, args, definition);
-    const isFree = mode === 'never' ? verdict.verdict !== 'deny' : mode === 'policy' && verdict.verdict === 'allow';
-    if (isFree) return;
+    const need = approvalNeed(mode, verdict);
+    if (need === 'none') return;
     const question = this.#question(record, call, args, definition);
-    if (verdict.verdict === 'deny') throw this.#deniedByRule(question, verdict);
+    if (need === 'denied') throw this.#deniedByRule(question, verdict);
     if (grant !== null && this.#grants.redeem(grant, question.binding) === null) return;
     if (this.#grants.coversSession(question.binding)) return;
     const message = `${call.tool}: what was approved is not what would be done now`;
@@ -141,14 +218,10 @@ export class ApprovalGate {
     if (grant !== null) this.#grants.drop(grant);
   }
 
-  async #ask(
-    decide: ApprovalDecider,
-    question: Question,
-    cause: ApprovalCause,
-    signal: AbortSignal,
-  ): Promise<number | null> {
+  async #put(question: Question, cause: ApprovalCause, purpose: string, signal: AbortSignal): Promise<ApprovalOutcome> {
+    const desk = this.#desk;
     const { call, args, definition, binding } = question;
-    const { session, callId, serverId: server, tool } = call;
+    const { kind = 'tool', session, callId, serverId: server, tool } = call;
     const started = performance.now();
     const shown = shownArguments(this.#scope, args);
     this.#audit({ event: 'approval.asked', ...this.#about(question), reason: cause.text, args: shown });
@@ -158,19 +231,37 @@ export class ApprovalGate {
       run: this.#scope.run,
       session,
       callId,
+      ordinal: binding.ordinal,
       server,
+      kind,
       tool,
       arguments: structuredClone(args),
       cause,
       definition,
       changes: before === null ? [] : definitionChanges(before, definition),
     };
-    const outcome = await this.#pending.ask(decide, request, binding, { timeoutMs: this.#timeoutMs, signal });
+    const decide: ApprovalDecider | null =
+      desk === null
+        ? this.#decide
+        : (asked) =>
+            desk.ask({
+              ...asked,
+              bound: boundCall(question, this.#task, purpose),
+              isResumable: () => this.#scope.journal?.isInterrupted ?? false,
+            });
+    if (decide === null) throw nobodyThere(call, 'always');
+    // Nobody's deadline runs while somebody thinks.
+    const goOn = this.#scope.stopClocks?.(session);
+    const timeoutMs = desk === null ? this.#timeoutMs : null;
+    const outcome = await this.#pending.ask(decide, request, binding, { timeoutMs, signal });
+    goOn?.();
     this.#decided(question, { ...inTheTrail(outcome, this.#decidedBy), duration_ms: performance.now() - started });
-    return this.#settle(outcome, question);
+    return outcome;
   }
 
-  #settle(outcome: ApprovalOutcome, { call: { serverId, tool }, binding, definition }: Question): number | null {
+  async #settle(outcome: ApprovalOutcome, question: Question): Promise<number | null> {
+    const { binding, definition } = question;
+    const { serverId, tool } = question.call;
     switch (outcome.kind) {
       case 'covered':
         return null;
@@ -181,13 +272,19 @@ export class ApprovalGate {
         throw new ApprovalRefused(serverId, 'approval_timeout', message);
       }
       case 'answered': {
-        const { decision, reason } = outcome.answer;
-        if (decision === 'allow_once') return this.#grants.grantOnce(binding, definition);
+        const { answer } = outcome;
+        const { decision, reason = '' } = answer;
+        const ticket = answer instanceof DeskAnswer ? answer.ticket : null;
+        if (decision === 'allow_once') return this.#grants.grantOnce(binding, definition, ticket?.leftMs, ticket);
         if (decision === 'deny') {
-          const why = reason === undefined ? '' : `: ${cutReason(reason)}`;
-          throw new ApprovalRefused(serverId, 'approval_denied', `${tool} was not approved${why}`);
+          const why = reason === '' ? '' : `: ${cutReason(reason)}`;
+          const denial =
+            answer instanceof DeskAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
+          throw new ApprovalRefused(serverId, denial, `${tool} was not approved${why}`);
         }
-        this.#grants.grantSession(binding, definition);
+        // It is for more than this call, so it is taken now.
+        if (ticket !== null) await this.#take(ticket, question);
+        this.#grants.grantSession(binding, definition, SESSION_GRANT_MS - (ticket?.ageMs ?? 0));
         this.#pending.endCovered((other) => this.#grants.coversSession(other));
         return null;
       }
@@ -195,14 +292,17 @@ export class ApprovalGate {
   }
 
   #question(record: McpServerRecord, call: GatedCall, args: JsonObject, definition: ToolDefinition): Question {
+    const { registry, task } = this.#scope;
     const binding: GrantBinding = {
-      task: JSON.stringify([this.#scope.run, this.#task]),
+      task: JSON.stringify(this.#task),
+      run: this.#scope.run,
+      ordinal: call.ordinal ?? call.callId,
       session: call.session,
       server: call.serverId,
-      tool: call.tool,
+      tool: boundName(call),
       arguments: argumentsHash(call, args),
       definition: hashDefinition(definition),
-      policy: policyRevision(record, this.#scope.task, call.sessionPolicy, this.#rules),
+      policy: policyRevision(record, task, call.sessionPolicy, profileOf(registry.view(), task), this.#rules),
     };
     return { call, args, definition, binding };
   }
@@ -229,11 +329,13 @@ export class ApprovalGate {
   }
 
   #audit(event: AuditEvent): void {
+    this.#scope.journal?.approval(event as unknown as JsonObject);
     this.#scope.audit.write(this.#scope.run, event);
   }
 
   #about({ call, binding }: Question) {
     return {
+      ...(call.kind === undefined || call.kind === 'tool' ? {} : { kind: call.kind }),
       session_id: call.session,
       request_id: call.callId,
       server_id: call.serverId,
@@ -245,12 +347,29 @@ export class ApprovalGate {
   }
 }
 
+const unknownOutcome: ApprovalCause = {
+  code: 'unknown_outcome',
+  text: 'the run was interrupted during this call, and nobody knows whether it was done: allowing it makes it again',
+};
+
 /** A call together with what it would do, as both stand at one moment. */
 interface Question {
   readonly call: GatedCall;
   readonly args: JsonObject;
   readonly definition: ToolDefinition;
   readonly binding: GrantBinding;
+}
+
+/** The same as a desk knows it; it hashes the arguments itself, by a salt of its own. */
+function boundCall({ call, binding }: Question, task: string | null, purpose: string): BoundCall {
+  const { run, ordinal, session, definition: definition_sha256, policy } = binding;
+  const { kind = 'tool', serverId: server_id, tool: tool_name } = call;
+  return { run, ordinal, task, session, server_id, kind, tool_name, definition_sha256, policy, purpose };
+}
+
+/** What was allowed of a tool is not allowed of a prompt of the same name. */
+function boundName({ kind = 'tool', tool }: GatedCall): string {
+  return kind === 'tool' ? tool : `${kind}\0${tool}`;
 }
 
 function nobodyThere({ serverId, tool }: GatedCall, mode: ApprovalMode): ApprovalRefused {

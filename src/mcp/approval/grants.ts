@@ -1,5 +1,6 @@
-import { bindingFields, type GrantBinding } from './binding.ts';
-import type { ToolDefinition } from './decider.ts';
+import type { ToolDefinition } from '../../policy/definition-hash.ts';
+import { bindingFields, type GrantBinding, sessionBindingFields } from './binding.ts';
+import type { GrantTicket } from './desk.ts';
 
 /** A one-time grant waits for a place at its server and for a connection, never longer than this. */
 export const ONCE_GRANT_MS = 10 * 60_000;
@@ -14,6 +15,8 @@ export type GrantRefusal = 'used' | 'expired' | keyof GrantBinding;
 interface Grant {
   readonly binding: GrantBinding;
   readonly expiresAtMs: number;
+  /** Where it is kept, and has to be taken from before it holds; null: here. */
+  readonly ticket: GrantTicket | null;
 }
 
 export interface GrantClock {
@@ -35,16 +38,22 @@ export class ApprovalGrants {
   }
 
   /** Good for one call. Returns what to redeem it by. */
-  grantOnce(binding: GrantBinding, definition: ToolDefinition, forMs = ONCE_GRANT_MS): number {
+  grantOnce(
+    binding: GrantBinding,
+    definition: ToolDefinition,
+    forMs = ONCE_GRANT_MS,
+    ticket: GrantTicket | null = null,
+  ): number {
     const id = this.#nextId++;
-    keep(this.#once, id, { binding, expiresAtMs: this.#now() + forMs });
+    const surplus = keep(this.#once, id, { binding, expiresAtMs: this.#now() + forMs, ticket });
+    surplus?.ticket?.drop('too many approvals were not used');
     this.#remember(binding, definition);
     return id;
   }
 
   /** Good for all calls of this tool in this session. */
   grantSession(binding: GrantBinding, definition: ToolDefinition, forMs = SESSION_GRANT_MS): void {
-    keep(this.#sessions, sessionKey(binding), { binding, expiresAtMs: this.#now() + forMs });
+    keep(this.#sessions, sessionKey(binding), { binding, expiresAtMs: this.#now() + forMs, ticket: null });
     this.#remember(binding, definition);
   }
 
@@ -52,7 +61,14 @@ export class ApprovalGrants {
   redeem(id: number, binding: GrantBinding): GrantRefusal | null {
     const grant = this.#once.get(id);
     this.#once.delete(id); // one that does not fit is not tried again
-    return grant === undefined ? 'used' : this.#refusal(grant, binding, bindingFields);
+    // One that is kept elsewhere is nobody's before it was taken there.
+    if (grant === undefined || grant.ticket?.isClaimed === false) return 'used';
+    return this.#refusal(grant, binding, bindingFields);
+  }
+
+  /** Where the grant has to be taken from before it is redeemed; null: nowhere. */
+  ticketOf(id: number): GrantTicket | null {
+    return this.#once.get(id)?.ticket ?? null;
   }
 
   /** Whether the session was allowed to call this tool, whatever the arguments. */
@@ -60,14 +76,16 @@ export class ApprovalGrants {
     const key = sessionKey(binding);
     const grant = this.#sessions.get(key);
     if (grant === undefined) return false;
-    if (this.#refusal(grant, binding, withoutArguments) === null) return true;
+    if (this.#refusal(grant, binding, sessionBindingFields) === null) return true;
     this.#sessions.delete(key);
     return false;
   }
 
   /** A grant that nobody will redeem. */
   drop(id: number): void {
+    const ticket = this.ticketOf(id);
     this.#once.delete(id);
+    ticket?.drop('the call was not made');
   }
 
   lastAllowed(binding: Pick<GrantBinding, 'task' | 'server' | 'tool'>): ToolDefinition | null {
@@ -84,15 +102,17 @@ export class ApprovalGrants {
   }
 }
 
-const withoutArguments = bindingFields.filter((field) => field !== 'arguments');
-
-const sessionKey = ({ task, session, server, tool }: GrantBinding) => JSON.stringify([task, session, server, tool]);
+const sessionKey = ({ task, run, session, server, tool }: GrantBinding) =>
+  JSON.stringify([task, run, session, server, tool]);
 const toolKey = ({ task, server, tool }: Pick<GrantBinding, 'task' | 'server' | 'tool'>) =>
   JSON.stringify([task, server, tool]);
 
-/** Puts an entry at the end and lets the oldest go where there are too many. */
-function keep<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): void {
+/** Puts an entry at the end and lets the oldest go where there are too many: that is what it gives. */
+function keep<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): Value | undefined {
   map.delete(key);
   map.set(key, value);
-  if (map.size > MAX_GRANTS) map.delete(map.keys().next().value as Key);
+  if (map.size <= MAX_GRANTS) return undefined;
+  const [oldest, gone] = map.entries().next().value as [Key, Value];
+  map.delete(oldest);
+  return gone;
 }

@@ -1,6 +1,7 @@
 import { McpCancelledError, McpError } from '../../pool/errors.ts';
 import type { GrantBinding } from './binding.ts';
 import { type ApprovalAnswer, type ApprovalDecider, type ApprovalRequest, readAnswer } from './decider.ts';
+import { DeskAnswer } from './desk.ts';
 
 /** Calls of one guest that wait for an answer at the same time; what comes on top is denied. */
 export const MAX_PENDING_APPROVALS = 256;
@@ -39,19 +40,23 @@ export class PendingApprovals {
     decide: ApprovalDecider,
     request: Omit<ApprovalRequest, 'signal' | 'deadlineMs'>,
     binding: GrantBinding,
-    wait: { readonly timeoutMs: number; readonly signal: AbortSignal },
+    wait: {
+      /** Null: whoever decides keeps the time. */
+      readonly timeoutMs: number | null;
+      readonly signal: AbortSignal;
+    },
   ): Promise<ApprovalOutcome> {
     const { signal, timeoutMs } = wait;
     const { promise, resolve } = Promise.withResolvers<ApprovalOutcome>();
     const question: OpenQuestion = { binding, end: resolve };
     const withdraw = () => resolve({ kind: 'withdrawn', error: endOf(request.server, signal) });
-    const timer = setTimeout(() => resolve({ kind: 'timeout' }), timeoutMs);
+    const timer = timeoutMs === null ? undefined : setTimeout(() => resolve({ kind: 'timeout' }), timeoutMs);
     const unanswered = new AbortController();
     this.#open.add(question);
     signal.addEventListener('abort', withdraw, { once: true });
     if (signal.aborted) withdraw();
     else {
-      const deadlineMs = Date.now() + timeoutMs;
+      const deadlineMs = timeoutMs === null ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
       answerOf(decide, { ...request, deadlineMs, signal: unanswered.signal }).then((answer) =>
         resolve({ kind: 'answered', answer }),
       );
@@ -77,6 +82,7 @@ export class PendingApprovals {
 async function answerOf(decide: ApprovalDecider, request: ApprovalRequest): Promise<ApprovalAnswer> {
   try {
     const given = await decide(request);
+    if (given instanceof DeskAnswer) return given;
     return readAnswer(given) ?? { decision: 'deny', reason: 'the decider gave no answer that is known' };
   } catch (error) {
     // Only its kind: the message of another's error may hold anything.
@@ -88,7 +94,7 @@ function endOf(serverId: string, { reason }: AbortSignal): McpError {
   return reason instanceof McpError ? reason : new McpCancelledError(serverId, 'the call was cancelled');
 }
 
-function wordsFor(outcome: Exclude<ApprovalOutcome, { kind: 'answered' }>, timeoutMs: number): string {
+function wordsFor(outcome: Exclude<ApprovalOutcome, { kind: 'answered' }>, timeoutMs: number | null): string {
   switch (outcome.kind) {
     case 'timeout':
       return `no answer within ${timeoutMs} ms, denied`;

@@ -3,6 +3,7 @@ import { cutText } from '../../base/cut-text.ts';
 import type { RuleVerdict } from '../../policy/approval-rules.ts';
 import type { ApprovalMode } from '../../protocol/record.ts';
 import type { ApprovalCause } from './decider.ts';
+import { DeskAnswer } from './desk.ts';
 import type { ApprovalOutcome } from './pending.ts';
 
 const MAX_REASON_CHARS = 500;
@@ -18,8 +19,11 @@ export type Decided = Pick<DecidedEvent, 'status' | 'decision' | 'decided_by'> &
 export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided {
   switch (outcome.kind) {
     case 'answered': {
-      const { decision, reason } = outcome.answer;
-      return { status: decision === 'deny' ? 'denied' : 'allowed', decision, decided_by: decidedBy, reason };
+      const { answer } = outcome;
+      const { decision } = answer;
+      const by = answer instanceof DeskAnswer ? deskName(answer) : decidedBy;
+      const reason = answer.reason === '' ? undefined : answer.reason;
+      return { status: decision === 'deny' ? 'denied' : 'allowed', decision, decided_by: by, reason };
     }
     case 'covered':
       return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another answer' };
@@ -29,6 +33,8 @@ export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided
       return { status: 'denied', decision: 'cancelled', decided_by: NOBODY, reason: outcome.error.message };
   }
 }
+
+const deskName = ({ decidedBy }: DeskAnswer) => (decidedBy === null ? NOBODY : `sms: ${decidedBy}`);
 
 /** Why somebody is asked, as a sentence. */
 export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { OpenAiBackend } from '../../../src/chat/backends/openai.ts';
 import type { CompiledOpenAiBackend } from '../../../src/config/host/host-config.ts';
@@ -64,6 +66,39 @@ it.each(silent)('an abort %s closes the connection and gives the reason', async 
   await expect(answer).rejects.toBe(reason);
   await provider.until(() => provider.openSockets === 0);
   expect(provider.requests).toHaveLength(1);
+});
+
+it('an abort ends a request that still waits for its connection at once, and it is never sent', async () => {
+  const sockets: Socket[] = [];
+  // Takes connections and never answers the handshake of TLS.
+  const silentServer = createServer((socket) => {
+    socket.on('error', () => {});
+    sockets.push(socket);
+  });
+  silentServer.listen(0, '127.0.0.1');
+  await once(silentServer, 'listening');
+  const { port } = silentServer.address() as AddressInfo;
+  const backend = new OpenAiBackend(compiledBackend(`https://127.0.0.1:${port}/v1`), { proxy: NO_PROXY });
+  cleanups.push(async () => {
+    await backend.close();
+    for (const socket of sockets) socket.destroy();
+    silentServer.close();
+  });
+  const controller = new AbortController();
+  const connected = once(silentServer, 'connection');
+  const answer = backend.complete(chat(), controller.signal);
+  answer.catch(() => {});
+  await connected;
+  const reason = new Error('the guest is gone');
+  controller.abort(reason);
+  await expect(answer).rejects.toBe(reason);
+});
+
+it('what a provider says ahead of its answer is not the answer', async () => {
+  const { backend } = await open((response) => {
+    response.writeEarlyHints({ link: '</style.css>; rel=preload' }, () => sendJson(response, 200, completionBody()));
+  });
+  await expect(backend.complete(chat(), never)).resolves.toEqual(completionBody());
 });
 
 it('an abort of one request leaves the others alone', async () => {

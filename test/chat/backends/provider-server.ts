@@ -99,6 +99,7 @@ export function compiledBackend(baseUrl: string, changes: Partial<CompiledOpenAi
     name: 'main',
     baseUrl,
     model: 'm',
+    images: 'none',
     apiKey: undefined,
     headers: new Map(),
     timeoutMs: 60_000,

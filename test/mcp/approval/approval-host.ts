@@ -73,7 +73,7 @@ export function guestOf(
   approvals: ApprovalOptions,
   about: { readonly run?: string; readonly task?: Partial<TaskPolicy> } = {},
 ): GuestMcp {
-  const defaultServerIds = [...(host.registry.snapshot()?.servers.keys() ?? [])];
+  const defaultServerIds = [...(host.registry.snapshot()?.records.keys() ?? [])];
   const guest = new GuestMcp(host, about.run ?? 'run-1', taskWith({ defaultServerIds, ...about.task }), approvals);
   onTestFinished(() => guest.close());
   return guest;

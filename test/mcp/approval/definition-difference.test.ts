@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { hashDefinition } from '../../../src/mcp/approval/binding.ts';
-import type { ToolDefinition } from '../../../src/mcp/approval/decider.ts';
 import { definitionChanges, MAX_DEFINITION_CHANGES } from '../../../src/mcp/approval/definition-difference.ts';
+import { hashDefinition, type ToolDefinition } from '../../../src/policy/definition-hash.ts';
 
 const base: ToolDefinition = {
   name: 'send',
   description: 'sends a message',
   inputSchema: { type: 'object', properties: { to: { type: 'string' } }, required: ['to'] },
+  outputSchema: null,
   annotations: { readOnlyHint: true },
 };
 
@@ -39,6 +39,11 @@ const cases: [string, Partial<ToolDefinition>, object[]][] = [
       { path: 'inputSchema.properties.bcc', before: undefined, after: { type: 'string' } },
       { path: 'inputSchema.required', before: ['to'], after: ['to', 'bcc'] },
     ],
+  ],
+  [
+    'what it gives back',
+    { outputSchema: { type: 'object' } },
+    [{ path: 'outputSchema', before: null, after: { type: 'object' } }],
   ],
   ['the order of keys', { inputSchema: { ...base.inputSchema, type: 'object' } }, []],
 ];

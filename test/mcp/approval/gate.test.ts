@@ -2,17 +2,19 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type AuditEvent, noAudit } from '../../../src/audit/event.ts';
-import { hashArguments, hashDefinition } from '../../../src/mcp/approval/binding.ts';
+import { hashArguments } from '../../../src/mcp/approval/binding.ts';
 import type { ApprovalDecider, ApprovalDecision } from '../../../src/mcp/approval/decider.ts';
 import { ApprovalGate, type ApprovalOptions, type GatedCall } from '../../../src/mcp/approval/gate.ts';
 import { MAX_PENDING_APPROVALS } from '../../../src/mcp/approval/pending.ts';
 import { isOutdated } from '../../../src/mcp/approval/refusal.ts';
 import { encodedName } from '../../../src/mcp/tool-names.ts';
+import { hashDefinition } from '../../../src/policy/definition-hash.ts';
 import { initialSession } from '../../../src/protocol/policy-layers.ts';
 import { StaticRegistry } from '../../../src/registry/static-registry.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';
+import { eraHas } from '../../support/server-era.ts';
 import { callOf, inject, never, openHost } from '../mcp-host.ts';
 import { asking, but, callTool, Desk, guestOf, outcome, rulesOf } from './approval-host.ts';
 
@@ -26,44 +28,45 @@ function files() {
 }
 
 describe('a tool with approval_policy always', () => {
-  it('is called when a real server’s write is allowed once, and only then [approval.always]', async () => {
-    const { folder, record } = files();
-    const host = await openHost([asking(record, 'always', 'write_file')]);
-    const desk = new Desk();
-    const guest = guestOf(host, { decide: desk.decide, task: 'notes' });
-    const path = join(folder, 'note.txt');
-    const args = { path, content: 'a line' };
-    const answer = callTool(guest, 'fs', 'write_file', args, { session: 'mcp-7' });
-    const request = await desk.next();
-    expect(existsSync(path)).toBe(false);
-    expect(request).toMatchObject({
-      task: 'notes',
-      run: 'run-1',
-      session: 'mcp-7',
-      server: 'fs',
-      tool: 'write_file',
-      arguments: args,
-      cause: { code: 'always', text: expect.stringContaining('approval_policy: always') },
-      definition: { name: 'write_file', inputSchema: { type: 'object' } },
-      changes: [],
+  if (eraHas('publishedServers'))
+    it('is called when a real server’s write is allowed once, and only then [approval.always]', async () => {
+      const { folder, record } = files();
+      const host = await openHost([asking(record, 'always', 'write_file')]);
+      const desk = new Desk();
+      const guest = guestOf(host, { decide: desk.decide, task: 'notes' });
+      const path = join(folder, 'note.txt');
+      const args = { path, content: 'a line' };
+      const answer = callTool(guest, 'fs', 'write_file', args, { session: 'mcp-7' });
+      const request = await desk.next();
+      expect(existsSync(path)).toBe(false);
+      expect(request).toMatchObject({
+        task: 'notes',
+        run: 'run-1',
+        session: 'mcp-7',
+        server: 'fs',
+        tool: 'write_file',
+        arguments: args,
+        cause: { code: 'always', text: expect.stringContaining('approval_policy: always') },
+        definition: { name: 'write_file', inputSchema: { type: 'object' } },
+        changes: [],
+      });
+      expect(request.definition.annotations).toMatchObject({ destructiveHint: true });
+      expect(request.deadlineMs).toBeGreaterThan(Date.now());
+      desk.answer('allow_once');
+      expect(outcome(await answer)).toBe('ok');
+      expect(readFileSync(path, 'utf8')).toBe('a line');
+      const second = callTool(guest, 'fs', 'write_file', args, { session: 'mcp-7' });
+      await desk.next();
+      desk.answer({ decision: 'deny', reason: 'once is enough' });
+      expect((await second).error).toEqual({
+        code: 'mcp_approval_denied',
+        message: 'write_file was not approved: once is enough',
+        retryable: false,
+      });
+      // What needs no approval is not asked about.
+      expect(outcome(await callTool(guest, 'fs', 'read_text_file', { path }))).toBe('ok');
+      expect(desk.asked).toHaveLength(2);
     });
-    expect(request.definition.annotations).toMatchObject({ destructiveHint: true });
-    expect(request.deadlineMs).toBeGreaterThan(Date.now());
-    desk.answer('allow_once');
-    expect(outcome(await answer)).toBe('ok');
-    expect(readFileSync(path, 'utf8')).toBe('a line');
-    const second = callTool(guest, 'fs', 'write_file', args, { session: 'mcp-7' });
-    await desk.next();
-    desk.answer({ decision: 'deny', reason: 'once is enough' });
-    expect((await second).error).toEqual({
-      code: 'mcp_approval_denied',
-      message: 'write_file was not approved: once is enough',
-      retryable: false,
-    });
-    // What needs no approval is not asked about.
-    expect(outcome(await callTool(guest, 'fs', 'read_text_file', { path }))).toBe('ok');
-    expect(desk.asked).toHaveLength(2);
-  });
 
   it('is called without asking again once allowed for the session', async () => {
     const host = await openHost([asking(tiny)]);
@@ -362,7 +365,13 @@ describe('what was allowed is looked at again when the call is sent', () => {
 
 describe('a grant for one call, at the moment the call is sent', () => {
   const record = asking(sampleRecord('fs'));
-  const definition = { name: 'write', description: 'writes', inputSchema: { type: 'object' }, annotations: null };
+  const definition = {
+    name: 'write',
+    description: 'writes',
+    inputSchema: { type: 'object' },
+    outputSchema: null,
+    annotations: null,
+  };
   const task = taskWith({ defaultServerIds: ['fs', 'fs2'] });
   const call: GatedCall = { serverId: 'fs', tool: 'write', callId: 'call-1', session: 'chat-1', sessionPolicy: null };
   const args = { path: '/a', mode: 1 };
@@ -374,9 +383,14 @@ describe('a grant for one call, at the moment the call is sent', () => {
       {
         run: 'run-1',
         task,
-        registry: { snapshot: () => ({ ...new StaticRegistry([record]).snapshot(), revision: 7 }) },
+        registry: {
+          snapshot: () => ({ ...new StaticRegistry([record]).snapshot(), revision: 7 }),
+          view: () => new StaticRegistry([record]).view(),
+        },
         audit: { write: (_, event) => void events.push(event), showArguments: () => null },
-        pool: { describeTool: async () => ({ ...definition, title: null, outputSchema: null }) },
+        pool: {
+          describeCall: async (_, { args }) => ({ tool: { ...definition, title: null, outputSchema: null }, args }),
+        },
       },
     );
     const grant = await gate.obtain(record, call, args, never);
@@ -408,6 +422,7 @@ describe('a grant for one call, at the moment the call is sent', () => {
     ['the tool’s name', { definition: { ...definition, name: 'Write' } }],
     ['the tool’s description', { definition: { ...definition, description: 'erases' } }],
     ['the tool’s schema', { definition: { ...definition, inputSchema: { type: 'object', properties: {} } } }],
+    ['the tool’s output schema', { definition: { ...definition, outputSchema: { type: 'object' } } }],
     ['the tool’s annotations', { definition: { ...definition, annotations: {} } }],
     ['the record’s revision', { record: but(record, { mod_revision: 9 }) }],
     ['the record’s tools', { record: but(record, { allowed_tools: ['w*'] }) }],
@@ -471,48 +486,49 @@ describe('a grant for one call, at the moment the call is sent', () => {
 describe('a tool with approval_policy policy', () => {
   const reads = { name: 'reads', servers: ['fs'], annotations: { readOnlyHint: true }, verdict: 'allow' };
 
-  it('is decided by rules about a real server’s own words, arguments and names [approval.policy]', async () => {
-    const { folder, record } = files();
-    const host = await openHost([asking(record, 'policy')]);
-    const desk = new Desk('allow_once');
-    const rules = rulesOf({
-      node: [{ name: 'no dotfiles', arguments: [{ path: '/path', pattern: '*/.*' }], verdict: 'deny' }],
-      task: [
-        reads,
-        {
-          name: 'drafts',
-          tools: ['write_file'],
-          arguments: [{ path: '/path', inside: join(folder, 'drafts') }],
-          verdict: 'allow',
-        },
-      ],
+  if (eraHas('publishedServers'))
+    it('is decided by rules about a real server’s own words, arguments and names [approval.policy]', async () => {
+      const { folder, record } = files();
+      const host = await openHost([asking(record, 'policy')]);
+      const desk = new Desk('allow_once');
+      const rules = rulesOf({
+        node: [{ name: 'no dotfiles', arguments: [{ path: '/path', pattern: '*/.*' }], verdict: 'deny' }],
+        task: [
+          reads,
+          {
+            name: 'drafts',
+            tools: ['write_file'],
+            arguments: [{ path: '/path', inside: join(folder, 'drafts') }],
+            verdict: 'allow',
+          },
+        ],
+      });
+      const guest = guestOf(host, { decide: desk.decide, rules });
+      const write = (path: string) => callTool(guest, 'fs', 'write_file', { path: join(folder, path), content: 'x' });
+      expect(outcome(await callTool(guest, 'fs', 'create_directory', { path: join(folder, 'drafts') }))).toBe('ok');
+      expect(desk.asked.map(({ tool, cause }) => [tool, cause.code])).toEqual([['create_directory', 'no_rule']]);
+      expect(outcome(await write('drafts/a.txt'))).toBe('ok');
+      expect(outcome(await callTool(guest, 'fs', 'list_directory', { path: folder }))).toBe('ok');
+      expect(desk.asked).toHaveLength(1);
+      expect(outcome(await write('drafts/../b.txt'))).toBe('ok');
+      expect(desk.asked).toHaveLength(2);
+      const denied = await write('drafts/.profile');
+      expect(denied.error).toMatchObject({
+        code: 'mcp_approval_denied',
+        message: 'write_file is denied by "no dotfiles" of the node\'s approval rules',
+      });
+      expect(existsSync(join(folder, 'drafts/.profile'))).toBe(false);
+      expect(host.told('tool_call.finished').at(-1)?.reason).toBe('denied_by_rule');
+      expect(
+        host.told('approval.decided').map(({ decision, status, decided_by }) => [decision, status, decided_by]),
+      ).toEqual([
+        ['allow_once', 'allowed', 'program'],
+        ['rule', 'allowed', '"drafts" of the task\'s approval rules'],
+        ['rule', 'allowed', '"reads" of the task\'s approval rules'],
+        ['allow_once', 'allowed', 'program'],
+        ['rule', 'denied', '"no dotfiles" of the node\'s approval rules'],
+      ]);
     });
-    const guest = guestOf(host, { decide: desk.decide, rules });
-    const write = (path: string) => callTool(guest, 'fs', 'write_file', { path: join(folder, path), content: 'x' });
-    expect(outcome(await callTool(guest, 'fs', 'create_directory', { path: join(folder, 'drafts') }))).toBe('ok');
-    expect(desk.asked.map(({ tool, cause }) => [tool, cause.code])).toEqual([['create_directory', 'no_rule']]);
-    expect(outcome(await write('drafts/a.txt'))).toBe('ok');
-    expect(outcome(await callTool(guest, 'fs', 'list_directory', { path: folder }))).toBe('ok');
-    expect(desk.asked).toHaveLength(1);
-    expect(outcome(await write('drafts/../b.txt'))).toBe('ok');
-    expect(desk.asked).toHaveLength(2);
-    const denied = await write('drafts/.profile');
-    expect(denied.error).toMatchObject({
-      code: 'mcp_approval_denied',
-      message: 'write_file is denied by "no dotfiles" of the node\'s approval rules',
-    });
-    expect(existsSync(join(folder, 'drafts/.profile'))).toBe(false);
-    expect(host.told('tool_call.finished').at(-1)?.reason).toBe('denied_by_rule');
-    expect(
-      host.told('approval.decided').map(({ decision, status, decided_by }) => [decision, status, decided_by]),
-    ).toEqual([
-      ['allow_once', 'allowed', 'program'],
-      ['rule', 'allowed', '"drafts" of the task\'s approval rules'],
-      ['rule', 'allowed', '"reads" of the task\'s approval rules'],
-      ['allow_once', 'allowed', 'program'],
-      ['rule', 'denied', '"no dotfiles" of the node\'s approval rules'],
-    ]);
-  });
 
   it('needs nobody for what a rule allows, and is denied at once where one would be asked [approval.nobody]', async () => {
     const host = await openHost([asking(tiny, 'policy')]);
@@ -551,7 +567,7 @@ describe('a tool with approval_policy policy', () => {
   });
 
   it('is no concern of a gate where nothing asks and nothing denies', () => {
-    const pool = { describeTool: () => Promise.reject(new Error('asked')) };
+    const pool = { describeCall: () => Promise.reject(new Error('asked')) };
     const scope = { run: 'r', task: taskWith(), registry: new StaticRegistry([]), audit: noAudit, pool };
     const gate = (rules: object[]) => new ApprovalGate({ rules: rulesOf({ node: rules }) }, scope);
     const call = { serverId: 'tiny', tool: 'echo', callId: 'c', session: 's', sessionPolicy: null };

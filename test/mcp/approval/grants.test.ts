@@ -10,6 +10,8 @@ import {
 
 const binding: GrantBinding = {
   task: 'task',
+  run: 'run-1',
+  ordinal: '5.1.1',
   session: 'chat-1',
   server: 'fs',
   tool: 'write_file',
@@ -18,8 +20,8 @@ const binding: GrantBinding = {
   policy: '7:pp',
 };
 /** Written out: a field that the code forgets is still tried here. */
-const fields = ['task', 'session', 'server', 'tool', 'arguments', 'definition', 'policy'] as const;
-const definition = { name: 'write_file', description: '', inputSchema: {}, annotations: null };
+const fields = ['task', 'run', 'ordinal', 'session', 'server', 'tool', 'arguments', 'definition', 'policy'] as const;
+const definition = { name: 'write_file', description: '', inputSchema: {}, outputSchema: null, annotations: null };
 
 function grants() {
   const clock = { ms: 1_000 };
@@ -72,11 +74,14 @@ describe('a grant for a session', () => {
     ]);
   });
 
-  it.each(fields.filter((field) => field !== 'arguments'))('is refused when its %s is another', (field) => {
-    const { store } = grants();
-    store.grantSession(binding, definition);
-    expect(store.coversSession({ ...binding, [field]: `${binding[field]}2` })).toBe(false);
-  });
+  it.each(fields.filter((field) => field !== 'arguments' && field !== 'ordinal'))(
+    'is refused when its %s is another',
+    (field) => {
+      const { store } = grants();
+      store.grantSession(binding, definition);
+      expect(store.coversSession({ ...binding, [field]: `${binding[field]}2` })).toBe(false);
+    },
+  );
 
   it('does not come back when what changed is changed back', () => {
     const { store } = grants();

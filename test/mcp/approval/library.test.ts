@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
@@ -85,6 +86,9 @@ describe('a toolbox with servers whose tools need an approval', () => {
   });
 });
 
+/** More than a run takes whose calls nobody thinks about. */
+const RUN_MS = 2_500;
+
 describe('runGuest with approve', () => {
   const servers = [
     {
@@ -121,6 +125,14 @@ describe('runGuest with approve', () => {
   it('denies without an answer within limits.approval_timeout_ms, and the guest goes on [approval.timeout]', async () => {
     const answer = await run({ approve: new Desk().decide, limits: { approval_timeout_ms: 50 } });
     expect(answer).toMatchObject({ reason: 'exit', exitCode: 3, stdout: expect.stringContaining('within 50 ms') });
+  });
+
+  it('stops the clock of the run while somebody thinks [approval.clocks]', async () => {
+    const approve = async () => {
+      await setTimeout(RUN_MS);
+      return 'allow_once' as const;
+    };
+    expect(await run({ approve, limits: { timeout_ms: RUN_MS } })).toMatchObject({ reason: 'exit', exitCode: 0 });
   });
 
   it('ends the question with the guest', async () => {

@@ -1,0 +1,70 @@
+import { isJsonObject, type JsonObject } from '../base/json.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from './backend.ts';
+
+/** A token is about so many bytes of a request; more for every language but English, so it errs to the safe side. */
+const BYTES_PER_TOKEN = 3;
+/** What an answer is expected to take where the request does not bound it. */
+const ANSWER_TOKENS = 1_024;
+
+/** Tokens that may be spent for something, and what of them is. */
+export interface TokenAccount {
+  /** What a refusal calls it. */
+  readonly name: string;
+  readonly limit: number;
+  spent: number;
+  /** By sends that are under way. */
+  reserved: number;
+}
+
+/**
+ * The same backend, whose sends fit into all accounts. Before a send its estimate is reserved in each, so that sends at
+ * the same time cannot overspend together; after it what it took is spent.
+ */
+export function budgetedBackend(
+  backend: ChatBackend,
+  open: () => Promise<readonly TokenAccount[]>,
+  onSpent: (tokens: number) => void,
+): ChatBackend {
+  return {
+    name: backend.name,
+    model: backend.model,
+    images: backend.images,
+    complete: async (request, signal, by) => {
+      const accounts = await open();
+      const estimate = estimateOf(request);
+      const short = accounts.find(({ limit, spent, reserved }) => spent + reserved + estimate > limit);
+      if (short !== undefined) throw exceeded(short, estimate);
+      for (const account of accounts) account.reserved += estimate;
+      let took = 0;
+      try {
+        const body = await backend.complete(request, signal, by);
+        took = isJsonObject(body.usage ?? null) ? totalTokens(body.usage as JsonObject) : 0;
+        return body;
+      } finally {
+        for (const account of accounts) {
+          account.reserved -= estimate;
+          account.spent += took;
+        }
+        if (took > 0) onSpent(took);
+      }
+    },
+    close: () => backend.close(),
+  };
+}
+
+function estimateOf(request: ChatRequest): number {
+  const bound = [request.max_completion_tokens, request.max_tokens].find((value) => typeof value === 'number');
+  return Math.ceil(Buffer.byteLength(JSON.stringify(request)) / BYTES_PER_TOKEN) + Number(bound ?? ANSWER_TOKENS);
+}
+
+/** As the provider counts; 0 where it does not say. */
+export function totalTokens(usage: Readonly<Record<string, unknown>>): number {
+  const { total_tokens: total, prompt_tokens: prompt, completion_tokens: completion } = usage;
+  return typeof total === 'number' ? total : Number(prompt ?? 0) + Number(completion ?? 0);
+}
+
+function exceeded({ name, limit, spent, reserved }: TokenAccount, estimate: number): BackendError {
+  const taken = reserved === 0 ? '' : ` and ${reserved} are reserved`;
+  const message = `${name} = ${limit}: ${spent} tokens are spent${taken}, and this send may take ${estimate}`;
+  return new BackendError('budget_exceeded', message, { retryable: false });
+}

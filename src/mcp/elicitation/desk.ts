@@ -1,0 +1,147 @@
+import type { AuditEvent } from '../../audit/event.ts';
+import { abortWith, untilAborted } from '../../base/abort.ts';
+import { checkForm } from '../../pool/elicitation/form-values.ts';
+import type { Question, QuestionReply } from '../../pool/elicitation/question.ts';
+import { limitSpecs } from '../../protocol/limits.ts';
+import type { ApprovalOptions, GatedCall } from '../approval/gate.ts';
+import { QuestionWithdrawn } from '../approval/pending.ts';
+import type { GuestScope } from '../guest-scope.ts';
+import { type ElicitationAnswer, type ElicitationDecider, readElicitationAnswer } from './decider.ts';
+import { secretField } from './secret-fields.ts';
+
+/** Questions to one guest's decider at the same time; what comes on top is cancelled. */
+export const MAX_PENDING_ELICITATIONS = 32;
+const NOBODY = 'nobody';
+
+/** What the server gets, and what the trail says of it. */
+interface Outcome {
+  readonly reply: QuestionReply;
+  readonly decidedBy: string;
+  readonly reason: string | null;
+}
+
+/** Where what servers ask during the calls of one guest is put to whoever decides. Nobody's answer is made up here. */
+export class ElicitationDesk {
+  readonly #scope: Pick<GuestScope, 'run' | 'audit' | 'stopClocks'>;
+  readonly #task: string | null;
+  readonly #decidedBy: string;
+  readonly #timeoutMs: number;
+  readonly #closed = new AbortController();
+  readonly #decide: ElicitationDecider | null;
+  #open = 0;
+
+  constructor(options: ApprovalOptions, scope: Pick<GuestScope, 'run' | 'audit' | 'stopClocks'>) {
+    this.#scope = scope;
+    this.#task = options.task ?? null;
+    this.#decide = options.elicit ?? null;
+    this.#decidedBy = options.decidedBy ?? 'program';
+    this.#timeoutMs = options.timeoutMs ?? limitSpecs.approval_timeout_ms.default;
+  }
+
+  /** Nobody is asked any more. */
+  close(): void {
+    this.#closed.abort(new QuestionWithdrawn('not needed any more: the guest ended'));
+  }
+
+  /** What the server gets. Never throws: a question that cannot be put has an answer too. */
+  async ask(call: GatedCall, question: Question, signal: AbortSignal): Promise<QuestionReply> {
+    const startedAt = performance.now();
+    const outcome = this.#refused(question) ?? (await this.#put(call, question, signal));
+    return this.#inTheTrail(call, question, outcome, performance.now() - startedAt);
+  }
+
+  #refused(question: Question): Outcome | null {
+    const secret = question.mode === 'form' ? secretField(question.fields) : null;
+    if (secret !== null) {
+      return byNobody('decline', `its form asks for ${JSON.stringify(secret)}: no secret is given in a form`);
+    }
+    if (this.#decide === null) return byNobody('decline', 'there is nobody here to answer');
+    if (this.#open < MAX_PENDING_ELICITATIONS) return null;
+    return byNobody('cancel', 'too many questions wait for an answer');
+  }
+
+  async #put(call: GatedCall, question: Question, signal: AbortSignal): Promise<Outcome> {
+    this.#audit({ event: 'elicitation.asked', ...about(call, question), host: hostOf(question) });
+    const unanswered = new AbortController();
+    const unlink = [
+      abortWith(unanswered, signal, () => new QuestionWithdrawn(`not needed any more: ${wordsOf(signal.reason)}`)),
+      abortWith(unanswered, this.#closed.signal),
+    ];
+    const timer = setTimeout(() => {
+      unanswered.abort(new QuestionWithdrawn(`no answer within ${this.#timeoutMs} ms (approval_timeout_ms)`));
+    }, this.#timeoutMs);
+    this.#open += 1;
+    const goOn = this.#scope.stopClocks?.(call.session);
+    try {
+      const given = this.#answer(call, question, unanswered.signal);
+      return await untilAborted(given, unanswered.signal, () => withdrawn(unanswered.signal));
+    } finally {
+      clearTimeout(timer);
+      goOn?.();
+      for (const stop of unlink) stop();
+      this.#open -= 1;
+    }
+  }
+
+  async #answer(call: GatedCall, question: Question, signal: AbortSignal): Promise<Outcome> {
+    const { session, callId, serverId: server, tool } = call;
+    const who = { task: this.#task, run: this.#scope.run, session, callId, server, tool };
+    const deadlineMs = Date.now() + this.#timeoutMs;
+    let answer: ElicitationAnswer | null;
+    try {
+      answer = readElicitationAnswer(await this.#decide?.({ ...question, ...who, deadlineMs, signal }));
+    } catch (error) {
+      // Only its kind: the message of another's error may hold anything.
+      return this.#decided('decline', `the decider failed (${error instanceof Error ? error.name : typeof error})`);
+    }
+    if (answer === null) return this.#decided('decline', 'the decider gave no answer that is known');
+    if (answer.action !== 'accept') return this.#decided(answer.action, null);
+    if (question.mode === 'url') return this.#accepted({ action: 'accept', content: null });
+    const checked = checkForm(question.fields, answer.content ?? {});
+    if ('problem' in checked) return this.#decided('decline', `the answer does not fit the form: ${checked.problem}`);
+    return this.#accepted({ action: 'accept', content: checked.content });
+  }
+
+  #decided(action: 'decline' | 'cancel', reason: string | null): Outcome {
+    return { reply: { action, why: reason }, decidedBy: this.#decidedBy, reason };
+  }
+
+  #accepted(reply: QuestionReply): Outcome {
+    return { reply, decidedBy: this.#decidedBy, reason: null };
+  }
+
+  /** Where no call is made without its lines, no answer is given without them either. */
+  async #inTheTrail(call: GatedCall, question: Question, outcome: Outcome, durationMs: number): Promise<QuestionReply> {
+    const { reply, decidedBy: decided_by, reason } = outcome;
+    const how = { action: reply.action, decided_by, reason, duration_ms: Math.round(durationMs) };
+    this.#audit({ event: 'elicitation.answered', ...about(call, question), ...how });
+    const { written } = this.#scope.audit;
+    if (reply.action !== 'accept' || written === undefined || (await written())) return reply;
+    return { action: 'cancel', why: 'the audit trail cannot be written (audit.on_failure)' };
+  }
+
+  #audit(event: AuditEvent): void {
+    this.#scope.audit.write(this.#scope.run, event);
+  }
+}
+
+const byNobody = (action: 'decline' | 'cancel', reason: string): Outcome => ({
+  reply: { action, why: reason },
+  decidedBy: NOBODY,
+  reason,
+});
+
+/** Whoever waited for it knows that, so it is not said again. */
+const withdrawn = ({ reason }: AbortSignal): Outcome => ({
+  reply: { action: 'cancel', why: null },
+  decidedBy: NOBODY,
+  reason: wordsOf(reason),
+});
+
+function about({ session, callId, serverId, tool }: GatedCall, { mode }: Question) {
+  return { session_id: session, request_id: callId, server_id: serverId, tool_name: tool, mode };
+}
+
+const hostOf = (question: Question) => (question.mode === 'url' ? new URL(question.url).host : null);
+
+const wordsOf = (reason: unknown) => (reason instanceof Error ? reason.message : 'the call was cancelled');

@@ -1,0 +1,202 @@
+import { didYouMean } from '../base/nearest-key.ts';
+import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
+import { namespaceOf } from '../protocol/policy-layers.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { type LayerReason, quoted } from './decision.ts';
+import { hashDefinition } from './definition-hash.ts';
+import type { LayerAnswer, PolicyQuestion } from './walk.ts';
+
+/** An answer of policy for a person: what it says, and what to do where it says no. */
+export interface LayerWords {
+  readonly text: string;
+  /** Null where nothing is denied. */
+  readonly fix: string | null;
+}
+
+export function wordsFor(answer: LayerAnswer, question: PolicyQuestion): LayerWords {
+  if (answer.reason === null) return { text: agreement(answer, question), fix: null };
+  return denials[answer.reason](answer, question);
+}
+
+type Words = (answer: LayerAnswer, question: PolicyQuestion) => LayerWords;
+
+const denials: Readonly<Record<LayerReason, Words>> = {
+  disabled: ({ layer }) =>
+    layer === 'task'
+      ? { text: 'the task does not turn MCP on', fix: 'set "mcp.enabled": true' }
+      : { text: 'the session turns MCP off', fix: 'do not set mcp.enabled to false in the session' },
+  not_allowed: (_, { serverId, task }) => ({
+    text: `${quoted(serverId)} is not among the servers of the task${near(serverId, task.allowedServerIds ?? [])}`,
+    fix: `add ${quoted(serverId)} to "mcp.allowed_server_ids" (or, without that key, to "mcp.default_server_ids")`,
+  }),
+  not_requested: (_, { serverId }) => ({
+    text: `${quoted(serverId)} is not in the default set, and the session does not ask for it`,
+    fix: `add ${quoted(serverId)} to "mcp.default_server_ids", or let the guest set mcp.server_ids`,
+  }),
+  not_tagged: (_, { serverId, task, record }) => ({
+    text: `${quoted(serverId)} has none of the tags ${cut(task.serverTags ?? [])}; its own: ${cut(record?.tags ?? []) || 'none'}`,
+    fix: `give the record of ${quoted(serverId)} one of the tags, or change "mcp.server_tags"`,
+  }),
+  unknown_profile: (_, { task, view }) => {
+    const name = quoted(task.profile?.name ?? '');
+    const known = [...(view?.profiles?.byName.keys() ?? [])];
+    const has = known.length === 0 ? 'it has none' : `it has ${cut(known)}`;
+    return {
+      text: `the profile ${name} is not in the registry, so everything is denied; ${has}${near(task.profile?.name ?? '', known)}`,
+      fix: `register it (spear profiles apply, or a file in the folder profiles of --mcp-dir), or correct "mcp.profile"`,
+    };
+  },
+  not_in_profile: ({ layer }, { serverId, profile }) =>
+    layer === 'task'
+      ? {
+          text: `the task leaves ${quoted(serverId)} out of its profile`,
+          fix: `add ${quoted(serverId)}, or one of its tags, to "mcp.profile_overrides"`,
+        }
+      : {
+          text: `${quoted(serverId)} is not a server of the profile ${quoted(profile?.name ?? '')}`,
+          fix: `add ${quoted(serverId)} to server_ids of the profile, or one of its tags to server_tags`,
+        },
+  denied_by_profile: (answer, question) => {
+    const { profile, serverId } = question;
+    const own = profile?.allowed_tools[serverId] ?? null;
+    return byList(answer, question, answer.rule === 'allowed_tools' ? own : (profile?.tool_allowlist ?? null));
+  },
+  registry_not_ready: () => ({
+    text: 'there is no copy of the registry',
+    fix: 'start the registry, or check --sms, --sms-token or --mcp-dir',
+  }),
+  stale_registry: () => ({
+    text: 'the copy of the registry is too old to be used',
+    fix: 'bring the registry back or give this node a valid token; mcp.max_staleness_ms is the limit of age',
+  }),
+  unknown_server: (_, { serverId, view }) => {
+    const known = [...(view?.servers.keys() ?? [])];
+    const has = known.length === 0 ? 'it is empty' : `it has ${cut(known)}`;
+    const name = quoted(serverId);
+    return {
+      text: `${name} is not in the registry; ${has}${near(serverId, known)}`,
+      fix: `register ${name} (spear servers apply, or a file in --mcp-dir), or correct the id in the task`,
+    };
+  },
+  not_in_namespace: (_, { serverId, record, task }) => ({
+    text: `the record is for the namespaces ${cut(record?.namespaces ?? []) || '(none)'}, and the task is in ${quoted(namespaceOf(task))}`,
+    fix: `add ${quoted(namespaceOf(task))} to namespaces of ${quoted(serverId)}`,
+  }),
+  deny_all: ({ rule }, { serverId }) => {
+    const { what, example } = recordFields[rule] ?? ofTools;
+    return {
+      text: `the record of ${quoted(serverId)} allows no ${what} at all`,
+      fix: `list the ${what}s that may be had in ${rule} of ${quoted(serverId)}, for example ${example}`,
+    };
+  },
+  denied_by_registry: ({ rule }, { serverId, tool, record }) => ({
+    text: `no pattern of the record matches: ${cut((recordFields[rule] ?? ofTools).of(record))}`,
+    fix: `add ${quoted(tool ?? '')} to ${rule} of ${quoted(serverId)}`,
+  }),
+  pin_mismatch: (_, { serverId, tool, definition }) => {
+    const now = definition === null ? '' : hashDefinition(definition);
+    return {
+      text: `the server changed the tool since it was pinned: its definition has sha256 ${now}`,
+      fix: `"spear servers pin ${serverId} ${tool ?? ''}" shows what is different from what was pinned, and with --yes accepts it`,
+    };
+  },
+  denied_by_task: (answer, question) => {
+    const { task, serverId } = question;
+    const overrides = task.profile?.overrides;
+    if (answer.rule === 'mcp.profile_overrides.allowed_tools') {
+      return byList(answer, question, overrides?.allowed_tools[serverId] ?? null);
+    }
+    const isOverride = answer.rule.startsWith('mcp.profile_overrides.');
+    return byList(answer, question, isOverride ? (overrides?.tool_allowlist ?? null) : allowlistOf(answer.rule, task));
+  },
+  denied_by_session: (answer, question) => {
+    const { session, serverId } = question;
+    if (answer.rule !== 'mcp.server_ids') {
+      return byList(answer, question, session === null ? null : allowlistOf(answer.rule, session));
+    }
+    return {
+      text: `the session chose other servers: ${session?.serverIds?.join(', ') || 'none'}`,
+      fix: `add ${quoted(serverId)} to the session's mcp.server_ids`,
+    };
+  },
+};
+
+/** The lists that a layer has under the key that was looked at. */
+function allowlistOf(rule: string, layer: TaskPolicy | SessionPolicy): readonly string[] | null {
+  if (rule.startsWith('mcp.resource_')) return layer.resourceLists.allow;
+  return rule.startsWith('mcp.prompt_') ? layer.promptLists.allow : layer.toolAllowlist;
+}
+
+interface RecordField {
+  readonly what: string;
+  readonly example: string;
+  of(record: McpServerRecord | null): readonly string[];
+}
+
+const ofTools: RecordField = {
+  what: 'tool',
+  example: '["read_*"]',
+  of: (record) => record?.allowed_tools ?? [],
+};
+
+const recordFields: Readonly<Record<string, RecordField>> = {
+  allowed_resources: {
+    what: 'resource',
+    example: '["file:///data/*"]',
+    of: (record) => record?.allowed_resources ?? [],
+  },
+  allowed_prompts: { what: 'prompt', example: '["review_*"]', of: (record) => record?.allowed_prompts ?? [] },
+};
+
+function byList({ matched }: LayerAnswer, { tool }: PolicyQuestion, allowlist: readonly string[] | null): LayerWords {
+  if (matched !== null) return { text: `${quoted(matched)} matches`, fix: `take ${quoted(matched)} out of the list` };
+  const text = allowlist?.length ? `no pattern matches: ${cut(allowlist)}` : 'it is empty';
+  return { text, fix: `add ${quoted(tool ?? '')} to the list` };
+}
+
+/** By the layer and the field that was looked at. */
+function agreement({ layer, rule, matched }: LayerAnswer, { serverId, session }: PolicyQuestion): string {
+  if (layer === 'profile' && rule === 'allowed_tools')
+    return `the profile allows ${quoted(matched ?? '')} of this server`;
+  switch (rule) {
+    case 'mcp.profile':
+      return `the registry has the profile ${quoted(matched ?? '')}`;
+    case 'server_ids, server_tags':
+      return `the profile has ${quoted(matched ?? '')}`;
+    case 'mcp.enabled':
+      return `the ${layer} has MCP on`;
+    case 'mcp.allowed_server_ids':
+      return matched === null ? 'the task lists no servers' : `the task allows ${quoted(serverId)}`;
+    case 'mcp.server_tags':
+      return `the record has the tag ${quoted(matched ?? '')}`;
+    case 'mcp.server_ids':
+      return session?.serverIds
+        ? `the session asks for ${quoted(serverId)}`
+        : 'the session did not choose: the default set applies';
+    case 'server_id':
+      return `the registry has ${quoted(serverId)}`;
+    case 'namespaces':
+      return `the record is for the namespace ${quoted(matched ?? '')}`;
+    case 'pins':
+      return 'the definition is the one that the record pins';
+    case 'allowed_tools':
+    case 'allowed_resources':
+    case 'allowed_prompts':
+      return `the record allows ${quoted(matched ?? '')}`;
+    default:
+      if (matched !== null) return `${quoted(matched)} matches`;
+      return /^mcp\.\w+_denylist$/.test(rule) ? 'no pattern matches' : 'there is none';
+  }
+}
+
+const SHOWN_NAMES = 10;
+
+function cut(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_NAMES).map(quoted).join(', ');
+  return names.length > SHOWN_NAMES ? `${shown}, … (${names.length})` : shown;
+}
+
+function near(name: string, known: readonly string[]): string {
+  const hint = didYouMean(name, known);
+  return hint === undefined ? '' : `; ${hint}`;
+}

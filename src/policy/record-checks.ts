@@ -1,0 +1,61 @@
+import { namespaceOf } from '../protocol/policy-layers.ts';
+import type { McpServerRecord } from '../protocol/record.ts';
+import { quoted } from './decision.ts';
+import { hashDefinition } from './definition-hash.ts';
+import type { LayerCheck } from './layer-check.ts';
+import { compilePatterns, firstMatching } from './pattern.ts';
+
+/** What the record itself says: which namespaces, which tools, and which definitions of them. */
+
+const EVERY_NAMESPACE = '*';
+
+export const recordNamespaces: LayerCheck = {
+  layer: 'registry',
+  rule: 'namespaces',
+  denies: ({ record, task }) => {
+    if (record === null || record.namespaces.includes(EVERY_NAMESPACE)) return null;
+    return compilePatterns(record.namespaces)(namespaceOf(task)) ? null : 'not_in_namespace';
+  },
+  detail: ({ serverId, task }) =>
+    `the namespaces in the record of ${quoted(serverId)} do not match ${quoted(namespaceOf(task))}`,
+  matched: ({ record, task }) =>
+    record === null || record.namespaces.includes(EVERY_NAMESPACE)
+      ? undefined
+      : firstMatching(record.namespaces, namespaceOf(task)),
+};
+
+export const recordTools: LayerCheck = {
+  layer: 'registry',
+  rule: 'allowed_tools',
+  denies: ({ record, tool }) => {
+    if (record === null) return null;
+    if (record.allowed_tools.length === 0) return 'deny_all';
+    return tool === null || compilePatterns(record.allowed_tools)(tool) ? null : 'denied_by_registry';
+  },
+  detail: ({ serverId, record, tool }) =>
+    record?.allowed_tools.length === 0
+      ? `the record of ${quoted(serverId)} has no allowed_tools, so all are denied`
+      : `the record's allowed_tools do not match ${quoted(tool ?? '')}`,
+  matched: ({ record, tool }) =>
+    record === null || tool === null ? undefined : firstMatching(record.allowed_tools, tool),
+};
+
+/** Silent where the definition is not known: it is asked again with it before a call is sent. */
+export const recordPins: LayerCheck = {
+  layer: 'registry',
+  rule: 'pins',
+  denies: ({ record, definition }) => {
+    if (definition === null) return null;
+    const pin = pinOf(record, definition.name);
+    return pin === null || pin === hashDefinition(definition) ? null : 'pin_mismatch';
+  },
+  detail: ({ definition }) =>
+    `the definition of ${quoted(definition?.name ?? '')} is not the one that the record pins: review it; ` +
+    `it has sha256 ${definition === null ? '' : hashDefinition(definition)} now`,
+  matched: ({ record, definition }) => (definition === null ? null : pinOf(record, definition.name)) ?? undefined,
+};
+
+function pinOf(record: McpServerRecord | null, tool: string): string | null {
+  if (record === null || !Object.hasOwn(record.pins, tool)) return null;
+  return record.pins[tool] ?? null;
+}

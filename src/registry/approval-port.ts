@@ -1,0 +1,43 @@
+import type { ApprovalStatus, BoundCall } from '../protocol/approval.ts';
+
+/** What a registry says of a request. */
+export interface FiledApproval {
+  readonly id: string;
+  readonly status: ApprovalStatus;
+  /** Of the arguments' hash. */
+  readonly salt: string;
+  /** Empty: none yet. */
+  readonly decision: string;
+  readonly reason: string;
+  readonly decidedBy: readonly string[];
+  /** Until a waiting request is denied, or a yes ends; and since when it was decided. */
+  readonly leftMs: number;
+  readonly ageMs: number;
+}
+
+export interface AskedApproval {
+  readonly call: BoundCall;
+  readonly callId: string;
+  readonly argumentsJson: string;
+  readonly definitionJson: string;
+  readonly causeCode: string;
+  readonly causeText: string;
+}
+
+/** The registry answered, and will not take it, however often it is asked. */
+export class ApprovalRejected extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ApprovalRejected';
+  }
+}
+
+/** The requests for approvals of a registry. What fails may be tried again, unless it fails with ApprovalRejected. */
+export interface ApprovalPort {
+  open(asked: AskedApproval, signal: AbortSignal): Promise<FiledApproval>;
+  /** Those of a run as they are, then each that changes; null: nothing changed. */
+  watch(run: string, signal: AbortSignal): AsyncIterable<FiledApproval | null>;
+  /** Null: it is the caller's; otherwise why not. */
+  claim(id: string, claim: string, call: BoundCall, argumentsHash: string, signal: AbortSignal): Promise<string | null>;
+  withdraw(id: string, reason: string, signal: AbortSignal): Promise<void>;
+}

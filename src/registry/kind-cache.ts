@@ -1,0 +1,328 @@
+import { untilAborted } from '../base/abort.ts';
+import { backoffMs } from '../base/backoff.ts';
+import { Listeners } from '../base/listeners.ts';
+import type { RegistryListing } from '../protocol/record-events.ts';
+import type { RecordKind, StoreStamps } from '../protocol/record-kind.ts';
+import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
+import { Freshness, type RegistryState } from './freshness.ts';
+import { Lifetime } from './lifetime.ts';
+import {
+  applyEvent,
+  type RegistryChange,
+  type RegistrySnapshot,
+  restoreSnapshot,
+  type SavedSnapshot,
+} from './snapshot.ts';
+import { isHeartbeat, type RegistrySource, type RegistryWatchItem } from './source.ts';
+import { defaultSyncTiming, pollDelayMs, type SyncTiming, timingFor } from './sync-timing.ts';
+
+export interface KindCacheOptions<R extends StoreStamps> {
+  readonly kind: RecordKind<R>;
+  readonly source: RegistrySource<R>;
+  /** A snapshot that nothing confirmed for longer is refused. @default null, never */
+  readonly maxStalenessMs?: number | null;
+  readonly timing?: Partial<SyncTiming>;
+  /** What an earlier run knew: where to go on watching, and what {@link KindCache.useSaved} may use. @default null */
+  readonly saved?: SavedSnapshot<R> | null;
+  readonly environment?: RegistryEnvironment;
+}
+
+export interface RegistryStatus {
+  readonly state: RegistryState;
+  readonly epoch: string | null;
+  readonly revision: number | null;
+  /** Since the source last said that this is its newest revision. */
+  readonly ageMs: number | null;
+  readonly lastError: string | null;
+}
+
+type StatusListener = (status: RegistryStatus) => void;
+
+/**
+ * The node's copy of the records of one kind: list, then watch from the listed revision. Events are applied in order; a gap, an
+ * error, the end of the stream or another epoch leads to a new list. Polling finds out when a stream died in silence.
+ */
+export class KindCache<R extends StoreStamps> {
+  readonly #kind: RecordKind<R>;
+  readonly #source: RegistrySource<R>;
+  readonly #environment: RegistryEnvironment;
+  readonly #timing: SyncTiming;
+  readonly #freshness: Freshness;
+  readonly #lifetime: Lifetime;
+  readonly #changeListeners = new Listeners<RegistryChange<R>>();
+  readonly #statusListeners = new Listeners<RegistryStatus>();
+  readonly #replacedListeners = new Listeners<RegistrySnapshot<R>>();
+  readonly #waiters = new Set<(ready: boolean) => void>();
+  readonly #maxStalenessMs: number | null;
+  readonly #saved: SavedSnapshot<R> | null;
+  #snapshot: RegistrySnapshot<R> | null = null;
+  #reportedState: RegistryState = 'starting';
+  #stream: AbortController | null = null;
+  #streamSpoke = false;
+  #cancelStaleness = () => {};
+  #running: Promise<void> | null = null;
+
+  constructor(options: KindCacheOptions<R>) {
+    this.#kind = options.kind;
+    const maxStalenessMs = options.maxStalenessMs ?? null;
+    this.#source = options.source;
+    this.#environment = options.environment ?? systemEnvironment;
+    this.#timing = timingFor({ ...defaultSyncTiming, ...options.timing }, maxStalenessMs);
+    this.#freshness = new Freshness(this.#environment, maxStalenessMs, this.#timing.refusalGraceMs);
+    this.#maxStalenessMs = maxStalenessMs;
+    this.#saved = options.saved ?? null;
+    this.#lifetime = new Lifetime(this.#environment);
+  }
+
+  start(): void {
+    if (this.#running !== null || this.#lifetime.ended) return;
+    this.#running = this.#run();
+    this.#schedulePoll(0);
+  }
+
+  /** Waits for the first snapshot, at most `deadlineMs`. False: there is none in time, or the cache was closed. */
+  ready(deadlineMs: number): Promise<boolean> {
+    if (this.#snapshot !== null || this.#lifetime.ended) return Promise.resolve(this.#snapshot !== null);
+    return new Promise((resolve) => {
+      const settle = (ready: boolean) => {
+        this.#waiters.delete(settle);
+        cancel();
+        resolve(ready);
+      };
+      const cancel = this.#lifetime.after(deadlineMs, () => settle(false));
+      this.#waiters.add(settle);
+    });
+  }
+
+  /**
+   * Takes what an earlier run knew for the registry until there is word from the source. Returns its age; null where
+   * there is nothing to use: nothing was saved, it is too old, or the source refuses this node.
+   */
+  useSaved(): number | null {
+    if (this.#saved === null || this.#snapshot !== null || this.#freshness.isRefused) return null;
+    const { snapshot, confirmedAtMs } = this.#saved;
+    const age = this.#environment.now() - confirmedAtMs;
+    // From the future: nobody knows how old it is.
+    if (this.#maxStalenessMs !== null && (age < 0 || age > this.#maxStalenessMs)) return null;
+    this.#freshness.assume(confirmedAtMs);
+    this.#snapshot = snapshot;
+    this.#watchStaleness();
+    this.#reportState();
+    return Math.max(0, age);
+  }
+
+  snapshot(): RegistrySnapshot<R> | null {
+    return this.#snapshot;
+  }
+
+  /** What nothing confirmed for too long is not to be used. */
+  get isStale(): boolean {
+    return this.#freshness.isStale;
+  }
+
+  status(): RegistryStatus {
+    const { state, ageMs, lastError } = this.#freshness;
+    return {
+      state,
+      epoch: this.#snapshot?.epoch ?? null,
+      revision: this.#snapshot?.revision ?? null,
+      ageMs,
+      lastError,
+    };
+  }
+
+  /** Called after every swap that changed a record or the registry's epoch, and after the first one. Returns the way to stop it. */
+  onChange(listener: (change: RegistryChange<R>) => void): () => void {
+    return this.#changeListeners.add(listener);
+  }
+
+  /** Called when the state becomes another one. */
+  onStatus(listener: StatusListener): () => void {
+    return this.#statusListeners.add(listener);
+  }
+
+  /** Called when the registry turns out to be another one than before: restored from a backup, or begun anew. */
+  onReplaced(listener: (now: RegistrySnapshot<R>) => void): () => void {
+    return this.#replacedListeners.add(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#lifetime.end(new Error('the registry cache is closed'));
+    for (const settle of this.#waiters) settle(false);
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    // Whoever knows a revision needs only what came after it; where that does not work out, a list does.
+    let needsList = this.#saved === null;
+    while (!this.#lifetime.ended) {
+      const startedAtMs = this.#environment.monotonic();
+      this.#streamSpoke = false;
+      try {
+        if (needsList) this.#restore(await this.#list());
+        needsList = true;
+        await this.#follow();
+      } catch (error) {
+        this.#fail(error);
+      }
+      // A stream that said nothing and ended soon may never work: only a better one ends the backoff.
+      const lasted = this.#environment.monotonic() - startedAtMs >= this.#timing.backoff.maxMs;
+      failures = this.#streamSpoke || lasted ? 1 : failures + 1;
+      await this.#lifetime.pause(backoffMs(this.#timing.backoff, failures, this.#environment));
+    }
+  }
+
+  /** Never returns normally: every end of a stream is a reason to list again. */
+  #follow(): Promise<never> {
+    return this.#lifetime.during(async (stream) => {
+      const from = this.#snapshot ?? this.#saved?.snapshot;
+      const items = this.#source.watch(from?.revision ?? 0, stream.signal)[Symbol.asyncIterator]();
+      this.#stream = stream;
+      const limit = this.#timing.listTimeoutMs;
+      const tooLate = () => stream.abort(new Error(`the watch said nothing for ${limit} ms`));
+      const cancel = this.#snapshot === null ? this.#lifetime.after(limit, tooLate) : () => {};
+      try {
+        for (;;) {
+          const step = await untilAborted(items.next(), stream.signal);
+          if (step.done === true) throw new Error('the watch stream ended');
+          cancel();
+          await this.#take(step.value);
+        }
+      } finally {
+        cancel();
+        this.#stream = null;
+        stream.abort();
+        // The source may hang in its own clean-up: it was told, and nobody waits for it.
+        items.return?.().catch(() => {});
+      }
+    });
+  }
+
+  async #take(item: RegistryWatchItem<R>): Promise<void> {
+    const snapshot = this.#snapshot ?? this.#saved?.snapshot;
+    if (snapshot === undefined) return;
+    if (item.epoch !== snapshot.epoch) throw new Error('the registry was replaced by another one');
+    if (isHeartbeat(item)) {
+      if (item.revision > snapshot.revision) throw new Error('the watch stream left out a change');
+      if (item.revision < snapshot.revision) return;
+      if (this.#snapshot === null) this.#resume(snapshot);
+      else this.#confirm();
+    } else if (item.revision > snapshot.revision) {
+      if (!this.#source.canWatchRecords) this.#adopt(await this.#list(), snapshot);
+      else if (item.prevRevision === snapshot.revision) {
+        if (this.#snapshot === null) this.#resume(snapshot);
+        this.#swap(applyEvent(this.#kind, snapshot, item));
+      } else throw new Error(`the watch stream jumped from revision ${snapshot.revision} to ${item.prevRevision}`);
+    }
+    this.#streamSpoke = true;
+  }
+
+  /** The source goes on from what an earlier run knew, so that was right. */
+  #resume(snapshot: RegistrySnapshot<R>): void {
+    this.#swap({ snapshot, upserted: [...snapshot.records.keys()].sort(), deleted: [] });
+  }
+
+  #restore(listing: RegistryListing<R>): void {
+    this.#swap(restoreSnapshot(this.#kind, this.#snapshot, listing));
+  }
+
+  /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */
+  #adopt(listing: RegistryListing<R>, before: RegistrySnapshot<R>): boolean {
+    const current = this.#snapshot?.revision ?? 0;
+    const replaced = listing.epoch !== before.epoch || listing.revision < before.revision;
+    if (!replaced && listing.revision < current) return false;
+    if (replaced || listing.revision > current) {
+      this.#restore(listing);
+      return true;
+    }
+    this.#confirm();
+    return false;
+  }
+
+  #swap(change: RegistryChange<R>): void {
+    const first = this.#snapshot === null;
+    const replaced = this.#snapshot !== null && isAnother(this.#snapshot, change.snapshot);
+    this.#snapshot = change.snapshot;
+    this.#confirm();
+    if (first) this.#watchStaleness();
+    for (const settle of this.#waiters) settle(true);
+    if (replaced) this.#replacedListeners.tell(change.snapshot);
+    if (first || replaced || change.upserted.length > 0 || change.deleted.length > 0) {
+      this.#changeListeners.tell(change);
+    }
+  }
+
+  #list(): Promise<RegistryListing<R>> {
+    const limit = this.#timing.listTimeoutMs;
+    return this.#lifetime.during(async (call) => {
+      const cancel = this.#lifetime.after(limit, () => call.abort(new Error(`the list took longer than ${limit} ms`)));
+      try {
+        return await untilAborted(this.#source.list(call.signal), call.signal);
+      } finally {
+        cancel();
+      }
+    });
+  }
+
+  #schedulePoll(failures: number): void {
+    if (this.#lifetime.ended) return;
+    const regular = pollDelayMs(this.#timing, this.#environment);
+    const delay =
+      failures === 0 ? regular : Math.min(regular, backoffMs(this.#timing.backoff, failures, this.#environment));
+    this.#lifetime.after(delay, () => {
+      this.#poll().then(
+        () => this.#schedulePoll(0),
+        (error: unknown) => {
+          this.#fail(error);
+          this.#schedulePoll(failures + 1);
+        },
+      );
+    });
+  }
+
+  /** A list costs the source far more than a heartbeat: there is none where the stream confirmed the snapshot lately. */
+  async #poll(): Promise<void> {
+    const before = this.#snapshot;
+    const age = this.#freshness.ageMs;
+    if (before === null || this.#stream === null || (age !== null && age < this.#timing.pollMinMs)) return;
+    const news = this.#adopt(await this.#list(), before);
+    if (news) this.#stream?.abort(new Error('a poll found a change that the watch stream had not told of'));
+  }
+
+  #confirm(): void {
+    this.#freshness.confirm();
+    this.#reportState();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#lifetime.ended) return;
+    const wasRefused = this.#freshness.isRefused;
+    this.#freshness.fail(error);
+    this.#reportState();
+    if (this.#freshness.isRefused && !wasRefused) this.#watchStaleness();
+  }
+
+  #reportState(): void {
+    const { state } = this.#freshness;
+    if (state === this.#reportedState) return;
+    this.#reportedState = state;
+    this.#statusListeners.tell(this.status());
+  }
+
+  #watchStaleness(): void {
+    this.#cancelStaleness();
+    const left = this.#freshness.leftMs;
+    if (left === null || this.#lifetime.ended) return;
+    this.#reportState();
+    // Once stale, only a confirmation changes the state, and that one reports itself; this looks again every so often.
+    this.#cancelStaleness = this.#lifetime.after(left < 0 ? this.#timing.pollMaxMs : left + 1, () =>
+      this.#watchStaleness(),
+    );
+  }
+}
+
+/** Within one registry revisions never go back. */
+function isAnother(before: RegistrySnapshot<unknown>, now: RegistrySnapshot<unknown>): boolean {
+  return now.epoch !== before.epoch || now.revision < before.revision;
+}

@@ -1,0 +1,87 @@
+import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import { type ApprovalStatus, approvalStatuses, type BoundCall } from '../protocol/approval.ts';
+import { ApprovalService, type Approval as WireApproval } from '../protocol/generated/sms/approval_pb.ts';
+import { type ApprovalPort, ApprovalRejected, type AskedApproval, type FiledApproval } from './approval-port.ts';
+
+/** What asking again would not change. */
+const final: ReadonlySet<Code> = new Set([
+  Code.FailedPrecondition,
+  Code.InvalidArgument,
+  Code.PermissionDenied,
+  Code.Unimplemented,
+]);
+
+/** The requests of an SMS over the network. */
+export class RemoteApprovals implements ApprovalPort {
+  readonly #client: Client<typeof ApprovalService>;
+  readonly #nodeId: string;
+
+  constructor(transport: Transport, nodeId: string) {
+    this.#client = createClient(ApprovalService, transport);
+    this.#nodeId = nodeId;
+  }
+
+  async open({ call, ...asked }: AskedApproval, signal: AbortSignal): Promise<FiledApproval> {
+    const request = { ...asked, call: toWire(call), nodeId: this.#nodeId };
+    const { approval } = await this.#client.openApproval(request, { signal }).catch(explain);
+    if (approval === undefined) throw new Error('the registry gave no request');
+    return read(approval);
+  }
+
+  async *watch(run: string, signal: AbortSignal): AsyncGenerator<FiledApproval | null> {
+    try {
+      for await (const { approval } of this.#client.watchApprovals({ run }, { signal })) {
+        yield approval === undefined ? null : read(approval);
+      }
+    } catch (error) {
+      explain(error);
+    }
+  }
+
+  async claim(approvalId: string, claim: string, call: BoundCall, argumentsSha256: string, signal: AbortSignal) {
+    const request = { approvalId, claim, call: toWire(call), argumentsSha256 };
+    const { refusal } = await this.#client.claimApproval(request, { signal }).catch(explain);
+    return refusal === '' ? null : refusal;
+  }
+
+  async withdraw(approvalId: string, reason: string, signal: AbortSignal): Promise<void> {
+    await this.#client.withdrawApproval({ approvalId, reason }, { signal }).catch(explain);
+  }
+}
+
+function toWire({ task, ...call }: BoundCall) {
+  return {
+    run: call.run,
+    ordinal: call.ordinal,
+    ...(task === null ? {} : { task }),
+    session: call.session,
+    serverId: call.server_id,
+    kind: call.kind,
+    toolName: call.tool_name,
+    definitionSha256: call.definition_sha256,
+    policy: call.policy,
+    purpose: call.purpose,
+  };
+}
+
+function read(wire: WireApproval): FiledApproval {
+  const status = approvalStatuses.find((known) => known === wire.status);
+  if (status === undefined) throw new ApprovalRejected('the registry speaks of a status that is not known here');
+  return {
+    id: wire.approvalId,
+    status: status satisfies ApprovalStatus,
+    salt: wire.salt,
+    decision: wire.decision,
+    reason: wire.reason,
+    decidedBy: wire.decidedBy,
+    leftMs: Number(wire.leftMs),
+    ageMs: Number(wire.ageMs),
+  };
+}
+
+function explain(error: unknown): never {
+  if (!(error instanceof ConnectError)) throw error;
+  const text = `the registry: ${error.message}`;
+  if (final.has(error.code)) throw new ApprovalRejected(text, { cause: error });
+  throw new Error(text, { cause: error });
+}

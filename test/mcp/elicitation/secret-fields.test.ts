@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import { secretField } from '../../../src/mcp/elicitation/secret-fields.ts';
+import { parseForm } from '../../../src/pool/elicitation/parse-form.ts';
+
+const found = (name: string, schema: object) =>
+  secretField(parseForm({ type: 'object', properties: { [name]: { type: 'string', ...schema } } }));
+
+it.each([
+  ['password', {}],
+  ['PASSWORD', {}],
+  ['new_password', {}],
+  ['dbPasswd', {}],
+  ['passphrase', {}],
+  ['api_key', {}],
+  ['apiKey', {}],
+  ['APIKEY', {}],
+  ['openai-api-key', {}],
+  ['access_token', {}],
+  ['clientSecret', {}],
+  ['private_key', {}],
+  ['credentials', {}],
+  ['card_number', {}],
+  ['creditCard', {}],
+  ['cvv', { type: 'integer' }],
+  ['pin', { type: 'integer' }],
+  ['otp', {}],
+  ['value', { title: 'Your password' }],
+  ['value', { title: 'API key' }],
+  ['value', { title: 'One-time code' }],
+  ['value', { title: 'ｐａｓｓｗｏｒｄ' }],
+  ['value', { format: 'password' }],
+])('a field %j %j asks for a secret [elicitation.secrets]', (name, schema) => {
+  expect(found(name, schema)).toBe(name);
+});
+
+it.each([
+  ['name', {}],
+  ['email', {}],
+  ['max_tokens', { type: 'integer' }],
+  ['tokens', {}],
+  ['keyboard', {}],
+  ['opinion', {}],
+  ['shipping', {}],
+  ['monkey', {}],
+  ['use_password', { type: 'boolean' }],
+  ['auth', { enum: ['password', 'token'] }],
+  ['note', { description: 'do not give us your pin or password' }],
+])('a field %j %j does not', (name, schema) => {
+  expect(found(name, schema)).toBeNull();
+});
