@@ -1,7 +1,8 @@
 import type { CheckedParam } from '../abi/chat-params.ts';
 import type { SessionDelta } from '../protocol/port.ts';
-import { PendingEntry } from './pending-entry.ts';
-import { OUT } from './readiness.ts';
+import { EventLines } from './event-lines.ts';
+import { type AnswerCount, PendingEntry } from './pending-entry.ts';
+import { IN, OUT } from './readiness.ts';
 import { FdEntry } from './table.ts';
 
 /** A call of a guest tool that the model asked for and that waits to be run in the guest. */
@@ -20,19 +21,63 @@ export class ChatResponse extends PendingEntry {
   /** Whether the send returned at once. O_NONBLOCK may change later, who runs the callbacks may not. */
   readonly background: boolean;
   readonly toolRequests: ToolRequest[] = [];
+  /** What can be read while the answer comes; null: the send is not streamed. */
+  readonly events: EventLines | null;
   call = 0;
+  /** Callbacks of this send that are being run. */
+  callbacks = 0;
+  /** Bytes of events that were read and of which the host has not been told. */
+  readUntold = 0;
+  readonly #count: AnswerCount;
 
-  constructor(session: ChatSession, onCancel: (response: ChatResponse) => void) {
+  /** `count` has the events that were not read. */
+  constructor(session: ChatSession, streamed: boolean, count: AnswerCount, onCancel: (response: ChatResponse) => void) {
     super(() => {
       session.settled(this);
+      this.#dropEvents();
       onCancel(this);
     });
     this.session = session;
     this.arena = { ...session.arena };
-    this.background = session.nonblocking;
+    this.background = streamed || session.nonblocking;
     this.nonblocking = session.nonblocking;
+    this.events = streamed ? new EventLines() : null;
+    this.#count = count;
+  }
+
+  addEvents(lines: Uint8Array): void {
+    this.events?.push(lines);
+    this.#count.answerBytes += lines.byteLength;
+  }
+
+  /** Whole lines; one that is longer than the capacity stays. Empty: there is none. */
+  takeEvents(capacity: number): Uint8Array {
+    const { events } = this;
+    if (events === null || events.byteLength === 0) return NO_LINES;
+    const lines = events.take(capacity);
+    if (lines.byteLength > capacity) return lines;
+    this.#count.answerBytes -= lines.byteLength;
+    this.readUntold += lines.byteLength;
+    return lines;
+  }
+
+  override readiness(): number {
+    return this.pending && this.events !== null && this.events.byteLength > 0 ? IN : super.readiness();
+  }
+
+  override release(): void {
+    super.release();
+    this.#dropEvents();
+  }
+
+  #dropEvents(): void {
+    if (this.events === null) return;
+    this.#count.answerBytes -= this.events.byteLength;
+    this.events.clear();
   }
 }
+
+const NO_LINES = new Uint8Array();
 
 export interface Arena {
   ptr: number;
@@ -58,6 +103,8 @@ export class ChatSession extends FdEntry {
   id = 0;
   /** Whether the host knows of it: a session is made there by its first send. */
   sent = false;
+  /** Sends whose last word from the host has not come, canceled ones too. */
+  unsettled = 0;
   readonly #onRelease: () => void;
   #writing: Writing = emptyWriting();
   #bytes = 0;
@@ -104,9 +151,14 @@ export class ChatSession extends FdEntry {
   begin(response: ChatResponse): SessionDelta {
     this.#running = response;
     this.sent = true;
+    this.unsettled += 1;
     const { messages, tools, toolResults, params } = this.#writing;
     this.#writing = emptyWriting();
     return { messages: inPairs(messages), tools, toolResults, params: params.map(({ key, value }) => [key, value]) };
+  }
+
+  hostSettled(): void {
+    this.unsettled -= 1;
   }
 
   settled(response: ChatResponse): void {

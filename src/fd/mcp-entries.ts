@@ -4,9 +4,13 @@ import { FdEntry } from './table.ts';
 
 /** A result that did not fit the guest's buffer and waits for the same call to fetch it. */
 export interface HeldResult {
-  readonly tool: string;
+  /** What was asked for: the same name may be that of a tool and of a prompt. */
+  readonly op: string;
+  readonly name: string;
   readonly args: string;
-  readonly body: Uint8Array;
+  readonly body: string;
+  /** Of the body. */
+  readonly bytes: number;
 }
 
 /** A server that the guest has opened. The connection behind it is the host's and may be shared. */
@@ -31,7 +35,7 @@ export class McpSession extends FdEntry {
   }
 }
 
-/** A tool call under way. */
+/** A call, a read or a prompt under way. */
 export class McpCall extends PendingEntry {
   readonly kind = 'McpCall';
   call = 0;

@@ -7,13 +7,22 @@ export interface AnswerCount {
   answerBytes: number;
 }
 
+/** UTF-8, or text that becomes UTF-8 on its way into the guest's memory. */
+export type Answer = Uint8Array | string;
+
+/** In the guest's memory. */
+export const bytesOf = (answer: Answer): number =>
+  typeof answer === 'string' ? Buffer.byteLength(answer) : answer.byteLength;
+
 /** A descriptor of something that the host is working on: it becomes done once, or canceled. */
 export abstract class PendingEntry extends FdEntry {
   /** What a read gives now: EAGAIN until it is done or canceled. */
-  #body: Uint8Array | Failure = fail.EAGAIN;
+  #body: Answer | Failure = fail.EAGAIN;
   #metrics = '{}';
   readonly #onCancel: () => void;
   #count: AnswerCount | undefined;
+  /** What {@link #count} has of it. */
+  #counted = 0;
 
   /** `onCancel` tells the host to stop; it is called at most once, and never after the result came. */
   constructor(onCancel: () => void) {
@@ -26,12 +35,14 @@ export abstract class PendingEntry extends FdEntry {
   }
 
   /** The answer counts until the descriptor is closed; a call that has none passes no count. */
-  complete(body: Uint8Array, metrics: string, count?: AnswerCount): void {
+  complete(body: Answer, metrics: string, count?: AnswerCount): void {
     if (!this.pending) return;
     this.#body = body;
     this.#metrics = metrics;
+    if (!count) return;
     this.#count = count;
-    if (count) count.answerBytes += body.byteLength;
+    this.#counted = bytesOf(body);
+    count.answerBytes += this.#counted;
   }
 
   override cancel(): void {
@@ -41,7 +52,7 @@ export abstract class PendingEntry extends FdEntry {
   }
 
   /** The same bytes on every call. */
-  body(): Uint8Array | Failure {
+  body(): Answer | Failure {
     return this.#body;
   }
 
@@ -56,7 +67,7 @@ export abstract class PendingEntry extends FdEntry {
 
   release(): void {
     this.cancel();
-    if (this.#count && this.#body instanceof Uint8Array) this.#count.answerBytes -= this.#body.byteLength;
+    if (this.#count) this.#count.answerBytes -= this.#counted;
     this.#count = undefined;
   }
 }

@@ -21,17 +21,21 @@ export function pollNames(mask: number): string[] {
  * the state first.
  */
 export class WaitPoint {
+  readonly #mark: (() => void) | null;
   #wake: (() => void) | undefined;
 
-  /** Resolves at the next {@link notify}, or after `ms` (negative: never by itself). */
-  changed(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = ms < 0 ? undefined : setTimeout(() => this.notify(), ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+  /** `mark` is called before a wait begins, and when it is over, before its waiter looks what has come. */
+  constructor(mark: (() => void) | null = null) {
+    this.#mark = mark;
+  }
+
+  /** Resolves at the next {@link notify}. */
+  changed(): Promise<void> {
+    this.#mark?.();
+    const woken = new Promise<void>((resolve) => {
+      this.#wake = resolve;
     });
+    return this.#mark === null ? woken : woken.then(this.#mark);
   }
 
   notify(): void {

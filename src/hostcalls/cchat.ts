@@ -7,15 +7,19 @@ import type { HostReply } from '../protocol/port.ts';
 import { closeFd, noRoomForCall, openFd, paramTooLarge, settledMetrics } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import { parseGuestJson } from './parse-json.ts';
+import { readEvents } from './read-events.ts';
 import type { Family } from './table.ts';
 import { MAX_DEPTH, runTool } from './tool-callbacks.ts';
 
 const SET_PARAM = 1;
 
-/** metrics, AUTO_TOOL_CALL, HAND_BACK. */
-const KNOWN_FLAGS = 0b111;
+const STREAM = 8;
+/** metrics, AUTO_TOOL_CALL, HAND_BACK, STREAM. */
+const KNOWN_FLAGS = 0b1111;
 
 const SHORT_TEXT = 256;
+
+const encoder = new TextEncoder();
 
 /** What a write costs beside its text, so that empty ones are not free. */
 const WRITE_OVERHEAD_BYTES = 32;
@@ -45,12 +49,14 @@ function hasRoom(guest: GuestState, chat: ChatSession, textBytes: number): boole
   return true;
 }
 
-/** What the guest closed is the host's for a moment longer: until then it counts. */
+/** What the guest closed is the host's for as long as a send of it unwinds there: until then it counts. */
 function closeSession(guest: GuestState, chat: ChatSession): void {
   const free = () => {
     guest.chatBytes -= chat.bytes;
   };
-  if (!chat.sent) {
+  if (chat.unsettled === 0) {
+    // The host lets go as soon as it hears of it, and it does before it hears of anything that could take the room.
+    if (chat.sent) guest.link.tellLater(['close_session', chat.id]);
     free();
     return;
   }
@@ -93,7 +99,8 @@ function setParam(guest: GuestState, chat: ChatSession, json: string): number | 
 }
 
 function receive(guest: GuestState, response: ChatResponse, reply: HostReply): void {
-  if (reply[0] === 'tool') {
+  if (reply[0] === 'events') response.addEvents(encoder.encode(reply[1]));
+  else if (reply[0] === 'tool') {
     const [, callback, fnOffset, args, maxOutputBytes] = reply;
     const request = { callback, fnOffset, args, maxOutputBytes };
     if (response.background) guest.waitingTools.push({ response, request });
@@ -101,7 +108,8 @@ function receive(guest: GuestState, response: ChatResponse, reply: HostReply): v
   } else if (reply[0] === 'response') {
     const [, body, metrics, pending] = reply;
     for (const id of pending) response.session.handedBack.add(id);
-    response.complete(new Uint8Array(body), metrics, guest);
+    // Bytes, once: a guest may ask for the answer again and again.
+    response.complete(encoder.encode(body), metrics, guest);
     response.session.settled(response);
     guest.link.forget(response.call);
   }
@@ -112,7 +120,7 @@ async function settle(guest: GuestState, response: ChatResponse, fd: number): Pr
   while (response.pending) {
     const request = response.toolRequests.shift();
     if (request) await runTool(guest, response, request);
-    else await guest.wait.changed(-1);
+    else await guest.wait.changed();
   }
   return fd;
 }
@@ -188,7 +196,7 @@ export const cchatCalls: Family<
     if (chat.handedBack.size > 0) return fail.EINVAL;
     const refused = noRoomForCall(guest);
     if (refused) return refused;
-    const response = new ChatResponse(chat, ({ call }) => {
+    const response = new ChatResponse(chat, (flags & STREAM) !== 0, guest, ({ call }) => {
       guest.link.tell(call, ['cancel']);
       guest.link.forget(call);
       guest.wait.notify();
@@ -196,7 +204,11 @@ export const cchatCalls: Family<
     const responseFd = openFd(guest, response);
     if (typeof responseFd !== 'number') return responseFd;
     const delta = chat.begin(response);
-    response.call = guest.link.call(['send', chat.id, flags, delta], (reply) => receive(guest, response, reply));
+    response.call = guest.link.call(
+      ['send', chat.id, flags, delta],
+      (reply) => receive(guest, response, reply),
+      () => chat.hostSettled(),
+    );
     return response.background ? responseFd : settle(guest, response, responseFd);
   },
 
@@ -209,7 +221,7 @@ export const cchatCalls: Family<
     return response.body();
   },
 
-  cchat_read: () => fail.ENOSYS,
+  cchat_read: readEvents,
 
   cchat_close: closeFd,
 };

@@ -21,14 +21,23 @@ async function wait(
   capacity: number,
   timeoutMs: number,
 ): Promise<Uint8Array | Failure> {
-  const end = timeoutMs < 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
-  for (;;) {
-    while (await runWaitingTool(guest)) guest.link.drain();
-    if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: it would wait for ever
-    const found = records(epoll, capacity);
-    const left = end - performance.now();
-    if (found.byteLength > 0 || left <= 0) return found;
-    await guest.wait.changed(Number.isFinite(left) ? Math.ceil(left) : -1);
+  // A poll runs callbacks too, but waits for nothing.
+  let isOver = timeoutMs === 0;
+  const timeUp = () => {
+    isOver = true;
+    guest.wait.notify();
+  };
+  const stop = timeoutMs > 0 ? guest.chance.after(timeoutMs, timeUp) : undefined;
+  try {
+    for (;;) {
+      while (await runWaitingTool(guest)) guest.link.drain();
+      if (guest.fds.get(epfd) !== epoll) return fail.EBADF; // closed by a callback: it would wait for ever
+      const found = records(epoll, capacity);
+      if (found.byteLength > 0 || isOver) return found;
+      await guest.wait.changed();
+    }
+  } finally {
+    stop?.();
   }
 }
 

@@ -3,8 +3,10 @@ import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { Arena, ChatResponse, ToolRequest } from '../fd/chat-entries.ts';
 import type { WaitPoint } from '../fd/readiness.ts';
+import type { UserStream, UserStreamCtl } from '../fd/stream-entries.ts';
 import type { FdTable } from '../fd/table.ts';
 import type { Limits } from '../protocol/limits.ts';
+import type { Chance } from './chance.ts';
 import type { GuestLog } from './guest-log.ts';
 import type { HostLink } from './host-link.ts';
 
@@ -17,15 +19,25 @@ export interface ToolAnswer {
 /** Runs a guest tool inside the instance. How depends on the binding: a component cannot be entered again. */
 export type ToolRunner = (request: ToolRequest, arena: Arena) => Promise<ToolAnswer>;
 
+/** What a guest has open towards whoever sits at the other end of its run. */
+export interface OpenStreams {
+  /** Whether this run has such an end at all. */
+  readonly areServed: boolean;
+  readonly open: Set<UserStream>;
+  ctl: UserStreamCtl | null;
+}
+
 /** Everything the hostcalls of one instance share. No state of a guest lives outside of it. */
 export interface GuestState {
   readonly fds: FdTable;
   readonly wait: WaitPoint;
   readonly link: HostLink;
   readonly limits: Limits;
+  readonly chance: Chance;
   readonly log: GuestLog;
   readonly runTool: ToolRunner;
-  /** Callbacks of non-blocking sends: they run when the guest waits in epoll. */
+  readonly streams: OpenStreams;
+  /** Callbacks of sends that returned at once: they run when the guest waits in epoll or for an event of a stream. */
   readonly waitingTools: { readonly response: ChatResponse; readonly request: ToolRequest }[];
   /** Checks a SET_PARAM of the `mcp.` keys against what the task allows; `undefined` for any other key. */
   readonly checkMcpParam: (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;

@@ -1,34 +1,46 @@
-import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { WaitPoint } from '../fd/readiness.ts';
-import type { GuestRequest, HostMessage, HostReply } from '../protocol/port.ts';
+import { type GuestRequest, type HostMessage, type HostReply, isLastWord } from '../protocol/port.ts';
+import type { Tape } from './tape.ts';
+import type { ThreadPort } from './thread-port.ts';
 
 /** A power of two. */
 const LOOKS_PER_DRAIN = 64;
 
 const nothing = () => {};
+const noTransfer: ArrayBuffer[] = [];
 
 /** Takes what the host says about one call. */
 export type Receiver = (reply: HostReply) => void;
 
-/** The guest thread's end of the port. */
+/** What one guest says to the host, and hears from it about its calls. */
 export class HostLink {
-  readonly #port: MessagePort;
+  readonly #port: ThreadPort;
   readonly #wait: WaitPoint;
   readonly #guest: number;
+  readonly #tape: Tape | null;
+  /** What came while the tape played. */
+  #held: HostMessage[] = [];
   readonly #receivers = new Map<number, Receiver>();
   readonly #settled = new Map<number, () => void>();
-  #listener: Receiver | undefined;
+  readonly #standing = new Set<number>();
+  /** For the host, but nothing to wake it for. */
+  #later: unknown[] = [];
   #idleLooks = 0;
   #nextCall = 1;
   #unanswered = 0;
   /** The call on top of which new ones are made: 0 outside any callback. */
   parent = 0;
 
-  constructor(port: MessagePort, guest: number, wait: WaitPoint) {
+  constructor(port: ThreadPort, guest: number, wait: WaitPoint, tape: Tape | null = null) {
     this.#port = port;
     this.#guest = guest;
     this.#wait = wait;
-    port.on('message', (message) => this.#deliver(message));
+    this.#tape = tape;
+    tape?.attach({
+      deliver: (message) => this.#deliver(message),
+      takeHeld: () => this.#takeHeld(),
+      post: (request) => this.#ship(tape, [guest, 0, 0, ...request], noTransfer),
+    });
   }
 
   /** Calls whose last word from the host has not come: it still holds what they brought, also of one that was forgotten. */
@@ -45,18 +57,36 @@ export class HostLink {
     this.#unanswered += 1;
     if (settled !== nothing) this.#settled.set(call, settled);
     this.#receivers.set(call, receiver);
-    this.#port.postMessage([this.#guest, call, this.parent, ...request]);
+    this.#post([this.#guest, call, this.parent, ...request]);
     return call;
   }
 
-  /** Takes what the host says to the guest as a whole (call 0). */
-  listen(receiver: Receiver): void {
-    this.#listener = receiver;
+  /** Asks the host to go on telling of something until {@link unsubscribe}: no answer of it is the last. */
+  subscribe(request: GuestRequest, receiver: Receiver): number {
+    const call = this.#nextCall++;
+    this.#standing.add(call);
+    this.#receivers.set(call, receiver);
+    this.#post([this.#guest, call, this.parent, ...request]);
+    return call;
+  }
+
+  unsubscribe(call: number, request: GuestRequest): void {
+    if (!this.#standing.delete(call)) return;
+    this.forget(call);
+    this.tell(call, request);
   }
 
   /** Tells the host something about a call, or about the guest (0). */
-  tell(call: number, request: GuestRequest, transfer: ArrayBuffer[] = []): void {
-    this.#port.postMessage([this.#guest, call, this.parent, ...request], transfer);
+  tell(call: number, request: GuestRequest, transfer = noTransfer): void {
+    this.#post([this.#guest, call, this.parent, ...request], transfer);
+  }
+
+  /**
+   * Tells the host something about the guest just before the next message, whichever that is. For what only makes room:
+   * nothing that takes some can overtake it.
+   */
+  tellLater(request: GuestRequest): void {
+    this.#later.push([this.#guest, 0, this.parent, ...request]);
   }
 
   forget(call: number): void {
@@ -69,22 +99,63 @@ export class HostLink {
    */
   drain(): void {
     // Unasked the host seldom speaks, so while nothing is awaited it is enough to look now and then.
-    if (this.#unanswered === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
-    for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
-      this.#deliver(next.message);
-    }
+    if (this.#unanswered === 0 && this.#standing.size === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0)
+      return;
+    if (this.#tape === null) this.#takeArrived();
+    else this.#tape.looks(() => this.#takeArrived());
   }
 
   close(): void {
     this.#receivers.clear();
-    this.#listener = undefined;
-    this.#port.close();
+    this.#settled.clear();
+  }
+
+  /** In one piece with what was put off: each message may have to wake the host's thread. */
+  #post(message: unknown[], transfer = noTransfer): void {
+    if (this.#tape !== null) this.#postTaped(this.#tape, message, transfer);
+    else if (this.#later.length === 0) this.#port.post(message, transfer);
+    else this.#port.post([[...this.#later, message]], transfer);
+    if (this.#later.length > 0) this.#later = [];
+  }
+
+  #postTaped(tape: Tape, message: unknown[], transfer: ArrayBuffer[]): void {
+    for (const earlier of this.#later) tape.posts(earlier as unknown[]);
+    tape.posts(message);
+    this.#ship(tape, this.#later.length === 0 ? message : [[...this.#later, message]], transfer);
+  }
+
+  /** With what the tape has written so far. */
+  #ship(tape: Tape, posted: unknown[], transfer: ArrayBuffer[]): void {
+    const written = tape.unshipped();
+    this.#port.post(written === '' ? posted : [written, posted], transfer);
+  }
+
+  #takeArrived(): void {
+    if (this.#held.length > 0) this.#takeHeld();
+    this.#port.takeArrived();
+  }
+
+  #takeHeld(): void {
+    const held = this.#held;
+    this.#held = [];
+    for (const message of held) this.receive(message);
+  }
+
+  /** Takes what the host says about a call. */
+  receive(message: HostMessage): void {
+    if (this.#tape !== null) {
+      if (this.#tape.isPlaying) {
+        this.#held.push(message);
+        return;
+      }
+      this.#tape.took(message);
+    }
+    this.#deliver(message);
   }
 
   #deliver([, call, ...reply]: HostMessage): void {
-    const receiver = call === 0 ? this.#listener : this.#receivers.get(call);
-    receiver?.(reply);
-    if (call !== 0 && reply[0] !== 'tool') {
+    this.#receivers.get(call)?.(reply);
+    if (isLastWord(reply)) {
       this.#unanswered -= 1;
       this.#settled.get(call)?.();
       this.#settled.delete(call);

@@ -1,20 +1,18 @@
 import { type Failure, fail } from '../abi/errno.ts';
 import { type HeldResult, McpCall, McpSession } from '../fd/mcp-entries.ts';
-import type { AnswerCount } from '../fd/pending-entry.ts';
+import { type Answer, type AnswerCount, bytesOf } from '../fd/pending-entry.ts';
 import type { GuestRequest } from '../protocol/port.ts';
 import { closeFd, noRoomForCall, openFd, tooManyFds } from './fd.ts';
 import type { GuestState } from './guest-state.ts';
 import type { Family } from './table.ts';
 
-const bytesOf = (body: ArrayBuffer | null) => (body === null ? new Uint8Array() : new Uint8Array(body));
-
-/** One question to the host whose answer is an errno or bytes. The guest is suspended meanwhile. */
-function ask(guest: GuestState, request: GuestRequest): Promise<Uint8Array | Failure> {
+/** One question to the host whose answer is an errno or text. The guest is suspended meanwhile. */
+function ask(guest: GuestState, request: GuestRequest): Promise<string | Failure> {
   return new Promise((resolve) => {
     const call = guest.link.call(request, (reply) => {
       if (reply[0] !== 'done') return;
       guest.link.forget(call);
-      resolve(reply[1] === null ? bytesOf(reply[2]) : fail[reply[1]]);
+      resolve(reply[1] === null ? (reply[2] ?? '') : fail[reply[1]]);
     });
   });
 }
@@ -29,12 +27,16 @@ function openServer(guest: GuestState, serverId: string): number | Failure {
   return openFd(guest, mcp);
 }
 
+/** What a server is asked to do, in the words of the port. */
+type AskOp = 'mcp_call' | 'mcp_read_resource' | 'mcp_get_prompt';
+
 /** Starts a call. Its entry becomes a descriptor that keeps the answer (`count`), or serves one blocking hostcall only. */
 function start(
   guest: GuestState,
   fd: number,
+  op: AskOp,
   server: string,
-  tool: string,
+  name: string,
   args: string,
   count: AnswerCount | undefined,
 ): McpCall {
@@ -49,10 +51,10 @@ function start(
   const bytes = Buffer.byteLength(args);
   guest.mcpBytes += bytes;
   entry.call = guest.link.call(
-    ['mcp_call', fd, server, tool, args],
+    [op, fd, server, name, args],
     (reply) => {
       if (reply[0] !== 'done') return;
-      entry.complete(bytesOf(reply[2]), reply[3], count);
+      entry.complete(reply[2] ?? '', reply[3], count);
       settled();
     },
     () => {
@@ -74,12 +76,12 @@ function hasRoom(guest: GuestState, args: string): boolean {
 
 /** Keeps a result for the call that fetches it, or forgets the one that is kept. */
 function hold(guest: GuestState, mcp: McpSession, held: HeldResult | undefined): void {
-  guest.answerBytes += (held?.body.byteLength ?? 0) - (mcp.held?.body.byteLength ?? 0);
+  guest.answerBytes += (held?.bytes ?? 0) - (mcp.held?.bytes ?? 0);
   mcp.held = held;
 }
 
-async function settle(guest: GuestState, entry: McpCall): Promise<Uint8Array | Failure> {
-  while (entry.pending) await guest.wait.changed(-1);
+async function settle(guest: GuestState, entry: McpCall): Promise<Answer | Failure> {
+  while (entry.pending) await guest.wait.changed();
   return entry.body();
 }
 
@@ -88,19 +90,59 @@ async function callOnce(
   guest: GuestState,
   fd: number,
   mcp: McpSession,
-  tool: string,
+  op: AskOp,
+  name: string,
   args: string,
   capacity: number,
-): Promise<Uint8Array | Failure> {
-  const body = await settle(guest, start(guest, fd, mcp.serverId, tool, args, undefined));
-  if (body instanceof Uint8Array && body.byteLength > capacity) hold(guest, mcp, { tool, args, body });
+): Promise<Answer | Failure> {
+  const body = await settle(guest, start(guest, fd, op, mcp.serverId, name, args, undefined));
+  const bytes = typeof body === 'string' ? bytesOf(body) : 0;
+  if (typeof body === 'string' && bytes > capacity) hold(guest, mcp, { op, name, args, body, bytes });
   return body;
+}
+
+/** Fetches the result that waits for this very call, or makes the call. */
+function callAndWait(
+  guest: GuestState,
+  op: AskOp,
+  fd: number,
+  name: string | undefined,
+  args: string | undefined,
+  capacity: number,
+): Answer | Failure | Promise<Answer | Failure> {
+  const mcp = session(guest, fd);
+  if (!mcp) return fail.EBADF;
+  if (name === undefined || args === undefined) return fail.EMSGSIZE;
+  const { held } = mcp;
+  if (held && held.op === op && held.name === name && held.args === args) {
+    if (held.bytes <= capacity) hold(guest, mcp, undefined);
+    return held.body;
+  }
+  hold(guest, mcp, undefined);
+  if (!hasRoom(guest, args)) return fail.EAGAIN;
+  const refused = noRoomForCall(guest);
+  if (refused) return refused;
+  return callOnce(guest, fd, mcp, op, name, args, capacity);
+}
+
+/** A list of what a server has, as far as policy lets the guest know. */
+function list(
+  guest: GuestState,
+  op: 'mcp_list' | 'mcp_list_resources' | 'mcp_list_prompts',
+  fd: number,
+): Failure | Promise<string | Failure> {
+  const mcp = session(guest, fd);
+  return mcp ? ask(guest, [op, mcp.serverId]) : fail.EBADF;
 }
 
 export const mcpCalls: Family<
   | 'mcp_open'
   | 'mcp_list_tools'
+  | 'mcp_list_resources'
+  | 'mcp_list_prompts'
   | 'mcp_call_tool'
+  | 'mcp_read_resource'
+  | 'mcp_get_prompt'
   | 'mcp_submit'
   | 'mcp_result'
   | 'mcp_close'
@@ -109,29 +151,20 @@ export const mcpCalls: Family<
 > = {
   async mcp_open(guest, serverId) {
     const refused = await ask(guest, ['mcp_open', serverId ?? '']);
-    return refused instanceof Uint8Array ? openServer(guest, serverId ?? '') : refused;
+    return typeof refused === 'string' ? openServer(guest, serverId ?? '') : refused;
   },
 
-  mcp_list_tools(guest, fd) {
-    const mcp = session(guest, fd);
-    return mcp ? ask(guest, ['mcp_list', mcp.serverId]) : fail.EBADF;
-  },
+  mcp_list_tools: (guest, fd) => list(guest, 'mcp_list', fd),
 
-  mcp_call_tool(guest, fd, tool, args, capacity) {
-    const mcp = session(guest, fd);
-    if (!mcp) return fail.EBADF;
-    if (tool === undefined || args === undefined) return fail.EMSGSIZE;
-    const { held } = mcp;
-    if (held && held.tool === tool && held.args === args) {
-      if (held.body.byteLength <= capacity) hold(guest, mcp, undefined);
-      return held.body;
-    }
-    hold(guest, mcp, undefined);
-    if (!hasRoom(guest, args)) return fail.EAGAIN;
-    const refused = noRoomForCall(guest);
-    if (refused) return refused;
-    return callOnce(guest, fd, mcp, tool, args, capacity);
-  },
+  mcp_list_resources: (guest, fd) => list(guest, 'mcp_list_resources', fd),
+
+  mcp_list_prompts: (guest, fd) => list(guest, 'mcp_list_prompts', fd),
+
+  mcp_call_tool: (guest, fd, tool, args, capacity) => callAndWait(guest, 'mcp_call', fd, tool, args, capacity),
+
+  mcp_read_resource: (guest, fd, uri, capacity) => callAndWait(guest, 'mcp_read_resource', fd, uri, '', capacity),
+
+  mcp_get_prompt: (guest, fd, name, args, capacity) => callAndWait(guest, 'mcp_get_prompt', fd, name, args, capacity),
 
   mcp_submit(guest, fd, tool, args) {
     const mcp = session(guest, fd);
@@ -141,7 +174,7 @@ export const mcpCalls: Family<
     const refused = noRoomForCall(guest);
     if (refused) return refused;
     if (guest.fds.full) return tooManyFds(guest);
-    const entry = start(guest, fd, mcp.serverId, tool, args, guest);
+    const entry = start(guest, fd, 'mcp_call', mcp.serverId, tool, args, guest);
     entry.nonblocking = mcp.nonblocking;
     return openFd(guest, entry);
   },

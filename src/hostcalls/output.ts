@@ -1,17 +1,14 @@
 import { writeSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
-import {
-  type GuestSpec,
-  MAX_OUTPUT_CHUNK,
-  MAX_UNDERWAY,
-  type StandardStream,
-  underwayAt,
-} from '../protocol/guest-spec.ts';
+import { type GuestSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../protocol/guest-spec.ts';
+import { Underway } from './underway.ts';
 
 /** Where a guest's bytes go. */
 export interface Output {
   /** False if they could not be written. */
   write(stream: StandardStream, bytes: Uint8Array): boolean;
+  /** Until the guest should write on; null: it may. Where it is missing, writing waits by itself. */
+  readonly room?: () => Promise<void> | null;
 }
 
 const RETRY_MS = 1;
@@ -46,19 +43,16 @@ export class FdOutput implements Output {
   }
 }
 
-/** How long one wait for the host lasts before it is asked again. */
-const ROOM_WAIT_MS = 1_000;
-
 /**
  * Posts to the host thread, in the order of writing and before the word of the guest's end. What was posted is delivered
  * even if the thread is ended then; and it waits while the host has too much of it, so that no guest fills its memory.
  */
 export class PostedOutput implements Output {
-  readonly #underway: Int32Array;
+  readonly #underway: Readonly<Record<StandardStream, Underway>>;
   readonly #post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void;
 
   constructor(underway: SharedArrayBuffer, post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void) {
-    this.#underway = new Int32Array(underway);
+    this.#underway = { stdout: new Underway(underway, 'stdout'), stderr: new Underway(underway, 'stderr') };
     this.#post = post;
   }
 
@@ -66,31 +60,21 @@ export class PostedOutput implements Output {
     for (let at = 0; at < bytes.byteLength; at += MAX_OUTPUT_CHUNK) {
       // A copy: the guest writes on into the memory that this is a view of.
       const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK));
-      this.#takeRoom(underwayAt[stream], chunk.byteLength);
+      this.#underway[stream].waitFor(chunk.byteLength);
+      this.#underway[stream].add(chunk.byteLength);
       this.#post(stream, chunk);
     }
     return true;
-  }
-
-  #takeRoom(at: number, bytes: number): void {
-    for (let known = this.#load(at); known + bytes > MAX_UNDERWAY; known = this.#load(at)) {
-      Atomics.wait(this.#underway, at, known, ROOM_WAIT_MS);
-    }
-    Atomics.add(this.#underway, at, bytes);
-  }
-
-  #load(at: number): number {
-    return Atomics.load(this.#underway, at);
   }
 }
 
 /** Each stream its own way. */
 export function openOutput(
-  { output: fds, outputUnderway }: Pick<GuestSpec, 'output' | 'outputUnderway'>,
+  { output: fds, underway }: Pick<GuestSpec, 'output' | 'underway'>,
   post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void,
 ): Output {
   const written = new FdOutput({ stdout: fds.stdout ?? 1, stderr: fds.stderr ?? 2 });
-  if (outputUnderway === null) return written;
-  const posted = new PostedOutput(outputUnderway, post);
+  if (underway === null) return written;
+  const posted = new PostedOutput(underway, post);
   return { write: (stream, bytes) => (fds[stream] === null ? posted : written).write(stream, bytes) };
 }

@@ -5,14 +5,17 @@ import type { GuestState } from './guest-state.ts';
 type Row<Name extends CallName> = Extract<(typeof calls)[number], { name: Name }>;
 
 /**
- * What a handler receives for one parameter. A text beyond its limit arrives as `undefined`, not decoded; an out-buffer
- * arrives as its capacity; the argument of a command as its text, or its capacity if the command gives something back.
+ * What a handler receives for one parameter. A text beyond its limit arrives as `undefined`, not decoded; bytes as a view
+ * of the guest's memory, good until the handler returns; an out-buffer as its capacity; the argument of a command as its
+ * text, or its capacity if the command gives something back.
  */
 type Argument<Kind extends ParamKind> = Kind extends 'text'
   ? string | undefined
-  : Kind extends 'arg'
-    ? CommandArgument
-    : number;
+  : Kind extends 'bytes'
+    ? Uint8Array | undefined
+    : Kind extends 'arg'
+      ? CommandArgument
+      : number;
 
 export type CommandArgument = string | number | undefined;
 

@@ -9,18 +9,20 @@ export async function runTool(guest: GuestState, response: ChatResponse, request
   const below = guest.link.parent;
   guest.link.parent = response.call;
   guest.depth++;
+  response.callbacks++;
   try {
     const answer = await guest.runTool(request, response.arena);
     if (response.pending) {
       guest.link.tell(response.call, ['tool_result', request.callback, answer.rc, answer.content]);
     }
   } finally {
+    response.callbacks--;
     guest.depth--;
     guest.link.parent = below;
   }
 }
 
-/** Runs the oldest callback that a non-blocking send waits for; false if there is none, or no room on the stack. */
+/** Runs the oldest callback that a send in the background waits for; false if there is none, or no room on the stack. */
 export async function runWaitingTool(guest: GuestState): Promise<boolean> {
   if (guest.depth >= MAX_DEPTH) return false;
   for (let next = guest.waitingTools.shift(); next; next = guest.waitingTools.shift()) {

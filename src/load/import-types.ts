@@ -36,7 +36,8 @@ export function importTypes(bytes: Uint8Array): (FunctionType | undefined)[] {
   return found;
 }
 
-function readTypes(reader: WasmReader): FunctionType[] {
+/** All of a section of types, those in groups one by one. @throws ModuleError for struct and array types */
+export function readTypes(reader: WasmReader): FunctionType[] {
   return reader
     .vector(() => {
       const first = reader.byte();

@@ -3,9 +3,11 @@ import { ENTRIES, ModuleError, WASI_MODULE } from '../abi/guest-module.ts';
 import { didYouMean } from '../base/nearest-key.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { UnknownImport } from '../protocol/port.ts';
+import { TURNS_MODULE, type Turns } from '../protocol/turns.ts';
 import { boundMemory } from './bound-memory.ts';
 import type { PreparedComponent } from './component/component-stages.ts';
 import { type FunctionType, importTypes } from './import-types.ts';
+import { endPromptly } from './prompt-ending.ts';
 import { binaryKind } from './wasm-binary.ts';
 
 export interface PreparedModule {
@@ -13,6 +15,10 @@ export interface PreparedModule {
   readonly module: WebAssembly.Module;
   /** Imports that nobody here knows; they were allowed by the caller. */
   readonly unknownImports: readonly UnknownImport[];
+  /** Null: it does not give way. */
+  readonly turns: Turns | null;
+  /** Why it must not share a thread; null: it may, if it gives way. */
+  readonly unshareable: string | null;
 }
 
 export type Prepared = PreparedModule | PreparedComponent;
@@ -27,12 +33,15 @@ export interface PrepareOptions {
   readonly onNotice?: (text: string) => void;
   /** Ends the compilation of a component. @default never */
   readonly signal?: AbortSignal;
+  /** Whether it is to give way to others on its thread. @default false */
+  readonly givesWay?: boolean;
 }
 
 /** From the bytes of a file to what may run: kind, admission, bounds, compilation, imports, entry. */
 export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
   const kind = binaryKind(bytes);
   const { limits } = options;
+  endPromptly();
   if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
   if (bytes.byteLength > limits.module_bytes) {
     throw new ModuleError(`it has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
@@ -44,19 +53,47 @@ export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promi
     cacheDirectory: options.componentCache ?? null,
     onNotice: options.onNotice ?? (() => {}),
     signal: options.signal ?? new AbortController().signal,
+    givesWay: options.givesWay ?? false,
   });
 }
 
 async function prepareModule(
   bytes: Uint8Array,
-  { limits, allowUnknownImports }: PrepareOptions,
+  { limits, allowUnknownImports, givesWay = false }: PrepareOptions,
 ): Promise<PreparedModule> {
   const bounded = boundMemory(bytes, limits);
-  const module = await compile(bounded);
-  const unknownImports = checkImports(module, importTypes(bytes));
+  const { module, turns, unshareable } = givesWay ? await compileWithTurns(bounded) : await compileAsItIs(bounded);
+  const imports = importsOf(module, turns);
+  const unknownImports = checkImports(imports, importTypes(bytes));
   if (unknownImports.length > 0 && !allowUnknownImports) throw unknownError(unknownImports);
-  checkExports(module);
-  return { kind: 'core', module, unknownImports };
+  checkExports(module, imports);
+  return { kind: 'core', module, unknownImports, turns, unshareable };
+}
+
+type Compiled = Pick<PreparedModule, 'module' | 'turns' | 'unshareable'>;
+
+async function compileAsItIs(bytes: Uint8Array, unshareable: string | null = null): Promise<Compiled> {
+  return { module: await compile(bytes), turns: null, unshareable };
+}
+
+/** Loaded only where guests share threads. What cannot be made to give way is left as it is. */
+async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
+  const { withTurns } = await import('./turns/with-turns.ts');
+  try {
+    const turned = withTurns(bytes, true);
+    if (turned === null) return await compileAsItIs(bytes);
+    const { memory, hasStart } = turned;
+    return { module: await compile(turned.bytes), turns: { memory, hasStart }, unshareable: null };
+  } catch (error) {
+    if (!(error instanceof ModuleError)) throw error;
+    return compileAsItIs(bytes, `it cannot be made to give way: ${error.message}`);
+  }
+}
+
+/** Without what makes it give way. */
+function importsOf(module: WebAssembly.Module, turns: Turns | null): WebAssembly.ModuleImport[] {
+  const imports = WebAssembly.Module.imports(module);
+  return turns === null ? imports : imports.filter(({ module: from }) => from !== TURNS_MODULE);
 }
 
 async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
@@ -71,9 +108,12 @@ async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
 
 const rows = new Map<string, Call>(calls.map((row) => [row.name, row]));
 
-function checkImports(module: WebAssembly.Module, types: ReturnType<typeof importTypes>): UnknownImport[] {
+function checkImports(
+  imports: readonly WebAssembly.ModuleImport[],
+  types: ReturnType<typeof importTypes>,
+): UnknownImport[] {
   const unknown: UnknownImport[] = [];
-  for (const [index, { module: from, name, kind }] of WebAssembly.Module.imports(module).entries()) {
+  for (const [index, { module: from, name, kind }] of imports.entries()) {
     if (kind !== 'function') {
       throw new ModuleError(`it imports the ${kind} ${from}.${name}; a guest brings its own and exports its memory`);
     }
@@ -119,13 +159,12 @@ function unknownError(unknown: readonly UnknownImport[]): ModuleError {
   return new ModuleError(`it imports what this host does not have: ${names.join(', ')}`, 'unknown_imports');
 }
 
-function checkExports(module: WebAssembly.Module): void {
+function checkExports(module: WebAssembly.Module, imports: readonly WebAssembly.ModuleImport[]): void {
   const exported = new Map(WebAssembly.Module.exports(module).map(({ name, kind }) => [name, kind]));
   if (!ENTRIES.some((entry) => exported.get(entry) === 'function')) {
     throw new ModuleError('it exports neither _start nor run: there is nothing to call');
   }
-  const needsMemory = WebAssembly.Module.imports(module).length > 0;
-  if (needsMemory && exported.get('memory') !== 'memory') {
+  if (imports.length > 0 && exported.get('memory') !== 'memory') {
     throw new ModuleError('it does not export its memory as "memory": hostcalls could not reach it');
   }
 }

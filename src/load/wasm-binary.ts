@@ -1,6 +1,21 @@
 import { ModuleError } from '../abi/guest-module.ts';
 
-export const section = { custom: 0, type: 1, import: 2, table: 4, memory: 5 } as const;
+export const section = {
+  custom: 0,
+  type: 1,
+  import: 2,
+  function: 3,
+  table: 4,
+  memory: 5,
+  global: 6,
+  export: 7,
+  start: 8,
+  element: 9,
+  code: 10,
+  data: 11,
+  dataCount: 12,
+  tag: 13,
+} as const;
 
 /** `ref null` and `ref`: value types that a heap type follows. */
 export const REF_WITH_HEAP_TYPE: readonly number[] = [0x63, 0x64];

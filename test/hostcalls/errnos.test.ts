@@ -8,7 +8,9 @@ import { epollErrnos, fdErrnos } from './errno-cases/epoll-and-fd.ts';
 import type { ErrnoCase } from './errno-cases/errno-case.ts';
 import { faultErrnos } from './errno-cases/faults.ts';
 import { mcpPeerErrnos } from './errno-cases/mcp.ts';
-import { mcpErrnos, streamErrnos, systemErrnos } from './errno-cases/without-a-peer.ts';
+import { offerErrnos } from './errno-cases/mcp-offers.ts';
+import { streamErrnos } from './errno-cases/streams.ts';
+import { audioErrnos, mcpErrnos, systemErrnos } from './errno-cases/without-a-peer.ts';
 
 /** A component has neither pointers nor buffers that could be too small. */
 const applies = (name: ErrnoName) => hasPointers() || (name !== 'EFAULT' && name !== 'ENOSPC');
@@ -18,9 +20,11 @@ const cases: readonly ErrnoCase[] = [
   ...cchatErrnos,
   ...mcpErrnos,
   ...mcpPeerErrnos,
+  ...offerErrnos,
   ...epollErrnos,
   ...fdErrnos,
   ...streamErrnos,
+  ...audioErrnos,
   ...faultErrnos,
 ].filter(({ errno: expected }) => applies(expected));
 

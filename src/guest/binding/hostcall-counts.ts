@@ -1,9 +1,11 @@
 import { calls } from '../../abi/calls.ts';
 
-/** One number per row of the table. */
-export const newCounts = (): Float64Array => new Float64Array(calls.length);
+/** One number per row of the table, in memory that several threads see. */
+export const sharedCounts = (): Float64Array<SharedArrayBuffer> =>
+  new Float64Array(new SharedArrayBuffer(calls.length * Float64Array.BYTES_PER_ELEMENT));
 
-/** The calls that were made, by name. */
+/** The calls that were made, by name. The thread that counts runs untrusted code: what cannot be a number of calls is none. */
 export function namedCounts(counts: Float64Array): Record<string, number> {
-  return Object.fromEntries(calls.map(({ name }, index) => [name, counts[index] ?? 0]).filter(([, count]) => count));
+  const named = calls.map(({ name }, index): [string, number] => [name, counts[index] ?? 0]);
+  return Object.fromEntries(named.filter(([, count]) => Number.isSafeInteger(count) && count > 0));
 }

@@ -1,15 +1,16 @@
-import { type Call, type CallName, LOG_BYTES, NAME_BYTES, type TextLimit } from '../../abi/calls.ts';
+import { type Call, type CallName, FRAME_BYTES, LOG_BYTES, NAME_BYTES, type TextLimit } from '../../abi/calls.ts';
 import type { Failure } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
 import type { GuestState } from '../../hostcalls/guest-state.ts';
 import type { Body, HostcallTable } from '../../hostcalls/table.ts';
 import type { Limits } from '../../protocol/limits.ts';
+import type { Leash } from '../leash.ts';
 
 /** What a handler gives, and what it may give later. */
 export type Value = number | Body | Failure | bigint | undefined;
 export type Later = Value | Promise<Value>;
 
-export type AnyHandler = (guest: GuestState, ...args: (number | string | undefined)[]) => Later;
+export type AnyHandler = (guest: GuestState, ...args: (number | string | Uint8Array | undefined)[]) => Later;
 export type Import = (...args: number[]) => Later;
 
 /** What the imports of one instance are made from. */
@@ -18,6 +19,8 @@ export interface Binding {
   readonly memory: GuestMemory;
   /** Calls made so far, by row of the table. */
   readonly counts: Float64Array;
+  /** @default null: the guest has its thread for itself */
+  readonly leash?: Leash | null;
 }
 
 type Delivered = number | bigint | undefined;
@@ -111,6 +114,17 @@ export const shapes: Readonly<Record<string, Shape>> = {
   'i32 text': scalarAndText,
   'fd text': scalarAndText,
 
+  'fd bytes'(handler, { guest, memory, counts }, { deliver, fault }, index, row) {
+    const limit = textLimit(guest.limits, row, 1);
+    return (fd, p, n, at) => {
+      count(counts, index);
+      const ptr = u32(p);
+      const length = u32(n);
+      if (!memory.holds(ptr, length)) return fault();
+      return deliver(handler(guest, fd, length > limit ? undefined : memory.bytes.subarray(ptr, ptr + length)), at);
+    };
+  },
+
   'fd text text'(handler, { guest, memory, counts }, { deliver, fault }, index, row) {
     const limit1 = textLimit(guest.limits, row, 1);
     const limit2 = textLimit(guest.limits, row, 2);
@@ -157,6 +171,18 @@ export const shapes: Readonly<Record<string, Shape>> = {
     };
   },
 
+  'fd text out'(handler, { guest, memory, counts }, { room, deliverInto, fault }, index, row) {
+    const limit = textLimit(guest.limits, row, 1);
+    return (fd, p, n, at, lengthAt) => {
+      count(counts, index);
+      const ptr = u32(p);
+      const length = u32(n);
+      const capacity = room(at, lengthAt);
+      if (capacity < 0 || !memory.holds(ptr, length)) return fault();
+      return deliverInto(handler(guest, fd, text(memory, ptr, length, limit), capacity), at, lengthAt, capacity);
+    };
+  },
+
   'fd text text out'(handler, { guest, memory, counts }, { room, deliverInto, fault }, index, row) {
     const limit1 = textLimit(guest.limits, row, 1);
     const limit2 = textLimit(guest.limits, row, 2);
@@ -187,6 +213,7 @@ export function textLimit(limits: Limits, row: Call, index: number): number {
   const limit: TextLimit = param?.kind === 'arg' ? 'param' : (param?.limit ?? 'name');
   if (limit === 'message') return limits.max_message_bytes;
   if (limit === 'param') return limits.max_param_bytes;
+  if (limit === 'frame') return FRAME_BYTES;
   return limit === 'log' ? LOG_BYTES : NAME_BYTES;
 }
 

@@ -15,6 +15,7 @@ import {
   textLimit,
   u32,
 } from '../binding/marshal.ts';
+import { type Leash, suspending } from '../leash.ts';
 import { trapGuest } from '../uncatchable.ts';
 import { type ComponentCall, commandArgument, componentCalls, hostInterface } from './calls.ts';
 import { type GuestHeap, loweredResult, type Realloc } from './lowering.ts';
@@ -24,6 +25,12 @@ export interface FastLane {
   readonly table: HostcallTable;
   readonly guest: GuestState;
   readonly counts: Float64Array;
+  /** @default one of its own for each */
+  readonly newMemory?: () => GuestMemory;
+  /** @default null: the guest has its thread for itself */
+  readonly leash?: Leash | null;
+  /** What else a module imports that gives way. @default nothing */
+  readonly turnImports?: (module: WebAssembly.Module) => WebAssembly.Imports;
 }
 
 /** Some toolchains let the module import its memory and allocator from here instead of exporting them. */
@@ -39,14 +46,16 @@ export function instantiateInFastLane(
   imports: WebAssembly.Imports = {},
 ): WebAssembly.Instance {
   const ours = Object.keys(imports).filter((name) => hostInterface(name) !== undefined);
-  const heap = ours.length > 0 ? heapOf(module, imports) : undefined;
-  if (!heap) return new WebAssembly.Instance(module, imports);
+  const heap = ours.length > 0 ? heapOf(lane, module, imports) : undefined;
+  const turns = lane.turnImports?.(module);
+  if (!heap) return new WebAssembly.Instance(module, { ...imports, ...turns });
 
-  const binding: Binding = { guest: lane.guest, counts: lane.counts, memory: heap.memory };
+  const { guest, counts, leash = null } = lane;
+  const binding: Binding = { guest, counts, memory: heap.memory, leash };
   const direct = Object.fromEntries(
     ours.map((name) => [name, { ...imports[name], ...bindInterface(lane.table, binding, heap, name, imports[name]) }]),
   );
-  const instance = new WebAssembly.Instance(module, { ...imports, ...direct });
+  const instance = new WebAssembly.Instance(module, { ...imports, ...direct, ...turns });
   heap.attach(instance.exports);
   return instance;
 }
@@ -60,7 +69,11 @@ interface AttachedLater extends GuestHeap {
  * Where the module has its memory and allocator: what it imports from its surroundings, else what it exports. The proof
  * of the fast lane rests on the same rule.
  */
-function heapOf(module: WebAssembly.Module, imports: WebAssembly.Imports): AttachedLater | undefined {
+function heapOf(
+  { newMemory = () => new GuestMemory() }: FastLane,
+  module: WebAssembly.Module,
+  imports: WebAssembly.Imports,
+): AttachedLater | undefined {
   const exported = new Set(WebAssembly.Module.exports(module).map(({ name }) => name));
   const wanted = WebAssembly.Module.imports(module).filter((one) => one.module === SURROUNDINGS);
   const imported = (name: string) =>
@@ -70,7 +83,7 @@ function heapOf(module: WebAssembly.Module, imports: WebAssembly.Imports): Attac
   if (!importedMemory && !exported.has('memory')) return undefined;
   if (!importedRealloc && !exported.has('cabi_realloc')) return undefined;
 
-  const memory = new GuestMemory();
+  const memory = newMemory();
   let realloc: Realloc = () => trapGuest('a hostcall gave something back before the component was instantiated');
   return {
     memory,
@@ -102,7 +115,7 @@ function bindCall(table: HostcallTable, binding: Binding, heap: GuestHeap, call:
   const shape = componentShapes[shapeName(row)];
   if (!shape) throw new Error(`no component adapter for the parameters of ${row.name}`);
   const bound = shape(handler, binding, handover, index, row);
-  return row.mode === 'suspending' ? new WebAssembly.Suspending(bound) : bound;
+  return row.mode === 'suspending' ? suspending(binding.leash ?? null, bound) : bound;
 }
 
 /** Whatever it is given, the return area comes last. */

@@ -53,9 +53,9 @@ function argumentsOf(
   row: Call,
   limits: readonly number[],
   given: readonly unknown[],
-): (number | string | undefined)[] | Failure {
+): (number | string | Uint8Array | undefined)[] | Failure {
   const left = [...given];
-  const args: (number | string | undefined)[] = [];
+  const args: (number | string | Uint8Array | undefined)[] = [];
   for (const [index, { kind, name }] of row.params.entries()) {
     const limit = limits[index] as number;
     if (kind === 'out') args.push(Number.POSITIVE_INFINITY);
@@ -65,7 +65,10 @@ function argumentsOf(
       if (!command) return fail.EINVAL;
       args.push(commandArgument(command, within(limit, left.shift())));
     } else if (kind === 'text') args.push(within(limit, left.shift()));
-    else args.push(left.shift() as number);
+    else if (kind === 'bytes') {
+      const given = left.shift() as Uint8Array;
+      args.push(given.byteLength > limit ? undefined : given);
+    } else args.push(left.shift() as number);
   }
   return args;
 }

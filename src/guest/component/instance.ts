@@ -1,10 +1,10 @@
 import { errno } from '../../abi/errno.ts';
 import { ModuleError } from '../../abi/guest-module.ts';
-import { hostcalls } from '../../hostcalls/all.ts';
 import type { GuestState, ToolRunner } from '../../hostcalls/guest-state.ts';
+import type { HostcallTable } from '../../hostcalls/table.ts';
 import type { ComponentStart, GuestEnding } from '../../protocol/port.ts';
-import { namedCounts, newCounts } from '../binding/hostcall-counts.ts';
-import type { CoreGuest, GuestRun } from '../core/instance.ts';
+import { TURNS_MODULE } from '../../protocol/turns.ts';
+import type { CoreGuest } from '../core/instance.ts';
 import { describeTrap } from '../core/trap.ts';
 import { throwUncatchable } from '../uncatchable.ts';
 import { hostInterface, withoutVersion } from './calls.ts';
@@ -14,7 +14,13 @@ import { glueInterface } from './glue-imports.ts';
 import { preview2 } from './wasi/preview2.ts';
 import type { StdinSource } from './wasi/streams.ts';
 
-export interface ComponentGuest extends Pick<CoreGuest, 'args' | 'env' | 'output' | 'state' | 'counting'> {
+export interface ComponentGuest
+  extends Pick<
+    CoreGuest,
+    'args' | 'env' | 'output' | 'state' | 'counts' | 'table' | 'newMemory' | 'leash' | 'giveWay'
+  > {
+  /** The table for a binding that gets its texts as they are. */
+  readonly textTable: HostcallTable;
   readonly component: ComponentStart;
   readonly stdin: StdinSource;
 }
@@ -26,10 +32,8 @@ const SUSPENDED_AT_START =
   'move it into its entry (AssemblyScript: build with --exportStart _initialize)';
 
 /** Links, starts and runs a component to its end. */
-export async function runComponent(guest: ComponentGuest): Promise<GuestRun> {
-  const { component } = guest;
-  const counts = newCounts();
-  guest.counting?.(() => namedCounts(counts));
+export async function runComponent(guest: ComponentGuest): Promise<GuestEnding> {
+  const { component, counts } = guest;
   let exitCode: number | undefined;
   const exit = (code: number): never => {
     exitCode = code;
@@ -39,7 +43,7 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestRun> {
 
   const ending = await enter();
   state.fds.closeAll();
-  return { ending, hostcalls: namedCounts(counts) };
+  return ending;
 
   async function enter(): Promise<GuestEnding> {
     let run: Entry;
@@ -58,10 +62,19 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestRun> {
   }
 
   async function instantiate(): Promise<ComponentExports> {
-    const lane = { table: hostcalls, guest: state, counts };
+    const { table, newMemory, leash } = guest;
+    const lane = { table, newMemory, guest: state, counts, leash, turnImports: turnImports() };
     return evaluateGlue(component.glue)(coreModule, linkImports(), (module, imports) =>
       component.fastLane ? instantiateInFastLane(lane, module, imports) : new WebAssembly.Instance(module, imports),
     );
+  }
+
+  function turnImports(): (module: WebAssembly.Module) => WebAssembly.Imports {
+    const turns = new Map([...component.turns].map(([name, found]) => [coreModule(name), found]));
+    return (module) => {
+      const found = turns.get(module);
+      return found === undefined ? {} : { [TURNS_MODULE]: guest.giveWay.imports(found.memory) };
+    };
   }
 
   function coreModule(name: string): WebAssembly.Module {
@@ -73,12 +86,21 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestRun> {
   /** What is passed to jco serves whatever the fast lane does not, so it is the real thing. */
   function linkImports(): Record<string, unknown> {
     const { args, env, output, stdin } = guest;
-    const wasi = preview2({ args, env, output, stdin, exit, maxListBytes: state.limits.memory_bytes });
+    const wasi = preview2({
+      args,
+      env,
+      output,
+      chance: state.chance,
+      stdin,
+      exit,
+      maxListBytes: state.limits.memory_bytes,
+      leash: guest.leash,
+    });
     const served: Record<string, unknown> = Object.create(null);
     for (const name of component.imports) {
       const ours = hostInterface(name);
       const bare = withoutVersion(name);
-      const found = ours === undefined ? own(wasi, bare) : glueInterface(hostcalls, state, counts, ours);
+      const found = ours === undefined ? own(wasi, bare) : glueInterface(guest.textTable, state, counts, ours);
       served[name] = found;
       served[bare] = found;
     }

@@ -17,6 +17,7 @@ import {
   u32,
   type Value,
 } from '../binding/marshal.ts';
+import { suspending } from '../leash.ts';
 
 const EFAULT = fail.EFAULT.returned;
 const ENOSPC = fail.ENOSPC.returned;
@@ -27,19 +28,24 @@ const MOST_BYTES_PER_UNIT = 3;
 
 type Result = number | bigint | undefined;
 
-/** The imports of module `spear`: the only place that makes negative numbers. */
-export function bindCoreImports(table: HostcallTable, binding: Binding): Record<string, unknown> {
+const rows: ReadonlyMap<string, { readonly row: Call; readonly index: number }> = new Map(
+  calls.map((row: Call, index) => [row.name, { row, index }]),
+);
+
+/** The imports of module `spear` by their names: the only place that makes negative numbers. */
+export function bindCoreImports(table: HostcallTable, binding: Binding): (name: string) => unknown {
   const handover = coreHandover(binding.memory);
-  return Object.fromEntries(
-    calls.map((row: Call, index) => {
-      const handler = handlerOf(table, row);
-      if (row.support === 'absent') return [row.name, () => later(handler(binding.guest))];
-      const shape = coreShapes[shapeName(row)];
-      if (!shape) throw new Error(`no core adapter for the parameters of ${row.name}`);
-      const bound = shape(handler, binding, handover, index, row);
-      return [row.name, row.mode === 'suspending' ? new WebAssembly.Suspending(bound) : bound];
-    }),
-  );
+  return (name) => {
+    const found = rows.get(name);
+    if (found === undefined) return undefined;
+    const { row, index } = found;
+    const handler = handlerOf(table, row);
+    if (row.support === 'absent') return () => later(handler(binding.guest));
+    const shape = coreShapes[shapeName(row)];
+    if (!shape) throw new Error(`no core adapter for the parameters of ${row.name}`);
+    const bound = shape(handler, binding, handover, index, row);
+    return row.mode === 'suspending' ? suspending(binding.leash ?? null, bound) : bound;
+  };
 }
 
 /** A number or a negative errno; bytes by the out-buffer convention: capacity in, length out. */

@@ -9,6 +9,8 @@ const LENGTH_SLOT_BYTES = 8;
 const CALLBACK_PARAMETERS = 4;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }); // a mark at the start is the tool's own
 
+type SuspendableTool = ReturnType<typeof WebAssembly.promising>;
+
 const failed = (rc: number, why = ''): ToolAnswer => ({ rc, content: why });
 const align = (value: number, to: number) => Math.ceil(value / to) * to;
 
@@ -29,6 +31,8 @@ export class CoreToolRunner {
   readonly #table: WebAssembly.Table | undefined;
   readonly #ending: () => boolean;
   readonly #notice: (text: string) => void;
+  /** A tool is called again and again, and making a function that suspends costs more than entering it. */
+  readonly #suspendable = new WeakMap<WebAssembly.GuestFunction, SuspendableTool>();
   /** The model called a tool and there is no table to find it in. */
   unreachable = false;
 
@@ -77,14 +81,20 @@ export class CoreToolRunner {
     return (await this.#call(tool, args, arena.ptr, out, first.length)).answer;
   }
 
-  #function(table: WebAssembly.Table, index: number): ReturnType<typeof WebAssembly.promising> | undefined {
+  /** By function, not by slot: the guest may put another one there. */
+  #function(table: WebAssembly.Table, index: number): SuspendableTool | undefined {
     if (index < 0 || index >= table.length) return undefined;
     const fn = table.get(index);
-    return fn?.length === CALLBACK_PARAMETERS ? WebAssembly.promising(fn) : undefined;
+    if (fn?.length !== CALLBACK_PARAMETERS) return undefined;
+    const known = this.#suspendable.get(fn);
+    if (known) return known;
+    const made = WebAssembly.promising(fn);
+    this.#suspendable.set(fn, made);
+    return made;
   }
 
   async #call(
-    tool: ReturnType<typeof WebAssembly.promising>,
+    tool: SuspendableTool,
     args: Buffer,
     argsPtr: number,
     out: number,

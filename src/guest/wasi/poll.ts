@@ -1,5 +1,6 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
+import type { Chance } from '../../hostcalls/chance.ts';
 import { clockNow, isClock } from './clock.ts';
 
 const SUBSCRIPTION_BYTES = 48;
@@ -25,6 +26,7 @@ interface Event {
 /** Clocks wait without holding the thread. The standard streams are always ready: reading them suspends by itself. */
 export function pollOneoff(
   memory: GuestMemory,
+  chance: Chance,
   subscriptionsPtr: number,
   eventsPtr: number,
   count: number,
@@ -36,7 +38,9 @@ export function pollOneoff(
     memory.holds(from, n * SUBSCRIPTION_BYTES) && memory.holds(to, n * EVENT_BYTES) && memory.holds(result, 4);
   if (!inside) return wasiErrno.FAULT;
 
-  const events = Array.from({ length: n }, (_, index) => subscription(memory, from + index * SUBSCRIPTION_BYTES));
+  const events = Array.from({ length: n }, (_, index) =>
+    subscription(memory, chance, from + index * SUBSCRIPTION_BYTES),
+  );
   let soonest = MAX_TIMER_MS * NS_PER_MS;
   for (const { dueNs } of events) if (dueNs < soonest) soonest = dueNs;
   if (soonest < 0n) soonest = 0n;
@@ -49,10 +53,10 @@ export function pollOneoff(
     );
   if (soonest === 0n) return finish();
   const ms = Number((soonest + NS_PER_MS - 1n) / NS_PER_MS);
-  return new Promise((resolve) => setTimeout(() => resolve(finish()), ms));
+  return new Promise((resolve) => chance.after(ms, () => resolve(finish())));
 }
 
-function subscription(memory: GuestMemory, at: number): Event {
+function subscription(memory: GuestMemory, chance: Chance, at: number): Event {
   const words = memory.words;
   const userdata = words.getBigUint64(at, true);
   const type = words.getUint8(at + 8);
@@ -61,7 +65,7 @@ function subscription(memory: GuestMemory, at: number): Event {
     if (!isClock(clock)) return { userdata, type, error: wasiErrno.INVAL, dueNs: 0n };
     const timeout = words.getBigUint64(at + 24, true);
     const absolute = words.getUint16(at + 40, true) & ABSOLUTE;
-    return { userdata, type, error: wasiErrno.SUCCESS, dueNs: absolute ? timeout - clockNow(clock) : timeout };
+    return { userdata, type, error: wasiErrno.SUCCESS, dueNs: absolute ? timeout - clockNow(chance, clock) : timeout };
   }
   const fd = words.getUint32(at + 16, true);
   const ready = (type === FD_READ && fd === 0) || (type === FD_WRITE && (fd === 1 || fd === 2));

@@ -1,7 +1,8 @@
 import { wasiErrno } from '../../abi/errno.ts';
 import type { GuestMemory } from '../../abi/memory.ts';
+import type { Chance } from '../../hostcalls/chance.ts';
 import type { Output } from '../../hostcalls/output.ts';
-import { fillRandom } from '../../hostcalls/system.ts';
+import { type Leash, suspending } from '../leash.ts';
 import { clockNow, clockResolution, isClock } from './clock.ts';
 import { pollOneoff } from './poll.ts';
 
@@ -11,10 +12,13 @@ export interface WasiOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
+  readonly chance: Chance;
   /** Up to `maxBytes` of stdin, an empty chunk at its end. Read by the host thread: a blocked worker cannot be ended. */
   readonly readStdin: (maxBytes: number) => Promise<Uint8Array>;
   /** Ends the guest: it throws what the guest cannot catch. */
   readonly exit: (code: number) => never;
+  /** @default null: the guest has its thread for itself */
+  readonly leash?: Leash | null;
 }
 
 type Import = (...args: number[]) => unknown;
@@ -39,7 +43,7 @@ const MAX_IOVECS = 1024;
  * because `node:wasi` says of itself that it is not for untrusted code.
  */
 export function preview1(options: WasiOptions): Record<string, Import | WebAssembly.Suspending> {
-  const { memory, output } = options;
+  const { memory, output, chance, leash = null } = options;
   const args = options.args.map(terminated);
   const env = Object.entries(options.env).map(([name, value]) => terminated(`${name}=${value}`));
 
@@ -78,6 +82,27 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
     return wasiErrno.SUCCESS;
   }
 
+  function write(fd?: number, list?: number, count?: number, nwritten?: number): number {
+    if (fd !== STDOUT && fd !== STDERR) return wasiErrno.BADF;
+    if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
+    const parts = buffers(list, count);
+    if (!parts || !memory.holds(u32(nwritten), 4)) return wasiErrno.FAULT;
+    let written = 0;
+    for (const { ptr, length } of parts) {
+      if (!output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length)))
+        return wasiErrno.IO;
+      written += length;
+    }
+    memory.words.setUint32(u32(nwritten), written, true);
+    return wasiErrno.SUCCESS;
+  }
+
+  /** Where writing does not wait by itself. */
+  function writeThenWait(fd: number, list: number, count: number, nwritten: number): number | Promise<number> {
+    const errno = write(fd, list, count, nwritten);
+    return output.room?.()?.then(() => errno) ?? errno;
+  }
+
   async function readInto(list: readonly { ptr: number; length: number }[], nread: number): Promise<number> {
     const wanted = Math.min(
       list.reduce((sum, { length }) => sum + length, 0),
@@ -101,7 +126,7 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
     clock_time_get(id, _precision, out) {
       if (!isClock(id as number)) return wasiErrno.INVAL;
       if (!memory.holds(u32(out), 8)) return wasiErrno.FAULT;
-      memory.words.setBigUint64(u32(out), clockNow(id as number), true);
+      memory.words.setBigUint64(u32(out), clockNow(chance, id as number), true);
       return wasiErrno.SUCCESS;
     },
 
@@ -116,27 +141,14 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
       if (!memory.holds(u32(ptr), u32(length))) return wasiErrno.FAULT;
       const target = memory.bytes.subarray(u32(ptr), u32(ptr) + u32(length));
       for (let at = 0; at < target.byteLength; at += MAX_RANDOM_BYTES) {
-        fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
+        chance.fillRandom(target.subarray(at, at + MAX_RANDOM_BYTES));
       }
       return wasiErrno.SUCCESS;
     },
 
-    fd_write(fd, list, count, nwritten) {
-      if (fd !== STDOUT && fd !== STDERR) return wasiErrno.BADF;
-      if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
-      const parts = buffers(list, count);
-      if (!parts || !memory.holds(u32(nwritten), 4)) return wasiErrno.FAULT;
-      let written = 0;
-      for (const { ptr, length } of parts) {
-        if (!output.write(fd === STDOUT ? 'stdout' : 'stderr', memory.bytes.subarray(ptr, ptr + length)))
-          return wasiErrno.IO;
-        written += length;
-      }
-      memory.words.setUint32(u32(nwritten), written, true);
-      return wasiErrno.SUCCESS;
-    },
+    fd_write: leash === null ? write : suspending(leash, writeThenWait),
 
-    fd_read: new WebAssembly.Suspending((fd: number, list: number, count: number, nread: number) => {
+    fd_read: suspending(leash, (fd: number, list: number, count: number, nread: number) => {
       if (fd !== STDIN) return wasiErrno.BADF;
       if (u32(count) > MAX_IOVECS) return wasiErrno.INVAL;
       const parts = buffers(list, count);
@@ -158,8 +170,8 @@ export function preview1(options: WasiOptions): Record<string, Import | WebAssem
 
     proc_exit: (code) => options.exit(code as number),
     sched_yield: () => wasiErrno.SUCCESS,
-    poll_oneoff: new WebAssembly.Suspending((subscriptions: number, events: number, count: number, nevents: number) =>
-      pollOneoff(memory, subscriptions, events, count, nevents),
+    poll_oneoff: suspending(leash, (subscriptions: number, events: number, count: number, nevents: number) =>
+      pollOneoff(memory, chance, subscriptions, events, count, nevents),
     ),
   };
 }

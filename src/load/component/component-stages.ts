@@ -1,3 +1,5 @@
+import type { Turns } from '../../protocol/turns.ts';
+
 /**
  * Whether the core modules of a component call our functions directly. `glue`: they go through the code that jco
  * generated, because the binary does not prove that what looks like our import is ours.
@@ -38,6 +40,10 @@ export interface PreparedComponent {
   readonly entry: string;
   readonly lane: Lane;
   readonly origin: Origin;
+  /** Of those core modules that give way. */
+  readonly turns: ReadonlyMap<string, Turns>;
+  /** Why it must not share a thread; null: it may, if it gives way. */
+  readonly unshareable: string | null;
 }
 
 /** One line for whoever wants to know how a component runs. */

@@ -141,11 +141,13 @@ class Proof {
   #filled(shim: CoreInstance): readonly (CoreItem | undefined)[] {
     const [fixup, ...others] = this.#holders.get(shim) ?? [];
     if (!fixup || others.length > 0 || fixup.module.exports.length > 0) return [];
-    const table = this.#imported(fixup.module, 'table').findIndex(({ module, name }) => {
+    const [table, ...again] = this.#imported(fixup.module, 'table').flatMap(({ module, name }, index) => {
       const from = fixup.args.get(module);
       const item = from && this.#provided(from, name);
-      return item?.kind === 'of-instance' && item.instance === shim && item.name === SHIM_TABLE;
+      return item?.kind === 'of-instance' && item.instance === shim && item.name === SHIM_TABLE ? [index] : [];
     });
+    // Imported twice it is one table under two numbers, and what is filled in by the second stands there.
+    if (table === undefined || again.length > 0) return [];
     const functions = this.#imported(fixup.module, 'core-func');
     return (fixupSlots(fixup.module, table) ?? []).map((index) => {
       const wanted = functions[index];

@@ -2,7 +2,7 @@ import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import type { CallName } from '../../../src/abi/calls.ts';
 import { errnoOrdinal } from '../../../src/abi/wit.ts';
-import { namedCounts, newCounts } from '../../../src/guest/binding/hostcall-counts.ts';
+import { namedCounts, sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
 import { instantiateInFastLane } from '../../../src/guest/component/fast-lane.ts';
 import { hostcalls } from '../../../src/hostcalls/all.ts';
 import type { GuestState } from '../../../src/hostcalls/guest-state.ts';
@@ -21,7 +21,7 @@ type Exports = Record<string, WebAssembly.GuestFunction> & { memory: WebAssembly
 /** A core module as a component has it, on the imports of the fast lane alone. */
 async function lane(text: GuestText, options: TestGuestOptions = {}) {
   const { state, output, backend } = await openGuest(options);
-  const counts = newCounts();
+  const counts = sharedCounts();
   const module = new WebAssembly.Module(await parse(guestModule(text)));
   const imports: Record<string, Record<string, unknown>> = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
@@ -103,7 +103,7 @@ describe('a result', () => {
         (func (export "feature") (param i32) (result i32) (call $spear-feature (i32.const ${TEXT}) (local.get 0)))
         (func (export "random") (result i64) (call $random-i64))`,
     });
-    expect(guest.exports.version?.()).toBe(0x0001_0000);
+    expect(guest.exports.version?.()).toBe(0x0001_0001);
     expect([guest.exports.feature?.(5), guest.exports.feature?.(4)]).toEqual([1, 0]);
     expect(typeof guest.exports.random?.()).toBe('bigint');
     expect(guest.counts()).toEqual({ spear_abi_version: 1, spear_feature: 2, random_i64: 1 });
@@ -262,7 +262,7 @@ describe('what the lane replaces', () => {
     );
     const reached: string[] = [];
     const note = (name: string) => () => void reached.push(name);
-    const counts = newCounts();
+    const counts = sharedCounts();
     const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts }, module, {
       'spear:host/log@1.7.0': { log: note('log'), shout: note('shout') },
       'wasi:cli/exit@0.2.0': { exit: note('exit') },
@@ -280,7 +280,7 @@ describe('what the lane replaces', () => {
         (func (export "run") (call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 16))))`),
     );
     let glue = 0;
-    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: newCounts() }, module, {
+    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: sharedCounts() }, module, {
       'spear:host/log@1.0.0': { log: () => void glue++ },
     });
     (exports.run as WebAssembly.GuestFunction)();
@@ -299,7 +299,7 @@ describe('what the lane replaces', () => {
         (func (export "run") (call $create (i32.const ${AREA})) (call $ctl ${consts(1000, 3, 0, 0, AREA)})))`),
     );
     const asked: number[] = [];
-    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: newCounts() }, module, {
+    const { exports } = instantiateInFastLane({ table: hostcalls, guest: state, counts: sharedCounts() }, module, {
       env: {
         memory,
         cabi_realloc: (_old: number, _size: number, _align: number, size: number) => asked.push(size) * 512,

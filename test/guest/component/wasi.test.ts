@@ -4,6 +4,7 @@ import type { Pollable } from '../../../src/guest/component/wasi/poll.ts';
 import { preview2 } from '../../../src/guest/component/wasi/preview2.ts';
 import { servedWasi } from '../../../src/guest/component/wasi/served.ts';
 import { type InputStream, IoError, type OutputStream } from '../../../src/guest/component/wasi/streams.ts';
+import { systemChance } from '../../../src/hostcalls/chance.ts';
 import { useComponentCache } from '../../support/component-cache.ts';
 import { adapted } from '../../support/guest-text.ts';
 import { fixtureBytes, runFixture } from '../../support/run-fixture.ts';
@@ -48,6 +49,7 @@ function wasi({ args = [], env = {}, takesOutput = true }: Options = {}) {
     args,
     env,
     output: { write: (stream, bytes) => takesOutput && output.push([stream, Buffer.from(bytes).toString()]) > 0 },
+    chance: systemChance,
     stdin: { request: (maxBytes, receive) => void asked.push({ maxBytes, receive }), drain: () => {} },
     maxListBytes: 1_000_000,
     exit: (code) => {

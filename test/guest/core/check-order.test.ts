@@ -20,7 +20,7 @@ const withDescriptorAndPointer = (calls as readonly Call[]).filter(
   ({ params, support }) =>
     support !== 'absent' &&
     params.some(({ kind }) => kind === 'fd') &&
-    params.some(({ kind }) => kind === 'text' || kind === 'out' || kind === 'arg'),
+    params.some(({ kind }) => kind === 'text' || kind === 'bytes' || kind === 'out' || kind === 'arg'),
 );
 
 it.each(hasPointers() ? withDescriptorAndPointer : [])(

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { namedCounts, sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
 import { runFixture } from '../../support/run-fixture.ts';
 import { runnable, running } from '../../support/small-modules.ts';
 import { call, drop, i32Const, spin, unreachable, type ValueType, WasmModule } from '../../support/wasm-encoder.ts';
@@ -200,5 +201,11 @@ describe('the end of a guest', () => {
     });
     expect((await runFixture(calls)).hostcalls).toEqual({ cchat_create: 2, spear_abi_version: 1 });
     expect((await runFixture(runnable())).hostcalls).toEqual({});
+  });
+
+  it('counts nothing that its thread could not have counted', () => {
+    const counts = sharedCounts();
+    counts.set([Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 7]);
+    expect(Object.values(namedCounts(counts))).toEqual([7]);
   });
 });

@@ -10,7 +10,8 @@ const MEMORY_BYTES = MEMORY_PAGES * 65_536;
 const SCRATCH_PTR = 0x1_8000;
 const SCRATCH_STEP = 0x800;
 
-export type DescriptorKind = 'session' | 'response' | 'epoll';
+const descriptorKinds = ['session', 'response', 'epoll', 'server', 'call'] as const;
+export type DescriptorKind = (typeof descriptorKinds)[number];
 
 /** One of the descriptors that the guest has opened so far, or a number that is none. */
 export type RandomFd = { readonly recent: number; readonly kind: DescriptorKind } | { readonly fd: number };
@@ -59,12 +60,13 @@ const i32ByName: Readonly<Record<string, fc.Arbitrary<number>>> = {
   ),
 };
 
-const descriptorKinds = ['session', 'response', 'epoll'] as const;
-
 /** What a call can do something with. */
 function suitableKinds(call: string, param: string): readonly DescriptorKind[] {
   if (param === 'epfd') return ['epoll'];
-  if (call === 'cchat_recv' || call === 'spear_fd_cancel') return ['response'];
+  if (call === 'cchat_recv') return ['response'];
+  if (call === 'mcp_result') return ['call'];
+  if (call === 'spear_fd_cancel') return ['response', 'call'];
+  if (call.startsWith('mcp_')) return ['server'];
   return call.startsWith('cchat_') ? ['session'] : descriptorKinds;
 }
 
@@ -133,7 +135,7 @@ function buffer(text: fc.Arbitrary<Uint8Array>, index: number): fc.Arbitrary<Ran
 
 function argument(call: string, { name, kind }: Param, index: number): fc.Arbitrary<RandomArgument> {
   if (kind === 'fd') return fd(call, name);
-  if (kind === 'text') return range(randomText(call), index);
+  if (kind === 'text' || kind === 'bytes') return range(randomText(call), index);
   if (kind === 'out' || kind === 'arg') return buffer(randomText(call), index);
   return (i32ByName[`${call} ${name}`] ?? i32ByName[name] ?? anyI32).map((i32) => ({ i32 }));
 }
@@ -153,5 +155,6 @@ export const randomCall: fc.Arbitrary<RandomCall> = fc.oneof(
 
 function weightOf(name: string): number {
   if (name.endsWith('_close')) return 1;
-  return /^cchat_|epoll|fd_/.test(name) ? 6 : 1;
+  if (/resource|prompt/.test(name)) return 2; // the same handlers as tools have
+  return /^cchat_|^mcp_|epoll|fd_/.test(name) ? 6 : 1;
 }

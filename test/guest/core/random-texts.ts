@@ -34,6 +34,7 @@ const params = [
   `{"key":"deep","value":${'['.repeat(500)}`,
   `{"key":"deep","value":${'['.repeat(400)}${']'.repeat(400)}}`,
 ];
+const toolCalls = ['echo', '{"message":"x"}', '{}', 'fail', 'structured'];
 const others = ['user', 'call_1', 'epoll', '', '{"key":"x"', 'null'];
 
 /** Texts that the call understands, more often than others. */
@@ -42,6 +43,12 @@ const fitting: Readonly<Record<string, readonly string[]>> = {
   cchat_ctl: params,
   spear_fd_ctl: flags,
   cchat_write_tool_result: ['call_1'],
+  mcp_open: ['tiny', 'other'],
+  mcp_registry_get: ['tiny', 'other'],
+  mcp_call_tool: toolCalls,
+  mcp_submit: toolCalls,
+  mcp_read_resource: ['notes://notes/a', 'file:///a/../b', ':'],
+  mcp_get_prompt: ['poem', '{"tone":"sad"}', '{"tone":1}', '{}'],
 };
 
 const everything = [...tools, ...flags, ...params, ...others];

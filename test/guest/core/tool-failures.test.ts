@@ -1,11 +1,12 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { GuestMemory } from '../../../src/abi/memory.ts';
 import type { ScriptTurn } from '../../../src/chat/backends/script-schema.ts';
-import { functionTable } from '../../../src/guest/core/tool-runner.ts';
+import { CoreToolRunner, functionTable } from '../../../src/guest/core/tool-runner.ts';
 import { AUTO_TOOL_CALL, answer, newSession, setArena, writeTool } from '../../support/chat-calls.ts';
 import { slot } from '../../support/forwarder.ts';
 import type { TestGuest, ToolHandler } from '../../support/test-guest.ts';
 import { useGuests } from '../../support/use-guest.ts';
-import { WasmModule } from '../../support/wasm-encoder.ts';
+import { i32Const, type ValueType, WasmModule } from '../../support/wasm-encoder.ts';
 
 const openGuest = useGuests();
 const turns: readonly ScriptTurn[] = [
@@ -120,6 +121,37 @@ describe('the function table', () => {
     expect(functionTable(threeTables('a', 'table', '__indirect_function_table'))?.length).toBe(3);
     expect(functionTable(threeTables('a', 'table', 'b'))?.length).toBe(2);
     expect(functionTable(threeTables('a', 'b'))?.length).toBe(1);
+  });
+
+  it('is looked at for every call, and a function in it is made suspendable once [tool.table]', async () => {
+    const exports = instance((module) => {
+      const parameters: ValueType[] = ['i32', 'i32', 'i32', 'i32'];
+      const answering = (rc: number) => module.function(parameters, ['i32'], i32Const(rc));
+      module.table({ min: 3 });
+      module.element(0, [answering(10), answering(11), answering(12)]);
+      module.export('table', 'table', 0);
+      module.memory({ min: 1 });
+      module.export('memory', 'memory', 0);
+    });
+    const memory = new GuestMemory();
+    memory.attach(exports.memory as WebAssembly.Memory);
+    const table = functionTable(exports) as WebAssembly.Table;
+    const runner = new CoreToolRunner(
+      memory,
+      table,
+      () => false,
+      () => {},
+    );
+    const promising = vi.spyOn(WebAssembly, 'promising');
+    onTestFinished(() => promising.mockRestore());
+    const rc = async (fnOffset: number) => {
+      const request = { callback: 1, fnOffset, args: '{}', maxOutputBytes: 64 };
+      return (await runner.run(request, { ptr: 0, length: 1024 })).rc;
+    };
+    expect([await rc(0), await rc(0), await rc(1), await rc(0)]).toEqual([10, 10, 11, 10]);
+    table.set(0, table.get(2));
+    expect([await rc(0), await rc(1), await rc(0), await rc(2)]).toEqual([12, 11, 12, 12]);
+    expect(promising).toHaveBeenCalledTimes(3);
   });
 
   it('may be missing, or something else under its name [tool.table]', () => {

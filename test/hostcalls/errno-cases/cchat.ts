@@ -2,7 +2,9 @@ import {
   AUTO_TOOL_CALL,
   GET_METRICS,
   newSession,
+  readToEnd,
   SET_PARAM,
+  STREAM,
   say,
   send,
   setArena,
@@ -13,7 +15,7 @@ import {
 import { slot } from '../../support/forwarder.ts';
 import { hasCallbacks } from '../../support/guest-binding.ts';
 import { HELLO, type TestGuest } from '../../support/test-guest.ts';
-import { badClose, badDescriptors, casesOf, type ErrnoCase, noSys } from './errno-case.ts';
+import { badClose, badDescriptors, casesOf, type ErrnoCase } from './errno-case.ts';
 import { callsTool, handedBack, pending } from './situations.ts';
 
 const smallMessages = { limits: { max_message_bytes: 8 } };
@@ -68,6 +70,26 @@ const busyInCallbacks: readonly ErrnoCase[] = casesOf(
     { turns: callsTool('sum') },
   ],
   ['EBUSY', 'callbacks are nested 8 deep', sendFromTheDeepestCallback, { turns: callsTool('deeper') }],
+).concat(
+  casesOf('cchat_read', [
+    'EAGAIN',
+    'a callback waits for its own send',
+    async (guest) => {
+      let refused = 0;
+      const fd = await newSession(guest);
+      await setArena(guest, fd, 1024);
+      const index = guest.tool(async (call) => {
+        const out = guest.heap.out(1024);
+        for (refused = 1; refused > 0; ) refused = await guest.call('cchat_read', response, ...out.offer(1024).args);
+        return call.answer('done');
+      });
+      await writeTool(guest, fd, 'sum', index);
+      const response = await send(guest, fd, AUTO_TOOL_CALL | STREAM);
+      await readToEnd(guest, response);
+      return refused;
+    },
+    { turns: callsTool('sum') },
+  ]),
 );
 
 export const cchatErrnos: readonly ErrnoCase[] = [
@@ -306,7 +328,7 @@ export const cchatErrnos: readonly ErrnoCase[] = [
       async (guest) => guest.call('cchat_send', await handedBack(guest), 0),
       { turns: callsTool('sum') },
     ],
-    ['EINVAL', 'the flag of streaming is set', async (guest) => guest.call('cchat_send', await newSession(guest), 8)],
+    ['EINVAL', 'the next flag is set', async (guest) => guest.call('cchat_send', await newSession(guest), 16)],
     ['EINVAL', 'a flag is unknown', async (guest) => guest.call('cchat_send', await newSession(guest), -2147483648)],
     [
       'EMFILE',
@@ -371,7 +393,44 @@ export const cchatErrnos: readonly ErrnoCase[] = [
       { turns: HELLO },
     ],
   ),
-  ...noSys('cchat_read', 3),
+  ...badDescriptors('cchat_read', 'sessions are of the wrong kind', (guest, fd) =>
+    guest.call('cchat_read', fd, ...guest.heap.out(64).args),
+  ),
+  ...casesOf(
+    'cchat_read',
+    [
+      'EINVAL',
+      'the send was not streamed',
+      async (guest) => guest.call('cchat_read', await send(guest, await newSession(guest)), ...guest.heap.out(64).args),
+    ],
+    [
+      'EAGAIN',
+      'nothing has come',
+      async (guest) => {
+        const fd = await newSession(guest);
+        await setNonblocking(guest, fd);
+        guest.backend.hold();
+        return guest.call('cchat_read', await send(guest, fd, STREAM), ...guest.heap.out(64).args);
+      },
+    ],
+    [
+      'ECANCELED',
+      'the response was canceled',
+      async (guest) => {
+        guest.backend.hold();
+        const response = await send(guest, await newSession(guest), STREAM);
+        await guest.call('spear_fd_cancel', response);
+        return guest.call('cchat_read', response, ...guest.heap.out(64).args);
+      },
+    ],
+    [
+      'ENOSPC',
+      'the first event does not fit',
+      async (guest) =>
+        guest.call('cchat_read', await send(guest, await newSession(guest), STREAM), ...guest.heap.out(8).args),
+      { turns: HELLO },
+    ],
+  ),
   ...badClose('cchat_close'),
   ...casesOf('cchat_close', [
     'EBADF',

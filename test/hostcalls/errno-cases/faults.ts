@@ -20,14 +20,14 @@ const badLengthPointers: readonly [how: string, ptr: (size: number) => number][]
 
 /** Parameters that are fine, for what stands beside the bad one. The fd does not exist: pointers are looked at first. */
 function goodParameters(guest: TestGuest, { kind }: Param): number[] {
-  if (kind === 'text') return guest.text('ok');
+  if (kind === 'text' || kind === 'bytes') return guest.text('ok');
   if (kind === 'out' || kind === 'arg') return guest.heap.out(16).args;
   return [1];
 }
 
 function* badParameters({ kind }: Param): Generator<[how: string, parameters: (guest: TestGuest) => number[]]> {
   const size = (guest: TestGuest) => guest.heap.memory.buffer.byteLength;
-  if (kind === 'text') {
+  if (kind === 'text' || kind === 'bytes') {
     for (const [how, range] of badRanges) yield [how, (guest) => range(size(guest))];
   } else if (kind === 'out' || kind === 'arg') {
     for (const [how, range] of badRanges) {

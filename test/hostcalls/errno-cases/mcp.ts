@@ -16,8 +16,8 @@ import type { TestGuest, TestGuestOptions } from '../../support/test-guest.ts';
 import { casesOf, type ErrnoCase } from './errno-case.ts';
 
 const closed = sampleRecord('closed', { allowed_tools: [] });
-const dead = sampleRecord('dead', { stdio: { command: '/nonexistent/server' } });
-const tiny = stdioRecord('tiny', 'tiny.mjs');
+export const dead = sampleRecord('dead', { stdio: { command: '/nonexistent/server' } });
+export const tiny = stdioRecord('tiny', 'tiny.mjs');
 const hanging = stdioRecord('hanging', 'mid-call.mjs');
 const slow = stdioRecord('slow', 'lists.mjs', { args: ['slow', '600000'] });
 
@@ -32,7 +32,7 @@ interface Sample extends PoolSample {
 type Run = (guest: TestGuest, host: McpHost) => Promise<number>;
 
 /** On a host that has MCP, with real servers. */
-function withMcp(run: Run, sample: Sample = {}): [ErrnoCase['run'], TestGuestOptions] {
+export function withMcp(run: Run, sample: Sample = {}): [ErrnoCase['run'], TestGuestOptions] {
   const { records = [tiny, hanging], task = {}, guestLimits = {}, ...pool } = sample;
   let host: McpHost;
   const mcp = async () => {
@@ -73,12 +73,12 @@ const hang = async (guest: TestGuest, nonblocking = false) => {
   return submitted(guest, fd, 'hang');
 };
 /** A server, after a call whose answer is kept by its descriptor. */
-const keptAnswer = async (guest: TestGuest) => {
+export const keptAnswer = async (guest: TestGuest) => {
   const fd = await openServer(guest, 'tiny');
   expect(await resultCode(guest, await submitted(guest, fd, 'pid'))).toBeGreaterThan(0);
   return fd;
 };
-const keepsLittle = { guestLimits: { max_answer_bytes: 1 } };
+export const keepsLittle = { guestLimits: { max_answer_bytes: 1 } };
 const large = { guestLimits: { max_message_bytes: 16 } };
 const LONG = '{"message":"more than sixteen bytes"}';
 const foreign = { records: [tiny, dead], task: { defaultServerIds: ['tiny'] } };

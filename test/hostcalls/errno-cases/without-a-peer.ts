@@ -8,33 +8,8 @@ export const systemErrnos: readonly ErrnoCase[] = casesOf('log', [
   (guest) => guest.call('log', 2, ...guest.text(LONG_LOG)),
 ]);
 
-/** Streams: no run has a client side. Audio: not there. */
-export const streamErrnos: readonly ErrnoCase[] = [
-  ...casesOf(
-    'user_stream_open',
-    ['EINVAL', 'the direction is 0', (guest) => guest.call('user_stream_open', 1, 0)],
-    ['EINVAL', 'the direction is 4', (guest) => guest.call('user_stream_open', 1, 4)],
-    ['ENOTCONN', 'the direction is in', (guest) => guest.call('user_stream_open', 1, 1)],
-    ['ENOTCONN', 'the direction is out', (guest) => guest.call('user_stream_open', 1, 2)],
-    ['ENOTCONN', 'the direction is both', (guest) => guest.call('user_stream_open', 1, 3)],
-  ),
-  ...casesOf('user_stream_read', [
-    'ENOTCONN',
-    'always',
-    (guest) => guest.call('user_stream_read', 1, ...guest.heap.out(8).args),
-  ]),
-  ...casesOf('user_stream_write', [
-    'ENOTCONN',
-    'always',
-    (guest) => guest.call('user_stream_write', 1, ...guest.text('SPST')),
-  ]),
-  ...badClose('user_stream_close'),
-  ...casesOf('user_stream_ctl_open', ['ENOTCONN', 'always', (guest) => guest.call('user_stream_ctl_open')]),
-  ...casesOf('user_stream_ctl_read', [
-    'ENOTCONN',
-    'always',
-    (guest) => guest.call('user_stream_ctl_read', 1, ...guest.heap.out(8).args),
-  ]),
+/** Audio: not there. */
+export const audioErrnos: readonly ErrnoCase[] = [
   ...(['rtasr', 'mic'] as const).flatMap((family) => [
     ...noSys(`${family}_create`, 0),
     ...noSys(`${family}_ctl`, 4),
@@ -58,6 +33,18 @@ export const mcpErrnos: readonly ErrnoCase[] = [
   ),
   ...badDescriptors('mcp_result', 'sessions are of the wrong kind', (guest, fd) =>
     guest.call('mcp_result', fd, ...guest.heap.out(64).args),
+  ),
+  ...badDescriptors('mcp_list_resources', 'sessions are of the wrong kind', (guest, fd) =>
+    guest.call('mcp_list_resources', fd, ...guest.heap.out(64).args),
+  ),
+  ...badDescriptors('mcp_read_resource', 'sessions are of the wrong kind', (guest, fd) =>
+    guest.call('mcp_read_resource', fd, ...guest.text('file:///a'), ...guest.heap.out(64).args),
+  ),
+  ...badDescriptors('mcp_list_prompts', 'sessions are of the wrong kind', (guest, fd) =>
+    guest.call('mcp_list_prompts', fd, ...guest.heap.out(64).args),
+  ),
+  ...badDescriptors('mcp_get_prompt', 'sessions are of the wrong kind', (guest, fd) =>
+    guest.call('mcp_get_prompt', fd, ...guest.text('ask'), ...guest.text('{}'), ...guest.heap.out(64).args),
   ),
   ...badClose('mcp_close'),
   ...casesOf('mcp_registry_list', [

@@ -159,6 +159,12 @@ describe('a shim that is not quite one', () => {
     ],
     ['fills it from another place', '(elem (;0;) (i32.const 0) func 0)', '(elem (i32.const 1) func 0)'],
     [
+      'fills it with a function of its own through a second import of it',
+      '(import "shim" "$imports" (table (;0;) 1 1 funcref))\n    (elem (;0;) (i32.const 0) func 0)',
+      `(import "shim" "$imports" (table 1 1 funcref)) (import "shim" "$imports" (table 1 1 funcref))
+       (func (type 0)) (elem (table 0) (i32.const 0) func 0) (elem (table 1) (i32.const 0) func 1)`,
+    ],
+    [
       'has code that could',
       '(elem (;0;) (i32.const 0) func 0)',
       '(elem (i32.const 0) func 0) (func (table.set 0 (i32.const 0) (ref.null func)))',

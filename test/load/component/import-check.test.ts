@@ -44,6 +44,15 @@ describe('imports of spear:host', () => {
     expect(complaint(() => checkImports(imports))).toBe('accepted');
   });
 
+  it('a component of an older minor version passes, with what that had [component.import-versions]', async () => {
+    const old = spearWit
+      .replace('package spear:host@1.1.0;', 'package spear:host@1.0.0;')
+      .replace(/^ +mcp-(list-resources|read-resource|list-prompts|get-prompt): .*$/gm, '');
+    const { imports } = linkComponent(readComponent(await dummyComponent(old)));
+    expect([...imports.keys()]).toContain('spear:host/mcp@1.0.0');
+    expect(complaint(() => checkImports(imports))).toBe('accepted');
+  });
+
   it('an unknown interface is named, with the nearest that there is', async () => {
     expect(await judged(interfaceOf('spear:host/chat@1.0.0'))).toBe(
       `${MISSING}spear:host/chat@1.0.0 (did you mean "cchat"?)`,
@@ -88,7 +97,7 @@ describe('imports of spear:host', () => {
     expect(wrong).not.toBe(spearWit);
     const { imports } = linkComponent(readComponent(await dummyComponent(wrong)));
     const message = complaint(() => checkImports(imports));
-    expect(message).toContain('spear:host/types@1.0.0#errno as enum { enoent, eintr,');
+    expect(message).toContain('spear:host/types@1.1.0#errno as enum { enoent, eintr,');
     expect(message).toMatch(/cchat-write-msg as func\(fd: s32, content: string, role: string\) -> result<_, enum/);
     expect(message).toContain('(this host has func(fd: s32, role: string, content: string) -> result<_, errno>)');
     expect(message).toMatch(/; and \d+ more$/);
@@ -118,7 +127,7 @@ describe('imports of spear:host', () => {
   const repeated = (part: (at: number) => string) => Array.from({ length: 300 }, (_, at) => part(at)).join(' ');
   const exportAs = (name: string) => `(export "${name}" (type (eq $t)))`;
 
-  it.each(['2.0.0', '0.9.0', '1.1.0', '1.0.0-rc.1', '99999999999.0.0'])(
+  it.each(['2.0.0', '0.9.0', '1.2.0', '1.0.0-rc.1', '99999999999.0.0'])(
     'version %s is not ours, and ours is named [component.import-versions]',
     async (version) => {
       expect(await judged(interfaceOf(`spear:host/clock@${version}`))).toBe(

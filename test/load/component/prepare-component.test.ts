@@ -188,7 +188,7 @@ describe('a run', () => {
       const bytes = await fromText('(component (import "spear:host/clock@2.0.0" (instance)))');
       expect(await runFixture(bytes)).toMatchObject({
         reason: 'module',
-        message: expect.stringContaining('spear:host/clock@2.0.0 (this host has spear:host 1.0.0'),
+        message: expect.stringContaining('spear:host/clock@2.0.0 (this host has spear:host 1.1.0'),
       });
     },
     GENEROUS_MS,

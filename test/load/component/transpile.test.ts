@@ -38,7 +38,7 @@ describe('jco, on a thread of its own', () => {
     'marks what may wait, and nothing else',
     async () => {
       const bytes = await dummyComponent();
-      const name = 'spear:host/cchat@1.0.0#cchat-send';
+      const name = 'spear:host/cchat@1.1.0#cchat-send';
       const { glue } = await transpile({ bytes, asyncImports: [name], asyncExports: ['run'] }, GENEROUS_MS, never);
       expect(glue.match(/\.manuallyAsync = true/g) ?? []).toHaveLength(1);
     },

@@ -1,3 +1,4 @@
+import type { Chance } from '../../../hostcalls/chance.ts';
 import { trapGuest } from '../../uncatchable.ts';
 
 const MAX_TIMER_MS = 2_147_483_647;
@@ -9,12 +10,17 @@ export interface Readiness {
   readonly watch: (wake: () => void) => () => void;
 }
 
+/** Gives a wait back as one that also ends with the guest. */
+export type Hold = <T>(wait: Promise<T>) => Promise<T>;
+
 /** `wasi:io/poll`. Waiting suspends the guest, never the thread. */
 export class Pollable {
   readonly #readiness: Readiness;
+  readonly #hold: Hold;
 
-  constructor(readiness: Readiness) {
+  constructor(readiness: Readiness, hold: Hold = (wait) => wait) {
     this.#readiness = readiness;
+    this.#hold = hold;
   }
 
   ready(): boolean {
@@ -22,25 +28,25 @@ export class Pollable {
   }
 
   async block(): Promise<void> {
-    await untilAny([this.#readiness]);
+    await this.#hold(untilAny([this.#readiness]));
   }
 
   static async poll(pollables: readonly Pollable[]): Promise<Uint32Array> {
-    if (pollables.length === 0) trapGuest('wasi:io/poll was asked to wait for nothing');
-    return untilAny(pollables.map((pollable) => pollable.#readiness));
+    const [first] = pollables;
+    if (first === undefined) return trapGuest('wasi:io/poll was asked to wait for nothing');
+    return first.#hold(untilAny(pollables.map((pollable) => pollable.#readiness)));
   }
 }
 
 export const alwaysReady: Readiness = { isReady: () => true, watch: () => () => {} };
 
 /** `deadline` in nanoseconds of the monotonic clock. */
-export function readyAt(deadline: bigint, now: () => bigint): Readiness {
+export function readyAt(deadline: bigint, chance: Chance): Readiness {
   return {
-    isReady: () => now() >= deadline,
+    isReady: () => chance.monotonicNs() >= deadline,
     watch(wake) {
-      const ms = Number((deadline - now() + NS_PER_MS - 1n) / NS_PER_MS);
-      const timer = setTimeout(wake, Math.min(Math.max(ms, 0), MAX_TIMER_MS));
-      return () => clearTimeout(timer);
+      const ms = Number((deadline - chance.monotonicNs() + NS_PER_MS - 1n) / NS_PER_MS);
+      return chance.after(Math.min(Math.max(ms, 0), MAX_TIMER_MS), wake);
     },
   };
 }

@@ -1,8 +1,9 @@
+import type { Chance } from '../../../hostcalls/chance.ts';
 import type { Output } from '../../../hostcalls/output.ts';
-import { fillRandom } from '../../../hostcalls/system.ts';
+import type { Leash } from '../../leash.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { absentInterfaces } from './absent.ts';
-import { Pollable, readyAt } from './poll.ts';
+import { type Hold, Pollable, readyAt } from './poll.ts';
 import type { ServedWasi } from './served.ts';
 import { InputStream, IoError, OutputStream, type StdinSource } from './streams.ts';
 
@@ -11,18 +12,19 @@ export interface Preview2Options {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly output: Output;
+  readonly chance: Chance;
   readonly stdin: StdinSource;
   /** Bytes that can be asked for at once; more would not fit the guest's memory. */
   readonly maxListBytes: number;
   /** Ends the guest: it throws what the guest cannot catch. */
   readonly exit: (code: number) => never;
+  /** @default null: the guest has its thread for itself */
+  readonly leash?: Leash | null;
 }
 
 const MS_PER_S = 1000;
 const NS_PER_MS = 1_000_000;
 const MONOTONIC_RESOLUTION_NS = 1n;
-
-const now = () => process.hrtime.bigint();
 
 /** A terminal is never told of: what the guest writes may go anywhere. */
 const noTerminal = () => undefined;
@@ -33,15 +35,17 @@ class Terminal {}
  * thread when it is loaded, and its clocks and polls hold the guest's thread while they wait.
  */
 export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, object>> {
-  const { args, env, output, exit } = options;
-  const stdin = new InputStream(options.stdin);
-  const stdout = new OutputStream(output, 'stdout');
-  const stderr = new OutputStream(output, 'stderr');
+  const { args, env, output, chance, exit, leash = null } = options;
+  const hold: Hold = leash === null ? (wait) => wait : (wait) => leash.hold(wait) as typeof wait;
+  const now = () => chance.monotonicNs();
+  const stdin = new InputStream(options.stdin, hold);
+  const stdout = new OutputStream(output, 'stdout', hold);
+  const stderr = new OutputStream(output, 'stderr', hold);
 
   const randomBytes = (length: bigint) => {
     if (length > BigInt(options.maxListBytes)) trapGuest(`${length} random bytes do not fit the memory of a guest`);
     const bytes = new Uint8Array(Number(length));
-    fillRandom(bytes);
+    chance.fillRandom(bytes);
     return bytes;
   };
   const randomU64 = () => new DataView(randomBytes(8n).buffer).getBigUint64(0);
@@ -68,12 +72,12 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
     'wasi:clocks/monotonic-clock': {
       now,
       resolution: () => MONOTONIC_RESOLUTION_NS,
-      subscribeInstant: (deadline: bigint) => new Pollable(readyAt(deadline, now)),
-      subscribeDuration: (duration: bigint) => new Pollable(readyAt(now() + duration, now)),
+      subscribeInstant: (deadline: bigint) => new Pollable(readyAt(deadline, chance), hold),
+      subscribeDuration: (duration: bigint) => new Pollable(readyAt(now() + duration, chance), hold),
     },
     'wasi:clocks/wall-clock': {
       now: () => {
-        const ms = Date.now();
+        const ms = chance.wallMs();
         return { seconds: BigInt(Math.floor(ms / MS_PER_S)), nanoseconds: (ms % MS_PER_S) * NS_PER_MS };
       },
       resolution: () => ({ seconds: 0n, nanoseconds: NS_PER_MS }),

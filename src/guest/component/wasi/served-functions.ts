@@ -1,3 +1,4 @@
+import { systemChance } from '../../../hostcalls/chance.ts';
 import { trapGuest } from '../../uncatchable.ts';
 import { preview2 } from './preview2.ts';
 
@@ -8,6 +9,7 @@ const interfaces: Readonly<Record<string, object>> = preview2({
   args: [],
   env: {},
   output: { write: () => false },
+  chance: systemChance,
   stdin: { request: () => {}, drain: () => {} },
   maxListBytes: 0,
   exit: () => trapGuest('nobody runs'),

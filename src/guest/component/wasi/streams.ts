@@ -1,7 +1,7 @@
 import type { Output } from '../../../hostcalls/output.ts';
 import type { StandardStream } from '../../../protocol/guest-spec.ts';
 import { trapGuest } from '../../uncatchable.ts';
-import { alwaysReady, Pollable, type Readiness } from './poll.ts';
+import { alwaysReady, type Hold, Pollable, type Readiness } from './poll.ts';
 
 /** Where a guest's input comes from: the host thread, because a thread that waits for its own input cannot be ended. */
 export interface StdinSource {
@@ -9,6 +9,8 @@ export interface StdinSource {
   readonly request: (maxBytes: number, receive: (chunk: Uint8Array) => void) => void;
   /** Takes in what has arrived, for a guest that asks again and again without waiting. */
   readonly drain: () => void;
+  /** Called before anybody looks what has come. @default nobody wants to know */
+  readonly mark?: (() => void) | null;
 }
 
 type StreamResult<T> =
@@ -45,9 +47,11 @@ export class InputStream {
   #chunk = new Uint8Array();
   #ended = false;
   #asking = false;
+  readonly #hold: Hold;
 
-  constructor(source: StdinSource) {
+  constructor(source: StdinSource, hold: Hold = (wait) => wait) {
     this.#source = source;
+    this.#hold = hold;
   }
 
   read(length: bigint): StreamResult<Uint8Array> {
@@ -56,7 +60,7 @@ export class InputStream {
   }
 
   async blockingRead(length: bigint): Promise<StreamResult<Uint8Array>> {
-    if (length > 0n && !this.#hasNews()) await this.#news(atMost(length));
+    if (length > 0n && !this.#hasNews()) await this.#hold(this.#news(atMost(length)));
     return this.read(length);
   }
 
@@ -77,11 +81,12 @@ export class InputStream {
         return () => this.#wakes.delete(wake);
       },
     };
-    return new Pollable(readiness);
+    return new Pollable(readiness, this.#hold);
   }
 
   /** Bytes, or the news that there will be none. */
   #hasNews(): boolean {
+    this.#source.mark?.();
     if (this.#asking) this.#source.drain();
     return this.#chunk.byteLength > 0 || this.#ended;
   }
@@ -126,10 +131,12 @@ function skipped(read: StreamResult<Uint8Array>): StreamResult<bigint> {
 export class OutputStream {
   readonly #output: Output;
   readonly #stream: StandardStream;
+  readonly #hold: Hold;
 
-  constructor(output: Output, stream: StandardStream) {
+  constructor(output: Output, stream: StandardStream, hold: Hold = (wait) => wait) {
     this.#output = output;
     this.#stream = stream;
+    this.#hold = hold;
   }
 
   checkWrite(): StreamResult<bigint> {
@@ -157,7 +164,7 @@ export class OutputStream {
   }
 
   subscribe(): Pollable {
-    return new Pollable(alwaysReady);
+    return new Pollable(alwaysReady, this.#hold);
   }
 
   writeZeroes(length: bigint): StreamResult<undefined> {

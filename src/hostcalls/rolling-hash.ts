@@ -1,0 +1,84 @@
+import type { GuestMemory } from '../abi/memory.ts';
+
+// The mixing step of MurmurHash3: it loses nothing of its state, so two runs that differed once stay different. Not
+// against forgers, who could write a journal of their own: that is what the chain of the file is for.
+
+/** Of a text that a call passes: enough to tell it from another, cheap enough for every call. */
+export const LOOKED_AT_BYTES = 64;
+/** Longer texts go through the system's hash: looking at every character would cost more. */
+const LONG_TEXT = 1024;
+const PRIME = 0x01000193;
+
+export function mix(hash: number, value: number): number {
+  const a = Math.imul(value, 0xcc9e2d51);
+  const b = hash ^ Math.imul((a << 15) | (a >>> 17), 0x1b873593);
+  return (Math.imul((b << 13) | (b >>> 19), 5) + 0xe6546b64) | 0;
+}
+
+/** The length of a text in the guest's memory, and its beginning. Precondition: the memory holds it. */
+export function mixStart(hash: number, memory: GuestMemory, ptr: number, length: number): number {
+  const { words } = memory;
+  const end = ptr + Math.min(length, LOOKED_AT_BYTES);
+  let at = ptr;
+  // Two sums that do not wait for each other, by a step that loses nothing either; the full one mixes them in.
+  let even = length;
+  let odd = ~length;
+  for (; at + 8 <= end; at += 8) {
+    even = Math.imul(even ^ words.getInt32(at, true), PRIME);
+    odd = Math.imul(odd ^ words.getInt32(at + 4, true), PRIME);
+  }
+  for (; at < end; at++) even = Math.imul(even ^ words.getUint8(at), PRIME);
+  return mix(mix(hash, even), odd);
+}
+
+/** The same of a text that is no longer there. */
+export function mixStartOfText(hash: number, text: string): number {
+  return mixCharacters(mix(hash, text.length), text, Math.min(text.length, LOOKED_AT_BYTES));
+}
+
+/** All of a value of a message. */
+export function mixValue(hash: number, value: unknown): number {
+  switch (typeof value) {
+    case 'number':
+      return mixNumber(hash, value);
+    case 'string':
+      return mixText(hash, value);
+    case 'boolean':
+      return mix(hash, value ? 2 : 1);
+    case 'object':
+      break;
+    default:
+      return mix(hash, 3);
+  }
+  if (value === null) return mix(hash, 4);
+  if (ArrayBuffer.isView(value)) return mixBytes(hash, value);
+  if (Array.isArray(value))
+    return value.reduce((mixed: number, item) => mixValue(mixed, item), mix(hash, value.length));
+  return Object.entries(value).reduce((mixed, [key, item]) => mixValue(mixText(mixed, key), item), hash);
+}
+
+function mixNumber(hash: number, value: number): number {
+  if (Number.isInteger(value)) return mix(mix(hash, value | 0), Math.floor(value / 2 ** 32));
+  return mixText(hash, String(value));
+}
+
+function mixText(hash: number, text: string): number {
+  const mixed = mix(hash, text.length);
+  return text.length <= LONG_TEXT ? mixCharacters(mixed, text, text.length) : mixDigest(mixed, text);
+}
+
+function mixBytes(hash: number, { buffer, byteOffset, byteLength }: ArrayBufferView): number {
+  return mixDigest(mix(hash, byteLength), Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength));
+}
+
+function mixCharacters(hash: number, text: string, count: number): number {
+  let mixed = hash;
+  let at = 0;
+  for (; at + 2 <= count; at += 2) mixed = mix(mixed, text.charCodeAt(at) | (text.charCodeAt(at + 1) << 16));
+  return at < count ? mix(mixed, text.charCodeAt(at)) : mixed;
+}
+
+function mixDigest(hash: number, content: string | Buffer): number {
+  const digest = process.getBuiltinModule('node:crypto').hash('sha256', content, 'buffer');
+  return mix(mix(hash, digest.readInt32LE(0)), digest.readInt32LE(4));
+}

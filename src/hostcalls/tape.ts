@@ -1,0 +1,343 @@
+import { type CallName, calls } from '../abi/calls.ts';
+import { Failure } from '../abi/errno.ts';
+import type { GuestMemory } from '../abi/memory.ts';
+import { type EventKind, eventText, type PlayedEvent, type TapeStart } from '../protocol/journal-events.ts';
+import type { GuestRequest, HostMessage } from '../protocol/port.ts';
+import { type Chance, systemChance } from './chance.ts';
+import { mix, mixStart, mixStartOfText, mixValue } from './rolling-hash.ts';
+
+/** The link as the tape uses it. */
+export interface TapedLink {
+  /** Gives a message to whoever waits for it. */
+  deliver(message: HostMessage): void;
+  /** Takes what was held back while the tape played. */
+  takeHeld(): void;
+  /** Posts what was written so far, with nothing else to say. */
+  post(request: GuestRequest): void;
+}
+
+/** What of the tape was posted and the host has not taken. */
+export interface TapeUnderway {
+  /** So much more is about to be posted: waits until it has room, or sees to it that the guest does. */
+  waitFor(chars: number): void;
+  add(chars: number): void;
+}
+
+interface Timer {
+  readonly ms: number;
+  readonly fire: () => void;
+  stop: () => void;
+}
+
+/** Events that are not shipped with a message yet are shipped alone beyond this. */
+const MAX_UNSHIPPED_CHARS = 64 * 1024;
+/** Turns of the event loop without anything happening, after which nothing will. The first few come at once. */
+const IDLE_TURNS = 1_000;
+const PROMPT_TURNS = 50;
+
+/**
+ * What makes one run of a guest different from another: what reached its thread, and where. Written down as it happens,
+ * and played: then the same things reach it at the same places, and everything else is computed again. Places are
+ * counted by what the thread does: each hostcall that begins, and within it each end, look at the port, message to the
+ * host, wait, timer and throw of dice. Between two of them nothing of the thread looks at what has arrived.
+ */
+export class Tape implements Chance {
+  #hash = 0;
+  #call = 0;
+  #step = 0;
+  /** Row of the call that began last. */
+  #row = -1;
+  #written = '';
+  #nextTimer = 1;
+  readonly #timers = new Map<number, Timer>();
+  #link: TapedLink | undefined;
+  /** Null: what comes is written down. */
+  #played: readonly PlayedEvent[] | null;
+  readonly #thenLive: boolean;
+  #at = 0;
+  #isPumping = false;
+  #isClosed = false;
+  readonly #halt: () => never;
+  #idleTurns = 0;
+
+  readonly #underway: TapeUnderway | null;
+
+  /**
+   * `underway`: what of it the host has not taken; null: nobody counts.
+   * `halt`: ends what the thread does for the guest; the host has been told why. @default the whole thread waits to be ended
+   */
+  constructor({ events, thenLive }: TapeStart, underway: TapeUnderway | null = null, halt: () => never = waitForEver) {
+    this.#underway = underway;
+    this.#played = events.length === 0 && thenLive ? null : events;
+    this.#thenLive = thenLive;
+    this.#halt = halt;
+  }
+
+  /** The guest has ended: no timer of it fires any more. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { stop } of this.#timers.values()) stop();
+    this.#timers.clear();
+  }
+
+  attach(link: TapedLink): void {
+    this.#link = link;
+  }
+
+  /** Whether messages of the host are to be held back. */
+  get isPlaying(): boolean {
+    return this.#played !== null;
+  }
+
+  begin(row: number): void {
+    if (this.#played !== null) this.#leave();
+    this.#call += 1;
+    this.#step = 0;
+    this.#row = row;
+    this.#hash = mix(this.#hash, row);
+  }
+
+  /** A parameter of the call: only numbers count, texts are told when they are read. */
+  passes(value: unknown): void {
+    if (typeof value === 'number') this.#hash = mix(this.#hash, value | 0);
+  }
+
+  passesText(text: string): void {
+    this.#hash = mixStartOfText(this.#hash, text);
+  }
+
+  passesBytes(memory: GuestMemory, ptr: number, length: number): void {
+    this.#hash = mixStart(this.#hash, memory, ptr, length);
+  }
+
+  gives(value: unknown): void {
+    this.#advance();
+    this.#hash = mix(this.#hash, returned(value));
+  }
+
+  /** The guest's thread is about to wait, or to look what has come while it did. */
+  marks(): void {
+    this.#advance();
+  }
+
+  /** Takes what has arrived, now. */
+  looks(take: () => void): void {
+    this.#advance();
+    if (this.#played === null) take();
+    else this.#playDue();
+    this.#advance();
+  }
+
+  took([, call]: HostMessage): void {
+    this.#write('r', String(call));
+  }
+
+  /** The host is about to be told something. */
+  posts(message: readonly unknown[]): void {
+    this.#advance();
+    const isEnd = message[3] === 'ended';
+    // Whichever number the guest has on its thread, it is the same run.
+    const said = message[0] === 0 ? message : [0, ...message.slice(1)];
+    this.#hash = isEnd ? mixEnding(this.#hash, message[4]) : mixValue(this.#hash, said);
+    if (this.#played === null) {
+      this.#written += eventText(this.#call, this.#step, this.#hash, 'k', '');
+      return;
+    }
+    const next = this.#due();
+    if (next?.kind === 'k') this.#consume(next);
+    if (!isEnd || this.#played === null) return;
+    if (this.#at < this.#played.length) this.#diverge('the guest ends here');
+    this.#played = null;
+  }
+
+  /** What was written since the last time. */
+  unshipped(): string {
+    const written = this.#written;
+    this.#written = '';
+    if (written !== '') this.#underway?.add(written.length);
+    return written;
+  }
+
+  wallMs(): number {
+    return Number(this.#drawn('c', () => String(systemChance.wallMs())));
+  }
+
+  monotonicNs(): bigint {
+    return BigInt(this.#drawn('c', () => String(systemChance.monotonicNs())));
+  }
+
+  fillRandom(bytes: Uint8Array): void {
+    const drawn = this.#drawn('d', () => {
+      systemChance.fillRandom(bytes);
+      return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url');
+    });
+    bytes.set(Buffer.from(drawn, 'base64url'));
+  }
+
+  randomI64(): bigint {
+    const bytes = new Uint8Array(8);
+    this.fillRandom(bytes);
+    return new DataView(bytes.buffer).getBigInt64(0);
+  }
+
+  after(ms: number, fire: () => void): () => void {
+    this.#advance();
+    const id = this.#nextTimer++;
+    const timer: Timer = { ms, fire, stop: () => {} };
+    this.#timers.set(id, timer);
+    if (this.#played === null) this.#arm(id, timer);
+    return () => {
+      this.#timers.delete(id);
+      timer.stop();
+    };
+  }
+
+  #arm(id: number, timer: Timer): void {
+    timer.stop = systemChance.after(timer.ms, () => {
+      this.#timers.delete(id);
+      this.#write('t', String(id));
+      timer.fire();
+    });
+  }
+
+  #drawn(kind: 'c' | 'd', draw: () => string): string {
+    this.#advance();
+    if (this.#played !== null) {
+      const next = this.#due();
+      if (next?.kind === kind) {
+        this.#consume(next);
+        return next.value;
+      }
+      this.#diverge(kind === 'c' ? 'a clock is read here' : 'a random value is drawn here');
+    }
+    const value = draw();
+    this.#write(kind, value);
+    return value;
+  }
+
+  #write(kind: EventKind, value: string): void {
+    this.#written += eventText(this.#call, this.#step, this.#hash, kind, value);
+    if (this.#written.length <= MAX_UNSHIPPED_CHARS) return;
+    // Nothing else bounds what a guest draws; of what reaches it, others do.
+    if (kind === 'c' || kind === 'd') this.#underway?.waitFor(this.#written.length);
+    this.#link?.post(['journal']);
+  }
+
+  #advance(): void {
+    if (this.#played !== null) this.#leave();
+    this.#step += 1;
+  }
+
+  /** Everything that came at this place has to be there before the next. */
+  #leave(): void {
+    this.#idleTurns = 0;
+    this.#playDue();
+    const next = this.#played?.[this.#at];
+    if (next !== undefined && this.#isHere(next)) this.#diverge(`${words[next.kind]} here, and now nothing is`);
+    if (this.#played !== null && next === undefined) this.#stop('exhausted', '');
+    this.#pump();
+  }
+
+  #playDue(): void {
+    for (let next = this.#due(); next?.kind === 'r' || next?.kind === 't'; next = this.#due()) {
+      const { message, value } = next;
+      const timer = message === null ? this.#timers.get(Number(value)) : undefined;
+      if (message === null && timer === undefined) {
+        this.#diverge('a wait ended by its timeout here, and now there is no such wait');
+      }
+      this.#timers.delete(message === null ? Number(value) : 0);
+      this.#consume(next);
+      if (message !== null) this.#link?.deliver(message as unknown as HostMessage);
+      timer?.fire();
+    }
+  }
+
+  /** The next event, if this is its place. */
+  #due(): PlayedEvent | undefined {
+    const next = this.#played?.[this.#at];
+    if (next === undefined) return undefined;
+    if (this.#isHere(next)) return next;
+    const isPast = next.call < this.#call || (next.call === this.#call && next.step < this.#step);
+    if (isPast) this.#diverge(`${words[next.kind]} before this place, at ${next.call}.${next.step}`);
+    return undefined;
+  }
+
+  #isHere({ call, step }: PlayedEvent): boolean {
+    return call === this.#call && step === this.#step;
+  }
+
+  #consume({ hash }: PlayedEvent): void {
+    if (hash !== this.#hash) this.#diverge('what the guest has done so far is not what was recorded');
+    this.#at += 1;
+    if (this.#at < (this.#played?.length ?? 0) || !this.#thenLive) return;
+    this.#played = null;
+    for (const [id, timer] of this.#timers) this.#arm(id, timer);
+    setImmediate(() => this.#link?.takeHeld());
+  }
+
+  /** Plays on while the guest waits. */
+  #pump(): void {
+    if (this.#isPumping || this.#played === null) return;
+    this.#isPumping = true;
+    const turn = () => {
+      this.#isPumping = false;
+      if (this.#played === null || this.#isClosed) return;
+      try {
+        this.#playOn(this.#played);
+      } catch (error) {
+        if (!this.#isClosed) throw error;
+      }
+    };
+    if (this.#idleTurns < PROMPT_TURNS) setImmediate(turn);
+    else setTimeout(turn, 1);
+  }
+
+  #playOn(played: readonly PlayedEvent[]): void {
+    this.#idleTurns += 1;
+    this.#playDue();
+    if (this.#at === played.length) this.#stop('exhausted', '');
+    if (this.#idleTurns > IDLE_TURNS) this.#diverge('the guest waits here for something that never came');
+    this.#pump();
+  }
+
+  #diverge(what: string): never {
+    const name: CallName | undefined = calls[this.#row]?.name;
+    const where = name === undefined ? 'before the first hostcall' : `at hostcall ${this.#call} (${name})`;
+    return this.#stop('diverged', `${where}, place ${this.#call}.${this.#step}: ${what}`);
+  }
+
+  /** Says so and does nothing more: the host ends the guest. */
+  #stop(state: 'exhausted' | 'diverged', detail: string): never {
+    if (!this.#isClosed) this.#link?.post(['replay', state, detail]);
+    this.#isClosed = true;
+    return this.#halt();
+  }
+}
+
+function waitForEver(): never {
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  for (;;) Atomics.wait(never, 0, 0);
+}
+
+const words: Readonly<Record<EventKind, string>> = {
+  r: 'a message was taken',
+  t: 'a wait ended by its timeout',
+  c: 'a clock was read',
+  d: 'a random value was drawn',
+  k: 'the host was told something',
+};
+
+/** What a call comes to: its number, its errno, or the length of what it gives. */
+function returned(value: unknown): number {
+  if (typeof value === 'number') return value | 0;
+  if (typeof value === 'string') return value.length;
+  if (ArrayBuffer.isView(value)) return value.byteLength;
+  if (value instanceof Failure) return value.returned;
+  return typeof value === 'bigint' ? Number(BigInt.asIntN(32, value)) : 0;
+}
+
+/** Not the stack of a trap: another V8 may word it differently. */
+function mixEnding(hash: number, report: unknown): number {
+  const { ending } = report as { readonly ending: { readonly kind: string; readonly code?: number } };
+  return mixValue(hash, [ending.kind, ending.code ?? null]);
+}

@@ -1,0 +1,130 @@
+import { ModuleError } from '../../abi/guest-module.ts';
+import { START_EXPORT, TURNS_MODULE, type Turns, turnImports } from '../../protocol/turns.ts';
+import { readTypes } from '../import-types.ts';
+import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from '../wasm-binary.ts';
+import { ByteList, nameBytes } from './byte-list.ts';
+import { readImports } from './imports.ts';
+import { renumberNames } from './name-section.ts';
+import { type Renumber, renumberSection, walkElements, walkExports, walkGlobals, walkTables } from './renumber.ts';
+import { codeWithTurns } from './turn-code.ts';
+
+const FUNCTION = 0x00;
+const MEMORY = 0x02;
+const SHARED_WITH_MAX = 0x03;
+const HAS_MAX = 0x01;
+/** `() -> ()` */
+const NO_VALUES = [0x60, 0x00, 0x00];
+
+/** The order of sections, which is not that of their numbers. */
+const order: readonly number[] = [1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11];
+
+export interface TurnedModule extends Turns {
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * A module that gives way: at each loop and each function that calls others it looks whether it is to, and then calls an
+ * import. Nothing else of it changes, but that its memory and its start come from outside. `starts`: whether the start
+ * section becomes an export; where others instantiate the module, it cannot.
+ *
+ * Precondition: the module was bounded. A module without code of its own is left as it is: null.
+ * @throws ModuleError for what is not known here; such a module must not be touched
+ */
+export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | null {
+  const sections = new Map<number, Uint8Array>();
+  const names: Uint8Array[] = [];
+  for (const { id, body } of readSections(bytes)) {
+    if (id === section.custom) names.push(body);
+    else if (!order.includes(id)) throw new ModuleError(`it has a section of the unknown kind ${id}`);
+    else if (sections.has(id)) throw new ModuleError('it has two sections of a kind');
+    else sections.set(id, body);
+  }
+  const code = sections.get(section.code);
+  if (code === undefined) return null;
+
+  const types = sections.get(section.type);
+  const imports = readImports(sections.get(section.import));
+  const tick = imports.functions;
+  const renumber: Renumber = (index) => (index < tick ? index : index + 1);
+  const memory = ownMemory(sections.get(section.memory), imports.memories);
+  const type = types === undefined ? 0 : readTypes(new WasmReader(types)).length;
+  const functions = new WasmReader(sections.get(section.function) ?? Uint8Array.of(0)).unsigned();
+  const numbers = {
+    renumber,
+    tick,
+    giveWay: tick + 1 + functions,
+    turns: imports.memories + (memory === null ? 0 : 1),
+  };
+
+  const start = starts ? sections.get(section.start) : undefined;
+  sections.set(section.type, oneMore(types, NO_VALUES));
+  sections.set(section.import, withImports(imports, memory, type));
+  sections.set(section.function, oneMore(sections.get(section.function), unsignedLeb(type)));
+  sections.delete(section.memory);
+  change(sections, section.table, (body) => renumberSection(body, walkTables, renumber));
+  change(sections, section.global, (body) => renumberSection(body, walkGlobals, renumber));
+  change(sections, section.export, (body) => renumberSection(body, walkExports, renumber));
+  change(sections, section.start, (body) => Uint8Array.from(unsignedLeb(renumber(new WasmReader(body).unsigned()))));
+  change(sections, section.element, (body) => renumberSection(body, walkElements, renumber));
+  sections.set(section.code, codeWithTurns(code, numbers));
+  if (start !== undefined) exportStart(sections, renumber(new WasmReader(start).unsigned()));
+
+  const named = names.map((body) => renumberNames(body, renumber)).find((body) => body !== null);
+  const written = order.flatMap((id): Section[] => {
+    const body = sections.get(id);
+    return body === undefined ? [] : [{ id, body }];
+  });
+  if (named !== undefined && named !== null) written.push({ id: section.custom, body: named });
+  return { bytes: writeSections(written), memory, hasStart: start !== undefined };
+}
+
+function change(sections: Map<number, Uint8Array>, id: number, how: (body: Uint8Array) => Uint8Array): void {
+  const body = sections.get(id);
+  if (body !== undefined) sections.set(id, how(body));
+}
+
+/** A list with an entry at its end. */
+function oneMore(list: Uint8Array | undefined, entry: readonly number[]): Uint8Array {
+  if (list === undefined) return Uint8Array.from([1, ...entry]);
+  const reader = new WasmReader(list);
+  const count = reader.unsigned();
+  return new ByteList()
+    .number(count + 1)
+    .add(list.subarray(reader.offset))
+    .add(entry)
+    .bytes();
+}
+
+function ownMemory(body: Uint8Array | undefined, imported: number): Turns['memory'] {
+  if (body === undefined) return null;
+  const reader = new WasmReader(body);
+  const count = reader.unsigned();
+  if (count === 0) return null;
+  if (count + imported > 1) throw new ModuleError('it has several memories');
+  if (reader.byte() !== HAS_MAX) throw new ModuleError('it has a memory of an unknown kind');
+  return { initial: reader.unsigned(), maximum: reader.unsigned() };
+}
+
+/** Its own memory comes first, so that it keeps its number. */
+function withImports(
+  { count, list }: ReturnType<typeof readImports>,
+  memory: Turns['memory'],
+  type: number,
+): Uint8Array {
+  const entry = (name: string, ...what: number[]) => [...nameBytes(TURNS_MODULE), ...nameBytes(name), ...what];
+  const all = new ByteList().number(count + (memory === null ? 2 : 3)).add(list);
+  if (memory !== null) {
+    const { initial, maximum } = memory;
+    all.add(entry(turnImports.memory, MEMORY, HAS_MAX, ...unsignedLeb(initial), ...unsignedLeb(maximum)));
+  }
+  return all
+    .add(entry(turnImports.turns, MEMORY, SHARED_WITH_MAX, 1, 1))
+    .add(entry(turnImports.tick, FUNCTION, ...unsignedLeb(type)))
+    .bytes();
+}
+
+function exportStart(sections: Map<number, Uint8Array>, index: number): void {
+  sections.delete(section.start);
+  const entry = [...nameBytes(START_EXPORT), FUNCTION, ...unsignedLeb(index)];
+  sections.set(section.export, oneMore(sections.get(section.export), entry));
+}

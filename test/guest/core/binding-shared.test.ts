@@ -1,0 +1,3 @@
+import { runWith } from '../../support/shared-tests.ts';
+
+runWith('shared');

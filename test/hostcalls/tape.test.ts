@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
+import { hostcalls } from '../../src/hostcalls/all.ts';
+import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import type { HostcallTable } from '../../src/hostcalls/table.ts';
+import { Tape } from '../../src/hostcalls/tape.ts';
+import { TapedMemory, tapedCalls, tapedTexts } from '../../src/hostcalls/taped-calls.ts';
+import { isEventsText, parseEvents } from '../../src/protocol/journal-events.ts';
+
+type Handler = (guest: GuestState, ...args: unknown[]) => unknown;
+
+const rows: readonly Call[] = calls;
+const newTape = () => new Tape({ events: [], thenLive: true, startWakes: false });
+const asHandlers = (table: HostcallTable) => table as unknown as Readonly<Record<string, Handler>>;
+
+/** Every call answers this. */
+const answering = (value: unknown) =>
+  Object.fromEntries(rows.map(({ name }) => [name, () => value])) as unknown as HostcallTable;
+
+/** The hash of a tape, as the next thing it writes has it. */
+function hashOf(tape: Tape): number | undefined {
+  tape.wallMs();
+  return parseEvents(tape.unshipped()).at(-1)?.hash;
+}
+
+function hashAfter(row: Call, args: readonly unknown[], answer: unknown): number | undefined {
+  const tape = newTape();
+  asHandlers(tapedCalls(answering(answer), tape))[row.name]?.({} as GuestState, ...args);
+  return hashOf(tape);
+}
+
+describe('the tape', () => {
+  it.each(rows.map((row) => [row.name, row] as const))(
+    'hashes %s: that it is made, its numbers, what it comes to',
+    (_, row) => {
+      const zeros = row.params.map(() => 0);
+      const usual = hashAfter(row, zeros, 0);
+      const others = rows.filter(({ name }) => name !== row.name).map((other) => hashAfter(other, zeros, 0));
+      expect(others).not.toContain(usual);
+      for (const at of zeros.keys()) expect(hashAfter(row, zeros.with(at, 1), 0)).not.toBe(usual);
+      expect(hashAfter(row, zeros, -9)).not.toBe(usual);
+    },
+  );
+
+  it('hashes the beginning and the length of the texts that are passed, in the memory and beside it', () => {
+    const memory = new WebAssembly.Memory({ initial: 1 });
+    const after = (text: string) => {
+      const tape = newTape();
+      const taped = new TapedMemory(tape);
+      taped.attach(memory);
+      Buffer.from(memory.buffer).write(text, 3);
+      taped.readText(3, text.length);
+      return hashOf(tape);
+    };
+    const beside = (text: string) => {
+      const tape = newTape();
+      asHandlers(tapedTexts(tapedCalls(answering(0), tape), tape)).log?.({} as GuestState, 2, text);
+      return hashOf(tape);
+    };
+    for (const hash of [after, beside]) {
+      expect(hash('hello')).toBe(hash('hello'));
+      expect(hash('hello')).not.toBe(hash('hellp'));
+      expect(hash('hello')).not.toBe(hash('hello '));
+      expect(hash('x'.repeat(64))).not.toBe(hash('x'.repeat(65)));
+    }
+  });
+
+  it('records the values of exactly those calls that the table says have some', async () => {
+    const recorded = new Map<string, string[]>();
+    for (const name of [
+      'time_now_ms',
+      'wall_time_s',
+      'random_i64',
+      'sleep_ms',
+      'spear_abi_version',
+    ] satisfies CallName[]) {
+      const tape = newTape();
+      await asHandlers(tapedCalls(hostcalls, tape))[name]?.({ chance: tape } as unknown as GuestState, 1);
+      const written = tape.unshipped();
+      expect(isEventsText(written)).toBe(true);
+      recorded.set(
+        name,
+        parseEvents(written).map(({ kind }) => kind),
+      );
+    }
+    expect(Object.fromEntries(recorded)).toEqual({
+      time_now_ms: ['c'],
+      wall_time_s: ['c'],
+      random_i64: ['d'],
+      sleep_ms: ['t'],
+      spear_abi_version: [],
+    });
+    const saying = (what: Call['records'][number]) =>
+      rows.filter(({ records }) => records.includes(what)).map(({ name }) => name);
+    expect(saying('value')).toEqual(['time_now_ms', 'wall_time_s', 'random_i64']);
+    expect(saying('timeout')).toEqual(['sleep_ms', 'spear_epoll_wait']);
+  });
+
+  it('takes nothing for its text but what it writes itself', () => {
+    expect(isEventsText('1.2:0badcafe:r7 ')).toBe(true);
+    for (const text of ['1.2:0badcafe:r7"', '1.2:0badcafe:x7 ', 'x', '1.2:0badcafe:r7\n', 7])
+      expect(isEventsText(text)).toBe(false);
+  });
+});
