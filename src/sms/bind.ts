@@ -15,6 +15,9 @@ export interface BoundAddress {
 /** A port, or a socket in the file system. */
 export type BindAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
+/** Connections that the system keeps until they are taken; beyond, one that was not let in tries again a second later. */
+const BACKLOG = 4_096;
+
 /** Listens; with port 0 the system picks one. */
 export function bind(server: Server, address: BindAddress): Promise<BoundAddress> {
   return new Promise((resolve, reject) => {
@@ -23,7 +26,7 @@ export function bind(server: Server, address: BindAddress): Promise<BoundAddress
       const where = 'path' in address ? address.path : authorityOf(address.host, address.port);
       reject(new Error(`cannot listen on ${where}: ${reason}`));
     });
-    server.listen('path' in address ? { path: address.path } : address, () => {
+    server.listen({ ...address, backlog: BACKLOG }, () => {
       if ('path' in address) return resolve({ host: 'localhost', port: 0, authority: address.path });
       const bound = server.address();
       const port = typeof bound === 'object' && bound !== null ? bound.port : address.port;

@@ -2,28 +2,54 @@ import { readFileSync } from 'node:fs';
 import { errorCode, errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
-import { type Access, openAccess, TokenAccess } from './access.ts';
 import type { TlsMaterial } from './bind.ts';
+import { type Access, openAccess, PeopleAccess } from './people/access.ts';
+import { FileTokens } from './people/file-tokens.ts';
+import { NamedTokens } from './people/named-tokens.ts';
+import { type Oidc, openOidc } from './people/oidc/oidc.ts';
+import { Sessions } from './people/sessions.ts';
+import { TokenUses } from './people/token-uses.ts';
+import { Validity } from './people/validity.ts';
 import type { ServiceLog } from './service-log.ts';
+import type { SqliteStore } from './store/sqlite-store.ts';
 import { ensureTokens, readTokens } from './token-files.ts';
 
-/** The tokens and the certificate of a registry, as their files have them; `reload` reads the files again. */
+/** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
 export interface Credentials {
   readonly access: Access;
+  readonly named: NamedTokens;
+  readonly uses: TokenUses;
+  readonly sessions: Sessions;
+  /** Null: nobody logs in. */
+  readonly oidc: Oidc | null;
   readonly tls: TlsMaterial | null;
   /** What cannot be read stays as it was, and the log says so. Returns the certificate that is in force. */
   reload(): TlsMaterial | null;
+  /** Before the store is closed. */
+  close(): Promise<void>;
 }
 
-export function openCredentials({ auth, files, tls: tlsPaths }: SmsConfig, log: ServiceLog): Credentials {
+export async function openCredentials(
+  { auth, files, tls: tlsPaths, oidc: oidcConfig, egress }: SmsConfig,
+  store: Pick<SqliteStore, 'tokens' | 'tokenUses'>,
+  log: ServiceLog,
+): Promise<Credentials> {
   const paths = { admin: files.adminToken, node: files.nodeToken };
   let tls = tlsPaths === null ? null : readTls(tlsPaths);
-  let tokens: TokenAccess | null = null;
+  const validity = new Validity();
+  const uses = new TokenUses({ store: store.tokenUses, isToken: (name) => named.has(name), log });
+  const named = new NamedTokens(store.tokens, validity, (name) => uses.saw(name));
+  const sessions = new Sessions(validity);
+  const oidc = oidcConfig === null ? null : openOidc(oidcConfig, egress, log);
+  let tokens: FileTokens | null = null;
   if (auth) {
     const made = ensureTokens(paths);
     for (const file of made.created) log('info', 'token_created', { file });
-    tokens = new TokenAccess(made.tokens);
+    tokens = new FileTokens(made.tokens, validity);
   }
+  const logged = oidc === null ? [] : [oidc.tokens];
+  await named.open();
+  await uses.open();
   const renew = (what: string, work: () => object) => {
     try {
       log('info', `${what}_reloaded`, { ...work() });
@@ -32,7 +58,11 @@ export function openCredentials({ auth, files, tls: tlsPaths }: SmsConfig, log: 
     }
   };
   return {
-    access: tokens ?? openAccess,
+    access: tokens === null ? openAccess : new PeopleAccess([tokens, named, ...logged], sessions, validity),
+    named,
+    uses,
+    sessions,
+    oidc,
     get tls() {
       return tls;
     },
@@ -49,6 +79,11 @@ export function openCredentials({ auth, files, tls: tlsPaths }: SmsConfig, log: 
         });
       }
       return tls;
+    },
+    async close() {
+      await uses.close();
+      await named.close();
+      await oidc?.close();
     },
   };
 }

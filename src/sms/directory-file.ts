@@ -4,8 +4,8 @@ import { join, sep } from 'node:path';
 import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject } from '../base/json.ts';
 import { parseToml, TomlTextError } from '../config/toml.ts';
-import { isServerId, type McpServerRecord, type RecordIssue } from '../protocol/record.ts';
-import { parseRecord } from '../protocol/record-parse.ts';
+import type { RecordIssue } from '../protocol/record.ts';
+import type { RecordKind, StoreStamps } from '../protocol/record-kind.ts';
 import { JsonTextError, jsonFieldLines } from './directory-json.ts';
 import { type FieldLines, tomlFieldLines } from './directory-lines.ts';
 
@@ -27,38 +27,48 @@ export interface DirectoryProblem {
   readonly message: string;
 }
 
-export type RecordFile =
+export type RecordFile<R> =
   | { readonly kind: 'gone' }
   /** A link that leads out of the directory, and is not followed. */
   | { readonly kind: 'outside' }
-  /** `serverId`: the server it was meant for, where it tells. */
-  | { readonly kind: 'bad'; readonly serverId: string | null; readonly problems: readonly DirectoryProblem[] }
+  /** `id`: the server or profile it was meant for, where it tells. */
+  | { readonly kind: 'bad'; readonly id: string | null; readonly problems: readonly DirectoryProblem[] }
   | {
       readonly kind: 'good';
-      readonly record: McpServerRecord;
-      readonly serverIdLine: number | null;
+      readonly record: R;
+      readonly idLine: number | null;
       readonly problems: readonly DirectoryProblem[];
     };
 
-export async function readRecordFile(directory: string, file: string, strict: boolean): Promise<RecordFile> {
+export async function readRecordFile<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  directory: string,
+  file: string,
+  strict: boolean,
+): Promise<RecordFile<R>> {
   try {
     const text = await readText(directory, file);
-    return text === null ? { kind: 'gone' } : parseText(file, text, strict);
+    return text === null ? { kind: 'gone' } : parseText(kind, file, text, strict);
   } catch (error) {
     if (error instanceof OutsideLink) return { kind: 'outside' };
     const line = error instanceof TomlTextError || error instanceof JsonTextError ? error.line : null;
-    return { kind: 'bad', serverId: null, problems: [problem('error', file, line, null, messageOf(error))] };
+    return { kind: 'bad', id: null, problems: [problem('error', file, line, null, messageOf(error))] };
   }
 }
 
-function parseText(file: string, text: string, strict: boolean): RecordFile {
+function parseText<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  file: string,
+  text: string,
+  strict: boolean,
+): RecordFile<R> {
   const { value, lines } = file.endsWith('.toml') ? readToml(text) : readJson(text);
-  const parsed = parseRecord(value, { strict, fromFile: true });
+  const parsed = kind.parse(value, { strict, fromFile: true });
   const at = (severity: DirectoryProblem['severity']) => (issue: RecordIssue) =>
     problem(severity, file, lines.of(issue.path), issue.path === '' ? null : issue.path, issue.message);
-  if (!parsed.ok) return { kind: 'bad', serverId: serverIdOf(value), problems: parsed.issues.map(at('error')) };
+  if (!parsed.ok) return { kind: 'bad', id: idIn(kind, value), problems: parsed.issues.map(at('error')) };
   const problems = parsed.warnings.map(at('warning'));
-  return { kind: 'good', record: parsed.record, serverIdLine: lines.of('server_id'), problems };
+  return { kind: 'good', record: parsed.record, idLine: lines.of(kind.idField), problems };
 }
 
 function readToml(text: string): { value: unknown; lines: FieldLines } {
@@ -70,9 +80,9 @@ function readJson(text: string): { value: unknown; lines: FieldLines } {
   return { value: JSON.parse(text), lines };
 }
 
-function serverIdOf(value: unknown): string | null {
-  const id = isJsonObject(value) ? value.server_id : null;
-  return typeof id === 'string' && isServerId(id) ? id : null;
+function idIn<R extends StoreStamps>({ idField, isId }: RecordKind<R>, value: unknown): string | null {
+  const id = isJsonObject(value) ? value[idField] : null;
+  return typeof id === 'string' && isId(id) ? id : null;
 }
 
 /** Null when the file went away since its name was read. */

@@ -1,31 +1,41 @@
 import { readdir } from 'node:fs/promises';
 import { errorCode } from '../base/error-text.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
+import { idOf, type RecordKind, type StoreStamps } from '../protocol/record-kind.ts';
 import { type DirectoryProblem, OUTSIDE, problem, readRecordFile } from './directory-file.ts';
 
-export interface ScannedRecord {
+export interface ScannedRecord<R> {
   readonly file: string;
-  readonly record: McpServerRecord;
+  readonly record: R;
 }
 
-export interface DirectoryScan {
-  /** One for each server_id. */
-  readonly records: readonly ScannedRecord[];
+export interface DirectoryScan<R> {
+  /** One for each id. */
+  readonly records: readonly ScannedRecord<R>[];
   /** Names of the files that are there and cannot be used. */
   readonly badFiles: ReadonlySet<string>;
-  /** Servers that bad files were meant for, as far as they tell. */
-  readonly badServerIds: ReadonlySet<string>;
+  /** Servers or profiles that bad files were meant for, as far as they tell. */
+  readonly badIds: ReadonlySet<string>;
   readonly problems: readonly DirectoryProblem[];
 }
 
+export interface ScanOptions {
+  readonly strict: boolean;
+  /** A directory that is not there is an empty one. @default false */
+  readonly optional?: boolean;
+}
+
 /** Reads every record file of a directory. Rejects only when the directory itself cannot be read. */
-export async function scanDirectory(directory: string, options: { readonly strict: boolean }): Promise<DirectoryScan> {
-  const records = new Map<string, ScannedRecord>();
+export async function scanDirectory<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  directory: string,
+  options: ScanOptions,
+): Promise<DirectoryScan<R>> {
+  const records = new Map<string, ScannedRecord<R>>();
   const badFiles = new Set<string>();
-  const badServerIds = new Set<string>();
+  const badIds = new Set<string>();
   const problems: DirectoryProblem[] = [];
-  for (const file of await recordFileNames(directory)) {
-    const read = await readRecordFile(directory, file, options.strict);
+  for (const file of await recordFileNames(kind, directory, options)) {
+    const read = await readRecordFile(kind, directory, file, options.strict);
     if (read.kind === 'gone') continue;
     if (read.kind === 'outside') {
       problems.push(problem('warning', file, null, null, `${OUTSIDE} and is left out`));
@@ -34,24 +44,29 @@ export async function scanDirectory(directory: string, options: { readonly stric
     problems.push(...read.problems);
     if (read.kind === 'bad') {
       badFiles.add(file);
-      if (read.serverId !== null) badServerIds.add(read.serverId);
+      if (read.id !== null) badIds.add(read.id);
       continue;
     }
-    const { server_id: serverId } = read.record;
-    const earlier = records.get(serverId);
+    const id = idOf(kind, read.record);
+    const earlier = records.get(id);
     if (earlier !== undefined) {
-      const message = `"${serverId}" is given in ${earlier.file} too; ${file} comes later and is used`;
-      problems.push(problem('warning', file, read.serverIdLine, 'server_id', message));
+      const message = `"${id}" is given in ${earlier.file} too; ${file} comes later and is used`;
+      problems.push(problem('warning', file, read.idLine, kind.idField, message));
     }
-    records.set(serverId, { file, record: read.record });
+    records.set(id, { file, record: read.record });
   }
-  return { records: [...records.values()], badFiles, badServerIds, problems };
+  return { records: [...records.values()], badFiles, badIds, problems };
 }
 
-async function recordFileNames(directory: string): Promise<string[]> {
+async function recordFileNames<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  directory: string,
+  { optional = false }: ScanOptions,
+): Promise<string[]> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
     const code = errorCode(error) ?? String(error);
-    throw new Error(`the directory of MCP servers ${directory} cannot be read (${code})`);
+    if (optional && code === 'ENOENT') return [];
+    throw new Error(`the directory of MCP ${kind.name}s ${directory} cannot be read (${code})`);
   });
   return entries
     .filter((entry) => isRecordFileName(entry.name) && (entry.isFile() || entry.isSymbolicLink()))

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
+import { writePrivateFile } from '../base/private-file.ts';
 import type { EndpointFile } from '../config/sms/endpoint.ts';
 import type { SmsFiles } from '../config/sms/paths.ts';
 import { authorityOf, type BoundAddress } from './bind.ts';
-import { writePrivateFile } from './private-file.ts';
 
 /** Leaves word of where this registry listens, for clients of the same user. The returned function takes it back. */
 export function writeEndpointFile(

@@ -1,14 +1,12 @@
-import type { RegistryEvent } from '../protocol/record-events.ts';
-
 /** Reads events with a time limit for each, without losing the one that comes after the limit. */
-export class EventReader {
-  readonly #events: AsyncIterator<RegistryEvent>;
+export class EventReader<Event> {
+  readonly #events: AsyncIterator<Event>;
   #pending: Promise<void> | null = null;
-  #arrived: IteratorResult<RegistryEvent> | null = null;
+  #arrived: IteratorResult<Event> | null = null;
   #failure: { readonly error: unknown } | null = null;
   #wake = () => {};
 
-  constructor(events: AsyncIterator<RegistryEvent>) {
+  constructor(events: AsyncIterator<Event>) {
     this.#events = events;
   }
 
@@ -19,7 +17,7 @@ export class EventReader {
     if (this.#failure !== null) throw this.#failure.error;
   }
 
-  async next(silenceMs: number | null): Promise<RegistryEvent | 'silence' | 'ended'> {
+  async next(silenceMs: number | null): Promise<Event | 'silence' | 'ended'> {
     this.#read();
     if (this.#arrived === null && this.#failure === null) await this.#arrivalWithin(silenceMs);
     if (this.#failure !== null) throw this.#failure.error;

@@ -7,6 +7,7 @@ import { writeEndpointFile } from './endpoint-file.ts';
 import { startGrpcServer } from './grpc/grpc-server.ts';
 import { startHttpServer } from './http/http-server.ts';
 import { closeToOthers, prepareSockets } from './local-sockets.ts';
+import type { PeerGate } from './peer-gate.ts';
 import type { ServiceLog } from './service-log.ts';
 
 export interface Handlers {
@@ -31,6 +32,8 @@ export async function openListeners(
   { grpc: grpcAddress, http: httpAddress, files, limits }: SmsConfig,
   tls: TlsMaterial | null,
   handlers: Handlers,
+  gate: PeerGate,
+  onRefused: (protocol: 'grpc' | 'http') => void,
   log: ServiceLog,
 ): Promise<Listeners> {
   const open: Listener[] = [];
@@ -41,14 +44,21 @@ export async function openListeners(
   const close = async (graceMs: number) => {
     await Promise.all(open.map((listener) => listener.close(graceMs)));
   };
-  const connections = { max: limits.max_connections, maxPerPeer: limits.max_connections_per_peer };
+  const connections = { max: limits.max_connections, maxPerPeer: limits.max_connections_per_peer, gate };
+  const forHttp = { ...connections, onRefused: () => onRefused('http') };
+  const forGrpc = {
+    ...connections,
+    onRefused: () => onRefused('grpc'),
+    maxCallsPerConnection: limits.max_calls_per_connection,
+    idleMs: limits.idle_connection_ms,
+  };
   try {
-    const grpc = keep(await startGrpcServer(grpcAddress, tls, limits, handlers.grpc));
-    const http = keep(await startHttpServer(httpAddress, tls, connections, handlers.http));
+    const grpc = keep(await startGrpcServer(grpcAddress, tls, forGrpc, handlers.grpc));
+    const http = keep(await startHttpServer(httpAddress, tls, forHttp, handlers.http));
     try {
       prepareSockets(files);
-      keep(await startGrpcServer({ path: files.grpcSocket }, null, limits, handlers.grpc));
-      keep(await startHttpServer({ path: files.httpSocket }, null, connections, handlers.http));
+      keep(await startGrpcServer({ path: files.grpcSocket }, null, forGrpc, handlers.grpc));
+      keep(await startHttpServer({ path: files.httpSocket }, null, forHttp, handlers.http));
       for (const path of [files.grpcSocket, files.httpSocket]) closeToOthers(path);
     } catch (error) {
       // Whoever comes over the network can still be served.

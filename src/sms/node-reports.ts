@@ -1,18 +1,27 @@
+import { Listeners } from '../base/listeners.ts';
 import type { NodeReport, ServerReport } from '../registry/node-report.ts';
+import type { ToolReport } from '../registry/tool-list-report.ts';
+import { ToolLists } from './tool-lists.ts';
 
 export interface NodeReportLimits {
   /** A node that says nothing for longer is forgotten. @default 60 s */
   readonly expiresAfterMs: number;
-  /** @default 1,000 */
+  /** Machines. @default 1,000 */
   readonly maxNodes: number;
+  /** Processes of one machine; the report of the one that is silent for longest makes room. @default 100 */
+  readonly maxProcesses: number;
   /** Servers in all reports together. @default 100,000 */
   readonly maxEntries: number;
+  /** Tools in all lists together; lists beyond that are not kept. @default 250,000 */
+  readonly maxTools: number;
 }
 
 export const defaultReportLimits: NodeReportLimits = Object.freeze({
   expiresAfterMs: 60_000,
   maxNodes: 1_000,
+  maxProcesses: 100,
   maxEntries: 100_000,
+  maxTools: 250_000,
 });
 
 export interface NodeView extends NodeReport {
@@ -33,35 +42,67 @@ export class ReportRefused extends Error {
   }
 }
 
-/** The last report of each node, in memory alone: after a restart the nodes soon say it again. */
+/** Every process on a machine reports by itself, as `MACHINE:PROCESS`; a node is the machine. */
+export function machineOf(nodeId: string): string {
+  return nodeId.split(':', 1)[0] ?? nodeId;
+}
+
+/** The last report of each process, in memory alone: after a restart they soon say it again. */
 export class NodeReports {
   readonly limits: NodeReportLimits;
   readonly #now: () => number;
   /** Oldest first. */
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>();
+  /** The processes of each machine, those that were silent for longest first. */
+  readonly #machines = new Map<string, Set<string>>();
+  readonly #toolLists: ToolLists;
+  readonly #changed = new Listeners<null>();
   #entries = 0;
 
   constructor(limits: NodeReportLimits = defaultReportLimits, now: () => number = () => performance.now()) {
     this.limits = limits;
     this.#now = now;
+    this.#toolLists = new ToolLists(limits.maxTools);
   }
 
-  accept(report: NodeReport): void {
+  /** Gives the lists of tools that it names and that are missing here. */
+  accept(report: NodeReport): readonly string[] {
     this.#forgetExpired();
-    const before = this.#reports.get(report.nodeId);
-    const entries = this.#entries - (before?.report.servers.length ?? 0) + report.servers.length;
-    if (before === undefined && this.#reports.size >= this.limits.maxNodes) {
+    const { nodeId } = report;
+    const processes = this.#machines.get(machineOf(nodeId)) ?? new Set();
+    if (processes.size === 0 && this.#machines.size >= this.limits.maxNodes) {
       throw new ReportRefused(`${this.limits.maxNodes} nodes report already; more are not kept`);
     }
+    const [silent] = processes;
+    const leaving = processes.has(nodeId) || processes.size < this.limits.maxProcesses ? nodeId : (silent ?? nodeId);
+    const entries = this.#entries - (this.#reports.get(leaving)?.report.servers.length ?? 0) + report.servers.length;
     if (entries > this.limits.maxEntries) {
       throw new ReportRefused(`the reports of all nodes name more than ${this.limits.maxEntries} servers`);
     }
-    this.#entries = entries;
-    this.#reports.delete(report.nodeId);
-    this.#reports.set(report.nodeId, { report, atMs: this.#now() });
+    // Before the one that leaves: most of its lists are those of the new one.
+    this.#toolLists.use(report);
+    this.#forget(leaving);
+    this.#entries += report.servers.length;
+    const { toolLists: _, ...kept } = report;
+    this.#reports.set(nodeId, { report: kept, atMs: this.#now() });
+    this.#machines.set(machineOf(nodeId), processes.add(nodeId));
+    this.#changed.tell(null);
+    return this.#toolLists.missing(report);
   }
 
+  /** Called after every report. Returns the way to stop it. */
+  onReport(listener: () => void): () => void {
+    return this.#changed.add(listener);
+  }
+
+  /** Machines with a process that reported lately. */
   get count(): number {
+    this.#forgetExpired();
+    return this.#machines.size;
+  }
+
+  /** Processes that reported lately. */
+  get processCount(): number {
     this.#forgetExpired();
     return this.#reports.size;
   }
@@ -97,12 +138,27 @@ export class NodeReports {
     });
   }
 
+  /** The tools that a server gave to the process of this view; null: not known. */
+  toolsOf({ toolsHash }: Pick<ServerReport, 'toolsHash'>): readonly ToolReport[] | null {
+    return this.#toolLists.get(toolsHash);
+  }
+
   #forgetExpired(): void {
     const oldest = this.#now() - this.limits.expiresAfterMs;
-    for (const [nodeId, { report, atMs }] of this.#reports) {
+    for (const [nodeId, { atMs }] of this.#reports) {
       if (atMs >= oldest) return;
-      this.#reports.delete(nodeId);
-      this.#entries -= report.servers.length;
+      this.#forget(nodeId);
     }
+  }
+
+  #forget(nodeId: string): void {
+    const known = this.#reports.get(nodeId);
+    if (known === undefined) return;
+    this.#reports.delete(nodeId);
+    this.#entries -= known.report.servers.length;
+    this.#toolLists.leave(known.report);
+    const processes = this.#machines.get(machineOf(nodeId));
+    processes?.delete(nodeId);
+    if (processes?.size === 0) this.#machines.delete(machineOf(nodeId));
   }
 }

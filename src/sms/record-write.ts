@@ -1,5 +1,5 @@
 import type { McpServerRecord, RecordIssue } from '../protocol/record.ts';
-import { type ParsedRecord, parseRecord } from '../protocol/record-parse.ts';
+import type { Parsed, StoreStamps } from '../protocol/record-kind.ts';
 import { type RegistryStore, StoreError, type UpsertResult, wasOvertaken } from './store/store.ts';
 
 /** The record cannot be stored; each issue names a field. */
@@ -13,15 +13,15 @@ export class InvalidRecord extends Error {
   }
 }
 
-export interface WrittenRecord extends UpsertResult {
+export interface WrittenRecord<R = McpServerRecord> extends UpsertResult<R> {
   readonly created: boolean;
   readonly warnings: readonly RecordIssue[];
 }
 
-export interface RecordWrite {
-  readonly serverId: string;
+export interface RecordWrite<R = McpServerRecord> {
+  readonly id: string;
   /** The new content, made from what is stored: some of it may have to be kept. */
-  readonly input: (stored: McpServerRecord | null) => unknown;
+  readonly input: (stored: R | null) => unknown;
   readonly strict: boolean;
   /** As in the store: 0 means "only if there is none". Undefined: whatever is there. */
   readonly ifModRevision?: number;
@@ -31,11 +31,14 @@ export interface RecordWrite {
 export const MAX_TRIES = 16;
 
 /** Validates and stores one record. What is written was made from the very record that it replaces. */
-export async function writeRecord(store: RegistryStore, write: RecordWrite): Promise<WrittenRecord> {
+export async function writeRecord<R extends StoreStamps>(
+  store: RegistryStore<R>,
+  write: RecordWrite<R>,
+): Promise<WrittenRecord<R>> {
   for (let tries = 1; ; tries++) {
-    const stored = await store.get(write.serverId);
-    checkCondition(write, stored);
-    const { record, warnings } = accept(parseRecord(write.input(stored), { strict: write.strict }));
+    const stored = await store.get(write.id);
+    checkCondition(store.kind.name, write, stored);
+    const { record, warnings } = accept(store.kind.parse(write.input(stored), { strict: write.strict }));
     try {
       const result = await store.upsert(record, { ifModRevision: stored?.mod_revision ?? 0 });
       return { ...result, created: stored === null, warnings };
@@ -45,14 +48,18 @@ export async function writeRecord(store: RegistryStore, write: RecordWrite): Pro
   }
 }
 
-export function accept(parsed: ParsedRecord): Extract<ParsedRecord, { ok: true }> {
+export function accept<R>(parsed: Parsed<R>): Extract<Parsed<R>, { ok: true }> {
   if (parsed.ok) return parsed;
   throw new InvalidRecord(parsed.issues);
 }
 
-function checkCondition({ serverId, ifModRevision }: RecordWrite, stored: McpServerRecord | null): void {
+function checkCondition(
+  kind: string,
+  { id, ifModRevision }: Pick<RecordWrite, 'id' | 'ifModRevision'>,
+  stored: StoreStamps | null,
+): void {
   if (ifModRevision === undefined || ifModRevision === (stored?.mod_revision ?? 0)) return;
-  if (ifModRevision === 0) throw new StoreError('already_exists', `there is a server "${serverId}" already`);
+  if (ifModRevision === 0) throw new StoreError('already_exists', `there is a ${kind} "${id}" already`);
   const found = stored === null ? 'is not there' : `is at revision ${stored.mod_revision}`;
-  throw new StoreError('revision_mismatch', `server "${serverId}" ${found}, and the write is for ${ifModRevision}`);
+  throw new StoreError('revision_mismatch', `${kind} "${id}" ${found}, and the write is for ${ifModRevision}`);
 }

@@ -1,5 +1,8 @@
+import { join } from 'node:path';
 import { errorText } from '../base/error-text.ts';
-import { type DirectoryResult, describeProblem, loadDirectory } from './directory.ts';
+import type { McpProfile } from '../protocol/profile.ts';
+import type { StoreStamps } from '../protocol/record-kind.ts';
+import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER } from './directory.ts';
 import type { SmsMetrics } from './metrics/sms-metrics.ts';
 import type { ServiceLog } from './service-log.ts';
 import type { RegistryStore } from './store/store.ts';
@@ -8,6 +11,7 @@ import type { SmsTrail } from './trail/sms-trail.ts';
 
 export interface ReloaderDeps {
   readonly store: RegistryStore;
+  readonly profiles: RegistryStore<McpProfile>;
   readonly directory: string;
   readonly strict: boolean;
   /** Whether a reload may remove most of what the directory held. */
@@ -23,6 +27,12 @@ export interface ReloadOptions {
   readonly allowMassRemoval?: boolean;
 }
 
+/** What became of the servers of a directory, and of the profiles in it. */
+export interface ReloadResult {
+  readonly servers: DirectoryResult;
+  readonly profiles: DirectoryResult;
+}
+
 /** Loads the directory when asked, one load at a time. */
 export class DirectoryReloader {
   readonly #deps: ReloaderDeps;
@@ -32,22 +42,35 @@ export class DirectoryReloader {
     this.#deps = deps;
   }
 
-  reload(options: ReloadOptions): Promise<DirectoryResult> {
-    const load = () => this.#load(options);
+  reload(options: ReloadOptions): Promise<ReloadResult> {
+    const { store, profiles, directory } = this.#deps;
+    const load = async () => ({
+      servers: await this.#load(store, directory, options),
+      profiles: await this.#load(profiles, join(directory, PROFILES_FOLDER), options),
+    });
     const next = this.#last.then(load, load);
     this.#last = next;
     return next;
   }
 
-  async #load({ dryRun, allowMassRemoval = false }: ReloadOptions): Promise<DirectoryResult> {
-    const { store, directory, strict, metrics, trail, log } = this.#deps;
+  async #load<R extends StoreStamps>(
+    store: RegistryStore<R>,
+    directory: string,
+    { dryRun, allowMassRemoval = false }: ReloadOptions,
+  ): Promise<DirectoryResult> {
+    const { strict, metrics, trail, log } = this.#deps;
+    // Most directories have no profiles, and nobody wants to read that at every load.
+    const isQuiet = ({ plan, problems }: DirectoryResult) =>
+      store.kind.name === 'profile' && plan.owned === 0 && plan.changes.length === 0 && problems.length === 0;
     const about = { event: 'sms.reloaded', ...currentCaller() } as const;
     try {
       const result = await loadDirectory(store, directory, {
         strict,
         dryRun,
+        optional: store.kind.name === 'profile',
         allowMassRemoval: allowMassRemoval || this.#deps.allowMassRemoval,
       });
+      if (isQuiet(result)) return result;
       metrics.reloads.add(1, { outcome: result.outcome });
       for (const problem of result.problems) {
         log(problem.severity === 'error' ? 'error' : 'warn', 'directory', {
@@ -55,7 +78,7 @@ export class DirectoryReloader {
         });
       }
       const { outcome, refusal, plan } = result;
-      const fields = { outcome, changes: plan.changes.length, unchanged: plan.unchanged.length };
+      const fields = { kind: store.kind.name, outcome, changes: plan.changes.length, unchanged: plan.unchanged.length };
       if (refusal === null) log('info', 'directory', fields);
       else log('error', 'directory', { ...fields, problem: refusal });
       const changes = outcome === 'refused' ? 0 : plan.changes.length;

@@ -1,3 +1,5 @@
+import type { JsonObject } from '../base/json.ts';
+import { hashDefinition } from '../policy/definition-hash.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import type { EgressOptions } from '../pool/egress.ts';
 import { McpError } from '../pool/errors.ts';
@@ -5,20 +7,34 @@ import { McpPool } from '../pool/pool.ts';
 import type { McpServerRecord, StdioPolicy } from '../protocol/record.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
 
+export interface TestedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly allowed: boolean;
+  /** Of the definition, as a pin has it. */
+  readonly sha256: string;
+  /** Only where it was asked for. */
+  readonly definition?: JsonObject;
+}
+
 /** What came of connecting to a server once and listing its tools. */
 export interface ServerTestResult {
   readonly ok: boolean;
   readonly server_id: string;
   readonly duration_ms: number;
-  readonly tools: readonly { readonly name: string; readonly description: string; readonly allowed: boolean }[];
+  readonly tools: readonly TestedTool[];
   /** Tools that the server lists and that cannot be used. */
   readonly dropped: readonly { readonly name: string; readonly reason: string }[];
+  /** What is odd about the list as a whole; null: nothing. */
+  readonly notice: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
 export interface ServerTestOptions {
   /** Where the private HOME of a stdio server lives. */
   readonly stateDir: string;
+  /** Where logins of people are kept. @default in `stateDir` */
+  readonly loginsDir?: string;
   /** PATH of a stdio server whose record sets none. */
   readonly path?: string;
   readonly secrets: SecretSource;
@@ -27,6 +43,8 @@ export interface ServerTestOptions {
   /** What becomes of a stdio server. */
   readonly stdio: StdioPolicy;
   readonly signal: AbortSignal;
+  /** Whether the result has the tools' definitions. @default false */
+  readonly definitions?: boolean;
   /** Gets what the server says on stderr, line by line. */
   readonly onStderr?: (line: string) => void;
 }
@@ -39,6 +57,7 @@ export async function testServer(record: McpServerRecord, options: ServerTestOpt
       stateDir: options.stateDir,
       egress: options.egress,
       stdio: options.stdio,
+      ...(options.loginsDir === undefined ? {} : { loginsDir: options.loginsDir }),
       ...(options.path === undefined ? {} : { path: options.path }),
     },
     {
@@ -57,15 +76,21 @@ export async function testServer(record: McpServerRecord, options: ServerTestOpt
   if ('error' in outcome) {
     const { error } = outcome;
     if (!(error instanceof McpError)) throw error;
-    return { ok: false, ...common, tools: [], dropped: [], error: { code: error.code, message: error.message } };
+    const { code, message } = error;
+    return { ok: false, ...common, tools: [], dropped: [], notice: null, error: { code, message } };
   }
   const isAllowed = compilePatterns(record.allowed_tools);
-  const { tools, dropped } = outcome.list;
+  const { tools, dropped, notice } = outcome.list;
   return {
     ok: true,
     ...common,
-    tools: tools.map(({ name, description }) => ({ name, description, allowed: isAllowed(name) })),
+    tools: tools.map(({ name, description, inputSchema, outputSchema, annotations }) => {
+      const definition = { name, description, inputSchema, outputSchema, annotations };
+      const tested = { name, description, allowed: isAllowed(name), sha256: hashDefinition(definition) };
+      return options.definitions ? { ...tested, definition } : tested;
+    }),
     dropped: dropped.map(({ name, reason }) => ({ name, reason })),
+    notice,
     error: null,
   };
 }

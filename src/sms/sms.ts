@@ -1,35 +1,30 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { egressOf } from '../pool/egress.ts';
-import { Health } from '../protocol/generated/grpc/health/v1/health_pb.ts';
-import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
-import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
-import type { Role } from './access.ts';
+import { ApprovalQueue } from './approvals/queue.ts';
+import { ConsoleState } from './console-state.ts';
 import { type Credentials, openCredentials } from './credentials.ts';
-import type { DirectoryResult } from './directory.ts';
+import { allServices } from './grpc/all-services.ts';
 import { CallLimits } from './grpc/call-limits.ts';
 import { grpcListener } from './grpc/grpc-listener.ts';
-import { healthService } from './grpc/health-service.ts';
-import { nodeService } from './grpc/node-service.ts';
-import { registryService } from './grpc/registry-service.ts';
+import { WatcherCount } from './grpc/kind-reads.ts';
+import { methodNeeds } from './grpc/method-needs.ts';
 import { HeldBytes } from './held-bytes.ts';
-import { backupRoute } from './http/backup-route.ts';
-import { eventsRoute } from './http/events-route.ts';
-import { httpListener } from './http/http-listener.ts';
-import { importRoute } from './http/import-route.ts';
-import { operationRoutes } from './http/operation-routes.ts';
-import { serversRoutes } from './http/servers-routes.ts';
-import { testRoute } from './http/test-route.ts';
+import { allRoutes } from './http/all-routes.ts';
+import { httpListener, type Route } from './http/http-listener.ts';
+import type { OriginPolicy } from './http/origin-check.ts';
+import type { TestServer } from './http/test-route.ts';
 import { openListeners } from './listeners.ts';
 import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
-import { DirectoryReloader } from './reload.ts';
+import { PeerGate } from './peer-gate.ts';
+import { DirectoryReloader, type ReloadResult } from './reload.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import type { ServiceLog } from './service-log.ts';
 import { ServingState } from './serving-state.ts';
 import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
 import { StoreError } from './store/store.ts';
-import { auditedStore } from './trail/audited-store.ts';
+import { auditedProfiles, auditedStore, auditedTokens } from './trail/audited-store.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
 export interface SmsDeps {
@@ -43,8 +38,10 @@ export interface RunningSms {
   readonly grpc: string;
   /** With scheme. */
   readonly http: string;
+  /** What it serves over HTTP, and what each asks of its caller. */
+  readonly routes: readonly Omit<Route, 'run'>[];
   /** Reads the tokens, the certificate and the directory again. Null: there is no directory. */
-  reload(): Promise<DirectoryResult | null>;
+  reload(): Promise<ReloadResult | null>;
   /** Ends within the configured time, whatever clients do. */
   close(): Promise<void>;
 }
@@ -57,15 +54,6 @@ export class DirectoryRefused extends Error {
   }
 }
 
-/** The roles by method. What is not listed needs the admin. */
-const grpcRoles: ReadonlyMap<string, Role | 'anybody'> = new Map([
-  [`${McpRegistryService.typeName}/ListMcpServers`, 'node'],
-  [`${McpRegistryService.typeName}/WatchMcpServers`, 'node'],
-  [`${McpNodeService.typeName}/ReportMcpNode`, 'node'],
-  [`${Health.typeName}/Check`, 'anybody'],
-  [`${Health.typeName}/Watch`, 'anybody'],
-] as const);
-
 /** Opens the store, loads the directory, and serves both protocols. */
 export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<RunningSms> {
   const store = openSqliteStore(config.files.data, {
@@ -74,10 +62,13 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
     maxBytes: config.limits.max_bytes,
   });
   let trail = noTrail;
+  let credentials: Credentials | null = null;
   try {
     trail = openSmsTrail(config.audit, deps.log);
-    return await serve(config, deps, store, openCredentials(config, deps.log), trail);
+    credentials = await openCredentials(config, store, deps.log);
+    return await serve(config, deps, store, credentials, trail);
   } catch (error) {
+    await credentials?.close();
     await store.close();
     await trail.close();
     throw error;
@@ -92,6 +83,8 @@ async function serve(
   trail: SmsTrail,
 ): Promise<RunningSms> {
   const store = auditedStore(sqlite, trail);
+  const profiles = auditedProfiles(sqlite.profiles, trail);
+  const tokens = auditedTokens(sqlite.tokens, trail);
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
@@ -107,6 +100,7 @@ async function serve(
       ? null
       : new DirectoryReloader({
           store,
+          profiles,
           directory: config.registryDir,
           strict,
           allowMassRemoval: config.allowMassRemoval,
@@ -118,93 +112,99 @@ async function serve(
   if (reloader !== null) await firstLoad(reloader, config, log);
 
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
+  const gate = new PeerGate({
+    connectionsPerSecond: limits.connections_per_second,
+    asksPerSecond: limits.anonymous_calls_per_second,
+  });
   const calls = new CallLimits({
     max: limits.max_calls,
     maxPerPeer: limits.max_calls_per_peer,
     maxAnonymous: limits.max_anonymous_calls,
     maxAnonymousPerPeer: limits.max_anonymous_calls_per_peer,
-    anonymousPerSecond: limits.anonymous_calls_per_second,
+    mayAsk: (peer) => gate.mayAsk(peer),
   });
-  const registry = registryService({
-    store,
-    strict,
-    heartbeatMs: limits.heartbeat_ms,
-    maxWatchers: limits.max_watchers,
-    held,
+  const watchers = new WatcherCount(limits.max_watchers);
+  const approvals = new ApprovalQueue(sqlite.approvals, {
+    rules: config.approverRules,
+    hasNames: config.auth,
+    waitMs: limits.approval_wait_ms,
+    grantMs: limits.approval_grant_ms,
+    keepMs: limits.approval_keep_ms,
+    maxKept: limits.max_approvals,
+    maxWaiting: limits.max_waiting_approvals,
+    trail,
     metrics,
-    log,
   });
+  await approvals.start();
   const gauges = async () => {
-    const { revision, servers } = await store.list();
+    const { revision, records } = await store.list();
     return {
       revision,
-      servers: servers.length,
-      watchers: registry.watcherCount,
+      servers: records.length,
+      watchers: watchers.open,
       nodes: reports.count,
+      node_processes: reports.processCount,
       writable: sqlite.writeProblem() === null ? 1 : 0,
+      approvals_waiting: approvals.waiting,
     };
   };
   const { access, tls } = credentials;
   const common = { access, slowReaderMs: limits.slow_reader_ms, shutdown: shutdown.signal, metrics, trail, log };
-  const handlers = {
-    grpc: grpcListener({
-      ...common,
-      calls,
-      roles: grpcRoles,
-      routes: (router) => {
-        router.service(McpRegistryService, registry.implementation);
-        router.service(McpNodeService, nodeService(reports));
-        router.service(Health, healthService(serving, [McpRegistryService.typeName, McpNodeService.typeName]));
-      },
-    }),
-    http: httpListener({
-      ...common,
-      held,
-      origins: {
-        scheme: tls === null ? 'http' : 'https',
-        hosts: [config.http.host, ...config.allowedHosts],
-        origins: config.allowedOrigins,
-      },
-      routes: [
-        importRoute({ store, strict, metrics, log }),
-        ...serversRoutes({ store, reports, strict, metrics, log }),
-        eventsRoute(store),
-        backupRoute(sqlite, config.files.data),
-        testRoute(
-          store,
-          config.allowServerTest
-            ? async (record, signal) =>
-                (await import('./server-test.ts')).testServer(record, {
-                  ...serverTest,
-                  egress,
-                  stdio: 'sandboxed',
-                  signal,
-                })
-            : null,
-        ),
-        ...operationRoutes({
-          store,
-          reports,
-          serving,
-          metrics,
-          gauges,
-          writeProblem: () => sqlite.writeProblem(),
-          reloader,
-        }),
-      ],
-    }),
+  const shared = { store, profiles, approvals, reports, serving, strict, metrics, log };
+  const services = allServices({ ...shared, heartbeatMs: limits.heartbeat_ms, watchers, held });
+  const testServer: TestServer = async (record, signal) =>
+    (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
+  const routes = allRoutes({
+    ...shared,
+    tokens,
+    named: credentials.named,
+    uses: credentials.uses,
+    sessions: credentials.sessions,
+    oidc: credentials.oidc,
+    hasAuth: config.auth,
+    scheme: tls === null ? 'http' : 'https',
+    trail,
+    sqlite,
+    dataFile: config.files.data,
+    gauges,
+    reloader,
+    testServer: config.allowServerTest ? testServer : null,
+    console: new ConsoleState(
+      { servers: store, profiles, approvals: approvals.store, people: tokens },
+      reports,
+      shutdown.signal,
+    ),
+    trailFile: config.audit?.file ?? null,
+  });
+  const origins: OriginPolicy = {
+    scheme: tls === null ? 'http' : 'https',
+    hosts: [config.http.host, ...config.allowedHosts],
+    origins: config.allowedOrigins,
   };
-  const listeners = await openListeners(config, tls, handlers, log);
+  const handlers = {
+    grpc: grpcListener({ ...common, calls, needs: methodNeeds, routes: services }),
+    http: httpListener({ ...common, held, gate, origins, routes }),
+  };
+  const listeners = await openListeners(
+    config,
+    tls,
+    handlers,
+    gate,
+    (protocol) => metrics.shed.add(1, { protocol, reason: 'flooding' }),
+    log,
+  );
   serving.become('serving');
-  const { epoch, revision, servers } = await store.list();
+  const { epoch, revision, records } = await store.list();
   const bound = { grpc: listeners.grpc.authority, http: listeners.http.url, auth: config.auth };
-  trail.write({ event: 'sms.started', epoch, revision, servers: servers.length, ...bound });
+  trail.write({ event: 'sms.started', epoch, revision, servers: records.length, ...bound });
 
   let closing: Promise<void> | null = null;
   const close = async () => {
     serving.become('stopping');
     shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
     await listeners.close(limits.shutdown_ms);
+    approvals.close();
+    await credentials.close();
     await store.close();
     trail.write({ event: 'sms.ended' });
     await trail.close();
@@ -212,6 +212,7 @@ async function serve(
   return {
     grpc: listeners.grpc.authority,
     http: listeners.http.url,
+    routes,
     reload: async () => {
       const renewed = credentials.reload();
       if (renewed !== null) listeners.useTls(renewed);
@@ -227,7 +228,8 @@ async function serve(
 /** What is stored is served also when the directory cannot be taken over: nodes depend on it. */
 async function firstLoad(reloader: DirectoryReloader, { strict }: SmsConfig, log: ServiceLog): Promise<void> {
   try {
-    const { refusal } = await reloader.reload({ dryRun: false });
+    const { servers, profiles } = await reloader.reload({ dryRun: false });
+    const refusal = servers.refusal ?? profiles.refusal;
     if (refusal !== null && strict) throw new DirectoryRefused(refusal);
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'not_stored') throw error;

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
+import { writePrivateFile } from '../base/private-file.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
-import type { Role, Tokens } from './access.ts';
-import { writePrivateFile } from './private-file.ts';
+import type { Tokens } from './people/file-tokens.ts';
 
 const TOKEN_BYTES = 32;
 const MIN_TOKEN_CHARS = 16;
 /** Of one role at a time: the current one, and those that are on their way out. */
 const MAX_TOKENS = 16;
 
-export type TokenPaths = Readonly<Record<Role, string>>;
+export type TokenPaths = Readonly<Record<keyof Tokens, string>>;
 
 /** Reads the tokens, and makes those that are not there yet. `created` names the files that were made. */
 export function ensureTokens(paths: TokenPaths): { tokens: Tokens; created: readonly string[] } {
@@ -29,7 +29,7 @@ export function readTokens(paths: TokenPaths): Tokens {
   return tokens;
 }
 
-function ensureToken(path: string, created: string[]): void {
+export function ensureToken(path: string, created: string[]): void {
   if (!existsSync(path)) {
     try {
       // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
@@ -41,7 +41,7 @@ function ensureToken(path: string, created: string[]): void {
   }
 }
 
-function readTokenFile(path: string): readonly string[] {
+export function readTokenFile(path: string): readonly string[] {
   const lines = readPrivately(path).split('\n');
   const tokens = lines.map((line) => line.trim()).filter((line) => line !== '');
   const isToken = (text: string) => text.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(text);

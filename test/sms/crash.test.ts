@@ -84,7 +84,7 @@ it('loses no acknowledged write and repeats no revision when it is killed, and e
 
   await Promise.all(caches.map((cache) => untilRevision(cache, revision)));
   for (const cache of caches) {
-    const seen = [...(cache.snapshot()?.servers.values() ?? [])].map(({ server_id, display_name }) => ({
+    const seen = [...(cache.snapshot()?.records.values() ?? [])].map(({ server_id, display_name }) => ({
       server_id,
       display_name,
     }));

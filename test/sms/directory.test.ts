@@ -34,7 +34,7 @@ const json = (id: string, fields: object = {}) =>
 
 const load = (options: Partial<DirectoryOptions> = {}) =>
   loadDirectory(store, directory, { strict: false, dryRun: false, ...options });
-const idsIn = async (registry = store) => (await registry.list()).servers.map((record) => record.server_id);
+const idsIn = async (registry = store) => (await registry.list()).records.map((record) => record.server_id);
 
 async function problems(options: Partial<DirectoryOptions> = {}): Promise<string[]> {
   const result = await load(options);
@@ -287,7 +287,7 @@ describe('loading again', () => {
     remove('b.toml');
     write('d.toml', toml('d'));
     const { plan } = await load();
-    expect(plan.changes.map(({ action, serverId, file }) => `${action} ${serverId} ${file}`)).toEqual([
+    expect(plan.changes.map(({ action, id, file }) => `${action} ${id} ${file}`)).toEqual([
       'update a a.toml',
       'create d d.toml',
       'delete b b.toml',
@@ -386,7 +386,7 @@ describe('loading again', () => {
       if (calls === 1) await store.upsert(sampleRecord('a', { display_name: 'mine now' }));
       return apply.call(store, changes);
     };
-    expect((await load()).plan.changes).toMatchObject([{ action: 'update', serverId: 'b' }]);
+    expect((await load()).plan.changes).toMatchObject([{ action: 'update', id: 'b' }]);
     expect(calls).toBe(2);
     expect(await store.get('a')).toMatchObject({ display_name: 'mine now' });
     expect(await store.get('b')).toMatchObject({ display_name: 'B' });

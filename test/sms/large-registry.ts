@@ -11,7 +11,7 @@ export async function makeLargeRegistry(path: string, count: number): Promise<vo
   await openSqliteStore(path).close();
   const db = new DatabaseSync(path);
   db.exec('BEGIN');
-  const insert = db.prepare('INSERT INTO servers VALUES (?, ?, ?)');
+  const insert = db.prepare("INSERT INTO records VALUES ('server', ?, ?, ?)");
   for (let index = 0; index < count; index++) {
     const id = largeRegistryId(index);
     const record = sampleRecord(id, {
@@ -24,7 +24,7 @@ export async function makeLargeRegistry(path: string, count: number): Promise<vo
     });
     insert.run(id, 'api', canonicalJson(record as unknown as JsonValue));
   }
-  db.prepare('UPDATE registry SET revision = ?, compacted = ?').run(count, count);
+  db.prepare("UPDATE kinds SET revision = ?, compacted = ? WHERE kind = 'server'").run(count, count);
   db.exec('COMMIT');
   db.close();
 }

@@ -34,7 +34,7 @@ it('serves this user on sockets that nobody else can reach, and takes them away 
   expect(await healthOf(httpSocket)).toContain('ok');
   const source = createRemoteSource({ address: 'http://localhost', socket: grpcSocket, token: nodeToken });
   onStop(() => source.close());
-  expect(await source.list(AbortSignal.timeout(10_000))).toMatchObject({ revision: 0, servers: [] });
+  expect(await source.list(AbortSignal.timeout(10_000))).toMatchObject({ revision: 0, records: [] });
   source.close();
   await sms.close();
   expect([grpcSocket, httpSocket, endpoint].map((path) => existsSync(path))).toEqual([false, false, false]);

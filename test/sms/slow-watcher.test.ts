@@ -63,7 +63,7 @@ it('a watcher that does not read is cut off with ABORTED and slows neither write
   expect(
     cache
       .snapshot()
-      ?.servers.get('big')
+      ?.records.get('big')
       ?.stdio?.args[0]?.startsWith(`${WRITES - 1}x`),
   ).toBe(true);
 

@@ -25,7 +25,7 @@ async function trailOf(test: TestSms) {
 
 const named = (lines: Awaited<ReturnType<typeof trailOf>>, event: string) =>
   lines.filter((line) => line.event === event);
-const admin = { actor: null, role: 'admin', peer: '127.0.0.1', via: 'http' };
+const admin = { actor: 'bootstrap-admin', role: 'admin', namespace: '*', peer: '127.0.0.1', via: 'http' };
 
 describe('the trail of a registry', () => {
   it('says who changed what, before and after, without secrets [audit.sms]', async () => {
@@ -73,7 +73,7 @@ describe('the trail of a registry', () => {
     const refused = named(await trailOf(test), 'sms.refused');
     expect(refused.map(({ role, via, status, code, reason }) => [role, via, status, code, reason])).toEqual([
       [null, 'http', 'denied', '401', 'unauthorized'],
-      ['node', 'http', 'denied', '403', 'not-admin'],
+      ['node', 'http', 'denied', '403', 'not-permitted'],
       ['admin', 'http', 'failed', '404', 'no-such-server'],
       ['admin', 'http', 'failed', '400', 'invalid-record'],
       ['admin', 'http', 'failed', '412', 'revision-mismatch'],

@@ -1,75 +1,121 @@
-import { create, toBinary, type UnknownField } from '@bufbuild/protobuf';
+import { create, type DescMessage, type MessageShape, toBinary, type UnknownField } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import {
+  ListMcpProfilesResponseSchema,
+  McpProfileEventSchema,
+  McpProfileSchema,
+  WatchMcpProfilesResponseSchema,
+} from '../../protocol/generated/sms/mcp_profile_pb.ts';
+import {
   ListMcpServersResponseSchema,
-  type McpRegistryEvent,
   McpRegistryEventSchema,
   WatchMcpServersResponseSchema,
 } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
+import { profileToWire } from '../../protocol/profile-wire.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { recordToWire } from '../../protocol/record-wire.ts';
 import { frameOf } from './stream-sink.ts';
 
-// Records and events are never changed in place, so each is encoded once, when somebody first needs it, for everybody.
-// Bytes that exist already enter a message as fields "unknown" to the library: those it copies as they are.
-
-const LIST_SERVERS = ListMcpServersResponseSchema.field.servers.number;
-const EVENT_RECORDS = McpRegistryEventSchema.field.records.number;
-
-const encodedRecords = new WeakMap<McpServerRecord, Uint8Array>();
-const framesWithRecords = new WeakMap<RegistryEvent, Uint8Array>();
-const framesWithIds = new WeakMap<RegistryEvent, Uint8Array>();
-
-/** The answer to a list. */
-export function listFrame({ epoch, revision, servers }: RegistryListing): Uint8Array {
-  const response = create(ListMcpServersResponseSchema, { epoch, revision: BigInt(revision) });
-  response.$unknown = servers.map((record) => embedded(LIST_SERVERS, encodedRecord(record)));
-  return frameOf(toBinary(ListMcpServersResponseSchema, response));
+/** What goes to those who list and watch a kind of record. */
+export interface KindMessages<R> {
+  /** The answer to a list. */
+  listFrame(listing: RegistryListing<R>): Uint8Array;
+  /** The event as it goes to every watcher. */
+  eventFrame(event: RegistryEvent<R>, includeRecords: boolean): Uint8Array;
+  heartbeatFrame(epoch: string, revision: number): Uint8Array;
 }
 
-/** The event as it goes to every watcher. */
-export function eventFrame(event: RegistryEvent, includeRecords: boolean): Uint8Array {
-  const frames = includeRecords ? framesWithRecords : framesWithIds;
-  let frame = frames.get(event);
-  if (frame === undefined) {
-    frame = watchFrame(eventMessage(event, includeRecords));
-    frames.set(event, frame);
-  }
-  return frame;
+export const serverMessages: KindMessages<McpServerRecord> = kindMessages({
+  record: (record) => toBinary(McpServerRecordSchema, recordToWire(record)),
+  idOf: ({ server_id }) => server_id,
+  list: (epoch, revision, records) => encoded(ListMcpServersResponseSchema, { epoch, revision }, 'servers', records),
+  event: (fields, records) => encoded(McpRegistryEventSchema, fields, 'records', records),
+  watch: WatchMcpServersResponseSchema,
+});
+
+export const profileMessages: KindMessages<McpProfile> = kindMessages({
+  record: (profile) => toBinary(McpProfileSchema, profileToWire(profile)),
+  idOf: ({ name }) => name,
+  list: (epoch, revision, records) => encoded(ListMcpProfilesResponseSchema, { epoch, revision }, 'profiles', records),
+  event: (fields, records) => encoded(McpProfileEventSchema, fields, 'records', records),
+  watch: WatchMcpProfilesResponseSchema,
+});
+
+/** Of an event of any kind. */
+interface EventFields {
+  readonly epoch: string;
+  readonly revision: bigint;
+  readonly prevRevision: bigint;
+  readonly upserts?: string[];
+  readonly deletes?: string[];
+  readonly heartbeat?: boolean;
 }
 
-export function heartbeatFrame(epoch: string, revision: number): Uint8Array {
-  const at = BigInt(revision);
-  return watchFrame(create(McpRegistryEventSchema, { epoch, revision: at, prevRevision: at, heartbeat: true }));
+interface KindEncoding<R> {
+  readonly record: (record: R) => Uint8Array;
+  readonly idOf: (record: R) => string;
+  /** Both take records that are encoded already. */
+  readonly list: (epoch: string, revision: bigint, records: readonly Uint8Array[]) => Uint8Array;
+  readonly event: (fields: EventFields, records: readonly Uint8Array[]) => Uint8Array;
+  readonly watch: DescMessage;
 }
 
-function eventMessage(event: RegistryEvent, includeRecords: boolean): McpRegistryEvent {
-  const message = create(McpRegistryEventSchema, {
-    epoch: event.epoch,
-    revision: BigInt(event.revision),
-    prevRevision: BigInt(event.prevRevision),
-    upserts: event.upserts.map((record) => record.server_id),
-    deletes: [...event.deletes],
-  });
-  if (includeRecords) {
-    message.$unknown = event.upserts.map((record) => embedded(EVENT_RECORDS, encodedRecord(record)));
-  }
-  return message;
+/** Records and events are never changed in place, so each is encoded once, when somebody first needs it, for everybody. */
+function kindMessages<R extends object>(encoding: KindEncoding<R>): KindMessages<R> {
+  const records = new WeakMap<R, Uint8Array>();
+  const withRecords = new WeakMap<RegistryEvent<R>, Uint8Array>();
+  const withIds = new WeakMap<RegistryEvent<R>, Uint8Array>();
+  const recordBytes = (record: R) => remembered(records, record, () => lengthAndBytes(encoding.record(record)));
+  const eventNumber = encoding.watch.fields.find(({ name }) => name === 'event')?.number ?? 0;
+  const watchFrame = (fields: EventFields, ofRecords: readonly Uint8Array[]) => {
+    const message = create(encoding.watch);
+    message.$unknown = [embedded(eventNumber, lengthAndBytes(encoding.event(fields, ofRecords)))];
+    return frameOf(toBinary(encoding.watch, message));
+  };
+  return {
+    listFrame: ({ epoch, revision, records: all }) =>
+      frameOf(encoding.list(epoch, BigInt(revision), all.map(recordBytes))),
+    eventFrame: (event, includeRecords) =>
+      remembered(includeRecords ? withRecords : withIds, event, () => {
+        const fields = {
+          epoch: event.epoch,
+          revision: BigInt(event.revision),
+          prevRevision: BigInt(event.prevRevision),
+          upserts: event.upserts.map(encoding.idOf),
+          deletes: [...event.deletes],
+        };
+        return watchFrame(fields, includeRecords ? event.upserts.map(recordBytes) : []);
+      }),
+    heartbeatFrame: (epoch, revision) => {
+      const at = BigInt(revision);
+      return watchFrame({ epoch, revision: at, prevRevision: at, heartbeat: true }, []);
+    },
+  };
 }
 
-function watchFrame(event: McpRegistryEvent): Uint8Array {
-  return frameOf(toBinary(WatchMcpServersResponseSchema, create(WatchMcpServersResponseSchema, { event })));
-}
-
-function encodedRecord(record: McpServerRecord): Uint8Array {
-  let bytes = encodedRecords.get(record);
+function remembered<K extends object>(known: WeakMap<K, Uint8Array>, key: K, make: () => Uint8Array): Uint8Array {
+  let bytes = known.get(key);
   if (bytes === undefined) {
-    bytes = lengthAndBytes(toBinary(McpServerRecordSchema, recordToWire(record)));
-    encodedRecords.set(record, bytes);
+    bytes = make();
+    known.set(key, bytes);
   }
   return bytes;
+}
+
+/** Bytes that exist already enter a message as fields "unknown" to the library: those it copies as they are. */
+function encoded<Desc extends DescMessage>(
+  schema: Desc,
+  fields: Parameters<typeof create<Desc>>[1],
+  recordsField: string & keyof Desc['field'],
+  records: readonly Uint8Array[],
+): Uint8Array {
+  const message: MessageShape<Desc> = create(schema, fields);
+  const number = schema.field[recordsField]?.number ?? 0;
+  message.$unknown = records.map((record) => embedded(number, record));
+  return toBinary(schema, message);
 }
 
 function embedded(no: number, data: Uint8Array): UnknownField {

@@ -2,26 +2,33 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
-import { type Access, accessAdvice, type Role } from '../access.ts';
 import { peerOf } from '../connections.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import { type Access, type Stranger, strangerAdvice } from '../people/access.ts';
+import { type Identity, type Need, refusal } from '../people/identity.ts';
 import type { ServiceLog } from '../service-log.ts';
-import { asCaller, callerOf, stranger } from '../trail/caller.ts';
+import { asCaller, callerOf } from '../trail/caller.ts';
 import type { Refusal, SmsTrail } from '../trail/sms-trail.ts';
 import type { CallLimits } from './call-limits.ts';
+import { grpcCaller } from './grpc-caller.ts';
 import { responseSink, type StreamSink, streamSink, writeWithin } from './stream-sink.ts';
 
 export interface GrpcListenerOptions {
   readonly routes: (router: ConnectRouter) => void;
   readonly access: Access;
-  /** The role that a method needs, by "service/method"; a method that is not named needs the admin. */
-  readonly roles: ReadonlyMap<string, Role | 'anybody'>;
+  /** What each method asks of its caller, by "service/method". A method that is not named cannot be served. */
+  readonly needs: ReadonlyMap<string, GrpcNeed>;
   readonly calls: CallLimits;
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
   readonly trail: SmsTrail;
   readonly log: ServiceLog;
+}
+
+export interface GrpcNeed extends Need {
+  /** Whether what it is refused is worth a line in the trail, as it is with everything that asks for more than to read. */
+  readonly changes: boolean;
 }
 
 /** The largest request message, also after decompression. A record has 64 KiB at most. */
@@ -44,54 +51,71 @@ export function grpcListener(
     compressMinBytes: NEVER_COMPRESS,
     readMaxBytes: MAX_REQUEST_BYTES,
     shutdownSignal: options.shutdown,
-    requestGate: ({ service, method, requestHeader }) => {
-      const needs = options.roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
-      if (needs === 'anybody') return;
-      const decision = options.access.decide(requestHeader.get('authorization') ?? undefined, needs);
-      if (decision === 'granted') return;
-      options.metrics.denied.add(1, { protocol: 'grpc' });
-      const code = decision === 'not_admin' ? Code.PermissionDenied : Code.Unauthenticated;
-      throw new ConnectError(accessAdvice[decision], code);
-    },
+    requestGate: ({ service, method, values }) =>
+      admit(values.get(grpcCaller), needOf(service, method, options.needs), options.metrics),
   });
   options.routes(router);
-  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const methods = new Map<string, ServedMethod>(
+    router.handlers.map((handler) => {
+      const need = needOf(handler.service, handler.method, options.needs);
+      return [handler.requestPath, { handler, need }];
+    }),
+  );
 
   const { slowReaderMs } = options;
   return (req, res) => {
     // Without a listener an error of the stream would end the process.
     req.on('error', () => {});
     res.on('error', () => {});
-    const handler = handlers.get(req.url);
+    const served = methods.get(req.url);
     if (req.method !== 'POST') refuse(res, constants.HTTP_STATUS_METHOD_NOT_ALLOWED, slowReaderMs);
     else if (!grpcContent.test(req.headers['content-type'] ?? '')) {
       refuse(res, constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE, slowReaderMs);
     } else if (req.headers.origin !== undefined) refuse(res, constants.HTTP_STATUS_FORBIDDEN, slowReaderMs);
-    else if (handler === undefined) answer(res, Code.Unimplemented, 'there is no such method', slowReaderMs);
-    else if (begins(handler, req, res, options)) void serve(handler, req, res, options);
+    else if (served === undefined) answer(res, Code.Unimplemented, 'there is no such method', slowReaderMs);
+    else {
+      void options.access.identify({ authorization: req.headers.authorization }).then(async (who) => {
+        if (begins(req, res, who, options)) await serve(served, req, res, who, options);
+      });
+    }
   };
+}
+
+interface ServedMethod {
+  readonly handler: UniversalHandler;
+  readonly need: GrpcNeed;
+}
+
+/** A method whose need was forgotten must not be open to somebody by accident. */
+function needOf(
+  service: UniversalHandler['service'],
+  method: UniversalHandler['method'],
+  needs: GrpcListenerOptions['needs'],
+): GrpcNeed {
+  const name = `${service.typeName}/${method.name}`;
+  const need = needs.get(name);
+  if (need === undefined) throw new Error(`it is not said who may call ${name}`);
+  return need;
 }
 
 /** Whether the call may begin; where not, it has been answered. */
 function begins(
-  { service, method }: UniversalHandler,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  { access, roles, calls, slowReaderMs, metrics }: GrpcListenerOptions,
+  who: Identity | Stranger,
+  { access, calls, slowReaderMs, metrics }: GrpcListenerOptions,
 ): boolean {
-  const authorization = req.headers.authorization;
-  const begun = calls.begin(peerOf(req.socket), access.decide(authorization, 'node') !== 'granted');
+  // It may have ended while it was found out who it is from.
+  if (req.stream.destroyed) return false;
+  const isAnonymous = typeof who === 'string';
+  const begun = calls.begin(peerOf(req.socket), isAnonymous);
   if (typeof begun !== 'function') {
     metrics.shed.add(1, { protocol: 'grpc', reason: begun });
     if (begun === 'flooding') req.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     else answer(res, Code.ResourceExhausted, 'too many calls are under way; try again', slowReaderMs);
     return false;
   }
-  const needs = roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
-  const forget =
-    needs === 'anybody'
-      ? () => {}
-      : access.whileGranted(authorization, needs, () => req.stream.close(constants.NGHTTP2_CANCEL));
+  const forget = isAnonymous ? () => {} : access.whileValid(who, () => req.stream.close(constants.NGHTTP2_CANCEL));
   req.stream.once('close', () => {
     begun();
     forget();
@@ -107,25 +131,27 @@ function end(res: Http2ServerResponse, slowReaderMs: number): void {
 }
 
 async function serve(
-  handler: UniversalHandler,
+  { handler, need }: ServedMethod,
   req: Http2ServerRequest,
   res: Http2ServerResponse,
-  { access, roles, metrics, trail, log, slowReaderMs }: GrpcListenerOptions,
+  who: Identity | Stranger,
+  { metrics, trail, log, slowReaderMs }: GrpcListenerOptions,
 ): Promise<void> {
-  const { service, method } = handler;
-  const needs = roles.get(`${service.typeName}/${method.name}`) ?? 'admin';
-  const caller = needs === 'anybody' ? stranger(req, 'grpc', method.name) : callerOf(req, 'grpc', method.name, access);
+  const { method } = handler;
+  const caller = callerOf(req, 'grpc', method.name, typeof who === 'string' ? null : who);
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
   const sink = responseSink(res, { peer: peerOf(req.socket), slowReaderMs, onBegin: () => clearTimeout(timer) });
-  const values = createContextValues().set(streamSink, sink);
+  const values = createContextValues().set(streamSink, sink).set(grpcCaller, who);
   let status = 'broken';
   try {
     const request = universalRequestFromNodeRequest(req, res, undefined, values);
-    const response = await asCaller(caller, () => handler(request));
-    clearTimeout(timer);
-    await send(response, res, sink, slowReaderMs);
-    status = response.trailer?.get('grpc-status') ?? String(response.status);
-    if (status !== '0') trail.refused(caller, refusalOf(status), needs === 'admin');
+    await asCaller(caller, async () => {
+      const response = await handler(request);
+      clearTimeout(timer);
+      await send(response, res, sink, slowReaderMs);
+      status = response.trailer?.get('grpc-status') ?? String(response.status);
+    });
+    if (status !== '0') trail.refused(caller, outcomeOf(status), need.changes);
   } catch (error) {
     // The peer has gone, or never sent a request that could be one.
     if (!req.stream.closed) {
@@ -138,7 +164,18 @@ async function serve(
   }
 }
 
-function refusalOf(status: string): Refusal {
+/** @throws what a caller is told who may not */
+function admit(who: Identity | Stranger, need: GrpcNeed, metrics: SmsMetrics): void {
+  const isStranger = typeof who === 'string';
+  if (isStranger && need.needs === 'anybody') return;
+  const why = isStranger ? strangerAdvice[who] : refusal(who, need);
+  if (why === null) return;
+  metrics.denied.add(1, { protocol: 'grpc' });
+  if (who === 'unavailable') throw new ConnectError(why, Code.Unavailable);
+  throw new ConnectError(why, isStranger ? Code.Unauthenticated : Code.PermissionDenied);
+}
+
+function outcomeOf(status: string): Refusal {
   const code = Number(status);
   const isDenial = code === Code.Unauthenticated || code === Code.PermissionDenied;
   return { code: status, reason: Code[code] ?? 'unknown', isDenial };

@@ -8,7 +8,7 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import { type BindAddress, type BoundAddress, bind, type TlsMaterial } from '../bind.ts';
-import { Connections } from '../connections.ts';
+import { type ConnectionLimits, Connections, peerOf } from '../connections.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /** Node counts what it holds for one connection, answers on their way included, in MB. */
@@ -19,11 +19,9 @@ const TLS_HANDSHAKE_MS = 10_000;
 const RESET_BURST = 200;
 const RESETS_PER_SECOND = 33;
 
-export interface GrpcServerLimits {
-  readonly max_connections: number;
-  readonly max_connections_per_peer: number;
-  readonly max_calls_per_connection: number;
-  readonly idle_connection_ms: number;
+export interface GrpcServerLimits extends ConnectionLimits {
+  readonly maxCallsPerConnection: number;
+  readonly idleMs: number;
 }
 
 export interface GrpcServer extends BoundAddress {
@@ -44,23 +42,23 @@ export async function startGrpcServer(
     maxSessionMemory: MAX_SESSION_MEGABYTES,
     streamResetBurst: RESET_BURST,
     streamResetRate: RESETS_PER_SECOND,
-    settings: { maxConcurrentStreams: limits.max_calls_per_connection, maxHeaderListSize: MAX_HEADER_BYTES },
+    settings: { maxConcurrentStreams: limits.maxCallsPerConnection, maxHeaderListSize: MAX_HEADER_BYTES },
   };
   const secure =
     tls === null ? null : createSecureServer({ ...options, ...tls, handshakeTimeout: TLS_HANDSHAKE_MS }, listener);
   const server: Http2Server | Http2SecureServer = secure ?? createServer(options, listener);
-  const connections = new Connections({ max: limits.max_connections, maxPerPeer: limits.max_connections_per_peer });
+  const connections = new Connections(limits);
+  connections.guard(server, secure !== null);
   const sessions = new Set<ServerHttp2Session>();
   server.on('session', (session: ServerHttp2Session) => {
     sessions.add(session);
     session.once('close', () => sessions.delete(session));
-    watchIdleness(session, connections, limits.idle_connection_ms);
+    watch(session, connections, limits);
   });
   // A peer that breaks the protocol ends its own connection and nothing else.
   server.on('sessionError', () => {});
   server.on('connection', (socket) => {
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    connections.admit(socket);
   });
   const bound = await bind(server, address);
   return {
@@ -81,7 +79,8 @@ export async function startGrpcServer(
   };
 }
 
-function watchIdleness(session: ServerHttp2Session, connections: Connections, idleMs: number): void {
+function watch(session: ServerHttp2Session, connections: Connections, { gate, idleMs }: GrpcServerLimits): void {
+  const peer = peerOf(session.socket);
   let streams = 0;
   session.on('stream', (stream) => {
     streams += 1;
@@ -91,7 +90,7 @@ function watchIdleness(session: ServerHttp2Session, connections: Connections, id
       end();
     });
   });
-  session.on('error', () => {});
+  session.on('error', () => gate?.mayAsk(peer));
   session.setTimeout(idleMs, () => {
     if (streams > 0) return;
     session.close();

@@ -1,13 +1,22 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { startOf } from '../../base/cut-text.ts';
-import type { McpNodeService, McpServerReport } from '../../protocol/generated/sms/mcp_node_pb.ts';
+import type {
+  McpNodeLoad,
+  McpNodeService,
+  McpServerReport,
+  McpToolList,
+} from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
-import { reportedHealths, reportedStates, type ServerReport } from '../../registry/node-report.ts';
+import { type ProcessLoad, reportedHealths, reportedStates, type ServerReport } from '../../registry/node-report.ts';
+import { type ToolListReport, toolListHash } from '../../registry/tool-list-report.ts';
 import { type NodeReports, ReportRefused } from '../node-reports.ts';
 
 /** Servers in one report. */
 const MAX_REPORTED_SERVERS = 2_000;
 const MAX_ERROR_CHARS = 300;
+const MAX_VERSION_CHARS = 64;
+const MAX_TOOL_NAME_CHARS = 256;
+const sha256 = /^[0-9a-f]{64}$/;
 const nodeIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
 export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeService> {
@@ -20,18 +29,21 @@ export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeSer
         throw new ConnectError(`servers: more than ${MAX_REPORTED_SERVERS}`, Code.ResourceExhausted);
       }
       try {
-        reports.accept({
+        const wantedToolLists = reports.accept({
           nodeId: request.nodeId,
           registryState: oneOf('registry_state', request.registryState, reportedStates),
           epoch: printable(request.epoch),
           snapshotRevision: Number(request.snapshotRevision),
           servers: request.servers.map(serverReport),
+          version: printable(request.version, MAX_VERSION_CHARS),
+          ...(request.load === undefined ? {} : { load: processLoad(request.load) }),
+          toolLists: request.toolLists.map(toolList),
         });
+        return { expiresAfterMs: reports.limits.expiresAfterMs, wantedToolLists: [...wantedToolLists] };
       } catch (error) {
         if (error instanceof ReportRefused) throw new ConnectError(error.message, Code.ResourceExhausted);
         throw error;
       }
-      return { expiresAfterMs: reports.limits.expiresAfterMs };
     },
   };
 }
@@ -44,7 +56,26 @@ function serverReport(report: McpServerReport, index: number): ServerReport {
     lastError: report.lastError === '' ? null : printable(report.lastError),
     toolCount: report.toolCount ?? null,
     reconnects: report.reconnects,
+    ...(report.latencyMs === undefined ? {} : { latencyMs: Math.max(0, report.latencyMs) }),
+    ...(sha256.test(report.toolsHash) ? { toolsHash: report.toolsHash } : {}),
   };
+}
+
+function processLoad({ memoryBytes, upMs, ...load }: McpNodeLoad): ProcessLoad {
+  const { connections, subprocesses, callsInFlight, callsQueued, cpuPermille } = load;
+  const counts = { connections, subprocesses, callsInFlight, callsQueued, cpuPermille };
+  return { ...counts, memoryBytes: Number(memoryBytes), upMs: Number(upMs) };
+}
+
+/** Lists of all nodes are kept by their hash: one that holds something else would be taken for theirs. */
+function toolList({ hash, tools: told }: McpToolList, index: number): ToolListReport {
+  const tools = told.map(({ name, definitionSha256 }) => ({ name, definitionSha256 }));
+  const isPlain = tools.every(
+    ({ name, definitionSha256 }) => name.length <= MAX_TOOL_NAME_CHARS && sha256.test(definitionSha256),
+  );
+  if (!isPlain) throw invalid(`tool_lists[${index}].tools`, 'has a name that is too long, or a hash that is none');
+  if (toolListHash(tools) !== hash) throw invalid(`tool_lists[${index}].hash`, 'is not that of the list');
+  return { hash, tools };
 }
 
 function oneOf<T extends string>(field: string, value: string, words: readonly T[]): T {
@@ -54,8 +85,8 @@ function oneOf<T extends string>(field: string, value: string, words: readonly T
 }
 
 /** What a node says ends up in terminals. */
-function printable(text: string): string {
-  return startOf(text, MAX_ERROR_CHARS).replaceAll(/\p{Cc}/gu, ' ');
+function printable(text: string, maxChars = MAX_ERROR_CHARS): string {
+  return startOf(text, maxChars).replaceAll(/\p{Cc}/gu, ' ');
 }
 
 function invalid(field: string, message: string): ConnectError {

@@ -1,10 +1,12 @@
+import type { StoreStamps } from '../../protocol/record-kind.ts';
 import { EventReader } from '../event-reader.ts';
 import type { RegistryStore } from '../store/store.ts';
-import { eventFrame, heartbeatFrame } from './encoded-messages.ts';
+import type { KindMessages } from './encoded-messages.ts';
 import type { StreamSink } from './stream-sink.ts';
 
-export interface WatchStreamOptions {
-  readonly store: RegistryStore;
+export interface WatchStreamOptions<R extends StoreStamps> {
+  readonly store: RegistryStore<R>;
+  readonly messages: KindMessages<R>;
   readonly since: number;
   /** Events carry their records, and heartbeats come: a reader that knows neither would list again at every one. */
   readonly includeRecords: boolean;
@@ -15,8 +17,8 @@ export interface WatchStreamOptions {
 }
 
 /** Serves one watcher until `signal`. Fails as the store's watch does, and when the reader has gone. */
-export async function serveWatch(options: WatchStreamOptions): Promise<void> {
-  const { store, includeRecords, signal, sink, onSent } = options;
+export async function serveWatch<R extends StoreStamps>(options: WatchStreamOptions<R>): Promise<void> {
+  const { store, messages, includeRecords, signal, sink, onSent } = options;
   // Subscribed before anything is awaited, so that nothing falls between the two.
   const reader = new EventReader(store.watch(options.since, signal)[Symbol.asyncIterator]());
   try {
@@ -28,7 +30,7 @@ export async function serveWatch(options: WatchStreamOptions): Promise<void> {
     let silent = includeRecords;
     while (!signal.aborted) {
       if (silent && (await store.revision()) === sent) {
-        await sink.write(heartbeatFrame(epoch, sent));
+        await sink.write(messages.heartbeatFrame(epoch, sent));
         onSent('heartbeat');
       }
       const event = await reader.next(includeRecords ? options.heartbeatMs : null);
@@ -37,7 +39,7 @@ export async function serveWatch(options: WatchStreamOptions): Promise<void> {
       silent = event === 'silence';
       if (event === 'silence') continue;
       sent = event.revision;
-      const full = sink.write(eventFrame(event, includeRecords));
+      const full = sink.write(messages.eventFrame(event, includeRecords));
       onSent('event');
       if (full !== undefined) await full;
     }

@@ -15,7 +15,7 @@ export function backupRoute(store: SqliteStore, dataFile: string): Route {
   return {
     method: 'POST',
     path: `${ADMIN_PATH}/backup`,
-    needs: 'admin',
+    needs: 'administer',
     async run(call) {
       if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is being made');
       busy = true;

@@ -1,33 +1,37 @@
 import type { ServerResponse } from 'node:http';
+import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
 import { EventReader } from '../event-reader.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
+import { beginEvents, writeEvents } from './event-stream.ts';
 import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { HttpProblem } from './problem.ts';
-import { ADMIN_PATH } from './servers-routes.ts';
 
 /** Readers at one time. */
 const MAX_READERS = 64;
 /** Proxies and browsers give up on a stream that is silent for too long. */
 const HEARTBEAT_MS = 15_000;
-const SLOW_READER_TIMEOUT_MS = 20_000;
-const RETRY_MS = 2_000;
+
+export interface EventsOptions<R> extends Pick<Route, 'path' | 'needs'> {
+  /** Which records whoever reads now may know of. @default all */
+  readonly sees?: () => (record: R) => boolean;
+}
 
 /**
  * Server-sent events. `change` names what changed; its id, sent back as Last-Event-ID, lets a reader go on where it
  * was. `reset` says that the reader must fetch everything anew; it also begins a stream without such an id.
  */
-export function eventsRoute(store: RegistryStore): Route {
+export function eventsRoute<R extends StoreStamps>(store: RegistryStore<R>, options: EventsOptions<R>): Route {
   let readers = 0;
   return {
     method: 'GET',
-    path: `${ADMIN_PATH}/events`,
-    needs: 'admin',
+    path: options.path,
+    needs: options.needs,
     async run(call) {
       if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} read events already`);
       readers += 1;
       try {
-        await stream(store, call);
+        await stream(store, options.sees?.() ?? (() => true), call);
         return 'streamed';
       } finally {
         readers -= 1;
@@ -36,16 +40,18 @@ export function eventsRoute(store: RegistryStore): Route {
   };
 }
 
-async function stream(store: RegistryStore, { headers, response, signal }: HttpCall): Promise<void> {
+async function stream<R extends StoreStamps>(
+  store: RegistryStore<R>,
+  sees: (record: R) => boolean,
+  { headers, response, signal }: HttpCall,
+): Promise<void> {
   const epoch = await store.epoch();
   const resumeAt = revisionOf(headers['last-event-id'], epoch);
-  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
-  response.flushHeaders();
-  await write(response, `retry: ${RETRY_MS}\n\n`);
+  await beginEvents(response);
   let since = resumeAt ?? (await reset(store, response, epoch));
   while (!signal.aborted) {
     try {
-      await follow(store, since, epoch, response, signal);
+      await follow(store, sees, since, epoch, response, signal);
       break;
     } catch (error) {
       // Too old, too slow: the reader starts over. Anything else ends the stream, and readers come back by themselves.
@@ -56,8 +62,9 @@ async function stream(store: RegistryStore, { headers, response, signal }: HttpC
   response.end();
 }
 
-async function follow(
-  store: RegistryStore,
+async function follow<R extends StoreStamps>(
+  store: RegistryStore<R>,
+  sees: (record: R) => boolean,
   since: number,
   epoch: string,
   response: ServerResponse,
@@ -69,21 +76,22 @@ async function follow(
       const event = await reader.next(HEARTBEAT_MS);
       if (event === 'ended') return;
       if (event === 'silence') {
-        await write(response, ': still here\n\n');
+        await writeEvents(response, ': still here\n\n');
         continue;
       }
       const { revision, deletes } = event;
-      const upserts = event.upserts.map((record) => record.server_id);
-      await write(response, message('change', epoch, revision, { epoch, revision, upserts, deletes }));
+      const upserts = event.upserts.filter(sees).map((record) => idOf(store.kind, record));
+      if (upserts.length + deletes.length === 0) continue;
+      await writeEvents(response, message('change', epoch, revision, { epoch, revision, upserts, deletes }));
     }
   } finally {
     reader.close();
   }
 }
 
-async function reset(store: RegistryStore, response: ServerResponse, epoch: string): Promise<number> {
+async function reset(store: Pick<RegistryStore, 'revision'>, response: ServerResponse, epoch: string): Promise<number> {
   const revision = await store.revision();
-  await write(response, message('reset', epoch, revision, { epoch, revision }));
+  await writeEvents(response, message('reset', epoch, revision, { epoch, revision }));
   return revision;
 }
 
@@ -94,19 +102,4 @@ function message(event: string, epoch: string, revision: number, data: unknown):
 function revisionOf(lastEventId: string | string[] | undefined, epoch: string): number | null {
   const [itsEpoch, digits = ''] = String(lastEventId ?? '').split('/', 2);
   return itsEpoch === epoch && /^\d{1,15}$/.test(digits) ? Number(digits) : null;
-}
-
-function write(response: ServerResponse, text: string): Promise<void> {
-  if (response.write(text) || response.destroyed) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => response.destroy(), SLOW_READER_TIMEOUT_MS);
-    const settle = () => {
-      clearTimeout(timer);
-      response.off('drain', settle);
-      response.off('close', settle);
-      resolve();
-    };
-    response.on('drain', settle);
-    response.on('close', settle);
-  });
 }

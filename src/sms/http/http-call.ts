@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
+import type { Identity } from '../people/identity.ts';
 import { HttpProblem } from './problem.ts';
 
 /** One request as a route sees it. */
@@ -8,12 +9,20 @@ export interface HttpCall {
   readonly query: URLSearchParams;
   /** The variable part of the path, decoded. */
   readonly id: string;
+  /** Who asks; null only where the route is for anybody. */
+  readonly identity: Identity | null;
   /** At most `maxBytes`, else 413. */
   text(maxBytes: number): Promise<string>;
   /** For answers that never end. */
   readonly response: ServerResponse;
   /** Aborts when the client has gone or the server ends. */
   readonly signal: AbortSignal;
+}
+
+/** For routes that are not for anybody. */
+export function identityOf({ identity }: HttpCall): Identity {
+  if (identity === null) throw new Error('a route for anybody asks who it is');
+  return identity;
 }
 
 export function requireContentType(call: HttpCall, allowed: readonly string[]): string {

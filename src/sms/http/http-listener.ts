@@ -1,21 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Access, accessAdvice, type Role } from '../access.ts';
 import { peerOf } from '../connections.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
+import type { PeerGate } from '../peer-gate.ts';
+import { type Access, type Shown, type Stranger, strangerAdvice } from '../people/access.ts';
+import { type Identity, type Need, refusal } from '../people/identity.ts';
+import { SESSION_HEADER, sessionOfCookie } from '../people/session-names.ts';
 import type { ServiceLog } from '../service-log.ts';
-import { asCaller, callerOf, stranger } from '../trail/caller.ts';
+import { asCaller, callerOf } from '../trail/caller.ts';
 import type { SmsTrail } from '../trail/sms-trail.ts';
 import { type HttpCall, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
 import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
 
-export interface Route {
+export interface Route extends Need {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A path whose only variable part is `{id}`. */
   readonly path: string;
-  readonly needs: Role | 'anybody';
+  /** It is no GET because of what it carries: it changes nothing, and the trail has no line of it. @default false */
+  readonly isQuestion?: true;
   /** `streamed`: the route has answered by itself. */
   run(call: HttpCall): Promise<HttpReply | 'streamed'>;
 }
@@ -26,6 +30,7 @@ export interface HttpListenerOptions {
   readonly origins: OriginPolicy;
   /** What answers that are on their way take. */
   readonly held: HeldBytes;
+  readonly gate: PeerGate;
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
@@ -44,13 +49,36 @@ export function httpListener(options: HttpListenerOptions): (req: IncomingMessag
   return (req, res) => {
     req.on('error', () => {});
     res.on('error', () => {});
-    void serve(req, res, options);
+    void options.access.identify(shownBy(req, options.origins)).then(async (who) => {
+      // Its connection may have been closed while it was found out who it is from.
+      if (!req.socket.destroyed && !isFlood(req, who, options)) await serve(req, res, who, options);
+    });
   };
 }
 
-async function serve(req: IncomingMessage, res: ServerResponse, options: HttpListenerOptions): Promise<void> {
+/** Without TLS no cookie counts: on loopback browsers send it to every port, whoever listens there. */
+function shownBy({ method, headers }: IncomingMessage, { scheme }: OriginPolicy): Shown {
+  const text = scheme === 'https' ? sessionOfCookie(headers.cookie) : null;
+  const isGuarded = method === 'GET' || method === 'HEAD' || headers[SESSION_HEADER] !== undefined;
+  return { authorization: headers.authorization, session: text === null ? null : { text, isGuarded } };
+}
+
+/** Whether the request is one too many of those whom nobody knows; then its connection is gone. */
+function isFlood(req: IncomingMessage, who: Identity | Stranger, { gate, metrics }: HttpListenerOptions): boolean {
+  if (typeof who !== 'string' || gate.mayAsk(peerOf(req.socket))) return false;
+  metrics.shed.add(1, { protocol: 'http', reason: 'flooding' });
+  req.socket.destroy();
+  return true;
+}
+
+async function serve(
+  req: IncomingMessage,
+  res: ServerResponse,
+  who: Identity | Stranger,
+  options: HttpListenerOptions,
+): Promise<void> {
   let label = 'none';
-  let caller = stranger(req, 'http', label);
+  let caller = callerOf(req, 'http', label, null);
   let reply: HttpReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
@@ -64,10 +92,11 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: HttpLis
     }
     const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
-    if (route.needs !== 'anybody') caller = callerOf(req, 'http', label, options.access);
-    checkAccess(req, route, options);
-    reply = await asCaller(caller, () => route.run(callOf(req, res, url, id, route, options)));
-    if (route.method !== 'GET') options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
+    caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
+    const identity = admitted(who, route, options);
+    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, id, identity }, options)));
+    if (route.method !== 'GET' && !route.isQuestion)
+      options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
     const problem = problemOf(error) ?? unexpected(error, label, options.log);
     const { status, kind: reason } = problem;
@@ -124,27 +153,37 @@ function decode(text: string): string | null {
   }
 }
 
-function checkAccess(req: IncomingMessage, route: Route, { access, metrics }: HttpListenerOptions): void {
-  if (route.needs === 'anybody') return;
-  const decision = access.decide(req.headers.authorization, route.needs);
-  if (decision === 'granted') return;
+/** Who is let in by the route; null: it lets in everybody, and this is nobody of ours. */
+function admitted(who: Identity | Stranger, route: Route, { metrics }: HttpListenerOptions): Identity | null {
+  if (typeof who === 'string') {
+    if (route.needs === 'anybody') return null;
+    metrics.denied.add(1, { protocol: 'http' });
+    throw strangerProblem(who);
+  }
+  const refused = refusal(who, route);
+  if (refused === null) return who;
   metrics.denied.add(1, { protocol: 'http' });
-  if (decision === 'not_admin') throw new HttpProblem(403, 'not-admin', accessAdvice.not_admin);
+  throw new HttpProblem(403, 'not-permitted', refused);
+}
+
+function strangerProblem(who: Stranger): HttpProblem {
+  const detail = strangerAdvice[who];
+  if (who === 'unguarded') return new HttpProblem(403, 'unguarded', detail);
+  if (who === 'unavailable') {
+    return new HttpProblem(503, 'issuer-unavailable', detail, { headers: { 'retry-after': '10' } });
+  }
   const headers = { 'www-authenticate': 'Bearer realm="spear-sms"' };
-  throw new HttpProblem(401, 'unauthorized', accessAdvice[decision], { headers });
+  return new HttpProblem(401, 'unauthorized', detail, { headers });
 }
 
 function callOf(
   req: IncomingMessage,
   res: ServerResponse,
-  url: URL,
-  id: string,
-  { needs }: Route,
+  { url, id, identity }: { readonly url: URL; readonly id: string; readonly identity: Identity | null },
   { access, shutdown }: HttpListenerOptions,
 ): HttpCall {
   const gone = new AbortController();
-  const forget =
-    needs === 'anybody' ? () => {} : access.whileGranted(req.headers.authorization, needs, () => gone.abort());
+  const forget = identity === null ? () => {} : access.whileValid(identity, () => gone.abort());
   res.once('close', () => {
     forget();
     gone.abort();
@@ -153,6 +192,7 @@ function callOf(
     headers: req.headers,
     query: url.searchParams,
     id,
+    identity,
     text: (maxBytes) => readText(req, maxBytes),
     response: res,
     signal: AbortSignal.any([gone.signal, shutdown]),
@@ -166,7 +206,7 @@ function unexpected(error: unknown, label: string, log: ServiceLog): HttpProblem
 
 function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply, options: HttpListenerOptions): void {
   if (res.headersSent || res.destroyed) return;
-  const body = Buffer.from(reply.body);
+  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
   const release = body.length < SMALL_ANSWER_BYTES ? () => {} : options.held.hold(peerOf(req.socket), body);
   if (release === null) {
     options.metrics.shed.add(1, { protocol: 'http', reason: 'too_many' });

@@ -27,7 +27,7 @@ export function importRoute(deps: ImportRouteDeps): Route {
   return {
     method: 'POST',
     path: `${ADMIN_PATH}/servers/import`,
-    needs: 'admin',
+    needs: 'operate',
     run: (call) => runImport(deps, call),
   };
 }
@@ -36,7 +36,7 @@ async function runImport({ store, strict, metrics, log }: ImportRouteDeps, call:
   const type = requireContentType(call, ['application/json', 'application/toml']);
   const text = await call.text(MAX_IMPORT_BYTES);
   const document = type === 'application/json' ? parseBody(text) : readToml(text);
-  const { servers } = await store.list();
+  const { records: servers } = await store.list();
   const plan = await planImport(document, new Map(servers.map((record) => [record.server_id, record])), { strict });
   if (plan.issues.length > 0) throw invalidRecord(plan.issues);
   const wanted = call.query.get('apply');

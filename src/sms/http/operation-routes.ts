@@ -1,3 +1,5 @@
+import type { McpProfile } from '../../protocol/profile.ts';
+import type { StoreStamps } from '../../protocol/record-kind.ts';
 import type { DirectoryResult } from '../directory.ts';
 import type { SmsGauges, SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { NodeReports } from '../node-reports.ts';
@@ -7,11 +9,12 @@ import type { RegistryStore } from '../store/store.ts';
 import type { Route } from './http-listener.ts';
 import { jsonReply } from './http-reply.ts';
 import { HttpProblem } from './problem.ts';
-import { nodeJson } from './server-json.ts';
+import { countedNodeJson, nodeJson } from './server-json.ts';
 import { ADMIN_PATH } from './servers-routes.ts';
 
 export interface OperationRoutesDeps {
   readonly store: RegistryStore;
+  readonly profiles: RegistryStore<McpProfile>;
   readonly reports: NodeReports;
   readonly serving: ServingState;
   readonly metrics: SmsMetrics;
@@ -22,8 +25,12 @@ export interface OperationRoutesDeps {
   readonly reloader: DirectoryReloader | null;
 }
 
+/** Everybody may ask for the metrics, and to collect them takes milliseconds: who asks within this time gets the same. */
+const METRICS_SHARED_MS = 250;
+
 /** Everything that is not about one record: probes, metrics, nodes, reload, and the list that nodes may read. */
 export function operationRoutes(deps: OperationRoutesDeps): Route[] {
+  const metrics = shared(METRICS_SHARED_MS, async () => deps.metrics.text(await deps.gauges()));
   return [
     { method: 'GET', path: '/healthz', needs: 'anybody', run: async () => jsonReply(200, { status: 'ok' }) },
     {
@@ -39,24 +46,44 @@ export function operationRoutes(deps: OperationRoutesDeps): Route[] {
       run: async () => ({
         status: 200,
         headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
-        body: await deps.metrics.text(await deps.gauges()),
+        body: await metrics(),
       }),
     },
     {
       method: 'GET',
       path: '/api/v1/mcp/servers',
-      needs: 'node',
-      run: ({ headers }) => readList(deps, headers['if-none-match']),
+      needs: 'follow',
+      run: ({ headers }) => readList(deps.store, 'servers', headers['if-none-match']),
     },
-    { method: 'GET', path: '/api/v1/mcp/servers/{id}', needs: 'node', run: ({ id }) => readOne(deps, id) },
+    {
+      method: 'GET',
+      path: '/api/v1/mcp/profiles',
+      needs: 'follow',
+      run: ({ headers }) => readList(deps.profiles, 'profiles', headers['if-none-match']),
+    },
+    { method: 'GET', path: '/api/v1/mcp/servers/{id}', needs: 'follow', run: ({ id }) => readOne(deps, id) },
     {
       method: 'GET',
       path: `${ADMIN_PATH}/nodes`,
-      needs: 'admin',
-      run: async () => jsonReply(200, { nodes: deps.reports.nodes().map(nodeJson) }),
+      needs: 'view',
+      run: async ({ query }) => {
+        const nodes = deps.reports.nodes();
+        const counted = query.get('servers') === 'counted';
+        return jsonReply(200, { nodes: counted ? nodes.map(countedNodeJson) : nodes.map(nodeJson) });
+      },
     },
-    { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'admin', run: ({ query }) => reload(deps, query) },
+    { method: 'POST', path: `${ADMIN_PATH}/reload`, needs: 'operate', run: ({ query }) => reload(deps, query) },
   ];
+}
+
+/** One answer for all who ask while it is made, and for some time afterwards. */
+function shared<T>(forMs: number, make: () => Promise<T>): () => Promise<T> {
+  let last: { readonly answer: Promise<T>; readonly atMs: number } | null = null;
+  return () => {
+    const now = performance.now();
+    if (last === null || now - last.atMs >= forMs) last = { answer: make(), atMs: now };
+    return last.answer;
+  };
 }
 
 /** A registry that can only be read goes on serving, and is not ready: a revocation would not be stored. */
@@ -68,11 +95,15 @@ function readiness({ serving, writeProblem }: OperationRoutesDeps) {
 }
 
 /** The records as they are, for nodes that cannot speak gRPC. */
-async function readList({ store }: OperationRoutesDeps, known: string | undefined) {
-  const { epoch, revision, servers } = await store.list();
+async function readList<R extends StoreStamps>(
+  store: RegistryStore<R>,
+  name: 'servers' | 'profiles',
+  known: string | undefined,
+) {
+  const { epoch, revision, records } = await store.list();
   const tag = `"${epoch}/${revision}"`;
   if (known === tag) return { status: 304, headers: { etag: tag }, body: '' };
-  return jsonReply(200, { revision, epoch, servers }, { etag: tag });
+  return jsonReply(200, { revision, epoch, [name]: records }, { etag: tag });
 }
 
 async function readOne({ store }: OperationRoutesDeps, id: string) {
@@ -93,17 +124,19 @@ async function reload({ reloader }: OperationRoutesDeps, query: URLSearchParams)
     dryRun: query.get('dry_run') === 'true',
     allowMassRemoval: query.get('allow_mass_removal') === 'true',
   });
-  return jsonReply(result.outcome === 'refused' ? 422 : 200, resultJson(result));
+  const refused = [result.servers, result.profiles].some(({ outcome }) => outcome === 'refused');
+  const servers = resultJson(result.servers, 'server_id');
+  return jsonReply(refused ? 422 : 200, { ...servers, profiles: resultJson(result.profiles, 'name') });
 }
 
-function resultJson({ outcome, refusal, plan, problems }: DirectoryResult) {
+function resultJson({ outcome, refusal, plan, problems }: DirectoryResult, idField: string) {
   return {
     outcome,
     // Named as in any other answer that is an error.
     ...(refusal === null ? {} : { detail: refusal }),
     changes: plan.changes.map((change) => ({
       action: change.action,
-      server_id: change.serverId,
+      [idField]: change.id,
       file: change.file,
       fields: change.action === 'delete' ? [] : change.fields,
     })),

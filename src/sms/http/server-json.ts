@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
+import type { ProcessLoad, ServerReport } from '../../registry/node-report.ts';
 import { maskRecord } from '../mask.ts';
-import type { NodeView, ServerView } from '../node-reports.ts';
+import { machineOf, type NodeView, type ServerView } from '../node-reports.ts';
 
 /** Fields of an answer that are not part of the record: they may come back in a write, and mean nothing there. */
 const addedFields: ReadonlySet<string> = new Set(['origin', 'nodes', 'warnings', 'changed']);
@@ -16,13 +17,26 @@ export function withoutAddedFields(input: JsonObject): JsonObject {
 }
 
 export function nodeJson(node: NodeView) {
+  const servers = node.servers.map((server) => ({ server_id: server.serverId, ...healthJson(server) }));
+  return { ...processJson(node), servers };
+}
+
+/** For lists of many: how many servers it uses, and of how many it says that they fail. */
+export function countedNodeJson(node: NodeView) {
+  const failing = node.servers.filter(({ health }) => health === 'down' || health === 'degraded').length;
+  return { ...processJson(node), servers: node.servers.length, failing };
+}
+
+function processJson(node: NodeView) {
   return {
     node_id: node.nodeId,
+    machine: machineOf(node.nodeId),
     age_ms: node.ageMs,
     registry_state: node.registryState,
     epoch: node.epoch,
     snapshot_revision: node.snapshotRevision,
-    servers: node.servers.map((server) => ({ server_id: server.serverId, ...healthJson(server) })),
+    version: node.version || null,
+    load: node.load === undefined ? null : loadJson(node.load),
   };
 }
 
@@ -35,11 +49,25 @@ function serverViewJson(view: ServerView) {
   };
 }
 
-function healthJson(report: Pick<ServerView, 'health' | 'lastError' | 'toolCount' | 'reconnects'>) {
+function loadJson(load: ProcessLoad) {
+  return {
+    connections: load.connections,
+    subprocesses: load.subprocesses,
+    calls_in_flight: load.callsInFlight,
+    calls_queued: load.callsQueued,
+    memory_bytes: load.memoryBytes,
+    cpu_permille: load.cpuPermille,
+    up_ms: load.upMs,
+  };
+}
+
+function healthJson(report: ServerReport) {
   return {
     health: report.health,
     last_error: report.lastError,
     tool_count: report.toolCount,
     reconnects: report.reconnects,
+    latency_ms: report.latencyMs ?? null,
+    tools_hash: report.toolsHash ?? null,
   };
 }

@@ -29,23 +29,24 @@ const MAX_RECORD_BODY_BYTES = 4 * recordLimits.recordBytes;
 
 export function serversRoutes(deps: ServersRoutesDeps): Route[] {
   const servers = `${ADMIN_PATH}/servers`;
-  const admin = { needs: 'admin' } as const;
+  const read = { needs: 'view', method: 'GET' } as const;
+  const change = { needs: 'operate' } as const;
   return [
-    { ...admin, method: 'GET', path: servers, run: () => list(deps) },
-    { ...admin, method: 'POST', path: servers, run: (call) => create(deps, call) },
-    { ...admin, method: 'GET', path: `${servers}/{id}`, run: (call) => get(deps, call) },
-    { ...admin, method: 'PUT', path: `${servers}/{id}`, run: (call) => replace(deps, call) },
-    { ...admin, method: 'DELETE', path: `${servers}/{id}`, run: (call) => remove(deps, call) },
+    { ...read, path: servers, run: () => list(deps) },
+    { ...change, method: 'POST', path: servers, run: (call) => create(deps, call) },
+    { ...read, path: `${servers}/{id}`, run: (call) => get(deps, call) },
+    { ...change, method: 'PUT', path: `${servers}/{id}`, run: (call) => replace(deps, call) },
+    { ...change, method: 'DELETE', path: `${servers}/{id}`, run: (call) => remove(deps, call) },
   ];
 }
 
 async function list({ store, reports }: ServersRoutesDeps): Promise<HttpReply> {
-  const [{ epoch, revision, servers }, origins] = await Promise.all([store.list(), store.origins()]);
+  const [{ epoch, revision, records }, origins] = await Promise.all([store.list(), store.origins()]);
   const seen = reports.byServer();
   return jsonReply(200, {
     revision,
     epoch,
-    servers: servers.map((record) => {
+    servers: records.map((record) => {
       const id = record.server_id;
       return serverJson(record, origins.get(id) ?? '', seen.get(id) ?? []);
     }),
@@ -64,7 +65,7 @@ async function create(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpRepl
   const input = withoutAddedFields(await jsonBody(call, MAX_RECORD_BODY_BYTES));
   const id = input.server_id;
   const serverId = typeof id === 'string' ? id : '';
-  return write(deps, { serverId, input: fromInput(input), strict: deps.strict, ifModRevision: 0 });
+  return write(deps, { id: serverId, input: recordInput(input), strict: deps.strict, ifModRevision: 0 });
 }
 
 async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpReply> {
@@ -73,10 +74,10 @@ async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpRep
   if (body.server_id !== undefined && body.server_id !== call.id) {
     throw new InvalidRecord([{ path: 'server_id', message: 'is not the one of the path' }]);
   }
-  const build = fromInput({ ...body, server_id: call.id });
-  return preconditions(condition, () =>
+  const build = recordInput({ ...body, server_id: call.id });
+  return conditional(condition, () =>
     write(deps, {
-      serverId: call.id,
+      id: call.id,
       input: (stored) => {
         if (condition.kind === 'exists' && stored === null) throw missing(call.id);
         return build(stored);
@@ -92,7 +93,7 @@ async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall
   const condition = writeCondition(call.headers);
   if (!isServerId(call.id)) throw missing(call.id);
   const options = condition.kind === 'at_revision' ? { ifModRevision: condition.modRevision } : {};
-  return preconditions(condition, async () => {
+  return conditional(condition, async () => {
     const startedAt = performance.now();
     const revision = await store.remove(call.id, options);
     metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
@@ -102,7 +103,7 @@ async function remove({ store, metrics, log }: ServersRoutesDeps, call: HttpCall
 }
 
 /** A client that gave a condition is told that the condition failed, whichever way it did. */
-async function preconditions(condition: WriteCondition, work: () => Promise<HttpReply>): Promise<HttpReply> {
+export async function conditional(condition: WriteCondition, work: () => Promise<HttpReply>): Promise<HttpReply> {
   try {
     return await work();
   } catch (error) {
@@ -112,7 +113,7 @@ async function preconditions(condition: WriteCondition, work: () => Promise<Http
   }
 }
 
-function fromInput(input: JsonObject): RecordWrite['input'] {
+export function recordInput(input: JsonObject): RecordWrite['input'] {
   return (stored: McpServerRecord | null) => {
     const unmasked = unmask(input, stored);
     if (unmasked.issues.length > 0) throw new InvalidRecord(unmasked.issues);

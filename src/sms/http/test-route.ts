@@ -18,7 +18,7 @@ export function testRoute(store: RegistryStore, test: TestServer | null): Route 
   return {
     method: 'POST',
     path: `${ADMIN_PATH}/servers/{id}/test`,
-    needs: 'admin',
+    needs: 'operate',
     async run({ id, signal }) {
       if (test === null) {
         const detail =

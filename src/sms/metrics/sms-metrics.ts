@@ -5,9 +5,12 @@ export interface SmsGauges {
   readonly revision: number;
   readonly servers: number;
   readonly watchers: number;
+  /** Machines. */
   readonly nodes: number;
+  readonly node_processes: number;
   /** 1: changes can be stored; 0: they cannot. */
   readonly writable: number;
+  readonly approvals_waiting: number;
 }
 
 const WRITE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -16,8 +19,10 @@ const gaugeTexts = {
   revision: 'Revision of the registry.',
   servers: 'Records in the registry.',
   watchers: 'Open gRPC watches.',
-  nodes: 'Nodes that reported lately.',
+  nodes: 'Machines with a process that reported lately.',
+  node_processes: 'Processes on nodes that reported lately.',
   writable: 'Whether changes can be stored.',
+  approvals_waiting: 'Calls that wait for somebody to decide.',
 } as const satisfies Record<keyof SmsGauges, string>;
 
 /** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
@@ -31,7 +36,16 @@ export class SmsMetrics {
   readonly laggingWatchers;
   readonly reloads;
   readonly writeSeconds;
-  #gauges: SmsGauges = { revision: 0, servers: 0, watchers: 0, nodes: 0, writable: 1 };
+  readonly decisions;
+  #gauges: SmsGauges = {
+    revision: 0,
+    servers: 0,
+    watchers: 0,
+    nodes: 0,
+    node_processes: 0,
+    writable: 1,
+    approvals_waiting: 0,
+  };
 
   constructor(startedAtMs: number) {
     this.#meters = openPrometheusMeters(startedAtMs);
@@ -47,6 +61,10 @@ export class SmsMetrics {
       'Watchers that were cut off because they read too slowly.',
     );
     this.reloads = counter('spear_sms_directory_reloads_total', 'Loads of the directory by outcome.');
+    this.decisions = counter(
+      'spear_sms_approval_decisions_total',
+      'Approvals that were decided by somebody, by decision.',
+    );
     this.writeSeconds = meter.createHistogram('spear_sms_write_seconds', {
       description: 'Time from a valid upsert or delete to its being durable.',
       advice: { explicitBucketBoundaries: WRITE_SECONDS },

@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { McpServerRecord } from '../../protocol/record.ts';
+import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import { serverKind } from '../../protocol/server-kind.ts';
 import { LocalStore } from './local-store.ts';
 import { DEFAULT_KEPT_CHANGES, DEFAULT_WATCHER_QUEUE, type RegistryStore } from './store.ts';
 
@@ -12,12 +15,26 @@ export interface StoreOptions {
 }
 
 /** Gone with the process: for tests, and for records that are read from a directory at every start. */
-export function createMemoryStore(options: StoreOptions = {}): RegistryStore {
+export function createMemoryStore(options: StoreOptions = {}): RegistryStore<McpServerRecord> {
+  return createMemoryStoreOf(serverKind, options);
+}
+
+export function createMemoryStoreOf<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  options: StoreOptions = {},
+): RegistryStore<R> {
   return new LocalStore({
-    state: { epoch: randomUUID(), revision: 0, compacted: 0, servers: new Map(), log: [], damaged: [] },
+    kind,
+    state: { epoch: randomUUID(), revision: 0, compacted: 0, records: new Map(), log: [], damaged: [] },
     durability: { write() {}, close() {} },
+    ...localOptions(options),
+  });
+}
+
+export function localOptions(options: StoreOptions) {
+  return {
     keptChanges: options.keptChanges ?? DEFAULT_KEPT_CHANGES,
     watcherQueue: options.watcherQueue ?? DEFAULT_WATCHER_QUEUE,
     now: options.now ?? Date.now,
-  });
+  };
 }

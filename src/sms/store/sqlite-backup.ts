@@ -1,6 +1,5 @@
 import { renameSync } from 'node:fs';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { markAsBackup, revisionOf, startNewEpoch } from './sqlite-epoch.ts';
 import {
   createPrivately,
   DatabaseInUse,
@@ -8,8 +7,9 @@ import {
   openExclusively,
   removeDatabase,
   removeLogs,
-} from './sqlite-file.ts';
-import { checkSchema } from './sqlite-schema.ts';
+} from '../../base/sqlite-file.ts';
+import { markAsBackup, revisionOf, startNewEpoch } from './sqlite-epoch.ts';
+import { formatOf, upgradeSchema } from './sqlite-schema.ts';
 
 /** A consistent copy of an open database; what stands at `path` is replaced only when the copy is complete. */
 export async function writeBackup(db: DatabaseSync, path: string): Promise<void> {
@@ -32,13 +32,14 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
   const source = new DatabaseSync(backupPath, { readOnly: true, timeout: LOCK_TIMEOUT_MS });
   let replaced: DatabaseSync | null = null;
   try {
-    checkSchema(source, backupPath);
+    formatOf(source, backupPath);
     await copyDatabase(source, incoming);
     replaced = holdReplaced(path);
     const replacedRevision = replaced === null ? 0 : readableRevision(replaced, path);
     editCopy(incoming, (copy) => {
       const check = copy.prepare('PRAGMA integrity_check').get();
       if (check?.integrity_check !== 'ok') throw new Error(`${backupPath} is damaged: ${check?.integrity_check}`);
+      upgradeSchema(copy, backupPath);
       startNewEpoch(copy, replacedRevision);
     });
     // Its log must not be replayed into the new one.
@@ -82,7 +83,7 @@ function holdReplaced(path: string): DatabaseSync | null {
 /** 0 where the file holds no registry, or one that cannot be read. */
 function readableRevision(db: DatabaseSync, path: string): number {
   try {
-    checkSchema(db, path);
+    upgradeSchema(db, path);
     return revisionOf(db);
   } catch {
     return 0;

@@ -1,23 +1,17 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { errorText } from '../../base/error-text.ts';
+import { inTransaction, whyNotStored } from '../../base/sqlite-file.ts';
 import type { Durability, DurableStep } from './local-store.ts';
-import { inTransaction } from './sqlite-schema.ts';
 import { StoreError } from './store.ts';
 
 /** How long the outcome of a write tells of the next one: whoever asks may do so often. */
 const RECENT_MS = 5_000;
 
-// Primary result codes of SQLite.
-const SQLITE_READONLY = 8;
-const SQLITE_IOERR = 10;
-const SQLITE_FULL = 13;
-
-/** Writes steps to an open database, each in one transaction, and knows whether that works. */
-export class SqliteDurability implements Durability {
+/** Writes steps of all kinds to an open database, each in one transaction, and knows whether that works. */
+export class SqliteDurability {
   readonly #db: DatabaseSync;
   readonly #path: string;
-  readonly #putServer: StatementSync;
-  readonly #dropServer: StatementSync;
+  readonly #put: StatementSync;
+  readonly #drop: StatementSync;
   readonly #logChange: StatementSync;
   readonly #compactLog: StatementSync;
   readonly #setRevision: StatementSync;
@@ -28,26 +22,21 @@ export class SqliteDurability implements Durability {
   constructor(db: DatabaseSync, path: string) {
     this.#db = db;
     this.#path = path;
-    this.#putServer = db.prepare(
-      'INSERT INTO servers VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET origin = excluded.origin, record = excluded.record',
+    this.#put = db.prepare(
+      'INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET origin = excluded.origin, record = excluded.record',
     );
-    this.#dropServer = db.prepare('DELETE FROM servers WHERE server_id = ?');
-    this.#logChange = db.prepare('INSERT INTO changes VALUES (?, ?)');
-    this.#compactLog = db.prepare('DELETE FROM changes WHERE revision <= ?');
-    this.#setRevision = db.prepare('UPDATE registry SET revision = ?, compacted = ?');
-    this.#touch = db.prepare('UPDATE registry SET revision = revision');
+    this.#drop = db.prepare('DELETE FROM records WHERE kind = ? AND id = ?');
+    this.#logChange = db.prepare('INSERT INTO changes VALUES (?, ?, ?)');
+    this.#compactLog = db.prepare('DELETE FROM changes WHERE kind = ? AND revision <= ?');
+    this.#setRevision = db.prepare(
+      'INSERT INTO kinds VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET revision = excluded.revision, compacted = excluded.compacted',
+    );
+    this.#touch = db.prepare('UPDATE registry SET epoch = epoch');
   }
 
-  write({ changes, revision, compacted }: DurableStep): void {
-    this.#try(() => {
-      for (const change of changes) {
-        if (change.server === null) this.#dropServer.run(change.serverId);
-        else this.#putServer.run(change.serverId, change.server.origin, recordText(change.server));
-        this.#logChange.run(change.revision, change.serverId);
-      }
-      this.#compactLog.run(compacted);
-      this.#setRevision.run(revision, compacted);
-    });
+  /** Of one kind of record; closing it leaves the database open for the others. */
+  of(kind: string): Durability {
+    return { write: (step) => this.#write(kind, step), close: () => {} };
   }
 
   problem(): string | null {
@@ -61,7 +50,19 @@ export class SqliteDurability implements Durability {
   }
 
   close(): void {
-    this.#db.close();
+    if (this.#db.isOpen) this.#db.close();
+  }
+
+  #write(kind: string, { changes, revision, compacted }: DurableStep): void {
+    this.#try(() => {
+      for (const { id, stored, ...change } of changes) {
+        if (stored === null) this.#drop.run(kind, id);
+        else this.#put.run(kind, id, stored.origin, recordText(stored));
+        this.#logChange.run(kind, change.revision, id);
+      }
+      this.#compactLog.run(kind, compacted);
+      this.#setRevision.run(kind, revision, compacted);
+    });
   }
 
   #try(work: () => void): void {
@@ -75,17 +76,6 @@ export class SqliteDurability implements Durability {
       throw new StoreError('not_stored', message, error);
     }
   }
-}
-
-/** Without the path: anybody may be told. */
-export function whyNotStored(error: unknown): string {
-  const reason = errorText(error);
-  const code = Number((error as { readonly errcode?: unknown }).errcode ?? 0) & 0xff;
-  if (code === SQLITE_FULL) return `there is no room left on its disk (${reason}); make room, then try again`;
-  if (code === SQLITE_IOERR) {
-    return `its disk cannot be written (${reason}); it may be full, over a quota or broken: mend that, then try again`;
-  }
-  return code === SQLITE_READONLY ? `its file may only be read (${reason}); mend that, then try again` : reason;
 }
 
 /** The content as it was staged, with the two fields that the store gives it. */

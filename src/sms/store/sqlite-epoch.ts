@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction } from './sqlite-schema.ts';
+import { inTransaction } from '../../base/sqlite-file.ts';
 
 /** Begins the epoch of a copy: whoever opens it as a registry knows that it is not the one that was copied. */
 const BACKUP_EPOCH = 'backup:';
@@ -17,20 +17,22 @@ export function markAsBackup(db: DatabaseSync): void {
 }
 
 /**
- * Makes a copy another registry. Its revisions begin above all that the copied one can have shown, the one that it
+ * Makes a copy another registry. The revisions of every kind begin above all that the copied one can have shown, the one that it
  * replaces (`replacedRevision`), and any that came from the same copy before: at the time in milliseconds, for no registry
  * makes a thousand changes a second for long. The log ends here, so nobody goes on from before.
  */
 export function startNewEpoch(db: DatabaseSync, replacedRevision: number): void {
   const revision = Math.max(Date.now(), revisionOf(db) + REVISION_LEAP, replacedRevision + 1);
   inTransaction(db, () => {
-    db.prepare('UPDATE registry SET epoch = ?, revision = ?, compacted = ?').run(randomUUID(), revision, revision);
+    db.prepare('UPDATE registry SET epoch = ?').run(randomUUID());
+    db.prepare('UPDATE kinds SET revision = ?, compacted = ?').run(revision, revision);
     db.exec('DELETE FROM changes');
   });
 }
 
+/** The highest of all kinds. */
 export function revisionOf(db: DatabaseSync): number {
-  return Number(db.prepare('SELECT revision FROM registry').get()?.revision ?? 0);
+  return Number(db.prepare('SELECT max(revision) AS revision FROM kinds').get()?.revision ?? 0);
 }
 
 function epochOf(db: DatabaseSync): string {

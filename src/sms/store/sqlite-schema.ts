@@ -1,59 +1,86 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { errorText } from '../../base/error-text.ts';
+import { inTransaction } from '../../base/sqlite-file.ts';
 
 /** Marks a file as a registry ("SPRG"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505247;
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
+/** Every kind has revisions of its own. A kind that is not known here is left as it is. */
 const createTables = `
   CREATE TABLE registry (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-    epoch TEXT NOT NULL,
+    epoch TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE kinds (
+    kind TEXT PRIMARY KEY,
     revision INTEGER NOT NULL,
     compacted INTEGER NOT NULL
-  ) STRICT;
-  CREATE TABLE servers (
-    server_id TEXT PRIMARY KEY,
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE records (
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
     origin TEXT NOT NULL,
-    record TEXT NOT NULL
+    record TEXT NOT NULL,
+    PRIMARY KEY (kind, id)
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE changes (
-    revision INTEGER PRIMARY KEY,
-    server_id TEXT NOT NULL
-  ) STRICT;
+    kind TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (kind, revision)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO kinds VALUES ('server', 0, 0), ('profile', 0, 0);
 `;
 
-/** Creates the tables in a new file; refuses a file that this version cannot read. */
+/** Format 1 knew servers only. */
+const fromFormat1 = `
+  ALTER TABLE registry RENAME TO registry_1;
+  ALTER TABLE changes RENAME TO changes_1;
+  ${createTables}
+  INSERT INTO registry SELECT only_row, epoch FROM registry_1;
+  UPDATE kinds SET (revision, compacted) = (SELECT revision, compacted FROM registry_1) WHERE kind = 'server';
+  INSERT INTO records SELECT 'server', server_id, origin, record FROM servers;
+  INSERT INTO changes SELECT 'server', revision, server_id FROM changes_1;
+  DROP TABLE registry_1;
+  DROP TABLE changes_1;
+  DROP TABLE servers;
+`;
+
+/** Creates the tables in a new file, brings an older one to this format; refuses a file that cannot be read. */
 export function prepareSchema(db: DatabaseSync, path: string, newEpoch: () => string): void {
   const tables = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
   const isNew = tables.count === 0 && pragmaNumber(db, 'application_id') === 0;
-  if (!isNew) checkSchema(db, path);
-  else create(db, newEpoch());
+  if (isNew) create(db, newEpoch());
+  else upgradeSchema(db, path);
 }
 
 function create(db: DatabaseSync, epoch: string): void {
   inTransaction(db, () => {
     db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; ${createTables}`);
-    db.prepare('INSERT INTO registry VALUES (1, ?, 0, 0)').run(epoch);
+    db.prepare('INSERT INTO registry VALUES (1, ?)').run(epoch);
   });
 }
 
-export function checkSchema(db: DatabaseSync, path: string): void {
-  if (pragmaNumber(db, 'application_id') !== APPLICATION_ID) throw new Error(`${path} is not a registry file`);
-  const version = pragmaNumber(db, 'user_version');
-  if (version === SCHEMA_VERSION) return;
-  throw new Error(`${path} has format ${version}, and this program reads format ${SCHEMA_VERSION} only`);
+/** All of it or nothing: a file that cannot be brought to this format stays what it was. */
+export function upgradeSchema(db: DatabaseSync, path: string): void {
+  if (formatOf(db, path) === SCHEMA_VERSION) return;
+  try {
+    inTransaction(db, () => db.exec(`${fromFormat1} PRAGMA user_version = ${SCHEMA_VERSION};`));
+  } catch (error) {
+    const why = errorText(error);
+    throw new Error(
+      `${path} has format 1 and cannot be brought to format ${SCHEMA_VERSION}, nothing was changed: ${why}`,
+    );
+  }
 }
 
-export function inTransaction(db: DatabaseSync, work: () => void): void {
-  db.exec('BEGIN IMMEDIATE');
-  try {
-    work();
-    db.exec('COMMIT');
-  } catch (error) {
-    // Some errors have ended the transaction already.
-    if (db.isTransaction) db.exec('ROLLBACK');
-    throw error;
-  }
+/** @throws if it is no registry, or one of a format that this program does not know */
+export function formatOf(db: DatabaseSync, path: string): number {
+  if (pragmaNumber(db, 'application_id') !== APPLICATION_ID) throw new Error(`${path} is not a registry file`);
+  const version = pragmaNumber(db, 'user_version');
+  if (version >= 1 && version <= SCHEMA_VERSION) return version;
+  throw new Error(`${path} has format ${version}, and this program reads formats up to ${SCHEMA_VERSION} only`);
 }
 
 function pragmaNumber(db: DatabaseSync, name: 'user_version' | 'application_id'): number {

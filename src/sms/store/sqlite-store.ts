@@ -1,15 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { errorText } from '../../base/error-text.ts';
+import { openExclusively, removeDatabase, sizeOf, whyNotStored } from '../../base/sqlite-file.ts';
+import type { Approval } from '../../protocol/approval.ts';
+import { approvalKind } from '../../protocol/approval-kind.ts';
+import { type PinnedDefinition, pinKind } from '../../protocol/pin.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
+import { profileKind } from '../../protocol/profile-kind.ts';
+import type { McpServerRecord } from '../../protocol/record.ts';
+import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import { serverKind } from '../../protocol/server-kind.ts';
+import { tokenKind, tokenUseKind } from '../../protocol/token-kind.ts';
+import type { TokenRecord, TokenUse } from '../../protocol/token-record.ts';
 import { LocalStore } from './local-store.ts';
-import type { StoreOptions } from './memory-store.ts';
+import { localOptions, type StoreOptions } from './memory-store.ts';
 import { writeBackup } from './sqlite-backup.ts';
-import { SqliteDurability, whyNotStored } from './sqlite-durability.ts';
+import { SqliteDurability } from './sqlite-durability.ts';
 import { isMarkedAsBackup, startNewEpoch } from './sqlite-epoch.ts';
-import { openExclusively, removeDatabase, sizeOf } from './sqlite-file.ts';
 import { prepareSchema } from './sqlite-schema.ts';
-import { type ReadState, readState } from './sqlite-state.ts';
-import { DEFAULT_KEPT_CHANGES, DEFAULT_WATCHER_QUEUE, type RegistryStore, StoreError } from './store.ts';
+import { readState } from './sqlite-state.ts';
+import { type RegistryStore, StoreError } from './store.ts';
 
 export interface SqliteStoreOptions extends StoreOptions {
   /** The file does not grow past this; a write that needs more fails as it does on a full disk. @default no bound */
@@ -17,6 +27,12 @@ export interface SqliteStoreOptions extends StoreOptions {
 }
 
 export interface SqliteStore extends RegistryStore {
+  /** In the same file, with revisions of their own; closed with it. */
+  readonly profiles: RegistryStore<McpProfile>;
+  readonly approvals: RegistryStore<Approval>;
+  readonly pins: RegistryStore<PinnedDefinition>;
+  readonly tokens: RegistryStore<TokenRecord>;
+  readonly tokenUses: RegistryStore<TokenUse>;
   /** What was wrong with the file, and what to do about it. The store serves what is left. */
   readonly warnings: readonly string[];
   /** Why changes cannot be stored; null where they can. Found out by a write where the last one is not recent. */
@@ -37,11 +53,13 @@ export function openSqliteStore(path: string, options: SqliteStoreOptions = {}):
   let db: DatabaseSync | null = null;
   try {
     db = openExclusively(path);
+    // What a change of format takes for a moment is not what the file grows to.
+    if (size !== null) prepareSchema(db, path, randomUUID);
     if (options.maxBytes !== undefined) limitSize(db, options.maxBytes);
-    prepareSchema(db, path, randomUUID);
+    if (size === null) prepareSchema(db, path, randomUUID);
     const wasBackup = isMarkedAsBackup(db);
     if (wasBackup) startNewEpoch(db, 0);
-    return new OwnedSqliteStore(db, path, readState(db, path, wasBackup), options);
+    return new OwnedSqliteStore(db, path, wasBackup, options);
   } catch (error) {
     db?.close();
     // What could not even be begun must not be taken for a registry that lost its content.
@@ -50,23 +68,49 @@ export function openSqliteStore(path: string, options: SqliteStoreOptions = {}):
   }
 }
 
-class OwnedSqliteStore extends LocalStore implements SqliteStore {
+class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStore {
   readonly #db: DatabaseSync;
   readonly #durability: SqliteDurability;
+  readonly profiles: RegistryStore<McpProfile>;
+  readonly approvals: RegistryStore<Approval>;
+  readonly pins: RegistryStore<PinnedDefinition>;
+  readonly tokens: RegistryStore<TokenRecord>;
+  readonly tokenUses: RegistryStore<TokenUse>;
   readonly warnings: readonly string[];
 
-  constructor(db: DatabaseSync, path: string, { state, warnings }: ReadState, options: StoreOptions) {
+  constructor(db: DatabaseSync, path: string, wasBackup: boolean, options: StoreOptions) {
     const durability = new SqliteDurability(db, path);
-    super({
-      state,
-      durability,
-      keptChanges: options.keptChanges ?? DEFAULT_KEPT_CHANGES,
-      watcherQueue: options.watcherQueue ?? DEFAULT_WATCHER_QUEUE,
-      now: options.now ?? Date.now,
-    });
+    const { state, warnings } = readState(db, path, serverKind);
+    super({ kind: serverKind, state, durability: durability.of(serverKind.name), ...localOptions(options) });
     this.#db = db;
     this.#durability = durability;
-    this.warnings = warnings;
+    const problems = [...warnings];
+    const open = <R extends StoreStamps>(kind: RecordKind<R>): RegistryStore<R> => {
+      const read = readState(db, path, kind);
+      problems.push(...read.warnings);
+      return new LocalStore({
+        kind,
+        state: read.state,
+        durability: durability.of(kind.name),
+        ...localOptions(options),
+      });
+    };
+    this.profiles = open(profileKind);
+    this.approvals = open(approvalKind);
+    this.pins = open(pinKind);
+    this.tokens = open(tokenKind);
+    this.tokenUses = open(tokenUseKind);
+    const another = `${path} is a backup that was put in its place; it is another registry now, and every node lists again`;
+    this.warnings = [...(wasBackup ? [another] : []), ...problems];
+  }
+
+  override async close(): Promise<void> {
+    const closing = [
+      super.close(),
+      ...[this.profiles, this.approvals, this.pins, this.tokens, this.tokenUses].map((store) => store.close()),
+    ];
+    this.#durability.close();
+    await Promise.all(closing);
   }
 
   writeProblem(): string | null {

@@ -1,5 +1,6 @@
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
+import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
 
 export interface WriteOptions {
   /** Write only if the stored record has this mod_revision; 0: only if there is none. */
@@ -16,57 +17,58 @@ export interface UpsertOptions extends WriteOptions {
 }
 
 /** One of the changes of `apply`. */
-export type StoreChange =
-  | ({ readonly upsert: McpServerRecord } & UpsertOptions)
+export type StoreChange<R = McpServerRecord> =
+  | ({ readonly upsert: R } & UpsertOptions)
   | ({ readonly remove: string } & WriteOptions);
 
-export interface ApplyResult {
+export interface ApplyResult<R = McpServerRecord> {
   /** The revision of the store after this call. */
   readonly revision: number;
   /** As stored, in the order of the changes; null for a removal. */
-  readonly records: readonly (McpServerRecord | null)[];
+  readonly records: readonly (R | null)[];
   /** How many changes there were; an upsert of what is stored already is none. */
   readonly changed: number;
 }
 
-export interface UpsertResult {
+export interface UpsertResult<R = McpServerRecord> {
   /** The revision of the store after this call. */
   readonly revision: number;
   /** As stored: with `updated_at_ms` and `mod_revision`. */
-  readonly record: McpServerRecord;
+  readonly record: R;
   /** False when the stored record had this content already; then there is no new revision. */
   readonly changed: boolean;
 }
 
 /**
- * The registry's store. Revisions start at 0, rise strictly with every change and may skip numbers; they survive
+ * The store of one kind of record. Revisions start at 0, rise strictly with every change and may skip numbers; they survive
  * restarts and never go back within one epoch. A write that cannot be made durable fails with `not_stored` and changes
  * nothing; reading goes on. All methods reject with StoreError; after `close` always with `closed`.
  */
-export interface RegistryStore {
+export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
+  readonly kind: RecordKind<R>;
   epoch(): Promise<string>;
   revision(): Promise<number>;
-  /** Everything at one revision, ordered by server_id. */
-  list(): Promise<RegistryListing>;
-  get(serverId: string): Promise<McpServerRecord | null>;
+  /** Everything at one revision, ordered by id. */
+  list(): Promise<RegistryListing<R>>;
+  get(id: string): Promise<R | null>;
   /** Durable when the promise resolves. `revision_mismatch`, `not_found`, `already_exists` (ifModRevision 0). */
-  upsert(record: McpServerRecord, options?: UpsertOptions): Promise<UpsertResult>;
+  upsert(record: R, options?: UpsertOptions): Promise<UpsertResult<R>>;
   /** The revision of the removal. `not_found`, `revision_mismatch`. */
-  remove(serverId: string, options?: WriteOptions): Promise<number>;
+  remove(id: string, options?: WriteOptions): Promise<number>;
   /**
-   * Writes all of the changes, each to another server, or none of them; durable when the promise resolves. Watchers get
+   * Writes all of the changes, each to another record, or none of them; durable when the promise resolves. Watchers get
    * one event, so nobody ever sees a part. Fails as `upsert` and `remove` do, for the first change that cannot be made.
    * Thousands of changes do not keep others from being served.
    */
-  apply(changes: readonly StoreChange[]): Promise<ApplyResult>;
-  /** server_id → origin of every record. */
+  apply(changes: readonly StoreChange<R>[]): Promise<ApplyResult<R>>;
+  /** id → origin of every record. */
   origins(): Promise<ReadonlyMap<string, string>>;
   /**
    * What happened after `since`, and then what happens from now on, without a hole: both are fixed when `watch` is
    * called. The past comes as one event. `since` 0 gives all records, also when the log was compacted. The iteration
    * fails with `compacted`, `future_revision`, `lagging` (the reader was too slow) or `closed`, and ends on `signal`.
    */
-  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent>;
+  watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent<R>>;
   close(): Promise<void>;
 }
 

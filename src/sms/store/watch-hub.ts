@@ -1,28 +1,27 @@
-import type { RegistryEvent } from '../../protocol/record-events.ts';
 import { StoreError } from './store.ts';
 
 /**
  * Hands every event to every watcher without ever waiting for one. A watcher whose queue is full is cut off: it will
  * list again, which costs less than keeping everything it missed.
  */
-export class WatchHub {
+export class WatchHub<Event> {
   readonly #queueLimit: number;
-  readonly #watchers = new Set<Watcher>();
+  readonly #watchers = new Set<Watcher<Event>>();
 
   constructor(queueLimit: number) {
     this.#queueLimit = queueLimit;
   }
 
   /** Subscribes at once, not at the first read, so that nothing published after this call is missed. */
-  subscribe(first: RegistryEvent | null, signal: AbortSignal): AsyncIterable<RegistryEvent> {
-    const watcher = new Watcher(this.#queueLimit, signal, () => this.#watchers.delete(watcher));
+  subscribe(first: Event | null, signal: AbortSignal): AsyncIterable<Event> {
+    const watcher = new Watcher<Event>(this.#queueLimit, signal, () => this.#watchers.delete(watcher));
     this.#watchers.add(watcher);
     if (first !== null) watcher.push(first);
     if (signal.aborted) watcher.end(null);
     return { [Symbol.asyncIterator]: () => watcher };
   }
 
-  publish(event: RegistryEvent): void {
+  publish(event: Event): void {
     for (const watcher of this.#watchers) watcher.push(event);
   }
 
@@ -32,22 +31,22 @@ export class WatchHub {
 }
 
 /** A watch that cannot start; the reason comes where the events would. */
-export function failedWatch(error: StoreError): AsyncIterable<RegistryEvent> {
+export function failedWatch(error: StoreError): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }
 
-interface Reader {
-  resolve(result: IteratorResult<RegistryEvent>): void;
+interface Reader<Event> {
+  resolve(result: IteratorResult<Event>): void;
   reject(error: StoreError): void;
 }
 
-class Watcher implements AsyncIterator<RegistryEvent> {
+class Watcher<Event> implements AsyncIterator<Event> {
   readonly #limit: number;
   readonly #signal: AbortSignal;
   readonly #leave: () => void;
   readonly #onAbort = () => this.end(null);
-  #queue: RegistryEvent[] = [];
-  #readers: Reader[] = [];
+  #queue: Event[] = [];
+  #readers: Reader<Event>[] = [];
   #ended = false;
   #error: StoreError | null = null;
 
@@ -58,7 +57,7 @@ class Watcher implements AsyncIterator<RegistryEvent> {
     signal.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  push(event: RegistryEvent): void {
+  push(event: Event): void {
     const reader = this.#readers.shift();
     if (reader !== undefined) reader.resolve({ done: false, value: event });
     else if (this.#queue.length < this.#limit) this.#queue.push(event);
@@ -77,7 +76,7 @@ class Watcher implements AsyncIterator<RegistryEvent> {
     for (const reader of readers) this.#settle(reader);
   }
 
-  next(): Promise<IteratorResult<RegistryEvent>> {
+  next(): Promise<IteratorResult<Event>> {
     return new Promise((resolve, reject) => {
       const event = this.#queue.shift();
       if (event !== undefined) resolve({ done: false, value: event });
@@ -86,12 +85,12 @@ class Watcher implements AsyncIterator<RegistryEvent> {
     });
   }
 
-  return(): Promise<IteratorResult<RegistryEvent>> {
+  return(): Promise<IteratorResult<Event>> {
     this.end(null);
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  #settle(reader: Reader): void {
+  #settle(reader: Reader<Event>): void {
     if (this.#error === null) reader.resolve({ done: true, value: undefined });
     else reader.reject(this.#error);
   }

@@ -1,34 +1,91 @@
+import type { AuditEvent } from '../../audit/event.ts';
 import { Turns } from '../../base/turns.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
+import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
+import type { TokenRecord } from '../../protocol/token-record.ts';
 import { changedFields } from '../directory.ts';
 import { maskRecord } from '../mask.ts';
-import {
-  type ApplyResult,
-  type RegistryStore,
-  type StoreChange,
-  StoreError,
-  type UpsertOptions,
-  type UpsertResult,
-  type WriteOptions,
-} from '../store/store.ts';
+import { tokenJson } from '../people/token-json.ts';
+import { type RegistryStore, StoreError } from '../store/store.ts';
 import { currentCaller } from './caller.ts';
 import type { SmsTrail } from './sms-trail.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;
 
+interface ToldChange {
+  readonly action: 'create' | 'update' | 'delete';
+  readonly revision: number;
+  readonly fields: readonly string[];
+  readonly before: object | null;
+  readonly after: object | null;
+}
+
+/** How the trail tells of a kind of record. */
+interface KindWords<R> {
+  readonly started: (ids: readonly string[], changes: number) => AuditEvent;
+  readonly changed: (id: string, change: ToldChange) => AuditEvent;
+  /** Without what may be secret. */
+  readonly shown: (record: R) => object;
+}
+
 /** The same store; every change that goes through it is in the trail: who made it, what was there, what is there now. */
 export function auditedStore(store: RegistryStore, trail: SmsTrail): RegistryStore {
+  return audited(store, trail, {
+    started: (servers, changes) => ({ event: 'sms.write_started', ...currentCaller(), servers, changes }),
+    changed: (server_id, change) => ({ event: 'sms.record_changed', ...currentCaller(), server_id, ...change }),
+    shown: (record: McpServerRecord) => maskRecord(record),
+  });
+}
+
+export function auditedProfiles(store: RegistryStore<McpProfile>, trail: SmsTrail): RegistryStore<McpProfile> {
+  return audited(store, trail, {
+    started: (profiles, changes) => ({ event: 'sms.profile_write_started', ...currentCaller(), profiles, changes }),
+    changed: (profile, change) => ({ event: 'sms.profile_changed', ...currentCaller(), profile, ...change }),
+    shown: (profile: McpProfile) => profile,
+  });
+}
+
+export function auditedTokens(store: RegistryStore<TokenRecord>, trail: SmsTrail): RegistryStore<TokenRecord> {
+  return audited(store, trail, {
+    started: (tokens, changes) => ({ event: 'sms.token_write_started', ...currentCaller(), tokens, changes }),
+    changed: (token, change) => ({ event: 'sms.token_changed', ...currentCaller(), token, ...change }),
+    shown: tokenJson,
+  });
+}
+
+function audited<R extends StoreStamps>(
+  store: RegistryStore<R>,
+  trail: SmsTrail,
+  words: KindWords<R>,
+): RegistryStore<R> {
   const permit = async (ids: readonly string[]) => {
-    const servers = ids.slice(0, MAX_IDS);
-    const announcement = () =>
-      ({ event: 'sms.write_started', ...currentCaller(), servers, changes: ids.length }) as const;
-    if (await trail.allowsWrite(announcement)) return;
+    if (await trail.allowsWrite(() => words.started(ids.slice(0, MAX_IDS), ids.length))) return;
     const why = 'the audit trail cannot be written, and nothing is changed without it (audit.on_failure)';
     throw new StoreError('not_stored', why);
   };
+  const tell = (id: string, before: R | null, after: R | null, revision: number) =>
+    trail.write(words.changed(id, { revision, ...difference(words, before, after) }));
+
+  /**
+   * What is there now. It is known as soon as a change that is asked for in the same turn is made, and nothing comes
+   * between the two; to wait for it as well would let a later change be told first.
+   */
+  const reading = (id: string): (() => R | null) => {
+    let found: R | null = null;
+    // A store that cannot be read fails the change, which says why.
+    store.get(id).then(
+      (record) => {
+        found = record;
+      },
+      () => {},
+    );
+    return () => found;
+  };
 
   return {
+    kind: store.kind,
     epoch: () => store.epoch(),
     revision: () => store.revision(),
     list: () => store.list(),
@@ -37,55 +94,51 @@ export function auditedStore(store: RegistryStore, trail: SmsTrail): RegistrySto
     watch: (since, signal) => store.watch(since, signal),
     close: () => store.close(),
 
-    async upsert(record: McpServerRecord, options?: UpsertOptions): Promise<UpsertResult> {
-      await permit([record.server_id]);
-      // Asked for in one turn, so nothing comes between the two.
-      const [before, result] = await Promise.all([store.get(record.server_id), store.upsert(record, options)]);
-      if (result.changed) tell(trail, before, result.record, result.revision);
+    async upsert(record, options) {
+      const id = idOf(store.kind, record);
+      await permit([id]);
+      const before = reading(id);
+      const result = await store.upsert(record, options);
+      if (result.changed) tell(id, before(), result.record, result.revision);
       return result;
     },
 
-    async remove(serverId: string, options?: WriteOptions): Promise<number> {
-      await permit([serverId]);
-      const [before, revision] = await Promise.all([store.get(serverId), store.remove(serverId, options)]);
-      tell(trail, before, null, revision, serverId);
+    async remove(id, options) {
+      await permit([id]);
+      const before = reading(id);
+      const revision = await store.remove(id, options);
+      tell(id, before(), null, revision);
       return revision;
     },
 
-    async apply(changes: readonly StoreChange[]): Promise<ApplyResult> {
-      const ids = changes.map((change) => ('remove' in change ? change.remove : change.upsert.server_id));
+    async apply(changes) {
+      const ids = changes.map((change) => ('remove' in change ? change.remove : idOf(store.kind, change.upsert)));
       await permit(ids);
-      const before = new Map((await store.list()).servers.map((record) => [record.server_id, record]));
+      const before = new Map((await store.list()).records.map((record) => [idOf(store.kind, record), record]));
       const result = await store.apply(changes);
       const turns = new Turns();
       for (const [index, id] of ids.entries()) {
         if (turns.over) await turns.next();
         const [was, is] = [before.get(id) ?? null, result.records[index] ?? null];
-        if (is === null || is.mod_revision !== was?.mod_revision) {
-          tell(trail, was, is, is?.mod_revision ?? result.revision, id);
-        }
+        if (is === null || is.mod_revision !== was?.mod_revision)
+          tell(id, was, is, is?.mod_revision ?? result.revision);
       }
       return result;
     },
   };
 }
 
-function tell(
-  trail: SmsTrail,
-  before: McpServerRecord | null,
-  after: McpServerRecord | null,
-  revision: number,
-  server_id = after?.server_id ?? '',
-): void {
-  const about = { event: 'sms.record_changed', ...currentCaller(), server_id, revision } as const;
+function difference<R extends StoreStamps>(
+  { shown }: KindWords<R>,
+  before: R | null,
+  after: R | null,
+): Omit<ToldChange, 'revision'> {
   if (before !== null && after !== null) {
     const fields = changedFields(before, after);
-    const only = (record: McpServerRecord) =>
-      Object.fromEntries(Object.entries(maskRecord(record)).filter(([name]) => fields.includes(name)));
-    trail.write({ ...about, action: 'update', fields, before: only(before), after: only(after) });
-    return;
+    const only = (record: R) =>
+      Object.fromEntries(Object.entries(shown(record)).filter(([name]) => fields.includes(name)));
+    return { action: 'update', fields, before: only(before), after: only(after) };
   }
   const action = after === null ? 'delete' : 'create';
-  const masked = (record: McpServerRecord | null) => (record === null ? null : maskRecord(record));
-  trail.write({ ...about, action, fields: [], before: masked(before), after: masked(after) });
+  return { action, fields: [], before: before && shown(before), after: after && shown(after) };
 }

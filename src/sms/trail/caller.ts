@@ -1,19 +1,24 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuditCaller } from '../../audit/event.ts';
-import type { Access } from '../access.ts';
+import type { Identity } from '../people/identity.ts';
 
 /** What a request is known by, over either protocol. */
 export interface SeenRequest {
   readonly socket: { readonly remoteAddress?: string | undefined } | undefined;
-  readonly headers: { readonly authorization?: string | undefined };
 }
 
 const callers = new AsyncLocalStorage<AuditCaller>();
-const thisProcess: AuditCaller = { actor: null, role: null, peer: null, via: 'process', method: 'none' };
+const nobody = { actor: null, role: null, namespace: null };
+const thisProcess: AuditCaller = { ...nobody, peer: null, via: 'process', method: 'none' };
 
 /** Whatever is done meanwhile is done for them. */
 export function asCaller<Result>(caller: AuditCaller, work: () => Result): Result {
   return callers.run(caller, work);
+}
+
+/** What the registry does because its time has come, whoever is there. */
+export function byItself<Result>(work: () => Result): Result {
+  return callers.run(thisProcess, work);
 }
 
 /** For whom the registry is at work; the process itself where nobody asked. */
@@ -21,14 +26,16 @@ export function currentCaller(): AuditCaller {
   return callers.getStore() ?? thisProcess;
 }
 
-/** Somebody who has not been asked for a token, or brought none of ours. */
-export function stranger({ socket }: SeenRequest, via: 'http' | 'grpc', method: string): AuditCaller {
-  return { actor: null, role: null, peer: socket?.remoteAddress ?? null, via, method };
-}
-
-/** The same with what their token is for. */
-export function callerOf(request: SeenRequest, via: 'http' | 'grpc', method: string, access: Access): AuditCaller {
-  const { authorization } = request.headers;
-  const role = (['admin', 'node'] as const).find((needed) => access.decide(authorization, needed) === 'granted');
-  return { ...stranger(request, via, method), role: role ?? null };
+/** Somebody who asks; `identity` is null where they have not shown who they are. */
+export function callerOf(
+  { socket }: SeenRequest,
+  via: 'http' | 'grpc',
+  method: string,
+  identity: Identity | null,
+): AuditCaller {
+  const who =
+    identity === null
+      ? nobody
+      : { actor: identity.name, role: identity.roles.join(','), namespace: identity.namespace };
+  return { ...who, peer: socket?.remoteAddress ?? null, via, method };
 }

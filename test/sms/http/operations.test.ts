@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type NodeReport, NodeReporter } from '../../../src/registry/node-report.ts';
+import { parseExposition } from '../../metrics/exposition.ts';
 import { sandboxOf } from '../../pool/pool-records.ts';
 import { OriginalClient } from '../original-client.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
@@ -36,6 +37,7 @@ describe('probes and metrics', () => {
     await sms.http('GET', servers, { token: null });
     const { text, headers } = await sms.http('GET', '/metrics');
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0.0.4/);
+    expect(parseExposition(text).size).toBeGreaterThan(10);
     expect(text).toMatch(/^spear_sms_revision 1$/m);
     expect(text).toMatch(/^spear_sms_servers 1$/m);
     expect(text).toMatch(/^spear_sms_denied_total\{protocol="http"\} 1$/m);
@@ -75,7 +77,7 @@ describe('a disk without room', () => {
     ]);
     expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_writable 0$/m);
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1, servers: [{ server_id: 'fs' }] });
-    expect((await sms.source().list(AbortSignal.timeout(5_000))).servers).toHaveLength(1);
+    expect((await sms.source().list(AbortSignal.timeout(5_000))).records).toHaveLength(1);
     expect((await sms.http('DELETE', `${servers}/fs`)).status).toBe(200);
     expect((await sms.http('GET', '/readyz')).status).toBe(200);
   });
@@ -242,7 +244,7 @@ describe('reports of nodes', () => {
   it('are shown with their age, by server and by node', async () => {
     const sms = await startTestSms();
     await sms.http('POST', servers, { json: fsRecord });
-    expect(await send(sms)).toEqual({ expiresAfterMs: 60_000 });
+    expect(await send(sms)).toEqual({ expiresAfterMs: 60_000, wantedToolLists: [] });
     await send(sms, report('node-2', 9));
     await send(sms, report('node-2', 10));
     const seen = {
@@ -253,6 +255,8 @@ describe('reports of nodes', () => {
       last_error: 'spawn failed',
       tool_count: null,
       reconnects: 3,
+      latency_ms: null,
+      tools_hash: null,
     };
     const { body } = await sms.http('GET', `${servers}/fs`);
     expect(body.nodes).toEqual([seen, { ...seen, node_id: 'node-2', snapshot_revision: 10 }]);
@@ -280,6 +284,8 @@ describe('reports of nodes', () => {
     await expect(send(sms, { ...report('n'), registryState: 'fine' as 'ready' })).rejects.toThrow('registry_state');
     const bad = { serverId: 'fs', health: 'splendid' as 'down', lastError: null, toolCount: 1, reconnects: 0 };
     await expect(send(sms, { ...report('n'), servers: [bad] })).rejects.toThrow('servers[0].health');
+    const forged = { hash: 'a'.repeat(64), tools: [] };
+    await expect(send(sms, { ...report('n'), toolLists: [forged] })).rejects.toThrow('tool_lists[0].hash');
     await send(sms);
     await expect(send(sms, report('one-too-many'))).rejects.toThrow('resource_exhausted');
   });
@@ -351,6 +357,6 @@ it('hands out a consistent copy while it serves [sms.backup]', async () => {
   const copy = `${temporaryDirectory()}/copy.db`;
   writeFileSync(copy, Buffer.from(await response.arrayBuffer()));
   const db = new DatabaseSync(copy);
-  expect(db.prepare('SELECT server_id FROM servers').all()).toEqual([{ server_id: 'fs' }]);
+  expect(db.prepare('SELECT kind, id FROM records').all()).toEqual([{ kind: 'server', id: 'fs' }]);
   db.close();
 });

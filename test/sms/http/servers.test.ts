@@ -155,6 +155,7 @@ describe('literal env and header values', () => {
         'X-Mixed': `********\${ENV:MCP_ID}`,
       },
       auth_ref: 'env:MCP_KEY',
+      oauth: null,
     });
   });
 

@@ -39,7 +39,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
     it('starts empty, at revision 0 or higher [store.revision]', async () => {
       const store = await newStore();
       const listing = await store.list();
-      expect(listing).toEqual({ epoch: await store.epoch(), revision: await store.revision(), servers: [] });
+      expect(listing).toEqual({ epoch: await store.epoch(), revision: await store.revision(), records: [] });
       expect(listing.revision).toBeGreaterThanOrEqual(0);
       expect(listing.epoch).not.toBe('');
       expect(await store.get('fs')).toBeNull();
@@ -60,7 +60,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
         changed: true,
       });
       expect(await store.get('b')).toEqual(b.record);
-      expect((await store.list()).servers).toEqual([a.record, b.record]);
+      expect((await store.list()).records).toEqual([a.record, b.record]);
     });
 
     it('raises the revision with every change and with nothing else [store.revision]', async () => {
@@ -110,7 +110,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
         { remove: 'gone', ifModRevision: gone.revision },
         { upsert: sampleRecord('a') },
       ]);
-      const { servers, revision } = await store.list();
+      const { records: servers, revision } = await store.list();
       expect(servers.map((record) => record.server_id)).toEqual(['a', 'b', 'kept']);
       expect(result).toEqual({
         revision,
@@ -181,7 +181,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       expect(await watch.next()).toMatchObject({ prevRevision: start, revision: first.revision });
       expect(await watch.next()).toMatchObject({ prevRevision: first.revision, revision });
       await expect(watching(store, first.revision).step()).rejects.toMatchObject({ code: 'compacted' });
-      expect((await store.list()).servers).toHaveLength(3_000);
+      expect((await store.list()).records).toHaveLength(3_000);
     });
 
     it('remembers where a record came from, beside it', async () => {

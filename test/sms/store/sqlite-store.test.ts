@@ -7,8 +7,10 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { McpServerRecord } from '../../../src/protocol/record.ts';
 import { restoreSqliteStore } from '../../../src/sms/store/sqlite-backup.ts';
 import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
+import { sampleProfile } from '../../protocol/profile-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';
 import { describeStore } from './contract.ts';
 
@@ -118,7 +120,77 @@ describe('a registry file', () => {
     const db = new DatabaseSync(later);
     db.exec('PRAGMA user_version = 99');
     db.close();
-    expect(() => openSqliteStore(later)).toThrow(`${later} has format 99, and this program reads format 1 only`);
+    expect(() => openSqliteStore(later)).toThrow(`${later} has format 99, and this program reads formats up to 2 only`);
+  });
+
+  it('of the format before this one is brought to it once, with all that it held [store.format]', async () => {
+    const path = newPath();
+    const record = sampleRecord('a', { tags: ['x'], updated_at_ms: 5, mod_revision: 7 });
+    makeFormat1(path, record);
+    const store = openSqliteStore(path);
+    expect(await store.list()).toEqual({ epoch: 'old', revision: 9, records: [record] });
+    expect(await store.origins()).toEqual(new Map([['a', 'directory:a.toml']]));
+    const watch = store.watch(8, new AbortController().signal)[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ prevRevision: 8, revision: 9, deletes: ['b'], upserts: [] });
+    await expect(store.watch(5, new AbortController().signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: 'compacted',
+    });
+    expect(await store.profiles.revision()).toBe(0);
+    await store.upsert(sampleRecord('c'));
+    await store.profiles.upsert(sampleProfile('p'));
+    await store.close();
+    const again = openSqliteStore(path);
+    expect((await again.list()).records.map(({ server_id }) => server_id)).toEqual(['a', 'c']);
+    expect(await again.profiles.list()).toMatchObject({ epoch: 'old', revision: 1, records: [{ name: 'p' }] });
+    await again.close();
+  });
+
+  it('of the format before this one may be restored from a backup [store.format]', async () => {
+    const [backup, path] = [newPath(), newPath()];
+    makeFormat1(backup, sampleRecord('a', { mod_revision: 7 }));
+    await restoreSqliteStore(backup, path);
+    const store = openSqliteStore(path);
+    const { epoch, revision, records } = await store.list();
+    expect([epoch === 'old', revision > 1_000_000, records.map(({ server_id }) => server_id)]).toEqual([
+      false,
+      true,
+      ['a'],
+    ]);
+    await store.close();
+  });
+
+  it('that cannot be brought to this format stays what it was [store.format]', () => {
+    const path = newPath();
+    makeFormat1(path, sampleRecord('a'));
+    const db = new DatabaseSync(path);
+    db.exec('CREATE TABLE records (x)');
+    db.close();
+    expect(() => openSqliteStore(path)).toThrow(
+      `${path} has format 1 and cannot be brought to format 2, nothing was changed`,
+    );
+    const left = new DatabaseSync(path);
+    expect(left.prepare('SELECT server_id FROM servers').all()).toEqual([{ server_id: 'a' }]);
+    left.close();
+  });
+
+  it('keeps the kinds of records apart: each has its own revisions, log and watchers [sms.kinds]', async () => {
+    const store = openSqliteStore(newPath());
+    const signal = new AbortController().signal;
+    const [servers, profiles] = [store.watch(0, signal), store.profiles.watch(0, signal)].map((watch) =>
+      watch[Symbol.asyncIterator](),
+    );
+    await store.profiles.upsert(sampleProfile('p'));
+    await store.profiles.upsert(sampleProfile('q'));
+    expect([await store.revision(), await store.profiles.revision()]).toEqual([0, 2]);
+    await store.upsert(sampleRecord('p'));
+    expect((await servers?.next())?.value).toMatchObject({
+      prevRevision: 0,
+      revision: 1,
+      upserts: [{ server_id: 'p' }],
+    });
+    expect((await profiles?.next())?.value).toMatchObject({ prevRevision: 0, revision: 1, upserts: [{ name: 'p' }] });
+    expect((await profiles?.next())?.value).toMatchObject({ prevRevision: 1, revision: 2, upserts: [{ name: 'q' }] });
+    await store.close();
   });
 
   it('fills in fields that a record of an older version does not have', async () => {
@@ -127,7 +199,7 @@ describe('a registry file', () => {
     await store.upsert(sampleRecord('a', { tags: ['x'] }));
     await store.close();
     const db = new DatabaseSync(path);
-    db.exec(`UPDATE servers SET record = json_remove(record, '$.tags', '$.budgets.connect_timeout_ms')`);
+    db.exec(`UPDATE records SET record = json_remove(record, '$.tags', '$.budgets.connect_timeout_ms')`);
     db.close();
     const again = openSqliteStore(path);
     expect(await again.get('a')).toMatchObject({ tags: [], budgets: { connect_timeout_ms: 60_000 } });
@@ -140,7 +212,7 @@ describe('a registry file', () => {
     await first.upsert(sampleRecord('a'));
     await first.close();
     const db = new DatabaseSync(path);
-    db.exec(`CREATE TRIGGER full BEFORE INSERT ON changes WHEN new.server_id = 'b'
+    db.exec(`CREATE TRIGGER full BEFORE INSERT ON changes WHEN new.id = 'b'
       BEGIN SELECT RAISE(ABORT, 'disk full'); END`);
     db.close();
 
@@ -153,7 +225,7 @@ describe('a registry file', () => {
     expect((await watch.next()).value).toMatchObject({ prevRevision: before.revision, revision: next.revision });
     await store.close();
     const again = openSqliteStore(path);
-    expect((await again.list()).servers.map((record) => record.server_id)).toEqual(['a', 'c']);
+    expect((await again.list()).records.map((record) => record.server_id)).toEqual(['a', 'c']);
     await again.close();
   });
 });
@@ -177,10 +249,10 @@ describe('a registry file that is not whole', () => {
     for (const id of ['a', 'b', 'c']) await first.upsert(sampleRecord(id));
     await first.close();
     const db = new DatabaseSync(path);
-    db.exec(`UPDATE servers SET record = ${to} WHERE server_id IN ('b', 'c')`);
+    db.exec(`UPDATE records SET record = ${to} WHERE id IN ('b', 'c')`);
     db.close();
     const store = openSqliteStore(path);
-    expect((await store.list()).servers.map((record) => record.server_id)).toEqual(['a']);
+    expect((await store.list()).records.map((record) => record.server_id)).toEqual(['a']);
     expect(store.warnings).toHaveLength(2);
     for (const text of [path, '"b"', problem, 'spear servers rm b']) expect(store.warnings[0]).toContain(text);
     await store.upsert(sampleRecord('b'));
@@ -189,7 +261,7 @@ describe('a registry file that is not whole', () => {
     await store.close();
     const again = openSqliteStore(path);
     expect(again.warnings).toEqual([]);
-    expect((await again.list()).servers.map((record) => record.server_id)).toEqual(['a', 'b']);
+    expect((await again.list()).records.map((record) => record.server_id)).toEqual(['a', 'b']);
     await again.close();
   });
 
@@ -242,7 +314,7 @@ describe('a backup', () => {
     const restored = openSqliteStore(path);
     const listing = await restored.list();
     expect(listing.epoch).not.toBe(epoch);
-    expect(listing.servers.length).toBeGreaterThanOrEqual(50);
+    expect(listing.records.length).toBeGreaterThanOrEqual(50);
     expect(listing.revision).toBeGreaterThan(afterwards.revision);
     expect(await restored.get('late')).toBeNull();
     const next = await restored.upsert(sampleRecord('next'));
@@ -262,7 +334,7 @@ describe('a backup', () => {
     const epochs = new Set<string>();
     const continued = async (file: string) => {
       const store = openSqliteStore(file);
-      const { epoch, revision, servers } = await store.list();
+      const { epoch, revision, records: servers } = await store.list();
       expect(servers.map((record) => record.server_id)).toEqual(['a']);
       expect(revision).toBeGreaterThan(highest);
       // Whoever followed the copied registry is told to list.
@@ -317,7 +389,7 @@ describe('a backup', () => {
     const elsewhere = join(directory, 'elsewhere', 'registry.db');
     await restoreSqliteStore(`${path}.backup`, elsewhere);
     const restored = openSqliteStore(elsewhere);
-    expect((await restored.list()).servers.map((record) => record.server_id)).toEqual(['a']);
+    expect((await restored.list()).records.map((record) => record.server_id)).toEqual(['a']);
     await restored.close();
   });
 
@@ -356,7 +428,7 @@ describe('a process killed in a storm of writes', () => {
       const store = openSqliteStore(path, { keptChanges: 50 });
       epoch ??= await store.epoch();
       expect(await store.epoch()).toBe(epoch);
-      const { revision, servers } = await store.list();
+      const { revision, records: servers } = await store.list();
       // The write under way when it died may be there too; its acknowledgement was not.
       expect(revision).toBeGreaterThanOrEqual(lastRevision);
       expect(revision).toBeLessThanOrEqual(lastRevision + 1);
@@ -399,4 +471,26 @@ async function lastChanged(store: ReturnType<typeof openSqliteStore>, since: num
     return event.upserts[0]?.server_id ?? event.deletes[0] ?? null;
   }
   return null;
+}
+
+/** A registry file as the first format had it: at revision 9, where "b" went away, and compacted up to 6. */
+function makeFormat1(path: string, record: McpServerRecord): void {
+  const db = new DatabaseSync(path);
+  db.exec(`
+    PRAGMA application_id = 0x53505247;
+    PRAGMA user_version = 1;
+    CREATE TABLE registry (
+      only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+      epoch TEXT NOT NULL,
+      revision INTEGER NOT NULL,
+      compacted INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE servers (server_id TEXT PRIMARY KEY, origin TEXT NOT NULL, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE changes (revision INTEGER PRIMARY KEY, server_id TEXT NOT NULL) STRICT;
+    INSERT INTO registry VALUES (1, 'old', 9, 6);
+    INSERT INTO changes VALUES (7, 'a'), (8, 'b'), (9, 'b');
+  `);
+  const insert = db.prepare('INSERT INTO servers VALUES (?, ?, ?)');
+  insert.run(record.server_id, 'directory:a.toml', JSON.stringify(record));
+  db.close();
 }

@@ -3,30 +3,10 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
-import { TokenAccess } from '../../src/sms/access.ts';
 import { ensureTokens } from '../../src/sms/token-files.ts';
 import { stopAll, temporaryDirectory } from './running-sms.ts';
 
 afterEach(stopAll);
-
-const access = new TokenAccess({ admin: ['a'.repeat(40)], node: ['n'.repeat(40)] });
-
-it.each([
-  [undefined, 'node', 'missing'],
-  ['', 'node', 'missing'],
-  ['Basic abc', 'node', 'missing'],
-  ['Bearer', 'node', 'missing'],
-  [`Bearer ${'a'.repeat(40)} x`, 'node', 'missing'],
-  [`Bearer ${'x'.repeat(40)}`, 'node', 'unknown'],
-  [`Bearer ${'a'.repeat(39)}`, 'node', 'unknown'],
-  [`Bearer ${'a'.repeat(41)}`, 'admin', 'unknown'],
-  [`Bearer ${'n'.repeat(40)}`, 'node', 'granted'],
-  [`Bearer ${'n'.repeat(40)}`, 'admin', 'not_admin'],
-  [`bearer  ${'a'.repeat(40)}`, 'admin', 'granted'],
-  [`Bearer ${'a'.repeat(40)}`, 'node', 'granted'],
-] as const)('%j for %s is %s [sms.auth.roles]', (header, needs, decision) => {
-  expect(access.decide(header, needs)).toBe(decision);
-});
 
 it('makes two different tokens at the first start, for their owner alone, and keeps them [sms.auth.token_files]', () => {
   const directory = join(temporaryDirectory(), 'new');

@@ -1,0 +1,168 @@
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import type { MeJson } from '../../protocol/console-api.ts';
+import { type ApiError, hasToken, readMe, rememberToken, whenSignedOut } from './api.ts';
+import { useLink, useRoute, useTick } from './hooks.ts';
+import { live } from './live.ts';
+import { endLogin, finishLogin, type LoginOptions, readLoginOptions } from './login.ts';
+import { navigation, pageOf } from './navigation.tsx';
+import { duration } from './numbers.ts';
+import { Failure, Loading } from './parts.tsx';
+import { setWho } from './session.ts';
+import { SignIn } from './sign-in.tsx';
+import { Told } from './text.tsx';
+
+/** The whole page: signing in, or the pages with the way between them. */
+export function App() {
+  /** Undefined: not asked yet. */
+  const [who, setMe] = useState<MeJson | null | undefined>(undefined);
+  const [options, setOptions] = useState<LoginOptions | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [wasSignedOut, setSignedOut] = useState(false);
+  const become = useCallback((me: MeJson | null) => {
+    setWho(me);
+    setMe(me);
+  }, []);
+  /** Gives why not; null: they are in. */
+  const enter = useCallback(async (): Promise<ApiError | null> => {
+    try {
+      become(await readMe());
+      setError(null);
+      return null;
+    } catch (failed) {
+      const problem = failed as ApiError;
+      if (problem.status === 401) become(null);
+      else setError(problem);
+      return problem;
+    }
+  }, [become]);
+  const leave = useCallback(() => {
+    rememberToken(null);
+    live.stop();
+    become(null);
+  }, [become]);
+  const signOut = useCallback(async () => {
+    await endLogin();
+    leave();
+  }, [leave]);
+  const isIn = who !== null && who !== undefined;
+  const begin = useCallback(async () => {
+    try {
+      const options = await readLoginOptions();
+      setOptions(options);
+      await finishLogin();
+      setError(null);
+      // Nobody is asked for who cannot be known: that would be a refusal in the trail.
+      if (hasToken() || options.session === 'cookie' || !options.auth) await enter();
+      else become(null);
+    } catch (failed) {
+      setError(failed as ApiError);
+      if ((failed as ApiError).status !== 0) become(null);
+    }
+  }, [enter, become]);
+  useEffect(() => {
+    void begin();
+  }, [begin]);
+  useEffect(() => {
+    if (!isIn) return;
+    live.start();
+    whenSignedOut(() => {
+      setSignedOut(true);
+      leave();
+    });
+    return () => {
+      whenSignedOut(() => {});
+      live.stop();
+    };
+  }, [isIn, leave]);
+  if (who === undefined) {
+    return (
+      <main class="narrow">{error === null ? <Loading /> : <Failure error={error} again={() => void begin()} />}</main>
+    );
+  }
+  if (who === null) {
+    return <SignIn hasProvider={options?.login ?? false} wasSignedOut={wasSignedOut} enter={enter} error={error} />;
+  }
+  return <Shell who={who} leave={() => void signOut()} />;
+}
+
+function Shell({ who, leave }: { readonly who: MeJson; readonly leave: () => void }) {
+  const route = useRoute();
+  const [isOpen, setOpen] = useState(false);
+  const [name = ''] = route;
+  const current = name === '' ? 'overview' : name;
+  useEffect(() => setOpen(false), [route.join('/')]);
+  return (
+    <div class="shell">
+      <button type="button" class="skip" onClick={skipToMain}>
+        Skip to the page
+      </button>
+      <nav aria-label="Pages" class={isOpen ? 'open' : ''}>
+        <div class="brand">
+          <span class="logo" aria-hidden="true" />
+          <span>Spear</span>
+          <LinkMark />
+          <button
+            type="button"
+            class="quiet menu"
+            aria-expanded={isOpen}
+            aria-controls="pages"
+            onClick={() => setOpen(!isOpen)}
+          >
+            Menu
+          </button>
+        </div>
+        <ul id="pages">
+          {navigation.map(({ path, title }) => (
+            <li key={path}>
+              <a href={`#/${path}`} aria-current={path === current ? 'page' : undefined}>
+                {title}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <div class="who">
+          <span>
+            <Told text={who.name} chars={60} />
+          </span>
+          <span class="muted">
+            <Told text={who.roles.join(', ')} chars={80} />
+          </span>
+          <button type="button" class="quiet" onClick={leave}>
+            Sign out
+          </button>
+        </div>
+      </nav>
+      <main id="main" tabIndex={-1}>
+        <LostNotice />
+        {pageOf(route)}
+      </main>
+    </div>
+  );
+}
+
+/** No link: the address behind # is the page's own, and the browser's jump would lead elsewhere. */
+function skipToMain(): void {
+  document.getElementById('main')?.focus();
+}
+
+function LinkMark() {
+  const { state } = useLink();
+  return (
+    <span class={`link-state ${state}`} role="status">
+      {state}
+    </span>
+  );
+}
+
+/** Says so while what is shown may be old. */
+function LostNotice() {
+  const { state, lostAtMs } = useLink();
+  useTick(1_000);
+  if (state !== 'lost') return null;
+  return (
+    <div class="notice bad lost" role="alert">
+      <strong>The connection to the registry is lost.</strong> What is shown is as it was{' '}
+      {duration(Date.now() - (lostAtMs ?? Date.now()))} ago. It is tried again by itself, and the page catches up.
+    </div>
+  );
+}

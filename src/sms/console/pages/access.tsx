@@ -1,0 +1,319 @@
+import { useState } from 'preact/hooks';
+import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
+import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from '../../../protocol/console-api.ts';
+import { ApiError, post } from '../api.ts';
+import { counted } from '../numbers.ts';
+import { Dialog, Empty, Failure, PageHead } from '../parts.tsx';
+import { Told } from '../text.tsx';
+import { VirtualList } from '../virtual-list.tsx';
+
+const ROW_PX = 52;
+const PATH = '/admin/api/mcp/access';
+const example = `{
+  "name": "review",
+  "config": {
+    "mcp.enabled": true,
+    "mcp.default_server_ids": ["ID"]
+  }
+}`;
+
+interface Task {
+  readonly name: string;
+  readonly config: JsonObject;
+}
+
+interface Shown {
+  readonly title: string;
+  readonly walk: readonly LayerAnswerJson[];
+  readonly approval: readonly string[];
+}
+
+/** Which tasks may use which servers and tools, and which word of which layer decides. */
+export function Access() {
+  const [text, setText] = useState('');
+  const [tasks, setTasks] = useState<readonly Task[]>([]);
+  const [matrix, setMatrix] = useState<AccessJson | null>(null);
+  const [opened, setOpened] = useState<AccessServerJson | null>(null);
+  const [shown, setShown] = useState<Shown | null>(null);
+  const [problem, setProblem] = useState<ApiError | null>(null);
+  const ask = async () => {
+    const read = tasksOf(text);
+    if (read instanceof ApiError) return setProblem(read);
+    try {
+      setMatrix(await post<AccessJson>(PATH, { tasks: read }));
+      setTasks(read);
+      setOpened(null);
+      setProblem(null);
+    } catch (error) {
+      setProblem(error as ApiError);
+    }
+  };
+  const open = async (id: string) => {
+    try {
+      setOpened(await post<AccessServerJson>(PATH, { tasks, server_id: id }));
+    } catch (error) {
+      setProblem(error as ApiError);
+    }
+  };
+  return (
+    <>
+      <PageHead title="Access" />
+      <div class="field">
+        <label for="task-config">Task configs</label>
+        <textarea
+          id="task-config"
+          class="code"
+          rows={7}
+          spellcheck={false}
+          placeholder={example}
+          aria-describedby="task-config-hint"
+          value={text}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+        <span class="hint" id="task-config-hint">
+          Paste what <code>--task-config</code> would read: one task, or a list of them. Nothing is stored.
+        </span>
+      </div>
+      <div class="actions">
+        <button type="button" class="primary" disabled={text.trim() === ''} onClick={ask}>
+          Show what they may use
+        </button>
+      </div>
+      {problem === null ? null : <Failure error={problem} />}
+      {matrix === null ? (
+        <Empty title="Who may use what">
+          <p>
+            The matrix shows each server and, opened, each of its tools: whether a task may use it, and the layer and
+            pattern that decide. It is the same walk as <code>spear explain</code>.
+          </p>
+        </Empty>
+      ) : (
+        <Matrix matrix={matrix} open={open} />
+      )}
+      {opened === null ? null : <OpenedServer server={opened} show={setShown} close={() => setOpened(null)} />}
+      {shown === null ? null : (
+        <Dialog title={shown.title} onClose={() => setShown(null)}>
+          <Walk shown={shown} />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: (id: string) => void }) {
+  const [text, setText] = useState('');
+  const usable = matrix.tasks.filter(({ problems }) => problems.length === 0);
+  const rows = matrix.servers
+    .map((server, at) => ({ ...server, at }))
+    .filter(({ server_id: id }) => id.toLowerCase().includes(text.toLowerCase()));
+  return (
+    <section aria-labelledby="matrix-title">
+      <h2 id="matrix-title">
+        {counted(usable.length, 'task')} × {counted(matrix.servers.length, 'server')}, revision {matrix.revision}
+      </h2>
+      {matrix.tasks.map(({ name, problems, warnings }) =>
+        [...problems, ...warnings].map((each) => (
+          <p key={each} class={problems.length > 0 ? 'notice bad' : 'notice warn'}>
+            <strong>
+              <Told text={name} chars={60} />
+            </strong>{' '}
+            <Told text={each} chars={600} />
+          </p>
+        )),
+      )}
+      {matrix.servers.length === 0 ? <p class="muted">The registry has no servers.</p> : null}
+      {usable.length === 0 || matrix.servers.length === 0 ? null : (
+        <>
+          <div class="filters">
+            <input
+              type="search"
+              placeholder="Search servers"
+              aria-label="Search servers of the matrix"
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+          </div>
+          <VirtualList
+            items={rows}
+            rowPx={ROW_PX}
+            label="Access"
+            rowClass="access-row"
+            keyOf={({ server_id: id }) => id}
+            head={
+              <>
+                <span role="columnheader">Server</span>
+                {usable.map(({ name }) => (
+                  <span role="columnheader" key={name}>
+                    <Told text={name} chars={40} />
+                  </span>
+                ))}
+              </>
+            }
+            row={({ server_id: id, tools, at }) => (
+              <>
+                <span role="cell" class="stack">
+                  <button type="button" class="link" onClick={() => open(id)}>
+                    <Told text={id} chars={80} />
+                  </button>
+                  <span class="muted">{tools === null ? 'tools not known' : counted(tools, 'tool')}</span>
+                </span>
+                {usable.map(({ name, cells }) => {
+                  const cell = cells[at];
+                  return cell === undefined ? null : (
+                    <span role="cell" key={name} class="stack">
+                      <Decision decision={cell} />
+                      <span class="muted clip">
+                        {cell.allowed && tools !== null ? `${cell.tools_allowed} of ${tools} tools · ` : ''}
+                        <By decision={cell} />
+                      </span>
+                    </span>
+                  );
+                })}
+              </>
+            )}
+          />
+        </>
+      )}
+    </section>
+  );
+}
+
+function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) => void; close: () => void }) {
+  const { server, show } = props;
+  const { tools, tasks } = server;
+  return (
+    <section aria-labelledby="opened-title">
+      <header class="page-head">
+        <h2 id="opened-title">
+          Tools of <Told text={server.server_id} chars={80} />
+        </h2>
+        <div class="actions">
+          {tasks.map(({ name, walk }) => (
+            <button
+              type="button"
+              key={name}
+              onClick={() => show({ title: `${server.server_id} for ${name}`, walk, approval: [] })}
+            >
+              The server's walk for <Told text={name} chars={30} />
+            </button>
+          ))}
+          <button type="button" class="quiet" onClick={props.close}>
+            Close
+          </button>
+        </div>
+      </header>
+      {tools === null ? (
+        <Empty title="Its tools are not known">
+          <p>No node has listed them yet. What the task may do with the server as a whole is in the matrix.</p>
+        </Empty>
+      ) : (
+        <VirtualList
+          items={tools.map((tool, at) => ({ ...tool, at }))}
+          rowPx={ROW_PX}
+          label="Access to tools"
+          rowClass="access-row"
+          keyOf={({ name }) => name}
+          head={
+            <>
+              <span role="columnheader">Tool</span>
+              {tasks.map(({ name }) => (
+                <span role="columnheader" key={name}>
+                  <Told text={name} chars={40} />
+                </span>
+              ))}
+            </>
+          }
+          row={({ name: tool, at }) => (
+            <>
+              <span role="cell" class="clip">
+                <code>
+                  <Told text={tool} chars={80} />
+                </code>
+              </span>
+              {tasks.map(({ name, cells }) => {
+                const cell = cells[at];
+                return cell === undefined ? null : (
+                  <span role="cell" key={name} class="stack">
+                    <button
+                      type="button"
+                      class="link"
+                      onClick={() => show({ title: `${tool} for ${name}`, walk: cell.walk, approval: cell.approval })}
+                    >
+                      <Decision decision={cell} />
+                    </button>
+                    <span class="muted clip">
+                      <By decision={cell} />
+                      {cell.approval.length > 0 && cell.allowed ? ' · asks' : ''}
+                    </span>
+                  </span>
+                );
+              })}
+            </>
+          )}
+        />
+      )}
+    </section>
+  );
+}
+
+function Decision({ decision: { allowed } }: { readonly decision: DecisionJson }) {
+  return <span class={allowed ? 'verdict yes' : 'verdict no'}>{allowed ? 'allowed' : 'denied'}</span>;
+}
+
+function By({ decision: { by } }: { readonly decision: DecisionJson }) {
+  if (by === null) return <>nothing against it</>;
+  return (
+    <>
+      <Told text={`${by.layer} ${by.rule}`} chars={80} />
+      {by.matched === null ? '' : ' '}
+      {by.matched === null ? null : (
+        <code>
+          <Told text={by.matched} chars={60} />
+        </code>
+      )}
+    </>
+  );
+}
+
+function Walk({ shown }: { readonly shown: Shown }) {
+  return (
+    <>
+      <ol class="walk">
+        {shown.walk.map(({ layer, rule, verdict, text, fix }) => (
+          <li key={`${layer} ${rule}`} class={verdict}>
+            <strong>
+              <Told text={`${layer} ${rule}`} chars={80} />
+            </strong>{' '}
+            <span class="muted">{verdict}</span>
+            <p>
+              <Told text={text} chars={600} />
+            </p>
+            {fix === null ? null : (
+              <p class="fix">
+                To change that: <Told text={fix} chars={600} />
+              </p>
+            )}
+          </li>
+        ))}
+      </ol>
+      {shown.approval.map((note) => (
+        <p key={note} class="notice warn">
+          <Told text={note} chars={600} />
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** One config, or a list of them. */
+function tasksOf(text: string): readonly Task[] | ApiError {
+  const value = parseJson(text);
+  const list = Array.isArray(value) ? value : [value];
+  const tasks = list.map((each, at) => {
+    if (!isJsonObject(each)) return null;
+    const name = typeof each.name === 'string' ? each.name : `task ${at + 1}`;
+    return { name: name.slice(0, 100), config: each };
+  });
+  if (tasks.length > 0 && tasks.every((task) => task !== null)) return tasks;
+  return new ApiError(400, 'invalid-json', 'this is not a JSON object, or a list of them; paste the file of a task');
+}

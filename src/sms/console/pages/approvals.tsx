@@ -1,0 +1,280 @@
+import { useState } from 'preact/hooks';
+import type { JsonObject } from '../../../base/json.ts';
+import type { Approval, ApprovalDecision, ApprovalStatus, DefinitionChange } from '../../../protocol/approval.ts';
+import { type ApiError, get, request } from '../api.ts';
+import { DiffView } from '../diff-view.tsx';
+import { linkTo, useResource, useTick } from '../hooks.ts';
+import { ago, clock, counted, duration } from '../numbers.ts';
+import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
+import { mayDecide } from '../session.ts';
+import { asJson, Told, ToldBlock } from '../text.tsx';
+
+type Listed = Omit<Approval, 'salt' | 'claim' | 'epoch' | 'definition' | 'changes'> & {
+  readonly arguments_shortened: boolean;
+  readonly changed: boolean;
+  readonly decided_by: readonly string[];
+  readonly left_ms: number;
+};
+type Shown = Listed & {
+  readonly definition: JsonObject;
+  readonly changes: readonly DefinitionChange[];
+  /** Why whoever looks may not decide; null: they may. */
+  readonly why_not: string | null;
+};
+
+const PATH = '/admin/api/approvals';
+
+/** Calls that wait for a yes or a no, and what became of others. */
+export function Approvals() {
+  const [waits, setWaits] = useState(true);
+  const path = waits ? `${PATH}?status=waiting` : PATH;
+  const { value, error, again } = useResource<{ approvals: readonly Listed[]; total: number }>(path, ['approvals']);
+  useTick(1_000);
+  return (
+    <>
+      <PageHead title="Approvals">
+        <div class="segments" role="group" aria-label="Which requests">
+          <button type="button" aria-pressed={waits} onClick={() => setWaits(true)}>
+            waiting
+          </button>
+          <button type="button" aria-pressed={!waits} onClick={() => setWaits(false)}>
+            all
+          </button>
+        </div>
+      </PageHead>
+      {error === null ? null : <Failure error={error} again={again} />}
+      {value === null && error === null ? <Loading /> : null}
+      {value?.approvals.length === 0 ? (
+        <Empty title={waits ? 'Nobody waits' : 'None so far'}>
+          <p>
+            Calls appear here when a node runs with <code>--approve sms</code> and the record or a rule wants somebody
+            to be asked.
+          </p>
+        </Empty>
+      ) : null}
+      <ul class="rows requests">
+        {value?.approvals.map((each) => (
+          <li key={each.approval_id}>
+            <Status status={each.status} />
+            <span class="stack grow">
+              <a href={linkTo('approvals', each.approval_id)}>
+                <Told text={`${each.server_id} › ${each.tool_name}`} chars={120} />
+              </a>
+              <code class="muted clip">
+                <Told text={JSON.stringify(each.arguments)} chars={160} />
+              </code>
+            </span>
+            <span class="stack">
+              <span>
+                <Told text={each.task ?? 'a task without a name'} chars={60} />
+              </span>
+              <span class="muted">
+                {each.changed ? 'definition changed · ' : ''}
+                {ago(Date.now() - each.created_at_ms)}
+              </span>
+            </span>
+          </li>
+        ))}
+      </ul>
+      {value !== null && value.total > value.approvals.length ? (
+        <p class="muted">
+          The newest {value.approvals.length} of {value.total}.
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+function Status({ status }: { readonly status: ApprovalStatus }) {
+  return (
+    <span class={`approval ${status}`}>
+      <Told text={status} chars={20} />
+    </span>
+  );
+}
+
+/** One request: what would be sent, for whom, and what is different from the last time. */
+export function ApprovalPage({ id }: { readonly id: string }) {
+  const path = `${PATH}/${encodeURIComponent(id)}`;
+  const { value, error, again } = useResource<Shown>(path, ['approvals']);
+  useTick(1_000);
+  return (
+    <>
+      <PageHead title="Approval" />
+      <p>
+        <a href={linkTo('approvals')}>All approvals</a>
+      </p>
+      {error === null ? null : <Failure error={error} again={again} />}
+      {value === null && error === null ? <Loading /> : null}
+      {value === null ? null : <Request approval={value} path={path} again={again} />}
+    </>
+  );
+}
+
+function Request({ approval, path, again }: { approval: Shown; path: string; again: () => void }) {
+  const { status, changes, needed, votes } = approval;
+  return (
+    <>
+      <h2>
+        <Status status={status} /> <Told text={`${approval.server_id} › ${approval.tool_name}`} chars={200} />
+      </h2>
+      <dl class="facts">
+        <Fact name="Task" text={approval.task ?? 'without a name'} />
+        <Fact name="Run" text={`${approval.run}, call ${approval.ordinal}`} />
+        <Fact name="Asked by" text={`${approval.requested_by ?? 'a node'} on ${approval.node_id}`} />
+        <Fact name="Namespace" text={approval.namespace} />
+        <Fact name="Why it asks" text={approval.cause.text} />
+        <Fact
+          name="Approvers needed"
+          text={`${needed}${approval.rule === null ? '' : `, by the rule ${approval.rule}`}`}
+        />
+        <Fact name="Asked" text={clock(approval.created_at_ms)} />
+        {status === 'waiting' ? (
+          <Fact name="Denied by itself in" text={duration(Math.max(0, approval.expires_at_ms - Date.now()))} />
+        ) : null}
+      </dl>
+      <Arguments approval={approval} path={path} />
+      <section aria-labelledby="changes-title">
+        <h2 id="changes-title">What changed since it was last allowed</h2>
+        {changes.length === 0 ? (
+          <p class="muted">Nothing that the server says of the tool.</p>
+        ) : (
+          changes.map(({ path: place, before, after }) => (
+            <div key={place}>
+              <h3>
+                <code>
+                  <Told text={place} />
+                </code>
+              </h3>
+              <DiffView
+                label={`Change of ${place}`}
+                before={before === undefined ? '' : asJson(before)}
+                after={after === undefined ? '' : asJson(after)}
+              />
+            </div>
+          ))
+        )}
+      </section>
+      <details>
+        <summary>What the server says of the tool</summary>
+        <ToldBlock label="Definition" text={asJson(approval.definition)} />
+      </details>
+      {votes.length === 0 ? null : (
+        <section aria-labelledby="votes-title">
+          <h2 id="votes-title">Said so far</h2>
+          <ul class="rows">
+            {votes.map((vote) => (
+              <li key={`${vote.by} ${vote.at_ms}`}>
+                <strong>
+                  <Told text={vote.by ?? 'somebody'} chars={80} />
+                </strong>
+                <span>
+                  <Told text={vote.decision.replace('_', ' ')} chars={30} />
+                </span>
+                <span class="grow">
+                  <Told text={vote.reason ?? ''} chars={600} />
+                </span>
+                <span class="muted">{clock(vote.at_ms)}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {approval.reason === null ? null : (
+        <p class="notice">
+          <Told text={approval.reason} chars={600} />
+        </p>
+      )}
+      {status === 'waiting' ? <Decide approval={approval} path={path} again={again} /> : null}
+    </>
+  );
+}
+
+function Fact({ name, text }: { readonly name: string; readonly text: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <Told text={text} chars={400} />
+      </dd>
+    </div>
+  );
+}
+
+function Arguments({ approval, path }: { readonly approval: Shown; readonly path: string }) {
+  const [whole, setWhole] = useState<JsonObject | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const read = async () => {
+    try {
+      setWhole((await get<{ arguments: JsonObject }>(`${path}/arguments`)).arguments);
+    } catch (failed) {
+      setError(failed as ApiError);
+    }
+  };
+  return (
+    <section aria-labelledby="arguments-title">
+      <h2 id="arguments-title">What would be sent</h2>
+      <ToldBlock label="Arguments" text={asJson(whole ?? approval.arguments)} />
+      {approval.arguments_shortened && whole === null && mayDecide() ? (
+        <button type="button" onClick={read}>
+          Show the values whole
+        </button>
+      ) : null}
+      {error === null ? null : <Failure error={error} />}
+    </section>
+  );
+}
+
+function Decide({ approval, path, again }: { approval: Shown; path: string; again: () => void }) {
+  const [reason, setReason] = useState('');
+  const [error, setError] = useState<ApiError | null>(null);
+  const [busy, setBusy] = useState(false);
+  if (!mayDecide() || approval.why_not !== null) {
+    return (
+      <p class="notice" role="status">
+        <Told text={approval.why_not ?? 'You may look, and not decide: that needs the role approver.'} chars={400} />
+      </p>
+    );
+  }
+  const decide = async (decision: ApprovalDecision) => {
+    setBusy(true);
+    try {
+      const json = { decision, reason: reason.trim() === '' ? null : reason };
+      await request('POST', `${path}/decision`, { json, ifMatch: `"${approval.mod_revision}"` });
+      setError(null);
+    } catch (failed) {
+      setError(failed as ApiError);
+    }
+    setBusy(false);
+    again();
+  };
+  return (
+    <section class="decide" aria-labelledby="decide-title">
+      <h2 id="decide-title">Your decision</h2>
+      <div class="field">
+        <label for="reason">Reason</label>
+        <input
+          id="reason"
+          type="text"
+          maxLength={500}
+          value={reason}
+          placeholder="the model reads it when you deny"
+          onInput={({ currentTarget }) => setReason(currentTarget.value)}
+        />
+      </div>
+      {error === null ? null : <Failure error={error} />}
+      <div class="actions">
+        <button type="button" class="primary" disabled={busy} onClick={() => decide('allow_once')}>
+          Allow once
+        </button>
+        <button type="button" disabled={busy} onClick={() => decide('allow_session')}>
+          Allow for the session
+        </button>
+        <button type="button" class="danger" disabled={busy} onClick={() => decide('deny')}>
+          Deny
+        </button>
+      </div>
+      {approval.needed > 1 ? <p class="muted">{counted(approval.needed, 'person', 'people')} must allow it.</p> : null}
+    </section>
+  );
+}

@@ -1,0 +1,75 @@
+import type { McpProfile } from '../../../protocol/profile.ts';
+import { linkTo, useResource } from '../hooks.ts';
+import { clock, counted } from '../numbers.ts';
+import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
+import { Told } from '../text.tsx';
+
+type ProfileJson = McpProfile & { readonly origin: string };
+
+/** Selections of servers and tools that tasks refer to by name. */
+export function Profiles() {
+  const { value, error, again } = useResource<{ profiles: readonly ProfileJson[] }>('/admin/api/mcp/profiles', [
+    'profiles',
+  ]);
+  return (
+    <>
+      <PageHead title="Profiles" />
+      {error === null ? null : <Failure error={error} again={again} />}
+      {value === null && error === null ? <Loading /> : null}
+      {value?.profiles.length === 0 ? (
+        <Empty title="No profiles yet">
+          <p>
+            A profile is a selection of servers and tools under a name, which tasks refer to with{' '}
+            <code>"mcp.profile"</code>. Write one in a file and store it with <code>spear profiles apply FILE</code>.
+          </p>
+        </Empty>
+      ) : null}
+      <ul class="tiles">
+        {value?.profiles.map((profile) => (
+          <li key={profile.name}>
+            <h2>
+              <Told text={profile.name} chars={80} />
+            </h2>
+            <p>
+              <Told text={profile.description || 'no description'} chars={400} />
+            </p>
+            <dl>
+              <dt>Servers</dt>
+              <dd>
+                {profile.server_ids.length === 0
+                  ? 'none by id'
+                  : profile.server_ids.slice(0, 20).map((id) => (
+                      <a key={id} class="tag" href={linkTo('servers', id)}>
+                        <Told text={id} chars={80} />
+                      </a>
+                    ))}
+                {profile.server_ids.length > 20 ? ` and ${profile.server_ids.length - 20} more` : ''}
+              </dd>
+              <dt>Tags</dt>
+              <dd>
+                <Told text={profile.server_tags.join(', ') || 'none'} />
+              </dd>
+              <dt>Tools</dt>
+              <dd>
+                <Told text={toolsText(profile)} />
+              </dd>
+            </dl>
+            <p class="muted">
+              {clock(profile.updated_at_ms)}, revision {profile.mod_revision}, from{' '}
+              <Told text={profile.origin || 'the API'} chars={80} />
+            </p>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function toolsText({ tool_allowlist: allow, tool_denylist: deny, allowed_tools: perServer }: McpProfile): string {
+  const narrowed = Object.keys(perServer).length;
+  return [
+    allow === null ? 'all that the records allow' : allow.length === 0 ? 'none' : `only ${allow.join(', ')}`,
+    ...(deny.length === 0 ? [] : [`not ${deny.join(', ')}`]),
+    ...(narrowed === 0 ? [] : [`${counted(narrowed, 'server')} narrowed further`]),
+  ].join('; ');
+}

@@ -1,0 +1,261 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
+import type { RecordCheckJson } from '../../../protocol/console-api.ts';
+import { type ApiError, post, request } from '../api.ts';
+import { DiffView } from '../diff-view.tsx';
+import { linkTo, useResource, useSettled } from '../hooks.ts';
+import { Dialog, Failure, Loading, PageHead } from '../parts.tsx';
+import { RecordForm } from '../record-form.tsx';
+import { asJson, Told } from '../text.tsx';
+import type { ServerJson } from './server.tsx';
+
+const SERVERS = '/admin/api/mcp/servers';
+/** After the last key. */
+const CHECK_AFTER_MS = 250;
+
+const freshDraft: JsonObject = { server_id: '', transport: 'stdio', stdio: { command: '' }, allowed_tools: ['*'] };
+
+export function NewServer() {
+  return <Editor id={null} base={freshDraft} start={null} revision={null} theirs={null} />;
+}
+
+export function EditServer({ id }: { readonly id: string }) {
+  const { value, error, again } = useResource<ServerJson>(`${SERVERS}/${encodeURIComponent(id)}`, ['servers']);
+  // What is edited is what was read first; what comes later is somebody else's change.
+  const first = useRef<ServerJson | null>(null);
+  /** What to go on with instead of what is stored. */
+  const kept = useRef<JsonObject | null>(null);
+  const [round, setRound] = useState(0);
+  if (value !== null) first.current ??= value;
+  const start = first.current;
+  if (start === null) {
+    return (
+      <>
+        <PageHead title={`Edit ${id}`} />
+        {error === null ? <Loading /> : <Failure error={error} again={again} />}
+      </>
+    );
+  }
+  const restart = (mine: JsonObject | null) => {
+    first.current = value;
+    kept.current = mine;
+    setRound(round + 1);
+  };
+  return (
+    <Editor
+      key={round}
+      id={id}
+      base={contentOf(start)}
+      start={kept.current}
+      revision={start.mod_revision}
+      theirs={
+        value !== null && value.mod_revision !== start.mod_revision
+          ? { content: contentOf(value), revision: value.mod_revision, take: restart }
+          : null
+      }
+    />
+  );
+}
+
+interface EditorProps {
+  /** Null: it is a new one. */
+  readonly id: string | null;
+  readonly base: JsonObject;
+  /** Where the draft begins; null: at the base. */
+  readonly start: JsonObject | null;
+  readonly revision: number | null;
+  /** What somebody else stored meanwhile. */
+  readonly theirs: {
+    readonly content: JsonObject;
+    readonly revision: number;
+    readonly take: (mine: JsonObject | null) => void;
+  } | null;
+}
+
+function Editor({ id, base, start, revision, theirs }: EditorProps) {
+  const [draft, setDraft] = useState<JsonObject>(start ?? base);
+  const [json, setJson] = useState<string | null>(null);
+  const [check, setCheck] = useState<RecordCheckJson | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [reviewing, setReviewing] = useState(false);
+  const serverId = id ?? (typeof draft.server_id === 'string' ? draft.server_id : '');
+  const settled = useSettled(draft, CHECK_AFTER_MS);
+  useEffect(() => {
+    const gone = new AbortController();
+    post<RecordCheckJson>(`${SERVERS}/check`, { server_id: id ?? '', record: settled }, gone.signal).then(
+      (answer) => {
+        setCheck(answer);
+        setError(null);
+      },
+      (failed: unknown) => {
+        if (!gone.signal.aborted) setError(failed as ApiError);
+      },
+    );
+    return () => gone.abort();
+  }, [settled, id]);
+  const isWrongJson = json !== null && !isJsonObject(parseJson(json));
+  const isChecked = settled === draft && check !== null;
+  const mayReview = isChecked && check.ok && !isWrongJson;
+  const typeJson = (text: string) => {
+    setJson(text);
+    const value = parseJson(text);
+    if (isJsonObject(value)) setDraft(value);
+  };
+  return (
+    <>
+      <PageHead title={id === null ? 'Add a server' : `Edit ${id}`}>
+        <button
+          type="button"
+          onClick={() => setJson(json === null ? asJson(draft) : null)}
+          aria-pressed={json !== null}
+        >
+          {json === null ? 'All fields as JSON' : 'Back to the form'}
+        </button>
+        <button type="button" class="primary" disabled={!mayReview} onClick={() => setReviewing(true)}>
+          Review the change
+        </button>
+      </PageHead>
+      {theirs === null ? null : (
+        <div class="notice warn" role="alert">
+          <strong>Somebody else changed this server meanwhile (revision {theirs.revision})</strong>
+          <DiffView label="Their change" before={asJson(base)} after={asJson(theirs.content)} />
+          <div class="actions">
+            <button type="button" onClick={() => theirs.take(onTop(base, draft, theirs.content))}>
+              Put my fields on top of theirs
+            </button>
+            <button type="button" onClick={() => theirs.take(null)}>
+              Drop mine and start from theirs
+            </button>
+          </div>
+          <p class="muted">Nothing of yours is stored before you start from what is there now.</p>
+        </div>
+      )}
+      {error === null ? null : <Failure error={error} />}
+      {json === null ? (
+        <RecordForm draft={draft} change={setDraft} problems={check?.errors ?? []} isNew={id === null} />
+      ) : (
+        <div class={isWrongJson ? 'field wrong' : 'field'}>
+          <label for="record-json">The whole record</label>
+          <textarea
+            id="record-json"
+            class="code"
+            rows={28}
+            spellcheck={false}
+            value={json}
+            onInput={({ currentTarget }) => typeJson(currentTarget.value)}
+          />
+          {isWrongJson ? <span class="problem">This is not a JSON object.</span> : null}
+        </div>
+      )}
+      <Verdict check={check} />
+      {reviewing && check !== null ? (
+        <Review
+          id={id}
+          serverId={serverId}
+          draft={draft}
+          check={check}
+          revision={revision}
+          close={() => setReviewing(false)}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function Verdict({ check }: { readonly check: RecordCheckJson | null }) {
+  if (check === null) return null;
+  if (!check.ok) {
+    return (
+      <div class="notice warn" role="status">
+        <strong>It cannot be stored yet</strong>
+        <ul>
+          {check.errors.map(({ field, detail }) => (
+            <li key={field}>
+              <code>
+                <Told text={field || 'record'} />
+              </code>{' '}
+              <Told text={detail} />
+            </li>
+          ))}
+        </ul>
+      </div>
+    );
+  }
+  return (
+    <div class={check.warnings.length > 0 ? 'notice warn' : 'notice good'} role="status">
+      <strong>It can be stored</strong>
+      {check.warnings.map(({ field, detail }) => (
+        <p key={field}>
+          <Told text={`${field}: ${detail}`} />
+        </p>
+      ))}
+    </div>
+  );
+}
+
+interface ReviewProps {
+  readonly id: string | null;
+  readonly serverId: string;
+  readonly draft: JsonObject;
+  readonly check: RecordCheckJson;
+  readonly revision: number | null;
+  readonly close: () => void;
+}
+
+function Review({ id, serverId, draft, check, revision, close }: ReviewProps) {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [saving, setSaving] = useState(false);
+  const save = async () => {
+    setSaving(true);
+    try {
+      if (id === null) await request('POST', SERVERS, { json: draft });
+      else {
+        await request('PUT', `${SERVERS}/${encodeURIComponent(id)}`, { json: draft, ifMatch: `"${revision}"` });
+      }
+      location.hash = linkTo('servers', serverId);
+    } catch (failed) {
+      setError(failed as ApiError);
+      setSaving(false);
+    }
+  };
+  return (
+    <Dialog title={id === null ? `Add ${serverId}` : `Change ${serverId}`} onClose={close}>
+      <DiffView
+        label="What changes"
+        before={check.before === null ? '' : asJson(check.before)}
+        after={check.after === null ? '' : asJson(check.after)}
+      />
+      {error === null ? null : error.status === 412 ? (
+        <div class="notice bad" role="alert">
+          <strong>Somebody else was faster</strong>
+          <p>
+            <Told text={error.message} />. Nothing was stored. Close this to see what they changed.
+          </p>
+        </div>
+      ) : (
+        <Failure error={error} />
+      )}
+      <div class="actions">
+        <button type="button" class="primary" disabled={saving} onClick={save}>
+          {saving ? 'Storing…' : 'Store it'}
+        </button>
+        <button type="button" onClick={close}>
+          Go on editing
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** What somebody else stored, with the fields that were changed here. */
+function onTop(base: JsonObject, mine: JsonObject, theirs: JsonObject): JsonObject {
+  const isMine = (name: string) => JSON.stringify(mine[name]) !== JSON.stringify(base[name]);
+  const kept = Object.entries(theirs).filter(([name]) => !isMine(name) || Object.hasOwn(mine, name));
+  return { ...Object.fromEntries(kept), ...Object.fromEntries(Object.entries(mine).filter(([name]) => isMine(name))) };
+}
+
+/** Without what the registry adds. */
+function contentOf(server: ServerJson): JsonObject {
+  const { nodes: _nodes, origin: _origin, updated_at_ms: _at, mod_revision: _revision, ...content } = server;
+  return content as unknown as JsonObject;
+}

@@ -1,0 +1,188 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { JsonObject, JsonValue } from '../../../base/json.ts';
+import type { TrailLineJson, TrailPageJson } from '../../../protocol/console-api.ts';
+import { type ApiError, get } from '../api.ts';
+import { useSettled } from '../hooks.ts';
+import { bytes, counted } from '../numbers.ts';
+import { Empty, Failure, PageHead } from '../parts.tsx';
+import { asJson, Told, ToldBlock } from '../text.tsx';
+
+const FOLLOW_EVERY_MS = 1_500;
+/** More are not kept on the page; the older ones can be read again. */
+const MAX_LINES = 2_000;
+
+const events = [
+  '',
+  'sms.record_changed',
+  'sms.profile_changed',
+  'sms.approval',
+  'sms.refused',
+  'sms.served',
+  'sms.reloaded',
+  'sms.started',
+];
+
+/** What happened in this registry: who changed, decided and was refused what. */
+export function Trail() {
+  const [text, setText] = useState('');
+  const [event, setEvent] = useState('');
+  const [follows, setFollows] = useState(true);
+  const [lines, setLines] = useState<readonly TrailLineJson[]>([]);
+  const [older, setOlder] = useState<string | null>(null);
+  const [isRead, setRead] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const newest = useRef<string | null>(null);
+  const wanted = useSettled(`${text}\n${event}`, 250);
+  const query = (more: Readonly<Record<string, string>>) => {
+    const [q = '', name = ''] = wanted.split('\n');
+    return `/admin/api/trail?${new URLSearchParams({ q, event: name, ...more })}`;
+  };
+  useEffect(() => {
+    const gone = new AbortController();
+    newest.current = null;
+    get<TrailPageJson>(query({ limit: '100' }), gone.signal).then(
+      (page) => {
+        setLines(page.lines);
+        setOlder(page.older);
+        setRead(true);
+        setError(null);
+        newest.current = page.newest;
+      },
+      (failed: unknown) => {
+        if (!gone.signal.aborted) setError(failed as ApiError);
+      },
+    );
+    return () => gone.abort();
+  }, [wanted]);
+  useEffect(() => {
+    if (!follows) return;
+    const gone = new AbortController();
+    const timer = setInterval(async () => {
+      const after = newest.current;
+      if (after === null || document.hidden) return;
+      try {
+        const page = await get<TrailPageJson>(query({ after }), gone.signal);
+        if (newest.current !== after || gone.signal.aborted) return;
+        newest.current = page.newest;
+        if (page.lines.length > 0) setLines((before) => [...page.lines, ...before].slice(0, MAX_LINES));
+        setError(null);
+      } catch (failed) {
+        if (!gone.signal.aborted) setError(failed as ApiError);
+      }
+    }, FOLLOW_EVERY_MS);
+    return () => {
+      clearInterval(timer);
+      gone.abort();
+    };
+  }, [follows, wanted]);
+  const readOlder = async () => {
+    if (older === null) return;
+    try {
+      const page = await get<TrailPageJson>(query({ before: older }));
+      setLines((before) => [...before, ...page.lines].slice(-MAX_LINES));
+      setOlder(page.older);
+    } catch (failed) {
+      setError(failed as ApiError);
+    }
+  };
+  return (
+    <>
+      <PageHead title="Trail">
+        <button type="button" aria-pressed={follows} onClick={() => setFollows(!follows)}>
+          {follows ? 'Following' : 'Follow'}
+        </button>
+      </PageHead>
+      <div class="filters">
+        <input
+          type="search"
+          placeholder="Search: a server, a person, an address"
+          aria-label="Search the trail"
+          value={text}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+        <select aria-label="Which events" value={event} onChange={({ currentTarget }) => setEvent(currentTarget.value)}>
+          {events.map((name) => (
+            <option key={name} value={name}>
+              {name === '' ? 'all events' : name}
+            </option>
+          ))}
+        </select>
+        <span class="muted" role="status">
+          {counted(lines.length, 'line')}
+        </span>
+      </div>
+      {error === null ? null : <Failure error={error} />}
+      {isRead && lines.length === 0 ? (
+        <Empty title="Nothing here">
+          <p>
+            {text === '' && event === ''
+              ? 'The trail is empty so far.'
+              : 'No line matches. Change the search, or read further back.'}
+          </p>
+        </Empty>
+      ) : (
+        <ul class="trail">
+          {lines.map((line) => (
+            <Line key={line.at} line={line} />
+          ))}
+        </ul>
+      )}
+      {older === null ? null : (
+        <button type="button" onClick={readOlder}>
+          Read further back
+        </button>
+      )}
+    </>
+  );
+}
+
+function Line({ line: { line, bytes: size } }: { readonly line: TrailLineJson }) {
+  const [isOpen, setOpen] = useState(false);
+  if (line === null)
+    return <li class="muted">A line of {bytes(size)}: too long to be shown here; spear audit tail shows it.</li>;
+  const who =
+    textOf(line.actor) || textOf(line.role) || (line.via === 'process' ? 'the registry itself' : 'a stranger');
+  return (
+    <li>
+      <button type="button" class="trail-line" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <time>
+          <Told text={textOf(line.ts).replace('T', ' ').slice(0, 19)} />
+        </time>
+        <span class={`event ${textOf(line.status)}`}>
+          <Told text={textOf(line.event)} chars={60} />
+        </span>
+        <span class="who">
+          <Told text={who} chars={60} />
+        </span>
+        <span class="grow clip">
+          <Told text={summaryOf(line)} chars={200} />
+        </span>
+      </button>
+      {isOpen ? <ToldBlock label="The line" text={asJson(line)} /> : null}
+    </li>
+  );
+}
+
+const told = [
+  'action',
+  'server_id',
+  'profile',
+  'approval_id',
+  'tool_name',
+  'decision',
+  'fields',
+  'method',
+  'code',
+  'reason',
+  'peer',
+];
+
+function summaryOf(line: JsonObject): string {
+  return told.flatMap((name) => textOf(line[name]) || []).join(' · ');
+}
+
+function textOf(value: JsonValue | undefined): string {
+  if (value === null || value === undefined) return '';
+  if (Array.isArray(value)) return value.map(textOf).join(', ');
+  return typeof value === 'object' ? '' : String(value);
+}

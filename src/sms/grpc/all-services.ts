@@ -1,0 +1,39 @@
+import type { ConnectRouter } from '@connectrpc/connect';
+import { Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
+import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
+import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
+import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
+import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
+import type { ApprovalQueue } from '../approvals/queue.ts';
+import type { NodeReports } from '../node-reports.ts';
+import type { ServingState } from '../serving-state.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { approvalService } from './approval-service.ts';
+import { healthService } from './health-service.ts';
+import type { KindServiceDeps } from './kind-reads.ts';
+import { nodeService } from './node-service.ts';
+import { profileService } from './profile-service.ts';
+import { registryService } from './registry-service.ts';
+
+export interface ServicesDeps extends KindServiceDeps {
+  readonly store: RegistryStore;
+  readonly profiles: RegistryStore<McpProfile>;
+  readonly approvals: ApprovalQueue;
+  readonly reports: NodeReports;
+  readonly serving: ServingState;
+}
+
+/** Everything that is served over gRPC; `methodNeeds` says who may call it. */
+export function allServices({ store, profiles, approvals, reports, serving, ...shared }: ServicesDeps) {
+  return (router: ConnectRouter): void => {
+    const served = [McpRegistryService, McpProfileService, McpNodeService, ApprovalService].map(
+      ({ typeName }) => typeName,
+    );
+    router.service(McpRegistryService, registryService(store, shared));
+    router.service(McpProfileService, profileService(profiles, shared));
+    router.service(McpNodeService, nodeService(reports));
+    router.service(ApprovalService, approvalService(approvals, shared));
+    router.service(Health, healthService(serving, served));
+  };
+}

@@ -1,0 +1,120 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
+import { type Approval, type BoundCall, decidersOf } from '../../protocol/approval.ts';
+import type { ApprovalService, ApprovalCall as WireCall } from '../../protocol/generated/sms/approval_pb.ts';
+import { QueueFull } from '../approvals/errors.ts';
+import { type ApprovalQueue, type AskedCall, sizeProblem } from '../approvals/queue.ts';
+import { EventReader } from '../event-reader.ts';
+import type { ServiceLog } from '../service-log.ts';
+import { toStatus } from './grpc-errors.ts';
+
+export interface ApprovalServiceDeps {
+  readonly heartbeatMs: number;
+  readonly watchers: { begin(): () => void };
+  readonly log: ServiceLog;
+}
+
+/** What nodes ask: about calls that need somebody's yes, and for that yes right before they are sent. */
+export function approvalService(
+  queue: ApprovalQueue,
+  { heartbeatMs, watchers, log }: ApprovalServiceDeps,
+): ServiceImpl<typeof ApprovalService> {
+  const fail = (error: unknown): never => {
+    if (error instanceof QueueFull) throw new ConnectError(error.message, Code.FailedPrecondition);
+    throw toStatus(error, (reason) => log('error', 'grpc_failed', { reason: String(reason) }));
+  };
+  const toWire = (approval: Approval) => ({
+    approvalId: approval.approval_id,
+    status: approval.status,
+    salt: approval.salt,
+    decision: approval.decision ?? '',
+    reason: approval.reason ?? '',
+    decidedBy: decidersOf(approval),
+    leftMs: BigInt(queue.leftMs(approval)),
+    ageMs: BigInt(queue.ageMs(approval)),
+  });
+
+  return {
+    async openApproval(request) {
+      const call = boundCall(request.call);
+      const asked: AskedCall = {
+        ...call,
+        namespace: queue.namespaceFor(request.namespace) ?? refuse('namespace is not one of this node'),
+        callId: request.callId,
+        nodeId: request.nodeId,
+        arguments: jsonObject('arguments_json', request.argumentsJson),
+        definition: jsonObject('definition_json', request.definitionJson),
+        cause: { code: request.causeCode, text: request.causeText },
+      };
+      const problem = sizeProblem(asked);
+      if (problem !== null) refuse(problem);
+      return { approval: toWire(await queue.open(asked).catch(fail)) };
+    },
+
+    watchApprovals({ run, namespace: given }, { signal }) {
+      // Here, and not in the stream: that one is read for nobody in particular.
+      const namespace = queue.namespaceFor(given) ?? refuse('namespace is not one of this node');
+      const end = watchers.begin();
+      return watch(end);
+
+      async function* watch(over: () => void) {
+        const reader = new EventReader(queue.store.watch(0, signal)[Symbol.asyncIterator]());
+        try {
+          let silent = true;
+          for (;;) {
+            if (silent) yield {};
+            const event = await reader.next(heartbeatMs).catch(fail);
+            if (event === 'ended') break;
+            silent = event === 'silence';
+            if (event === 'silence') continue;
+            for (const approval of event.upserts) {
+              if (approval.run === run && approval.namespace === namespace) yield { approval: toWire(approval) };
+            }
+          }
+          if (signal.aborted) throw signal.reason;
+        } finally {
+          reader.close();
+          over();
+        }
+      }
+    },
+
+    async claimApproval({ approvalId, claim, call, argumentsSha256 }) {
+      if (!/^[0-9a-f]{32}$/.test(claim)) refuse('claim must be 32 hex digits');
+      return { refusal: (await queue.claim(approvalId, claim, boundCall(call), argumentsSha256).catch(fail)) ?? '' };
+    },
+
+    async withdrawApproval({ approvalId, reason }) {
+      await queue.withdraw(approvalId, reason).catch(fail);
+      return {};
+    },
+  };
+}
+
+function boundCall(wire: WireCall | undefined): BoundCall {
+  if (wire === undefined) return refuse('call is required');
+  const { kind } = wire;
+  if (kind !== 'tool' && kind !== 'resource' && kind !== 'prompt') return refuse('call.kind is not known');
+  if (wire.run === '' || wire.ordinal === '') return refuse('call.run and call.ordinal are required');
+  return {
+    run: wire.run,
+    ordinal: wire.ordinal,
+    task: wire.task ?? null,
+    session: wire.session,
+    server_id: wire.serverId,
+    kind,
+    tool_name: wire.toolName,
+    definition_sha256: wire.definitionSha256,
+    policy: wire.policy,
+    purpose: wire.purpose,
+  };
+}
+
+function jsonObject(name: string, text: string): JsonObject {
+  const value = parseJson(text);
+  return isJsonObject(value) ? value : refuse(`${name} must be a JSON object`);
+}
+
+function refuse(message: string): never {
+  throw new ConnectError(message, Code.InvalidArgument);
+}

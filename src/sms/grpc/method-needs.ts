@@ -1,0 +1,31 @@
+import { Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
+import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
+import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
+import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
+import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import type { GrpcNeed } from './grpc-listener.ts';
+
+const follow: GrpcNeed = { needs: 'follow', changes: false };
+const report: GrpcNeed = { needs: 'report', changes: false };
+const ask: GrpcNeed = { needs: 'ask', changes: true, namespaced: true };
+const operate: GrpcNeed = { needs: 'operate', changes: true };
+const anybody: GrpcNeed = { needs: 'anybody', changes: false };
+
+/** What every method asks of its caller, by "service/method". */
+export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
+  [`${McpRegistryService.typeName}/ListMcpServers`, follow],
+  [`${McpRegistryService.typeName}/WatchMcpServers`, follow],
+  [`${McpRegistryService.typeName}/UpsertMcpServer`, operate],
+  [`${McpRegistryService.typeName}/DeleteMcpServer`, operate],
+  [`${McpProfileService.typeName}/ListMcpProfiles`, follow],
+  [`${McpProfileService.typeName}/WatchMcpProfiles`, follow],
+  [`${McpProfileService.typeName}/UpsertMcpProfile`, operate],
+  [`${McpProfileService.typeName}/DeleteMcpProfile`, operate],
+  [`${McpNodeService.typeName}/ReportMcpNode`, report],
+  [`${ApprovalService.typeName}/OpenApproval`, ask],
+  [`${ApprovalService.typeName}/WatchApprovals`, ask],
+  [`${ApprovalService.typeName}/ClaimApproval`, ask],
+  [`${ApprovalService.typeName}/WithdrawApproval`, ask],
+  [`${Health.typeName}/Check`, anybody],
+  [`${Health.typeName}/Watch`, anybody],
+]);

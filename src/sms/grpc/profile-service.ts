@@ -1,0 +1,44 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import type { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
+import type { McpProfile } from '../../protocol/profile.ts';
+import { profileContent } from '../../protocol/profile-wire.ts';
+import { InvalidRecord, writeRecord } from '../record-write.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { profileMessages } from './encoded-messages.ts';
+import { KindReads, type KindServiceDeps } from './kind-reads.ts';
+
+export function profileService(
+  store: RegistryStore<McpProfile>,
+  deps: KindServiceDeps,
+): ServiceImpl<typeof McpProfileService> {
+  const { metrics, log } = deps;
+  const reads = new KindReads(store, profileMessages, deps);
+  return {
+    listMcpProfiles: (_, { values }) => reads.list(values),
+    watchMcpProfiles: ({ sinceRevision }, { signal, values }) =>
+      reads.watch({ sinceRevision, includeRecords: true }, signal, values),
+
+    async upsertMcpProfile({ profile }) {
+      const startedAt = performance.now();
+      try {
+        if (profile === undefined) throw new InvalidRecord([{ path: '', message: 'is required' }]);
+        const input = () => profileContent(profile);
+        const written = await writeRecord(store, { id: profile.name, input, strict: deps.strict });
+        metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
+        if (written.changed) log('info', 'upsert', { profile: profile.name, revision: written.revision, via: 'grpc' });
+        return { revision: BigInt(written.revision) };
+      } catch (error) {
+        return reads.fail(error);
+      }
+    },
+
+    async deleteMcpProfile({ name }) {
+      if (!store.kind.isId(name)) throw new ConnectError('there is no such profile', Code.NotFound);
+      const startedAt = performance.now();
+      const revision = await store.remove(name).catch(reads.fail);
+      metrics.writeSeconds.record((performance.now() - startedAt) / 1000);
+      log('info', 'delete', { profile: name, revision, via: 'grpc' });
+      return { revision: BigInt(revision) };
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import type { McpProfile } from '../../protocol/profile.ts';
+import type { ApprovalQueue } from '../approvals/queue.ts';
+import type { ConsoleState } from '../console-state.ts';
+import type { ServiceLog } from '../service-log.ts';
+import type { SqliteStore } from '../store/sqlite-store.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { accessRoute } from './access-route.ts';
+import { approvalsRoutes } from './approvals-routes.ts';
+import { type AuthRoutesDeps, authRoutes } from './auth-routes.ts';
+import { backupRoute } from './backup-route.ts';
+import { consoleRoutes } from './console-route.ts';
+import { eventsRoute } from './events-route.ts';
+import type { Route } from './http-listener.ts';
+import { importRoute } from './import-route.ts';
+import { liveRoute } from './live-route.ts';
+import { meRoute } from './me-route.ts';
+import { type OperationRoutesDeps, operationRoutes } from './operation-routes.ts';
+import { overviewRoute } from './overview-route.ts';
+import { pinsRoutes } from './pins-routes.ts';
+import { profilesRoutes } from './profiles-routes.ts';
+import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
+import { summaryRoutes } from './summary-routes.ts';
+import { type TestServer, testRoute } from './test-route.ts';
+import { type TokensRoutesDeps, tokensRoutes } from './tokens-routes.ts';
+import { trailRoute } from './trail-route.ts';
+
+export interface AllRoutesDeps extends Omit<OperationRoutesDeps, 'writeProblem'>, TokensRoutesDeps, AuthRoutesDeps {
+  readonly store: RegistryStore;
+  readonly profiles: RegistryStore<McpProfile>;
+  readonly approvals: ApprovalQueue;
+  readonly sqlite: SqliteStore;
+  readonly dataFile: string;
+  readonly strict: boolean;
+  /** Null: servers are not tested here. */
+  readonly testServer: TestServer | null;
+  readonly console: ConsoleState;
+  /** Null: the registry keeps none. */
+  readonly trailFile: string | null;
+  readonly log: ServiceLog;
+}
+
+/** Everything that is served over HTTP, each with what it asks of its caller. */
+export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
+  const { store, sqlite } = deps;
+  const writeProblem = () => sqlite.writeProblem();
+  return [
+    importRoute(deps),
+    ...serversRoutes(deps),
+    ...profilesRoutes(deps),
+    eventsRoute(store, { path: `${ADMIN_PATH}/events`, needs: 'view' }),
+    ...approvalsRoutes(deps.approvals),
+    ...pinsRoutes({ store, pins: sqlite.pins, strict: deps.strict }),
+    ...tokensRoutes(deps),
+    meRoute,
+    ...authRoutes(deps),
+    backupRoute(sqlite, deps.dataFile),
+    testRoute(store, deps.testServer),
+    ...operationRoutes({ ...deps, writeProblem }),
+    ...summaryRoutes(deps),
+    overviewRoute({ ...deps, writeProblem }),
+    accessRoute(deps),
+    trailRoute(deps.trailFile),
+    liveRoute(deps.console.topics),
+    ...consoleRoutes(),
+  ];
+}

@@ -1,0 +1,56 @@
+import { parseLine } from '../../audit/reader.ts';
+import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import { type Identity, mayName } from '../people/identity.ts';
+import { identityOf } from './http-call.ts';
+import type { Route } from './http-listener.ts';
+import { jsonReply } from './http-reply.ts';
+import { HttpProblem } from './problem.ts';
+
+const MAX_LINES = 200;
+const MAX_TEXT_CHARS = 200;
+const place = /^\d{1,20}:\d{1,15}$/;
+const eventName = /^[a-z_.]{1,64}$/;
+
+/** `GET /admin/api/trail?q=&event=&before=&after=&limit=`: lines of the registry's own trail, newest first. */
+export function trailRoute(file: string | null): Route {
+  return {
+    method: 'GET',
+    path: '/admin/api/trail',
+    needs: 'view',
+    async run(call) {
+      const { query } = call;
+      if (file === null) {
+        throw new HttpProblem(404, 'no-trail', 'this registry keeps no trail: audit.enabled is off in its config');
+      }
+      const text = (query.get('q') ?? '').slice(0, MAX_TEXT_CHARS).toLowerCase();
+      const event = query.get('event') ?? '';
+      const [before, after] = [query.get('before'), query.get('after')];
+      const asked = Number(query.get('limit') ?? MAX_LINES);
+      for (const given of [before, after]) {
+        if (given !== null && !place.test(given))
+          throw new HttpProblem(400, 'invalid-body', 'not a place of the trail');
+      }
+      if (event !== '' && !eventName.test(event))
+        throw new HttpProblem(400, 'invalid-body', 'event: not a name of one');
+      const mayRead = readableBy(identityOf(call));
+      const marked = event === '' ? '' : `"event":"${event}`;
+      const { readTrail } = await import('../trail/read-trail.ts');
+      const page = await readTrail(file, {
+        before,
+        after,
+        limit: Number.isSafeInteger(asked) && asked > 0 ? Math.min(asked, MAX_LINES) : MAX_LINES,
+        wanted: (line) => line.includes(marked) && (text === '' || line.toLowerCase().includes(text)) && mayRead(line),
+      });
+      return jsonReply(200, page);
+    },
+  };
+}
+
+/** Who is of one namespace reads what was done in it, and by those who are of it. */
+function readableBy(identity: Identity): (line: string) => boolean {
+  if (identity.namespace === ALL_NAMESPACES) return () => true;
+  return (line) => {
+    const { namespace, approval_namespace: approval = namespace } = parseLine(line) ?? {};
+    return typeof approval === 'string' && mayName(identity, approval);
+  };
+}

@@ -1,0 +1,88 @@
+import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import type { Identity } from './identity.ts';
+import { SESSION_HEADER } from './session-names.ts';
+import type { Validity } from './validity.ts';
+
+/** What a request shows of who sent it. */
+export interface Shown {
+  readonly authorization?: string | undefined;
+  /** Of a browser's cookie; it counts where there is no authorization. */
+  readonly session?: { readonly text: string; readonly isGuarded: boolean } | null;
+}
+
+/**
+ * `missing`: nothing was shown. `unknown`: it is not one of ours. `expired`: its time is over. `unguarded`: a change by
+ * a cookie that another page could have sent. `unavailable`: whoever could tell cannot be asked.
+ */
+export type Stranger = 'missing' | 'unknown' | 'expired' | 'unguarded' | 'unavailable';
+
+export interface Access {
+  /** Never rejects. */
+  identify(shown: Shown): Promise<Identity | Stranger>;
+  /** Calls back once when the identity no longer holds. The returned function ends that. */
+  whileValid(identity: Identity, ended: () => void): () => void;
+}
+
+/** One way of knowing somebody by the token that they show. */
+export interface TokenSource {
+  /** Null: the token is not one of its own. */
+  identify(token: string): Identity | Stranger | null | Promise<Identity | Stranger | null>;
+}
+
+const bearer = /^bearer +([^\s]+) *$/i;
+
+/** Everybody whom one of the sources knows. */
+export class PeopleAccess implements Access {
+  readonly #sources: readonly TokenSource[];
+  readonly #sessions: TokenSource;
+  readonly #validity: Validity;
+
+  /** `sessions`: the only ones that a cookie may name. */
+  constructor(sources: readonly TokenSource[], sessions: TokenSource, validity: Validity) {
+    this.#sources = [...sources, sessions];
+    this.#sessions = sessions;
+    this.#validity = validity;
+  }
+
+  async identify({ authorization, session }: Shown): Promise<Identity | Stranger> {
+    if (authorization === undefined && session != null) {
+      return session.isGuarded ? ((await this.#sessions.identify(session.text)) ?? 'unknown') : 'unguarded';
+    }
+    const token = bearer.exec(authorization ?? '')?.[1];
+    if (token === undefined) return 'missing';
+    for (const source of this.#sources) {
+      const who = await source.identify(token);
+      if (who !== null) return who;
+    }
+    return 'unknown';
+  }
+
+  whileValid(identity: Identity, ended: () => void): () => void {
+    return this.#validity.whileValid(identity, ended);
+  }
+}
+
+const anybody: Identity = {
+  name: 'anybody',
+  roles: ['admin'],
+  namespace: ALL_NAMESPACES,
+  mayReadJournals: true,
+  expiresAtMs: null,
+};
+
+/** Everybody who can reach the server is let in: for loopback, on explicit demand. */
+export const openAccess: Access = { identify: async () => anybody, whileValid: () => () => {} };
+
+export const strangerAdvice: Readonly<Record<Stranger, string>> = {
+  missing:
+    'a token is needed: send "Authorization: Bearer TOKEN" with a token of yours, or with the content of the ' +
+    'admin.token or node.token file',
+  unknown:
+    'the token is not one of this registry, or no longer; "spear tokens ls" lists those with a name, and the ' +
+    'admin.token and node.token files next to its data hold the others',
+  expired: 'the time of this token is over; get a new one ("spear tokens rotate" makes it), or log in again',
+  unguarded: `a session's cookie changes something only in a request with the header ${SESSION_HEADER}`,
+  unavailable:
+    'the issuer of this token cannot be asked for its keys now; other tokens are taken all the same, and the log of ' +
+    'the registry says why',
+};

@@ -1,0 +1,88 @@
+import { ALL_NAMESPACES, type Role, roles } from '../../protocol/people.ts';
+
+/** Who somebody is. One object stands for one credential as it is now: when that changes, another takes its place. */
+export interface Identity {
+  /** Unique among those who are valid; what the trail calls them. */
+  readonly name: string;
+  readonly roles: readonly Role[];
+  /** The only one they may name; `*`: all. */
+  readonly namespace: string;
+  /** What a run said and was told is nobody's by role alone. */
+  readonly mayReadJournals: boolean;
+  /** Null: no end is known. */
+  readonly expiresAtMs: number | null;
+}
+
+/** What can be allowed, and how a refusal puts it. */
+const permissions = {
+  view: 'read what is masked',
+  follow: 'read records whole',
+  report: 'report as a node',
+  ask: 'ask for approvals',
+  submit: 'submit runs',
+  decide: 'decide approvals',
+  operate: 'change servers, profiles and tasks',
+  administer: 'manage people and backups',
+} as const;
+
+export type Permission = keyof typeof permissions;
+const allPermissions = Object.keys(permissions) as Permission[];
+
+const granted: Readonly<Record<Role, readonly Permission[]>> = {
+  viewer: ['view'],
+  submitter: ['view', 'submit'],
+  approver: ['view', 'decide'],
+  operator: ['view', 'submit', 'operate'],
+  admin: allPermissions,
+  node: ['follow', 'report', 'ask'],
+};
+
+/** What a route or a method asks of who calls it. */
+export interface Need {
+  /** `anybody`: also without a credential. */
+  readonly needs: Permission | 'anybody';
+  /** What it changes belongs to a namespace, and it asks `mayName` for which. @default false: all share it */
+  readonly namespaced?: boolean;
+}
+
+/**
+ * Null: they may. Otherwise what is missing, for them to read. Who is of one namespace changes nothing that all share;
+ * nodes follow what all share, and say of themselves how they are.
+ */
+export function refusal(identity: Identity, { needs, namespaced = false }: Need): string | null {
+  if (needs === 'anybody') return null;
+  const { name, namespace } = identity;
+  const able = identity.roles.filter((role) => granted[role].includes(needs));
+  if (able.length === 0) {
+    const wanted = roles.filter((role) => granted[role].includes(needs)).join(' or ');
+    const has = identity.roles.join(', ') || 'none';
+    return `this needs somebody who may ${permissions[needs]} (role ${wanted}); the role of "${name}" is ${has}`;
+  }
+  if (namespace === ALL_NAMESPACES || namespaced || needs === 'view' || able.includes('node')) return null;
+  return `all namespaces share this, and "${name}" is of namespace "${namespace}" alone`;
+}
+
+/** Whether they may ask for, or change, what belongs to this namespace. */
+export function mayName(identity: Identity, namespace: string): boolean {
+  return identity.namespace === ALL_NAMESPACES || identity.namespace === namespace;
+}
+
+/** Everything that they may, as far as roles say. */
+export function permissionsOf({ roles: theirs }: Identity): Permission[] {
+  return allPermissions.filter((permission) => theirs.some((role) => granted[role].includes(permission)));
+}
+
+/** What a token lets its bearer be. */
+export type Powers = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
+
+/** Null: they may hand out such a token. Nobody hands out, or gets hold of, more than they have. */
+export function giftRefusal(giver: Identity, { roles: given, namespace, mayReadJournals }: Powers): string | null {
+  if (!mayName(giver, namespace)) return `"${giver.name}" is of namespace "${giver.namespace}" alone`;
+  if (mayReadJournals && !giver.mayReadJournals) {
+    return `only who may read journals lets others read them, and "${giver.name}" may not`;
+  }
+  if (given.includes('node') && giver.namespace !== ALL_NAMESPACES) {
+    return 'a node reads records whole, which all namespaces share: its token is made by an admin of all of them';
+  }
+  return null;
+}

@@ -1,0 +1,42 @@
+import type { CompiledEgress } from '../../../config/egress.ts';
+import type { OidcConfig } from '../../../config/sms/oidc.ts';
+import { EgressRules, egressOf } from '../../../pool/egress.ts';
+import type { HttpClient } from '../../../pool/http-client.ts';
+import { endpointFetch } from '../../../pool/oauth/endpoint-fetch.ts';
+import type { ServiceLog } from '../../service-log.ts';
+import { Issuer, type IssuerFetch } from './issuer.ts';
+import { Logins } from './login.ts';
+import { OidcTokens } from './oidc-tokens.ts';
+
+/** Somebody waits for it: a request with a token, or a browser. */
+const ISSUER_TIMEOUT_MS = 5_000;
+
+/** People of an OpenID Connect issuer: their tokens, and their logins. */
+export interface Oidc {
+  readonly tokens: OidcTokens;
+  readonly logins: Logins;
+  readonly config: OidcConfig;
+  close(): Promise<void>;
+}
+
+/** Asks nobody anything yet: an issuer that is away keeps no registry from starting. @throws ConfigError for its secret */
+export function openOidc(config: OidcConfig, egress: CompiledEgress, log: ServiceLog): Oidc {
+  let client: Promise<HttpClient> | null = null;
+  const fetch: IssuerFetch = async (url, init) => {
+    client ??= import('../../../pool/http-client.ts').then(({ createHttpClient }) =>
+      // The issuer is named by who runs the registry, as a user names servers of their own.
+      createHttpClient(new EgressRules(egressOf(egress, 'user_owned'))),
+    );
+    const bounded = endpointFetch((await client).fetch, AbortSignal.timeout(ISSUER_TIMEOUT_MS));
+    return bounded(url, init);
+  };
+  const onProblem = (message: string) => log('warn', 'issuer_unavailable', { issuer: config.issuer, message });
+  const issuer = new Issuer({ issuer: config.issuer, fetch, onProblem });
+  const tokens = new OidcTokens(config, issuer);
+  return {
+    tokens,
+    logins: new Logins({ config, clientSecret: config.clientSecret?.() ?? null, issuer, tokens, fetch }),
+    config,
+    close: async () => (await client)?.close(),
+  };
+}

@@ -1,0 +1,78 @@
+import { errorText } from '../../base/error-text.ts';
+import type { TokenUse } from '../../protocol/token-record.ts';
+import type { ServiceLog } from '../service-log.ts';
+import type { RegistryStore, StoreChange } from '../store/store.ts';
+
+/** Nobody needs to know more exactly than this when a token was last used, and a disk should not hear of every call. */
+const WRITE_EVERY_MS = 5 * 60_000;
+
+export interface TokenUsesOptions {
+  readonly store: RegistryStore<TokenUse>;
+  /** Whether there still is a token of this name. */
+  readonly isToken: (name: string) => boolean;
+  readonly log: ServiceLog;
+  /** @default 5 minutes */
+  readonly writeEveryMs?: number;
+}
+
+/** When each token was last used: kept in memory, and written now and then and at the end. */
+export class TokenUses {
+  readonly #options: TokenUsesOptions;
+  readonly #timer: NodeJS.Timeout;
+  readonly #seen = new Map<string, number>();
+  #unwritten = new Set<string>();
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: TokenUsesOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.write(), options.writeEveryMs ?? WRITE_EVERY_MS);
+    this.#timer.unref();
+  }
+
+  async open(): Promise<void> {
+    for (const { name, last_used_at_ms } of (await this.#options.store.list()).records) {
+      this.#seen.set(name, last_used_at_ms);
+    }
+  }
+
+  saw(name: string): void {
+    this.#seen.set(name, Date.now());
+    this.#unwritten.add(name);
+  }
+
+  /** Null: never, as far as is known. */
+  lastUse(name: string): number | null {
+    return this.#seen.get(name) ?? null;
+  }
+
+  /** What was not written yet; what fails is tried again the next time. */
+  write(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.write();
+  }
+
+  async #write(): Promise<void> {
+    const { store, isToken, log } = this.#options;
+    const used = this.#unwritten;
+    this.#unwritten = new Set();
+    try {
+      const gone = (await store.list()).records.filter(({ name }) => !isToken(name));
+      const changes: StoreChange<TokenUse>[] = [
+        ...gone.map(({ name }) => ({ remove: name })),
+        ...[...used].filter(isToken).map((name) => ({
+          upsert: { name, last_used_at_ms: this.#seen.get(name) ?? 0, updated_at_ms: 0, mod_revision: 0 },
+        })),
+      ];
+      for (const name of [...this.#seen.keys()]) if (!isToken(name)) this.#seen.delete(name);
+      if (changes.length > 0) await store.apply(changes);
+    } catch (error) {
+      for (const name of used) this.#unwritten.add(name);
+      log('warn', 'token_uses_not_written', { tokens: used.size, message: errorText(error) });
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import { afterEach, expect, it } from 'vitest';
+import { SteeredModel } from '../e2e/steered-model.ts';
+import { createToken } from '../sms/people/token-calls.ts';
+import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { useBrowser } from '../support/browser.ts';
+import { openConsole } from './console-page.ts';
+import { notes, register, startNode } from './running-node.ts';
+
+const open = useBrowser();
+/** For a machine that is busy with other things. */
+const SLOWEST_MS = 180_000;
+const model = new SteeredModel();
+
+afterEach(async () => {
+  await model.stop();
+  await stopAll();
+});
+
+it(
+  'a call waits in the queue, is allowed on the page, and is made; another is denied with a reason [console.approve]',
+  async (test) => {
+    const sms = await startTestSms();
+    await register(sms, { ...notes, approval_policy: { default: 'always' } });
+    const token = await createToken(sms, { name: 'ana', roles: ['approver'] });
+    const console = await openConsole(open, test, sms, token);
+    const { page } = console;
+    await console.go('approvals', 'Approvals');
+    await page.getByText('Nobody waits').waitFor();
+    await startNode(sms, model, ['--approve', 'sms']);
+    const first = await model.next();
+    first.call('notes_read_text_file', { path: 'risks.md' });
+    await page.getByRole('link', { name: 'notes › read_text_file' }).click();
+    await page.getByRole('region', { name: 'Arguments' }).getByText('"risks.md"').waitFor();
+    await page.getByText('review', { exact: true }).waitFor();
+    await console.expectClean();
+    await console.picture('approval');
+    await page.getByRole('button', { name: 'Allow once' }).click();
+    const second = await model.next();
+    expect(second.messages.at(-1)?.content).toContain('Firmware 2.1 is not signed yet');
+    await page.getByText('ana', { exact: true }).nth(1).waitFor();
+
+    const long = `plan-${'x'.repeat(3_000)}.md`;
+    second.call('notes_read_text_file', { path: long });
+    await console.go('approvals', 'Approvals');
+    await page.getByRole('link', { name: 'notes › read_text_file' }).click();
+    await page.getByRole('button', { name: 'Show the values whole' }).click();
+    await page.getByRole('button', { name: /Show all 3,\d+ characters/ }).click();
+    await page.getByRole('region', { name: 'Arguments' }).getByText(long).waitFor();
+    await page.getByLabel('Reason').fill('not while the audit runs');
+    await page.getByRole('button', { name: 'Deny' }).click();
+    const third = await model.next();
+    expect(third.messages.at(-1)?.content).toContain('not while the audit runs');
+    await page.getByText('denied', { exact: true }).waitFor();
+    await console.go('trail', 'Trail');
+    await page
+      .getByRole('button', { name: /sms.approval_decided ana/ })
+      .first()
+      .waitFor();
+    await console.expectClean();
+  },
+  SLOWEST_MS,
+);

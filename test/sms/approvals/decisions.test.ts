@@ -1,0 +1,140 @@
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { boundCallFields } from '../../../src/protocol/approval.ts';
+import { startTestSms, stopAll } from '../running-sms.ts';
+import { boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
+
+afterEach(stopAll);
+
+const args = { path: '/data/x', content: 'a line' };
+
+describe('a request for an approval', () => {
+  it('waits, is allowed by somebody, and is used once [approval.sms]', async () => {
+    const sms = await startTestSms();
+    const answering = deskAt(sms).ask(questionOf());
+    const [request] = await waiting(sms);
+    expect(request).toMatchObject({
+      server_id: 'fs',
+      tool_name: 'write_file',
+      arguments: args,
+      requested_by: 'bootstrap-node',
+    });
+    expect((await decide(sms, request?.approval_id ?? '', 'allow_once', { reason: 'fine' })).status).toBe(200);
+    const answer = await answering;
+    expect(answer).toMatchObject({ decision: 'allow_once', reason: 'fine', decidedBy: 'bootstrap-admin' });
+    expect(await answer.ticket?.claim(boundCall, args)).toBeNull();
+    expect(await answer.ticket?.claim(boundCall, args)).toBeNull(); // the same claim: its answer may have been lost
+    expect((await listed(sms))[0]).toMatchObject({ status: 'used', decided_by: ['bootstrap-admin'] });
+    const again = deskAt(sms).ask(questionOf());
+    const [second] = await waiting(sms);
+    expect(second?.approval_id).not.toBe(request?.approval_id);
+    await decide(sms, second?.approval_id ?? '', 'deny', { reason: 'once is enough' });
+    expect(await again).toMatchObject({ decision: 'deny', reason: 'once is enough', ticket: null });
+  });
+
+  it('is refused when any bound field is another at the send, and gone then [approval.sms.bound]', async () => {
+    const sms = await startTestSms();
+    const desk = deskAt(sms);
+    for (const field of [...boundCallFields, 'arguments' as const]) {
+      const bound = { ...boundCall, ordinal: `5.${field}` };
+      const answering = desk.ask(questionOf({ bound }));
+      const [request] = await waiting(sms);
+      await decide(sms, request?.approval_id ?? '', 'allow_once');
+      const { ticket } = await answering;
+      const value = field === 'kind' ? 'prompt' : `${field === 'arguments' ? '' : bound[field]}2`;
+      const other = field === 'arguments' ? bound : { ...bound, [field]: value };
+      const sent = field === 'arguments' ? { ...args, content: 'another' } : args;
+      const refusals = [await ticket?.claim(other, sent), await ticket?.claim(bound, args)];
+      expect([field, ...refusals]).toMatchObject([
+        field,
+        { outdated: true, message: expect.stringContaining(field) },
+        { outdated: true, message: expect.stringContaining('withdrawn') },
+      ]);
+    }
+  });
+
+  it('is decided by one of two at the same moment; the other is told who and what [approval.sms.two]', async () => {
+    const sms = await startTestSms();
+    const desk = deskAt(sms);
+    for (let round = 1; round <= 5; round++) {
+      const answering = desk.ask(questionOf({ bound: { ...boundCall, ordinal: `5.1.${round}` } }));
+      const [request] = await waiting(sms);
+      const id = request?.approval_id ?? '';
+      const both = await Promise.all([decide(sms, id, 'allow_once'), decide(sms, id, 'deny', { reason: 'no' })]);
+      expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+      const won = both.findIndex(({ status }) => status === 200) === 0 ? 'allow_once' : 'deny';
+      const lost = both.find(({ status }) => status === 409);
+      expect(lost?.body).toMatchObject({
+        type: 'urn:spear:problem:already-decided',
+        detail: expect.stringContaining(`${won} by bootstrap-admin`),
+      });
+      expect((await answering).decision).toBe(won);
+    }
+  });
+
+  it('is found again by the same call, waiting or decided, and not by another [approval.sms.resume]', async () => {
+    const sms = await startTestSms();
+    const killed = deskAt(sms).ask(questionOf());
+    const [request] = await waiting(sms);
+    const resumed = deskAt(sms).ask(questionOf());
+    const other = deskAt(sms).ask(questionOf({ arguments: { path: '/etc/passwd' } }));
+    const both = await waiting(sms, 2);
+    expect(both).toHaveLength(2);
+    await decide(sms, request?.approval_id ?? '', 'deny', { reason: 'not now' });
+    expect((await resumed).reason).toBe('not now');
+    expect((await killed).reason).toBe('not now');
+    expect((await deskAt(sms).ask(questionOf())).reason).toBe('not now');
+    const [left] = await waiting(sms);
+    await decide(sms, left?.approval_id ?? '', 'allow_once');
+    const [first, second] = [await other, await deskAt(sms).ask(questionOf({ arguments: { path: '/etc/passwd' } }))];
+    const sent = { path: '/etc/passwd' };
+    const claims = await Promise.all([first.ticket?.claim(boundCall, sent), second.ticket?.claim(boundCall, sent)]);
+    expect(claims.filter((refusal) => refusal === null)).toHaveLength(1);
+  });
+
+  it('is withdrawn with its call, unless its run may be taken up again [approval.sms.resume]', async () => {
+    const sms = await startTestSms();
+    for (const [isResumable, status] of [
+      [false, 'withdrawn'],
+      [true, 'waiting'],
+    ] as const) {
+      const call = new AbortController();
+      const bound = { ...boundCall, run: `run-${status}` };
+      const desk = deskAt(sms, bound.run);
+      const answering = desk.ask(questionOf({ bound, isResumable: () => isResumable }, call.signal));
+      await waiting(sms);
+      call.abort(new Error('the guest ended'));
+      expect((await answering).decision).toBe('deny');
+      await desk.close();
+      expect(await listed(sms, `?run=${bound.run}`)).toMatchObject([{ status }]);
+    }
+  });
+
+  it('is denied when nobody decides in time, and a yes ends that is not used [approval.sms.times]', async () => {
+    const sms = await startTestSms({ limit: { approval_wait_ms: 300, approval_grant_ms: 100 } });
+    const desk = deskAt(sms);
+    const unanswered = await desk.ask(questionOf());
+    expect(unanswered).toMatchObject({ decision: 'deny', decidedBy: null, reason: 'nobody decided within 300 ms' });
+    const answering = desk.ask(questionOf({ arguments: { late: true } }));
+    const [request] = await waiting(sms);
+    await decide(sms, request?.approval_id ?? '', 'allow_once');
+    const { ticket } = await answering;
+    await setTimeout((ticket?.leftMs ?? 0) + 20);
+    expect(await ticket?.claim(boundCall, { late: true })).toMatchObject({
+      message: expect.stringContaining('expired'),
+    });
+  });
+
+  it('survives a restart of the registry, waiting and granted, and is told of the decision [approval.sms.restart]', async () => {
+    const sms = await startTestSms();
+    const answering = deskAt(sms).ask(questionOf());
+    const [request] = await waiting(sms);
+    await sms.restart();
+    const [still] = await waiting(sms);
+    expect(still?.approval_id).toBe(request?.approval_id);
+    await decide(sms, request?.approval_id ?? '', 'allow_once');
+    const { ticket } = await answering;
+    await sms.restart();
+    expect(await ticket?.claim(boundCall, args)).toBeNull();
+  });
+});

@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import type { AuditEvent } from '../../src/audit/event.ts';
+import { createMemoryStore } from '../../src/sms/store/memory-store.ts';
+import { auditedStore } from '../../src/sms/trail/audited-store.ts';
+import { noTrail } from '../../src/sms/trail/sms-trail.ts';
+import { sampleRecord } from '../protocol/record-samples.ts';
+
+/** More steps than anything takes from its call to its change. */
+const STEPS = 40;
+
+it('tells of changes in the order in which they were made, however close they are [audit.sms]', async () => {
+  for (let steps = 0; steps < STEPS; steps++) {
+    const told: AuditEvent[] = [];
+    const store = auditedStore(createMemoryStore(), { ...noTrail, write: (event) => told.push(event) });
+    const many = store.apply(['a', 'b', 'c'].map((id) => ({ upsert: sampleRecord(id) })));
+    for (let step = 0; step < steps; step++) await null;
+    await Promise.all([many, store.upsert(sampleRecord('d'))]);
+    const revisions = told.map((event) => ('revision' in event ? event.revision : null));
+    expect(revisions, `${steps} steps apart`).toEqual([1, 2, 3, 4]);
+  }
+});

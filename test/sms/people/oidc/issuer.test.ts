@@ -1,0 +1,86 @@
+import { expect, it } from 'vitest';
+import { Issuer, IssuerUnavailable } from '../../../../src/sms/people/oidc/issuer.ts';
+import { readSignedToken, type SignedToken } from '../../../../src/sms/people/oidc/signed-token.ts';
+import { makeKey, published, signed } from './fake-issuer.ts';
+
+const name = 'https://id.example';
+const [one, two] = [makeKey('one'), makeKey('two')];
+const minute = 60_000;
+
+/** An issuer whose clock and answers a test decides. */
+function start(answers: { keys: readonly object[]; broken?: string; description?: object }) {
+  const clock = { nowMs: 0 };
+  const asked: string[] = [];
+  const issuer = new Issuer({
+    issuer: name,
+    now: () => clock.nowMs,
+    onProblem: () => {},
+    fetch: async (url) => {
+      asked.push(url);
+      if (answers.broken !== undefined) throw new Error(answers.broken);
+      const description = {
+        issuer: name,
+        jwks_uri: `${name}/keys`,
+        authorization_endpoint: `${name}/a`,
+        token_endpoint: `${name}/t`,
+        ...answers.description,
+      };
+      return Response.json(url.endsWith('/keys') ? { keys: answers.keys } : description);
+    },
+  });
+  return { issuer, clock, asked, answers };
+}
+
+function tokenBy(key: typeof one): SignedToken {
+  const token = readSignedToken(signed(key, { exp: 1 }));
+  if (token === null) throw new Error('not a token');
+  return token;
+}
+
+it('learns a new key when a token names one, drops one that was taken back, and asks seldom [people.oidc.rotation]', async () => {
+  const { issuer, clock, asked, answers } = start({ keys: [published(one)] });
+  expect(await issuer.keysFor(tokenBy(one))).toHaveLength(1);
+  answers.keys = [published(two)];
+  expect(await issuer.keysFor(tokenBy(two))).toHaveLength(0);
+  expect(asked).toHaveLength(2);
+  clock.nowMs += 11_000;
+  expect(await issuer.keysFor(tokenBy(two))).toHaveLength(1);
+  expect(await issuer.keysFor(tokenBy(one))).toHaveLength(0);
+  expect(asked).toHaveLength(4);
+  answers.keys = [published(one)];
+  clock.nowMs += 11 * minute;
+  expect(await issuer.keysFor(tokenBy(two))).toHaveLength(0);
+});
+
+it('is believed for an hour by what it said, and not after that [people.oidc.away]', async () => {
+  const { issuer, clock, answers } = start({ keys: [published(one)] });
+  await issuer.keysFor(tokenBy(one));
+  answers.broken = 'connection refused';
+  clock.nowMs += 30 * minute;
+  expect(await issuer.keysFor(tokenBy(one))).toHaveLength(1);
+  clock.nowMs += 31 * minute;
+  await expect(issuer.keysFor(tokenBy(one))).rejects.toThrow(IssuerUnavailable);
+  delete answers.broken;
+  clock.nowMs += minute;
+  expect(await issuer.keysFor(tokenBy(one))).toHaveLength(1);
+});
+
+it.each([
+  [{ issuer: 'https://other.example' }, 'is of another issuer'],
+  [{ jwks_uri: 'http://id.example/keys' }, 'its jwks_uri is no https address'],
+  [{ jwks_uri: 'file:///etc/passwd' }, 'its jwks_uri is no https address'],
+  [{ token_endpoint: undefined }, 'its token_endpoint is no https address'],
+])('that says %j is not used', async (description, why) => {
+  await expect(start({ keys: [published(one)], description }).issuer.endpoints()).rejects.toThrow(why);
+});
+
+it('without a key that can be used is not used', async () => {
+  const { publicKey } = makeKey('small', 'RS256');
+  const unusable = [
+    { kty: 'oct', k: 'c2VjcmV0' },
+    { ...publicKey.export({ format: 'jwk' }), use: 'enc' },
+    { kty: 'EC', crv: 'P-521' },
+    5,
+  ];
+  await expect(start({ keys: unusable as object[] }).issuer.endpoints()).rejects.toThrow('has no key that can be used');
+});

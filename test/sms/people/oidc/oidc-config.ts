@@ -1,0 +1,23 @@
+import { join } from 'node:path';
+import type { OidcConfig } from '../../../../src/config/sms/oidc.ts';
+import { loadSmsConfig } from '../../../../src/config/sms/sms-config.ts';
+
+/** The `[oidc]` of a config file, read as the registry reads it. */
+export function oidcOf(lines: string, env: NodeJS.ProcessEnv = {}): OidcConfig | null {
+  return loadSmsConfig({
+    flags: { config: '/etc/sms.toml', data: join('/var', 'registry.db') },
+    env,
+    readFile: () => `[oidc]\n${lines}`,
+  }).oidc;
+}
+
+export const usual = (issuer: string, more = '') =>
+  oidcOf(`issuer = "${issuer}"
+client_id = "spear"
+roles_claim = "groups"
+namespace_claim = "team"
+${more}
+[oidc.roles]
+spear-admins = ["admin"]
+sre = ["operator", "approver"]
+`);
