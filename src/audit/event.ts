@@ -18,7 +18,10 @@ interface AuditCall {
   readonly request_id: string;
   /** null for a tool inside the guest, and for a name that belongs to no server. */
   readonly server_id: string | null;
+  /** Of a resource its uri. */
   readonly tool_name: string;
+  /** What was asked for, where it was no tool. */
+  readonly kind?: 'resource' | 'prompt';
 }
 
 /** What an approval is bound to, as hex. */
@@ -29,6 +32,31 @@ interface AuditApproval extends AuditCall {
   readonly args_sha256: string;
   /** Of the tool's definition. */
   readonly tool_sha256: string;
+}
+
+/** A request for an approval that a registry keeps. */
+interface AuditSmsApproval {
+  readonly approval_id: string;
+  readonly approval_namespace: string;
+  readonly run: string;
+  readonly ordinal: string;
+  readonly task_name: string | null;
+  readonly session_id: string;
+  readonly server_id: string;
+  readonly kind: 'tool' | 'resource' | 'prompt';
+  readonly tool_name: string;
+  /** Of the canonical arguments, by a salt of the request. */
+  readonly args_sha256: string;
+  readonly tool_sha256: string;
+  /** How many have to allow it. */
+  readonly needed: number;
+  /** Names of those who said something so far. */
+  readonly decided_by: string;
+}
+
+/** Something that a server asks during a call. */
+interface AuditElicitation extends AuditCall {
+  readonly mode: 'form' | 'url';
 }
 
 /** What happened to a guest, its sessions and its tools, or to a registry. */
@@ -83,6 +111,14 @@ export type AuditEvent =
       readonly source: 'native' | 'mcp';
       readonly args: AuditArguments;
     } & AuditCall)
+  /** The server said how far it is; one of several times that it did. */
+  | ({
+      readonly event: 'tool_call.progress';
+      readonly source: 'mcp';
+      readonly progress: number;
+      /** null: the server does not say. */
+      readonly total: number | null;
+    } & AuditCall)
   | ({
       readonly event: 'tool_call.finished';
       readonly source: 'native' | 'mcp';
@@ -109,12 +145,39 @@ export type AuditEvent =
       readonly reason: string | null;
       readonly duration_ms: number;
     } & AuditApproval)
+  /** A server asks whoever runs the guest something during a call. What it asks and what it is told is never here. */
+  | ({
+      readonly event: 'elicitation.asked';
+      /** Of the address that is to be opened; null for a form. */
+      readonly host: string | null;
+    } & AuditElicitation)
+  | ({
+      readonly event: 'elicitation.answered';
+      readonly action: 'accept' | 'decline' | 'cancel';
+      /** `nobody`: it was put to nobody, or nobody answered. */
+      readonly decided_by: string;
+      readonly reason: string | null;
+      readonly duration_ms: number;
+    } & AuditElicitation)
   | {
       readonly event: 'registry.applied';
       /** Which registry counts these revisions: another one after a restore. Empty where it does not say. */
       readonly epoch: string;
       readonly revision: number;
       /** Ids of servers that are new or were changed, and of those that are gone: the first of them. */
+      readonly upserted: readonly string[];
+      readonly deleted: readonly string[];
+      /** How many there are of each. */
+      readonly upserts: number;
+      readonly deletes: number;
+    }
+  /** The same of profiles, where the task names one. */
+  | {
+      readonly event: 'profiles.applied';
+      /** Which registry counts these revisions: another one after a restore. Empty where it does not say. */
+      readonly epoch: string;
+      readonly revision: number;
+      /** Names of those that are new or were changed, and of those that are gone: the first of them. */
       readonly upserted: readonly string[];
       readonly deleted: readonly string[];
       /** How many there are of each. */
@@ -162,6 +225,68 @@ export type AuditEvent =
       readonly before: object | null;
       readonly after: object | null;
     } & AuditCaller)
+  /** The same of profiles. */
+  | ({
+      readonly event: 'sms.profile_write_started';
+      readonly profiles: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.profile_changed';
+      readonly profile: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
+  /** Where nothing is decided without its line: what is about to be written. One of the next three says that it was. */
+  | ({
+      readonly event: 'sms.approval_write_started';
+      readonly approval_id: string;
+      readonly action: 'request' | 'decide' | 'end';
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.approval_requested';
+      /** Why somebody has to be asked. */
+      readonly reason: string;
+      readonly args: AuditArguments;
+    } & AuditSmsApproval &
+      AuditCaller)
+  /** What one person, or one bot, said of it; `status` is what has become of it by that. */
+  | ({
+      readonly event: 'sms.approval_decided';
+      readonly decision: 'allow_once' | 'allow_session' | 'deny';
+      readonly status: string;
+      readonly reason: string | null;
+    } & AuditSmsApproval &
+      AuditCaller)
+  /** Used, not used in time, withdrawn, or decided by nobody in time. */
+  | ({
+      readonly event: 'sms.approval_ended';
+      readonly status: string;
+      readonly reason: string | null;
+    } & AuditSmsApproval &
+      AuditCaller)
+  /** Somebody read what would be sent, whole. */
+  | ({ readonly event: 'sms.approval_read' } & AuditSmsApproval & AuditCaller)
+  /** The same of tokens, without their digests. */
+  | ({
+      readonly event: 'sms.token_write_started';
+      readonly tokens: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.token_changed';
+      readonly token: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
+  /** Somebody logged in by an issuer; their requests are of `actor` until then. */
+  | ({ readonly event: 'sms.login'; readonly expires_at: string } & AuditCaller)
   /** A request that asked for more than to read was answered. */
   | ({ readonly event: 'sms.served'; readonly code: string } & AuditCaller)
   | ({
@@ -183,10 +308,12 @@ export type AuditEvent =
 
 /** Who asked a registry for something, and from where. */
 export interface AuditCaller {
-  /** The name of the token; null: tokens have none. */
+  /** The name of who it was; null: nobody of ours. */
   readonly actor: string | null;
-  /** What the token is for; null: there was none of ours. */
-  readonly role: 'admin' | 'node' | null;
+  /** Their roles, with commas between them; null: nobody of ours. */
+  readonly role: string | null;
+  /** The one that they are of, `*` for all; null: nobody of ours. */
+  readonly namespace: string | null;
   /** The address; null: not over a network. */
   readonly peer: string | null;
   /** `process`: the registry itself, at its start or by a signal. */
@@ -279,12 +406,21 @@ export interface AuditTrail {
   readonly written?: () => Promise<boolean>;
   /** How the arguments of a call are shown; `undefined` is text that is no JSON. @default redacted */
   readonly showArguments?: (args: JsonValue | undefined) => AuditArguments;
+  /**
+   * The JSON text of a call's arguments as something that stands for them in a `tool_call.started` of this trail, which
+   * shows them when it makes the line. To anybody else it is an empty object. @default they are shown at once
+   */
+  readonly keepArguments?: (text: string) => AuditArguments;
 }
 
 export type CallStarted = Extract<AuditEvent, { event: 'tool_call.started' }>;
 export type CallFinished = Extract<AuditEvent, { event: 'tool_call.finished' }>;
 
-export const noAudit: AuditTrail = Object.freeze({ write: () => {}, showArguments: () => null });
+export const noAudit: AuditTrail = Object.freeze({
+  write: () => {},
+  showArguments: () => null,
+  keepArguments: () => null,
+});
 
 /** For every trail, also one that folds nothing. */
 export function writeRefused(trail: AuditTrail, instance: string, started: CallStarted, finished: CallFinished): void {

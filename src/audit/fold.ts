@@ -44,7 +44,7 @@ export class Folding {
   }
 
   /** Whether an event of the kind is to be written; if not, it has been counted. */
-  admits(task: string | null, instance: string | null, kind: FoldedKind): boolean {
+  admits(task: string | null, instance: string | null, kind: FoldedKind, atMs = Date.now()): boolean {
     const run = this.#run(task, instance);
     const count = countOf(run, kind);
     if (count.full < foldLimits.fullOfKind && run.full < foldLimits.full) {
@@ -52,9 +52,8 @@ export class Folding {
       count.full++;
       return true;
     }
-    const now = Date.now();
-    if (count.folded === 0) count.firstMs = now;
-    count.lastMs = now;
+    if (count.folded === 0) count.firstMs = atMs;
+    count.lastMs = atMs;
     count.folded++;
     return false;
   }
@@ -138,6 +137,11 @@ export function foldedKind(event: AuditEvent): FoldedKind | null {
     case 'approval.decided': {
       if (event.decision !== 'rule' || event.status !== 'denied') return null;
       const { server_id, tool_name, status, decided_by: reason } = event;
+      return { ...nothing, of: event.event, server_id, tool_name, status, reason };
+    }
+    case 'elicitation.answered': {
+      if (event.decided_by !== 'nobody') return null;
+      const { server_id, tool_name, action: status, reason } = event;
       return { ...nothing, of: event.event, server_id, tool_name, status, reason };
     }
     case 'sms.refused': {

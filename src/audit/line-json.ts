@@ -9,19 +9,55 @@ export const MAX_CHEAP_LINE_CHARS = 2_048;
 const CUT_TEXT_CHARS = 512;
 const CUT_LIST_ITEMS = 32;
 
+/** What a line is made from. */
+export interface LineSource {
+  readonly task: string | null;
+  readonly instance: string | null;
+  readonly event: AuditEvent | AuditChainEvent;
+  readonly atMs: number;
+  readonly maxChars: number;
+}
+
 /** An event as JSON text, without what the chain adds to it and without any secret that this process knows. */
 export function auditJson(
   task: string | null,
   instance: string | null,
   event: AuditEvent | AuditChainEvent,
   now: Date = new Date(),
-  maxChars = MAX_LINE_CHARS,
 ): string {
-  const { event: name, ...about } = event;
-  const line = { ts: now.toISOString(), event: name, task, instance, ...about };
-  const text = knownSecrets.json(line);
-  return text.length <= maxChars ? text : JSON.stringify(cut({ ...JSON.parse(text), truncated: true }));
+  const [text] = auditTexts([{ task, instance, event, atMs: now.getTime(), maxChars: MAX_LINE_CHARS }]);
+  return text as string;
 }
+
+/** The same of many events, with the secrets that are known by now. */
+export function auditTexts(lines: readonly LineSource[]): string[] {
+  const texts = knownSecrets.jsonTexts(lines.map(plainText));
+  // Cut last: what is left of half a secret would not be known as one.
+  return texts.map((text, at) => (text.length <= (lines[at] as LineSource).maxChars ? text : cutLine(text)));
+}
+
+function plainText({ task, instance, event, atMs }: LineSource): string {
+  const name = `"event":${JSON.stringify(event.event)}`;
+  // The line is the text of the event with three fields more: an object of all would cost more than its text.
+  let text = JSON.stringify(event);
+  if (!text.startsWith(name, 1)) text = JSON.stringify(nameFirst(event));
+  const about = `"task":${JSON.stringify(task)},"instance":${JSON.stringify(instance)}`;
+  return `{"ts":"${timeText(atMs)}",${name},${about}${text.slice(name.length + 1)}`;
+}
+
+function nameFirst({ event, ...about }: LineSource['event']): object {
+  return { event, ...about };
+}
+
+let lastTime = { atMs: 0, text: new Date(0).toISOString() };
+
+/** Lines of one batch are often of one millisecond. */
+function timeText(atMs: number): string {
+  if (lastTime.atMs !== atMs) lastTime = { atMs, text: new Date(atMs).toISOString() };
+  return lastTime.text;
+}
+
+const cutLine = (text: string) => JSON.stringify(cut({ ...JSON.parse(text), truncated: true }));
 
 function cut(value: unknown): unknown {
   if (typeof value === 'string') return cutText(value, CUT_TEXT_CHARS);

@@ -4,25 +4,30 @@ import { getSystemErrorName } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { version as packageVersion } from '../base/version.ts';
 import { type ArgumentForm, type AuditFailureMode, auditLimitSpecs } from '../config/host/audit.ts';
+import { knownSecrets } from '../secrets/redactor.ts';
 import { Secret } from '../secrets/secret.ts';
-import { argumentsShown, cutArguments } from './arguments.ts';
+import { argumentsShown } from './arguments.ts';
 import { AwaitedBatches } from './awaited-batches.ts';
 import type { AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
 import { openAuditPath } from './file.ts';
-import { Folding, foldedKind, refusedKind } from './fold.ts';
+import { Folding } from './fold.ts';
+import { keepArguments } from './kept-arguments.ts';
+import { type Happened, KeptEvents, textsOf } from './kept-events.ts';
 import { auditKey } from './key.ts';
-import { auditJson, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
+import { auditJson } from './line-json.ts';
 import { originOf } from './origin.ts';
 import { type AuditBatch, type AuditNews, type AuditThreadData, FAILED, PROGRESS_BYTES, progressAt } from './port.ts';
 
 /** Events that wait for the disk, in characters. One that finds no place is dropped and counted. */
 export const MAX_QUEUED_CHARS = 32 * 1024 * 1024;
-/** Events of this long go to the thread together: waking it for each would cost a tool call more than all its checks. */
-const GATHER_MS = 5;
+/** Events of this long get their lines together, and the thread is woken once for all of them. */
+export const GATHER_MS = 25;
+/** When there are so many, they do as soon as the host thread has nothing else to do: no batch holds it up for long. */
+const GATHER_EVENTS = 256;
+/** So many are never without their lines, however busy the host thread is. */
+export const MAX_GATHERED_EVENTS = 1_024;
 /** How long the end of the process waits for the disk. */
 const DRAIN_MS = 5_000;
-/** What is kept of the arguments of a call that was refused before anything was sent, in characters. */
-export const REFUSED_ARGUMENT_CHARS = 1_024;
 
 export interface AuditLogOptions {
   /** null: standard output. */
@@ -63,7 +68,10 @@ export interface ServiceTrail extends Pick<AuditTrail, 'written'> {
 const threadUrl = new URL(import.meta.url.endsWith('.ts') ? './thread.ts' : './audit-thread.cjs', import.meta.url);
 
 /**
- * Opens a trail. A thread of its own hashes and writes, so that no disk, however slow, holds up a guest.
+ * Opens a trail. A thread of its own hashes and writes, so that no disk, however slow, holds up a guest. Lines are made
+ * here, in batches, and not on that thread: it would need every secret of the process, each before the first line that
+ * may hold it, and would be posted arguments with nothing taken out. Making the two lines of a call costs a few
+ * microseconds in a batch; posting what they are made from would save little of that.
  * @throws the error of the system, if the file cannot be opened
  */
 export function openAuditLog(options: AuditLogOptions): AuditLog {
@@ -77,12 +85,21 @@ class ThreadedLog implements AuditLog {
   readonly #onFailure: (code: string) => void;
   readonly #showArguments: NonNullable<AuditTrail['showArguments']>;
   readonly #atExit = () => this.flushNow();
-  readonly #folding = new Folding((task, instance, event) => this.#push(auditJson(task, instance, event)));
+  readonly #folding = new Folding((task, instance, event) => {
+    this.#makeTexts();
+    this.#push(auditJson(task, instance, event));
+    this.#gather();
+  });
+  readonly #kept = new KeptEvents();
+  /** What is forgotten could stand in an event that is kept. */
+  readonly #stopListening = knownSecrets.beforeForgetting(() => this.#makeTexts());
   /** null: nobody waits for the disk. */
   readonly #awaited: AwaitedBatches | null;
+  /** JSON texts; what is kept came after them. */
   #events: string[] = [];
   #dropped = 0;
   #flush: NodeJS.Timeout | null = null;
+  #hurried: NodeJS.Immediate | null = null;
   /** Sizes of the batches that the thread has, oldest first. */
   readonly #posted: number[] = [];
   #settled = 0;
@@ -107,7 +124,7 @@ class ThreadedLog implements AuditLog {
       key: options.key ? auditKey(new Secret(options.key).reveal()) : null,
       progress: this.#progress.buffer as SharedArrayBuffer,
     };
-    this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [] });
+    this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [], name: 'spear-trail' });
     this.#worker.unref();
     this.#worker.on('message', (news: AuditNews) => {
       if (news === FAILED) this.#report();
@@ -130,24 +147,24 @@ class ThreadedLog implements AuditLog {
 
   forTask(task: string | null): AuditTrail {
     return Object.freeze({
-      write: (instance: string, event: AuditEvent) => this.#write(task, instance, event),
+      write: (instance: string, event: AuditEvent) => this.#write(task, instance, event, null),
       writeRefused: (instance: string, started: CallStarted, finished: CallFinished) =>
-        this.#writeRefused(task, instance, started, finished),
+        this.#write(task, instance, started, finished),
       ...(this.#awaited === null ? {} : { written: () => this.#written() }),
       showArguments: this.#showArguments,
+      keepArguments,
     });
   }
 
   forService(): ServiceTrail {
     return Object.freeze({
-      write: (event: AuditEvent) => this.#write(null, null, event),
+      write: (event: AuditEvent) => this.#write(null, null, event, null),
       ...(this.#awaited === null ? {} : { written: () => this.#written() }),
     });
   }
 
   flushNow(): void {
-    this.#folding.flush();
-    if (!this.#hasEnded) this.#post(true);
+    this.#postLast();
     const until = performance.now() + DRAIN_MS;
     while (this.#posted.length > 0 && performance.now() < until) {
       const done = Atomics.load(this.#progress, progressAt.batches);
@@ -162,19 +179,35 @@ class ThreadedLog implements AuditLog {
     return this.#closing;
   }
 
-  #write(task: string | null, instance: string | null, event: AuditEvent): void {
+  #write(task: string | null, instance: string | null, event: AuditEvent, refused: CallFinished | null): void {
     if (this.#hasEnded) return;
-    const kind = foldedKind(event);
-    if (kind !== null && !this.#folding.admits(task, instance, kind)) return;
-    this.#push(auditJson(task, instance, event, new Date(), kind === null ? MAX_LINE_CHARS : MAX_CHEAP_LINE_CHARS));
+    this.#settle();
+    const happened = { task, instance, event, refused, atMs: Date.now() };
+    if (!this.#kept.add(happened, MAX_QUEUED_CHARS - this.#queuedChars)) {
+      this.#makeTexts();
+      this.#pushAll([happened]);
+    }
+    this.#gather();
   }
 
-  #writeRefused(task: string | null, instance: string, started: CallStarted, finished: CallFinished): void {
-    if (this.#hasEnded || !this.#folding.admits(task, instance, refusedKind(finished))) return;
-    const args = cutArguments(started.args, REFUSED_ARGUMENT_CHARS);
-    for (const event of [{ ...started, args }, finished]) {
-      this.#push(auditJson(task, instance, event, new Date(), MAX_CHEAP_LINE_CHARS));
-    }
+  /** The lines of what is kept. */
+  #makeTexts(): void {
+    this.#pushAll(this.#kept.takeAll());
+  }
+
+  #pushAll(happened: readonly Happened[]): void {
+    if (happened.length === 0) return;
+    for (const text of textsOf(happened, this.#folding, this.#showArguments)) this.#push(text);
+  }
+
+  #gather(): void {
+    const count = this.#kept.count + this.#events.length;
+    if (count === 0) return; // it was counted instead of written, or found no place
+    // Who waits for a line asks for it in the same moment, and must find it unposted.
+    if (count >= MAX_GATHERED_EVENTS && this.#awaited === null) this.#post(false);
+    else if (count >= GATHER_EVENTS) this.#hurried ??= setImmediate(this.#handOver);
+    // The end of the process takes what it finds: it need not wait for this.
+    else this.#flush ??= setTimeout(this.#handOver, GATHER_MS).unref();
   }
 
   #written(): Promise<boolean> {
@@ -194,18 +227,37 @@ class ThreadedLog implements AuditLog {
     }
     this.#queuedChars += text.length;
     this.#events.push(text);
-    this.#flush ??= setTimeout(() => this.#post(false), GATHER_MS);
+  }
+
+  readonly #handOver = () => {
+    this.#makeTexts();
+    this.#stopTimers();
+    if (this.#events.length > 0) this.#post(false);
+  };
+
+  #stopTimers(): void {
+    if (this.#flush !== null) clearTimeout(this.#flush);
+    if (this.#hurried !== null) clearImmediate(this.#hurried);
+    this.#flush = null;
+    this.#hurried = null;
   }
 
   #post(isLast: boolean, asked: number | null = null): void {
-    if (this.#flush !== null) clearTimeout(this.#flush);
-    this.#flush = null;
+    this.#makeTexts();
+    this.#stopTimers();
     this.#hasEnded ||= isLast;
     const batch: AuditBatch = { events: this.#events, dropped: this.#dropped, isLast, asked };
     this.#posted.push(this.#events.reduce((sum, { length }) => sum + length, 0));
     this.#worker.postMessage(batch);
     this.#events = [];
     this.#dropped = 0;
+  }
+
+  #postLast(): void {
+    this.#makeTexts();
+    this.#folding.flush();
+    if (!this.#hasEnded) this.#post(true);
+    this.#stopListening();
   }
 
   /** Takes note of what the thread is done with. */
@@ -218,8 +270,7 @@ class ThreadedLog implements AuditLog {
 
   async #end(): Promise<void> {
     this.#worker.ref();
-    this.#folding.flush();
-    if (!this.#hasEnded) this.#post(true);
+    this.#postLast();
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(() => late.resolve(), DRAIN_MS);
     await Promise.race([this.#exited, late.promise]);

@@ -1,9 +1,18 @@
 import { startOf } from '../base/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { credentialArguments, looksLikeCredential, urlHasCredential } from '../protocol/record-credentials.ts';
+import { credentialArguments, looksLikeCredential } from '../protocol/record-credentials.ts';
+import { CUT, MARK, redactText, redactWholeText, SHOWN_CHARS } from './redact-text.ts';
 
-const MARK = '[redacted]';
-const CUT = '…';
+interface Bounds {
+  readonly depth: number;
+  readonly keys: number;
+  readonly items: number;
+  readonly keyChars: number;
+  /** Null: texts are not cut. */
+  readonly stringChars: number | null;
+  /** Of all keys and values together. */
+  readonly totalChars: number;
+}
 
 /** How much of a call's arguments a line may hold. */
 export const ARGUMENT_BOUNDS = {
@@ -11,13 +20,22 @@ export const ARGUMENT_BOUNDS = {
   keys: 32,
   items: 32,
   keyChars: 64,
-  stringChars: 256,
-  /** Of all keys and values together. */
+  stringChars: SHOWN_CHARS,
   totalChars: 8_192,
-} as const;
+} as const satisfies Bounds;
 
-/** Of a longer text only this much is looked at, and less is shown. */
-const SCANNED_CHARS = 4 * ARGUMENT_BOUNDS.stringChars;
+/** Where all of it is to be seen: as deep as a walk may go, and as long as a name may be. */
+const WHOLE_BOUNDS: Bounds = {
+  depth: 256,
+  keys: Number.POSITIVE_INFINITY,
+  items: Number.POSITIVE_INFINITY,
+  keyChars: 1_024,
+  stringChars: null,
+  totalChars: Number.POSITIVE_INFINITY,
+};
+
+/** A longer argument of a command line is looked at as a text only. */
+const MAX_WORD_CHARS = 4_096;
 
 const sensitiveWords: ReadonlySet<string> = new Set(
   `password passwd passphrase passcode pass pwd secret token apikey accesskey secretkey privatekey key
@@ -27,24 +45,19 @@ const sensitiveWords: ReadonlySet<string> = new Set(
 /** Endings of names that are written without any sign between their words. */
 const sensitiveEnding = /(?:password|passwd|passphrase|secret|token|apikey|credentials?|cookie|authorization)s?$/;
 
-/** `password=…`, `"token": "…"`, `Authorization: Bearer …` inside a text. */
-const assignment =
-  /((?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|cookie|credentials?)["']?\s*[=:]\s*["']?)((?:bearer|basic|token|digest)\s+)?[^\s"'&;,]+/gi;
-/** `--api-key …` */
-const flag =
-  /(--?[a-z-]*(?:password|passwd|secret|token|api-?key|access-?key|private-?key|credentials?)\s+)[^\s-]\S*/gi;
-const scheme = /\b((?:bearer|basic)\s+)([\w.~+/=-]{6,})/gi;
-const passwordInUrl = /([a-z][a-z0-9+.-]*:\/\/[^\s:/?#@]*:)[^\s/?#@]+(?=@)/gi;
-const privateKey = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
-const opaquePart = /[A-Za-z0-9+/_=.-]{12,}/g;
-
 /**
  * A call's arguments for the trail: keys stay, the values of sensitive names and what looks like a credential do not;
  * everything is cut to {@link ARGUMENT_BOUNDS}. A guess, like every such list: who must not keep arguments at all
  * chooses another form. null for what is no object.
  */
 export function redactArguments(value: JsonValue | undefined): JsonObject | null {
-  return isJsonObject(value) ? new ArgumentCopy().object(value, 1) : null;
+  return isJsonObject(value) ? new ArgumentCopy(ARGUMENT_BOUNDS).object(value, 1) : null;
+}
+
+/** The same of any value, whether it was cut, and uncut where `whole` is said. */
+export function redactValue(value: JsonValue, whole: boolean): { readonly value: JsonValue; readonly wasCut: boolean } {
+  const copy = new ArgumentCopy(whole ? WHOLE_BOUNDS : ARGUMENT_BOUNDS);
+  return { value: copy.any(value), wasCut: copy.wasCut };
 }
 
 /** Names of arguments recur with every call of a tool. */
@@ -78,56 +91,66 @@ function isCount(words: readonly string[]): boolean {
   return words.some((word) => /^(?:max|min|count|total|num|number|limit|size)$/.test(word));
 }
 
-/** Takes credentials out of a text, and cuts it. */
-export function redactText(text: string): string {
-  const window = text.length > SCANNED_CHARS ? text.slice(0, SCANNED_CHARS).replace(/\S+$/, '') : text;
-  // A part at the cut may be the first half of a secret: without a word to end at, nothing is shown.
-  const seen = window === '' && text !== '' ? MARK : clean(window);
-  if (text.length <= ARGUMENT_BOUNDS.stringChars && seen.length <= ARGUMENT_BOUNDS.stringChars) return seen;
-  return `${startOf(seen, ARGUMENT_BOUNDS.stringChars)}${CUT}(${text.length})`;
-}
-
-function clean(text: string): string {
-  if (privateKey.test(text) || (!/\s/.test(text) && looksLikeCredential('', text))) return MARK;
-  const parts = text
-    .replaceAll(passwordInUrl, `$1${MARK}`)
-    .replaceAll(assignment, (_, name: string, kind: string | undefined) => `${name}${kind ?? ''}${MARK}`)
-    .replaceAll(flag, `$1${MARK}`)
-    .replaceAll(scheme, `$1${MARK}`)
-    .replaceAll(opaquePart, (part) => (looksLikeCredential('', part) ? MARK : part));
-  return urlHasCredential(parts.replaceAll(MARK, '')) ? MARK : parts;
-}
-
 class ArgumentCopy {
-  #left: number = ARGUMENT_BOUNDS.totalChars;
+  readonly #bounds: Bounds;
+  #left: number;
+  wasCut = false;
+
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds;
+    this.#left = bounds.totalChars;
+  }
+
+  any(value: JsonValue): JsonValue {
+    return this.#value(value, 0, false);
+  }
 
   object(value: JsonObject, depth: number): JsonObject {
     const keys = Object.keys(value);
     const named = pairName(value);
-    const shown = keys.slice(0, ARGUMENT_BOUNDS.keys).map((key): [string, JsonValue] => {
+    const shown = keys.slice(0, this.#bounds.keys).map((key): [string, JsonValue] => {
       const sensitive = isSensitiveName(key) || (key === 'value' && named !== null && isSensitiveName(named));
-      return [this.#spend(redactKey(key)), this.#value(value[key] as JsonValue, depth, sensitive)];
+      return [this.#spend(this.#key(key)), this.#value(value[key] as JsonValue, depth, sensitive)];
     });
-    if (keys.length > shown.length) shown.push([CUT, `${keys.length - shown.length} more keys`]);
+    if (keys.length > shown.length) shown.push([this.#cut(), `${keys.length - shown.length} more keys`]);
     return Object.fromEntries(shown);
   }
 
   #value(value: JsonValue, depth: number, sensitive: boolean): JsonValue {
     if (value === null || typeof value === 'boolean') return value;
     if (sensitive) return this.#spend(MARK);
-    if (this.#left <= 0) return CUT;
-    if (typeof value === 'string') return this.#spend(redactText(value));
+    if (this.#left <= 0) return this.#cut();
+    if (typeof value === 'string') return this.#spend(this.#text(value));
     if (typeof value === 'number') return value;
-    if (depth >= ARGUMENT_BOUNDS.depth) return CUT;
+    if (depth >= this.#bounds.depth) return this.#cut();
     return Array.isArray(value) ? this.#list(value, depth + 1) : this.object(value, depth + 1);
   }
 
   #list(value: readonly JsonValue[], depth: number): JsonValue[] {
-    const items = value.slice(0, ARGUMENT_BOUNDS.items);
+    const items = value.slice(0, this.#bounds.items);
     // A list may be a command line: the word after --token is a token.
-    const credentials = new Set(credentialArguments(items.map((item) => (typeof item === 'string' ? item : ''))));
+    const words = items.map((item) => (typeof item === 'string' && item.length <= MAX_WORD_CHARS ? item : ''));
+    const credentials = new Set(credentialArguments(words));
     const shown = items.map((item, index) => this.#value(item, depth, credentials.has(index)));
-    return value.length > items.length ? [...shown, `${CUT}${value.length - items.length} more`] : shown;
+    return value.length > items.length ? [...shown, `${this.#cut()}${value.length - items.length} more`] : shown;
+  }
+
+  #text(text: string): string {
+    const { stringChars } = this.#bounds;
+    if (stringChars === null) return redactWholeText(text);
+    if (text.length > stringChars) this.wasCut = true;
+    return redactText(text);
+  }
+
+  #key(key: string): string {
+    const start = startOf(key, this.#bounds.keyChars);
+    if (start !== key) this.wasCut = true;
+    return looksLikeCredential('', start) ? MARK : start;
+  }
+
+  #cut(): string {
+    this.wasCut = true;
+    return CUT;
   }
 
   #spend(text: string): string {
@@ -140,8 +163,4 @@ class ArgumentCopy {
 function pairName(value: JsonObject): string | null {
   const name = value.name ?? value.key;
   return typeof name === 'string' ? name : null;
-}
-
-function redactKey(key: string): string {
-  return looksLikeCredential('', key) ? MARK : startOf(key, ARGUMENT_BOUNDS.keyChars);
 }

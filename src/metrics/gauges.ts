@@ -57,7 +57,7 @@ export function poolGauges(meter: Meter, labels: McpLabels): (read: () => PoolFa
 export function registryGauges(meter: Meter): (read: () => RegistryFacts) => () => void {
   const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
   const revision = gauge('mcp_registry_revision', 'Revision of the registry that this node follows.');
-  const age = gauge('mcp_registry_age_ms', 'Time since the registry last confirmed that revision.');
+  const age = gauge('mcp_registry_age_seconds', 'Time since the registry last confirmed that revision.');
   const servers = gauge('mcp_registry_servers', 'Records in it.');
   const degraded = gauge('mcp_registry_degraded', 'Whether the registry is out of reach or too old: 1 or 0.');
   const readers = new Readers<RegistryFacts>();
@@ -66,7 +66,7 @@ export function registryGauges(meter: Meter): (read: () => RegistryFacts) => () 
       const facts = readers.read().at(-1);
       if (facts === undefined) return;
       if (facts.revision !== null) result.observe(revision, facts.revision);
-      if (facts.ageMs !== null) result.observe(age, facts.ageMs);
+      if (facts.ageMs !== null) result.observe(age, facts.ageMs / 1000);
       result.observe(servers, facts.servers);
       result.observe(degraded, facts.degraded ? 1 : 0);
     },

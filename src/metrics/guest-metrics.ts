@@ -2,7 +2,7 @@ import type { Meter } from '@opentelemetry/api';
 import { calls } from '../abi/calls.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { BoundedLabel } from './labels.ts';
-import { LATENCY_MS } from './mcp-metrics.ts';
+import { LATENCY_SECONDS } from './mcp-metrics.ts';
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -15,7 +15,7 @@ const tokenKinds = { prompt_tokens: 'prompt', completion_tokens: 'completion' } 
 
 /** A guest that runs, as far as metrics look at it. */
 export interface MeteredGuest {
-  ended(reason: string, hostcalls: Counts): void;
+  ended(reason: string): void;
 }
 
 /** What guests do: their hostcalls, their own tools and their models. */
@@ -23,25 +23,26 @@ export class GuestMetrics {
   readonly #backends = new BoundedLabel(MAX_BACKENDS);
   readonly #outcomes = new BoundedLabel(MAX_OUTCOMES);
   readonly #finished = new Map<string, number>();
-  readonly #running = new Map<object, { readonly read: () => Promise<Counts>; last: Counts }>();
+  /** Each reads the hostcalls of a guest that runs. */
+  readonly #running = new Set<() => Counts>();
   readonly #instruments;
 
   constructor(meter: Meter) {
-    const latency = { advice: { explicitBucketBoundaries: LATENCY_MS } };
+    const latency = { advice: { explicitBucketBoundaries: LATENCY_SECONDS } };
     this.#instruments = {
       started: meter.createCounter('spear_guests_started_total', { description: 'Guests that were started.' }),
       ended: meter.createCounter('spear_guests_ended_total', { description: 'Guests that ended, by reason.' }),
       toolCalls: meter.createCounter('spear_guest_tool_call_total', {
         description: 'Calls of tools inside guests, by outcome.',
       }),
-      toolLatency: meter.createHistogram('spear_guest_tool_call_latency_ms', {
+      toolLatency: meter.createHistogram('spear_guest_tool_call_latency_seconds', {
         description: 'Time of a call of a tool inside a guest.',
         ...latency,
       }),
       modelCalls: meter.createCounter('spear_model_call_total', {
         description: 'Requests to a model, by backend and outcome.',
       }),
-      modelLatency: meter.createHistogram('spear_model_call_latency_ms', {
+      modelLatency: meter.createHistogram('spear_model_call_latency_seconds', {
         description: 'Time of a request to a model, retries included.',
         ...latency,
       }),
@@ -52,22 +53,19 @@ export class GuestMetrics {
     const hostcalls = meter.createObservableCounter('spear_hostcalls_total', {
       description: 'Hostcalls of all guests.',
     });
-    hostcalls.addCallback(async (result) => {
-      for (const [call, count] of await this.#hostcalls()) result.observe(count, { call });
+    hostcalls.addCallback((result) => {
+      for (const [call, count] of this.#hostcalls()) result.observe(count, { call });
     });
   }
 
-  /** `read` asks a running guest for its counts; it may be too busy to answer, then the last ones stand. */
-  guestStarted(read: () => Promise<Counts>): MeteredGuest {
-    const key = {};
-    this.#running.set(key, { read, last: {} });
+  /** `count` reads its hostcalls so far, and is another function for every guest. */
+  guestStarted(count: () => Counts): MeteredGuest {
+    this.#running.add(count);
     this.#instruments.started.add(1);
     return {
-      ended: (reason, hostcalls) => {
-        const last = this.#running.get(key)?.last ?? {};
-        if (!this.#running.delete(key)) return;
-        // A guest that had to be stopped reports nothing at its end.
-        addUp(this.#finished, Object.keys(hostcalls).length > 0 ? hostcalls : last);
+      ended: (reason) => {
+        if (!this.#running.delete(count)) return;
+        addUp(this.#finished, count());
         this.#instruments.ended.add(1, { reason });
       },
     };
@@ -75,13 +73,13 @@ export class GuestMetrics {
 
   toolCalled(outcome: string, durationMs: number): void {
     this.#instruments.toolCalls.add(1, { outcome: this.#outcomes.value(outcome) });
-    this.#instruments.toolLatency.record(durationMs);
+    this.#instruments.toolLatency.record(durationMs / 1000);
   }
 
   modelAnswered(backend: string, outcome: string, durationMs: number, usage: JsonObject | null): void {
     const labels = { backend: this.#backends.value(backend) };
     this.#instruments.modelCalls.add(1, { ...labels, outcome: this.#outcomes.value(outcome) });
-    this.#instruments.modelLatency.record(durationMs, labels);
+    this.#instruments.modelLatency.record(durationMs / 1000, labels);
     if (!isJsonObject(usage)) return;
     for (const [field, kind] of Object.entries(tokenKinds)) {
       const count = usage[field];
@@ -89,15 +87,9 @@ export class GuestMetrics {
     }
   }
 
-  async #hostcalls(): Promise<Map<string, number>> {
-    await Promise.all(
-      [...this.#running.values()].map(async (guest) => {
-        const counts = await guest.read();
-        if (Object.keys(counts).length > 0) guest.last = counts;
-      }),
-    );
+  #hostcalls(): Map<string, number> {
     const sum = new Map(this.#finished);
-    for (const { last } of this.#running.values()) addUp(sum, last);
+    for (const count of this.#running) addUp(sum, count());
     return sum;
   }
 }

@@ -4,7 +4,10 @@ import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from '
 import { BoundedLabel, McpLabels } from './labels.ts';
 
 /** Upper bounds of buckets. */
-export const LATENCY_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 120_000];
+/** A tool call may take an hour. */
+export const LATENCY_SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600,
+];
 const OUTPUT_BYTES = [64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 10_485_760];
 
 /** Task names in labels; a process normally runs one task. */
@@ -14,6 +17,8 @@ const MAX_WORDS = 64;
 
 /** One MCP tool call that has ended. */
 export interface McpToolCallFacts {
+  /** @default tool */
+  readonly kind?: 'tool' | 'resource' | 'prompt';
   readonly server: string | null;
   readonly tool: string;
   /** `ok`, or the code of the error. */
@@ -44,7 +49,7 @@ export class McpMetrics {
   constructor(meter: Meter) {
     this.watchPool = poolGauges(meter, this.labels);
     this.watchRegistry = registryGauges(meter);
-    const latency = { advice: { explicitBucketBoundaries: LATENCY_MS } };
+    const latency = { advice: { explicitBucketBoundaries: LATENCY_SECONDS } };
     this.#instruments = {
       connects: meter.createCounter('mcp_server_connect_total', {
         description: 'Attempts to connect to an MCP server.',
@@ -53,7 +58,7 @@ export class McpMetrics {
         description: 'Attempts to connect that failed.',
       }),
       lost: meter.createCounter('mcp_server_connection_lost_total', { description: 'Connections that broke.' }),
-      listLatency: meter.createHistogram('mcp_list_tools_latency_ms', {
+      listLatency: meter.createHistogram('mcp_list_tools_latency_seconds', {
         description: 'Time of one tools/list with all its pages.',
         ...latency,
       }),
@@ -64,7 +69,7 @@ export class McpMetrics {
       callErrors: meter.createCounter('mcp_tool_call_error_total', {
         description: 'MCP tool calls that ended in an error, by its code.',
       }),
-      callLatency: meter.createHistogram('mcp_tool_call_latency_ms', {
+      callLatency: meter.createHistogram('mcp_tool_call_latency_seconds', {
         description: 'Time of an MCP tool call, waiting in line included.',
         ...latency,
       }),
@@ -75,8 +80,7 @@ export class McpMetrics {
       injections: meter.createCounter('mcp_injection_total', {
         description: 'Servers whose tools were to be shown to a model: success, failed or denied.',
       }),
-      // Up-down although it only goes up: the exporter would end the name of a counter with _total.
-      denials: meter.createUpDownCounter('mcp_denied_reason', {
+      denials: meter.createCounter('mcp_denied_total', {
         description: 'Servers and calls that were refused, by reason.',
       }),
       effective: meter.createGauge('mcp_effective_servers', {
@@ -85,15 +89,19 @@ export class McpMetrics {
       approvals: meter.createCounter('mcp_approval_total', {
         description: 'Approvals that were asked for, by decision.',
       }),
+      elicitations: meter.createCounter('mcp_elicitation_total', {
+        description: 'Questions of servers during calls, by mode and by what the server got.',
+      }),
       budgets: meter.createCounter('spear_budget_hit_total', { description: 'Limits that stopped a send or a call.' }),
     };
   }
 
-  toolCalled({ server, tool, outcome, durationMs, bytes }: McpToolCallFacts): void {
+  toolCalled({ kind = 'tool', server, tool, outcome, durationMs, bytes }: McpToolCallFacts): void {
     const { calls, callErrors, callLatency, callBytes } = this.#instruments;
-    const labels = this.labels.tool(server, tool);
+    // A URI would be a series of its own each; a prompt may have the name of a tool.
+    const labels = this.labels.tool(server, kind === 'tool' ? tool : '');
     calls.add(1, labels);
-    callLatency.record(durationMs, labels);
+    callLatency.record(durationMs / 1000, labels);
     callBytes.record(bytes, labels);
     if (outcome !== 'ok') callErrors.add(1, { ...labels, code: this.#words.value(outcome) });
   }
@@ -116,7 +124,7 @@ export class McpMetrics {
         return;
       case 'tools_listed':
         if (tools !== undefined) this.labels.knowTools(serverId, tools);
-        if (durationMs !== undefined) listLatency.record(durationMs, labels);
+        if (durationMs !== undefined) listLatency.record(durationMs / 1000, labels);
         return;
       case 'list_failed':
         listErrors.add(1, labels);
@@ -136,11 +144,12 @@ export class McpMetrics {
       },
       ...(audit.written ? { written: audit.written } : {}),
       ...(audit.showArguments ? { showArguments: audit.showArguments } : {}),
+      ...(audit.keepArguments ? { keepArguments: audit.keepArguments } : {}),
     };
   }
 
   #audited(event: AuditEvent, task: string | null): void {
-    const { injections, effective, approvals, budgets } = this.#instruments;
+    const { injections, effective, approvals, elicitations, budgets } = this.#instruments;
     switch (event.event) {
       case 'session.created':
         effective.record(event.servers.length, { task_id: this.#tasks.value(task ?? '') });
@@ -163,6 +172,11 @@ export class McpMetrics {
       case 'approval.decided':
         approvals.add(1, { server_id: this.labels.server(event.server_id), decision: event.decision });
         return;
+      case 'elicitation.answered': {
+        const { mode, action } = event;
+        elicitations.add(1, { server_id: this.labels.server(event.server_id), mode, action });
+        return;
+      }
       case 'budget.hit':
         budgets.add(1, { budget: this.#words.value(event.budget) });
     }

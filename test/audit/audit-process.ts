@@ -40,6 +40,10 @@ switch (how) {
     process.stdout.write('ready\n');
     process.stdin.resume(); // lives until somebody ends it
     break;
+  case 'stuck':
+    for (let number = Number(count); number < 2 * Number(count); number++) write(number);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // its event loop never runs again
+    break;
   case 'never':
     for (let number = Number(count); ; number++) {
       write(number);

@@ -14,9 +14,32 @@ const exclusion = { server_id: 'x', tool_name: null, reason: 'unknown_server', l
 const digests = { args_sha256: 'a'.repeat(64), tool_sha256: 'b'.repeat(64) };
 const { source: _, ...asked } = call;
 
-const caller = { actor: null, role: 'admin', peer: '127.0.0.1', via: 'http', method: 'PUT /servers/{id}' } as const;
+const caller = {
+  actor: 'ci',
+  role: 'admin',
+  namespace: '*',
+  peer: '127.0.0.1',
+  via: 'http',
+  method: 'PUT /servers/{id}',
+} as const;
 
 /** One of every kind that a registry writes. */
+const approval = {
+  approval_id: '0123456789abcdef-1',
+  approval_namespace: 'default',
+  run: 'run-1',
+  ordinal: '5.1.1',
+  task_name: 'notes',
+  session_id: 'chat-1',
+  server_id: 'fs',
+  kind: 'tool',
+  tool_name: 'write_file',
+  args_sha256: '0'.repeat(64),
+  tool_sha256: '0'.repeat(64),
+  needed: 1,
+  decided_by: 'ann',
+} as const;
+
 export const smsSamples = [
   { event: 'sms.started', epoch: 'e', revision: 7, servers: 2, grpc: 'a:1', http: 'http://a:2', auth: true },
   { event: 'sms.write_started', ...caller, servers: ['fs'], changes: 1 },
@@ -30,13 +53,52 @@ export const smsSamples = [
     before: { tags: [] },
     after: { tags: ['new'] },
   },
+  { event: 'sms.profile_write_started', ...caller, profiles: ['review'], changes: 1 },
+  {
+    event: 'sms.profile_changed',
+    ...caller,
+    profile: 'review',
+    action: 'update',
+    revision: 3,
+    fields: ['server_ids'],
+    before: { server_ids: [] },
+    after: { server_ids: ['fs'] },
+  },
+  { event: 'sms.token_write_started', ...caller, tokens: ['ci'], changes: 1 },
+  {
+    event: 'sms.token_changed',
+    ...caller,
+    token: 'ci',
+    action: 'create',
+    revision: 1,
+    fields: [],
+    before: null,
+    after: { name: 'ci', roles: ['viewer'] },
+  },
+  { event: 'sms.approval_write_started', ...caller, approval_id: 'a-1', action: 'decide' },
+  { event: 'sms.approval_requested', ...caller, ...approval, reason: 'always', args: { path: '/x' } },
+  { event: 'sms.approval_decided', ...caller, ...approval, decision: 'deny', status: 'denied', reason: 'no' },
+  { event: 'sms.approval_ended', ...caller, ...approval, status: 'used', reason: null },
+  { event: 'sms.approval_read', ...caller, ...approval },
+  { event: 'sms.login', ...caller, expires_at: '2026-01-01T08:00:00.000Z' },
   { event: 'sms.served', ...caller, code: '200' },
-  { event: 'sms.refused', ...caller, role: null, status: 'denied', code: '401', reason: 'unauthorized' },
+  {
+    event: 'sms.refused',
+    ...caller,
+    actor: null,
+    role: null,
+    namespace: null,
+    status: 'denied',
+    code: '401',
+    reason: 'unauthorized',
+  },
   {
     event: 'sms.reloaded',
     ...caller,
     peer: null,
+    actor: null,
     role: null,
+    namespace: null,
     via: 'process',
     method: 'none',
     status: 'applied',
@@ -103,6 +165,18 @@ export const samples = [
     last_ts: '2026-01-02T03:04:15.678Z',
   },
   { event: 'registry.state', state: 'refused', reason: '[unauthenticated]' },
+  { event: 'profiles.applied', epoch: 'e', revision: 2, upserted: ['review'], deleted: [], upserts: 1, deletes: 0 },
+  { event: 'elicitation.asked', ...asked, mode: 'url', host: 'login.example' },
+  {
+    event: 'elicitation.answered',
+    ...asked,
+    mode: 'form',
+    action: 'decline',
+    decided_by: 'nobody',
+    reason: 'there is nobody here to answer',
+    duration_ms: 0,
+  },
+  { event: 'tool_call.progress', ...call, source: 'mcp', progress: 1, total: null },
 ] as const satisfies readonly AuditEvent[];
 
 export const newTrail = (): string => join(tempDir(), 'audit.jsonl');

@@ -72,7 +72,9 @@ describe('events that cost nothing', () => {
 
 it('approvals, calls, changes, beginnings and ends are never folded [audit.folded]', () => {
   const folded = samples.filter((event) => foldedKind(event) !== null).map(({ event }) => event);
-  expect(folded).toEqual(['session.created', 'mcp.injected', 'budget.hit']);
+  expect(folded).toEqual(['session.created', 'mcp.injected', 'budget.hit', 'elicitation.answered']);
+  const answered = samples.find(({ event }) => event === 'elicitation.answered') as AuditEvent;
+  expect(foldedKind({ ...answered, decided_by: 'terminal' } as AuditEvent)).toBeNull();
   const failed: AuditEvent = { ...samples[10], status: 'failed', reason: 'timeout' };
   const byRule: AuditEvent = { ...samples[7], status: 'denied', decision: 'rule' };
   const bySomebody: AuditEvent = { ...samples[7], status: 'denied', decision: 'deny' };

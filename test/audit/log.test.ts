@@ -4,7 +4,7 @@ import { closeSync, constants, existsSync, openSync, readFileSync, statSync, wri
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type AuditLogOptions, MAX_QUEUED_CHARS, openAuditLog } from '../../src/audit/log.ts';
+import { type AuditLogOptions, MAX_GATHERED_EVENTS, MAX_QUEUED_CHARS, openAuditLog } from '../../src/audit/log.ts';
 import { verifyTrail } from '../../src/audit/verify.ts';
 import { eventually } from '../pool/pool-samples.ts';
 import { change } from './audit-change.ts';
@@ -193,6 +193,18 @@ describe('a process', () => {
       expect(own.length).toBeGreaterThanOrEqual(10);
     }
   }, 60_000);
+
+  it('that is killed while its event loop stands still misses no more than may be gathered [audit.killed]', async () => {
+    const path = newTrail();
+    const count = 5 * MAX_GATHERED_EVENTS;
+    const child = start('stuck', path, String(count));
+    // Changes have lists, so their lines are made at once: handed over in the number that may be gathered.
+    await eventually(() => expect(numbersOf(path).length).toBeGreaterThan(2 * count - MAX_GATHERED_EVENTS), 20_000);
+    child.kill('SIGKILL');
+    expect(await ended(child)).toEqual([null, 'SIGKILL']);
+    expect(numbersOf(path)).toEqual(range(0, numbersOf(path).length));
+    expect(verified(path).problem).toBeNull();
+  }, 30_000);
 
   it('and others may append to one file and rotate it, and nothing is lost [audit.rotation]', async () => {
     const path = newTrail();

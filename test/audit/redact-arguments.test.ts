@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments, redactText } from '../../src/audit/redact-arguments.ts';
+import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../src/audit/redact-arguments.ts';
+import { redactText } from '../../src/audit/redact-text.ts';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 
 const MARK = '[redacted]';
@@ -147,6 +148,42 @@ describe('a text', () => {
     ['', ''],
   ])('%j', (text, expected) => {
     expect(redactText(text)).toBe(expected);
+  });
+
+  it('that is shown as it is has nothing that a closer look would find', () => {
+    const parts = [
+      ...['sk-', 'ghp_', 'xoxb-', 'AKIA', 'eyJ', 'a1b2c3d4', 'Q29uZm', 'password', 'tok', 'en', 'api', 'key', 'secret'],
+      ...[
+        'bearer',
+        'Basic',
+        '--',
+        '-',
+        '-----BEGIN',
+        ' ',
+        '\n',
+        '"',
+        '@',
+        '/',
+        '//',
+        '.',
+        '+',
+        '?',
+        '&',
+        'x',
+        'a.b',
+        '…',
+      ],
+    ];
+    // Behind an assignment every text is looked at closely.
+    const before = 'a=b ';
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 12 }), (words) => {
+        const text = words.join('');
+        const closely = redactText(`${before}${text}`);
+        if (redactText(text) === text) expect(closely).toBe(`${before}${text}`);
+      }),
+      { numRuns: 5_000 },
+    );
   });
 
   it('is cut, and a secret at the cut does not show its beginning', () => {

@@ -1,3 +1,5 @@
+import { lint } from './lint.ts';
+
 /** One sample of a scrape. */
 export interface Sample {
   readonly name: string;
@@ -17,7 +19,7 @@ const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const labelPair = /^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)/;
 const numeral = /^(?:[+-]?Inf|NaN|[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/;
 
-/** Reads the text format 0.0.4 and accepts nothing that a strict reader would have to guess at. */
+/** Reads the text format 0.0.4 and accepts nothing that a strict reader would have to guess at, or promtool minds. */
 export function parseExposition(text: string): Map<string, Family> {
   if (!text.endsWith('\n')) throw new Error('the last line must end with a line feed');
   const families = new Map<string, Family>();
@@ -48,10 +50,11 @@ export function parseExposition(text: string): Map<string, Family> {
     current.samples.push(sample);
   }
   for (const family of families.values()) {
-    if (family.type === 'counter' && !family.name.endsWith('_total')) throw new Error(`counter ${family.name}`);
     if (family.type === 'counter' && family.samples.some(({ value }) => !(value >= 0))) throw new Error(family.name);
     if (family.type === 'histogram') checkHistogram(family);
   }
+  const complaints = lint(families.values());
+  if (complaints.length > 0) throw new Error(complaints.join('\n'));
   return families;
 }
 

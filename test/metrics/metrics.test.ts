@@ -83,9 +83,7 @@ describe('labels', () => {
       metrics.mcp.toolCalled(call(null, free, 'mcp_policy_denied'));
     }
     metrics.mcp.toolCalled(call('fs', 'read'));
-    metrics.guests
-      .guestStarted(async () => ({ 'canary three': 1 }))
-      .ended('exit', { 'canary three': 5, cchat_send: 2 });
+    metrics.guests.guestStarted(() => ({ 'canary three': 5, cchat_send: 2 })).ended('exit');
     expect(await text()).not.toContain('canary');
     const families = await scrape();
     expect(sampleValue(families, 'mcp_tool_call_total', { server_id: 'fs', tool: 'read' })).toBe(1);
@@ -115,11 +113,21 @@ describe('counting', () => {
     const about = { server_id: 'fs', tool: 'read' };
     expect(sampleValue(families, 'mcp_tool_call_total', about)).toBe(2);
     expect(sampleValue(families, 'mcp_tool_call_error_total', { ...about, code: 'mcp_timeout' })).toBe(1);
-    expect(sampleValue(families, 'mcp_tool_call_latency_ms_count', about)).toBe(2);
-    expect(sampleValue(families, 'mcp_tool_call_latency_ms_sum', about)).toBe(8_004);
-    expect(sampleValue(families, 'mcp_tool_call_latency_ms_bucket', { ...about, le: '5' })).toBe(1);
+    expect(sampleValue(families, 'mcp_tool_call_latency_seconds_count', about)).toBe(2);
+    expect(sampleValue(families, 'mcp_tool_call_latency_seconds_sum', about)).toBeCloseTo(8.004);
+    expect(sampleValue(families, 'mcp_tool_call_latency_seconds_bucket', { ...about, le: '0.005' })).toBe(1);
     expect(sampleValue(families, 'mcp_tool_call_output_bytes_sum', about)).toBe(400);
-    expect(sampleValue(families, 'mcp_list_tools_latency_ms_sum', { server_id: 'fs' })).toBe(12);
+    expect(sampleValue(families, 'mcp_list_tools_latency_seconds_sum', { server_id: 'fs' })).toBe(0.012);
+  });
+
+  it('tells a call of half an hour from one of an hour', async () => {
+    const { metrics, scrape } = setUp();
+    metrics.mcp.poolEvent(listed('fs', ['read']));
+    metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 1_700_000 });
+    metrics.mcp.toolCalled({ ...call('fs', 'read'), durationMs: 3_500_000 });
+    const buckets = await scrape();
+    const under = (le: string) => sampleValue(buckets, 'mcp_tool_call_latency_seconds_bucket', { le });
+    expect(['600', '1800', '3600'].map(under)).toEqual([0, 1, 2]);
   });
 
   it('has connections as the pool tells of them', async () => {
@@ -167,9 +175,9 @@ describe('counting', () => {
     expect(sampleValue(families, 'mcp_injection_total', { server_id: 'fs', status: 'success' })).toBe(1);
     expect(sampleValue(families, 'mcp_injection_total', { server_id: 'git', status: 'failed' })).toBe(1);
     expect(sampleValue(families, 'mcp_injection_total', { server_id: 'gone', status: 'denied' })).toBe(1);
-    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'gone', reason: 'unknown_server' })).toBe(1);
-    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'git', reason: 'env_missing' })).toBe(1);
-    expect(sampleValue(families, 'mcp_denied_reason', { server_id: 'fs', reason: 'denied_by_task' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_total', { server_id: 'gone', reason: 'unknown_server' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_total', { server_id: 'git', reason: 'env_missing' })).toBe(1);
+    expect(sampleValue(families, 'mcp_denied_total', { server_id: 'fs', reason: 'denied_by_task' })).toBe(1);
     expect(sampleValue(families, 'spear_budget_hit_total', { budget: 'max_iterations' })).toBe(1);
   });
 
@@ -208,22 +216,24 @@ describe('counting', () => {
     ] as const) {
       expect(sampleValue(families, 'spear_model_call_total', { backend: 'main', outcome })).toBe(count);
     }
-    expect(sampleValue(families, 'spear_model_call_latency_ms_count', { backend: 'main' })).toBe(4);
+    expect(sampleValue(families, 'spear_model_call_latency_seconds_count', { backend: 'main' })).toBe(4);
   });
 
   it('has guests, and hostcalls of those that run and those that ended', async () => {
     const { metrics, scrape } = setUp();
     const name = calls[0].name;
     const counts = { [name]: 3 };
-    const first = metrics.guests.guestStarted(async () => counts);
-    const busy = metrics.guests.guestStarted(async () => ({}));
+    const first = metrics.guests.guestStarted(() => counts);
+    const other = { [name]: 0 };
+    const second = metrics.guests.guestStarted(() => other);
     expect(sampleValue(await scrape(), 'spear_hostcalls_total', { call: name })).toBe(3);
     counts[name] = 4;
     expect(sampleValue(await scrape(), 'spear_hostcalls_total', { call: name })).toBe(4);
     expect(sampleValue(await scrape(), 'spear_guests_running')).toBe(2);
-    first.ended('deadline', {});
-    first.ended('deadline', {});
-    busy.ended('exit', { [name]: 10 });
+    first.ended('deadline');
+    first.ended('deadline');
+    other[name] = 10;
+    second.ended('exit');
     const families = await scrape();
     expect(sampleValue(families, 'spear_hostcalls_total', { call: name })).toBe(14);
     expect(sampleValue(families, 'spear_guests_running')).toBe(0);
@@ -257,7 +267,7 @@ describe('counting', () => {
     expect(families.get('mcp_server_connected')?.samples).toHaveLength(1);
     expect(sampleValue(families, 'mcp_server_reconnect_total', { server_id: 'fs' })).toBe(2);
     expect(sampleValue(families, 'mcp_registry_revision')).toBe(9);
-    expect(sampleValue(families, 'mcp_registry_age_ms')).toBe(1_500);
+    expect(sampleValue(families, 'mcp_registry_age_seconds')).toBe(1.5);
     expect(sampleValue(families, 'mcp_registry_servers')).toBe(3);
     expect(sampleValue(families, 'mcp_registry_degraded')).toBe(1);
     connected = 0;
@@ -304,7 +314,7 @@ it('go into the meter provider of the program that embeds the library [metrics.e
     { value: 1, attributes: { server_id: 'tiny', tool: 'echo' } },
     { value: 1, attributes: { server_id: 'tiny', tool: 'pid' } },
   ]);
-  expect(named('mcp_denied_reason')).toMatchObject([
+  expect(named('mcp_denied_total')).toMatchObject([
     { value: 1, attributes: { server_id: 'tiny', reason: 'approval_required' } },
   ]);
   expect(named('mcp_server_connect_total')).toMatchObject([{ value: 1, attributes: { server_id: 'tiny' } }]);
