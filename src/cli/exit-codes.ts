@@ -2,6 +2,8 @@
 
 /** Of `spear-run`, when it is not the guest's own code. */
 export const exitCodes = {
+  /** A replayed run did something else than what was recorded. */
+  diverged: 123,
   deadline: 124,
   usage: 125,
   hungUp: 129,

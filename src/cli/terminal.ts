@@ -1,7 +1,7 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { isatty, ReadStream, WriteStream } from 'node:tty';
-import type { PromptTerminal } from './run/approval-prompt.ts';
+import type { PromptTerminal } from './run/prompt-terminal.ts';
 
 const TERMINAL = '/dev/tty';
 const STDIN = 0;

@@ -30,12 +30,13 @@ export function readTomlFile<Document>(
   file: ConfigFile,
   check: (path: string, parsed: unknown) => Checked<Document>,
 ): Document {
-  const checked = check(file.path, parseNamed(file));
+  const checked = check(file.path, parseNamedToml(file));
   if ('complaint' in checked) throw new ConfigError(checked.complaint);
   return checked.document;
 }
 
-function parseNamed({ path, text }: ConfigFile): unknown {
+/** @throws ConfigError that names the file, the line and the column */
+export function parseNamedToml({ path, text }: Pick<ConfigFile, 'path' | 'text'>): unknown {
   try {
     return parseToml(text);
   } catch (error) {

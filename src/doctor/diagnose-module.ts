@@ -55,7 +55,8 @@ function toolUse(prepared: Prepared, imports: readonly string[], needsTools: boo
     imports.some((name) => (prepared.kind === 'component' ? name.startsWith(`spear:host/${family}`) : call.test(name)));
   if (uses(CHATS, 'cchat')) {
     const text = 'tools are shown to the model in sends with AUTO_TOOL_CALL or HAND_BACK; a plain send has none';
-    return [skipped('tool_use', text)];
+    const fix = 'if its model never calls a tool, add SPEAR_SEND_AUTO_TOOL_CALL (2) to the flags of cchat_send';
+    return [skipped('tool_use', text, { fix })];
   }
   if (uses(CALLS_MCP, 'mcp')) return [skipped('tool_use', 'the guest calls MCP tools itself; no model is asked')];
   const fix = 'send with cchat_send and AUTO_TOOL_CALL, or call tools by mcp_open and mcp_call_tool';

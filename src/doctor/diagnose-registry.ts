@@ -1,6 +1,7 @@
 import { parse } from 'node:path';
 import { ConfigError } from '../config/config-error.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RunRegistry } from '../run/open-registry.ts';
 import { describeProblem } from '../sms/directory.ts';
@@ -16,7 +17,11 @@ export interface DiagnosedRegistry {
 }
 
 /** Opens the registry as a run would, with every record that cannot be used. */
-export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHostConfig): Promise<DiagnosedRegistry> {
+export async function diagnoseRegistry(
+  flags: DiagnosisFlags,
+  host: CompiledHostConfig,
+  task: TaskPolicy,
+): Promise<DiagnosedRegistry> {
   const { directory, sms } = flags.registry;
   const source = sms === undefined ? `directory ${directory}` : `SMS at ${sms.address}`;
   if (sms === undefined && directory === undefined) {
@@ -28,25 +33,38 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
   const unusable = new Set<string>();
   let registry: RunRegistry;
   try {
-    registry = await openRunRegistry({ ...nodeOptions(host), ...flags.registry }, flags.words, () => {}, {
-      file: (directory, problem) => {
-        const text = describeProblem(directory, problem);
-        const fix = `correct ${problem.file}; until then it is left out`;
-        // The file need not be named after its server, but mostly is; what it says of itself cannot be read.
-        if (problem.severity === 'error') unusable.add(parse(problem.file).name);
-        children.push(
-          problem.severity === 'error'
-            ? bad('record_file', text, { cause: 'bad_file', fix })
-            : skipped('record_file', text),
-        );
+    registry = await openRunRegistry(
+      { ...nodeOptions(host), ...flags.registry },
+      {
+        words: flags.words,
+        say: () => {},
+        profiles: task.profile !== null,
+        problems: {
+          file: (directory, problem) => {
+            const text = describeProblem(directory, problem);
+            const fix = `correct ${problem.file}; until then it is left out`;
+            // The file need not be named after its server, but mostly is; what it says of itself cannot be read.
+            if (problem.severity === 'error') unusable.add(parse(problem.file).name);
+            children.push(
+              problem.severity === 'error'
+                ? bad('record_file', text, { cause: 'bad_file', fix })
+                : skipped('record_file', text),
+            );
+          },
+          record: (serverId, { path, message }) => {
+            const fix = `correct it: spear servers get ${serverId}`;
+            unusable.add(serverId);
+            const text = `the record of ${serverId} cannot be used: ${path} ${message}`;
+            children.push(bad('record', text, { cause: 'bad_record', fix }));
+          },
+          profile: (name, { path, message }) => {
+            const text = `the profile ${name} cannot be used: ${path} ${message}`;
+            const fix = `correct it: spear profiles get ${name}`;
+            children.push(bad('record', text, { cause: 'bad_record', fix }));
+          },
+        },
       },
-      record: (serverId, { path, message }) => {
-        const fix = `correct it: spear servers get ${serverId}`;
-        unusable.add(serverId);
-        const text = `the record of ${serverId} cannot be used: ${path} ${message}`;
-        children.push(bad('record', text, { cause: 'bad_record', fix }));
-      },
-    });
+    );
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const fix = sms === undefined ? 'check the path of --mcp-dir' : 'check --sms, --sms-token-file and --sms-ca';
@@ -57,7 +75,7 @@ export async function diagnoseRegistry(flags: DiagnosisFlags, host: CompiledHost
     };
   }
   const { state, revision, lastError } = registry.cache.status();
-  const servers = registry.cache.snapshot()?.servers.size ?? 0;
+  const servers = registry.cache.snapshot()?.records.size ?? 0;
   if (revision === null) {
     const text = `${source} gives no registry: ${lastError ?? 'no answer in time'}`;
     const fix = `${unreachableFix(lastError ?? '')}; until it answers, a run goes on without MCP`;

@@ -12,15 +12,22 @@ import { bad, type Finding, ok, skipped } from './finding.ts';
 /** What the pool tells while a server is looked at. */
 export class ServerNotes {
   readonly #stderr: string[] = [];
+  readonly #refused: string[] = [];
   connectedAt: number | null = null;
   listMs: number | null = null;
 
   take({ event, message, durationMs }: PoolLogEntry): void {
     if (event === 'connected') this.connectedAt = performance.now();
     if (event === 'tools_listed') this.listMs = durationMs ?? null;
+    if (event === 'question_refused') this.#refused.push(message);
     if (event !== 'stderr') return;
     this.#stderr.push(message);
     if (this.#stderr.length > SHOWN_STDERR_LINES) this.#stderr.shift();
+  }
+
+  /** What it asked of us, and its record does not permit. */
+  refusals(): Finding[] {
+    return this.#refused.map((message) => skipped('asked', message));
   }
 
   /** The end of what the server wrote to stderr, free of the record's secrets. */
@@ -39,7 +46,11 @@ export function diagnoseRecord(record: McpServerRecord): Finding {
       : `host ${URL.parse(record.http.url)?.host ?? 'of its url, which holds a reference'}`;
   const { tool_timeout_ms: timeout, max_concurrency: concurrency, connect_timeout_ms: connect } = record.budgets;
   const budgets = `tool_timeout_ms ${timeout}, max_concurrency ${concurrency}, connect_timeout_ms ${connect}`;
-  return ok('record', `record at revision ${record.mod_revision}: ${record.transport}, ${where}; ${budgets}`);
+  const { elicitation, roots } = record.client_features;
+  const asks = elicitation.length === 0 ? '' : `; it may ask the user (${elicitation.join(', ')})`;
+  const told = roots.length === 0 ? '' : `; it is told ${roots.length} roots`;
+  const about = `${record.transport}, ${where}; ${budgets}${asks}${told}`;
+  return ok('record', `record at revision ${record.mod_revision}: ${about}`);
 }
 
 /** Whether this node has what the record refers to. Names only, never values. */
@@ -88,16 +99,19 @@ export async function diagnoseConnection(
   try {
     const list = await pool.listTools(record, { signal: deadline.signal });
     const took = notes.listMs === null ? '' : ` in ${Math.round(notes.listMs)} ms`;
-    return { findings: [connected(), ok('tools_list', `tools/list: ${list.tools.length} tools${took}`)], list };
+    const odd = list.notice === null ? '' : `; ${list.notice}`;
+    const listed = ok('tools_list', `tools/list: ${list.tools.length} tools${took}${odd}`);
+    return { findings: [connected(), listed, ...notes.refusals()], list };
   } catch (error) {
     const children = notes.findings();
     const late = deadline.signal.aborted || error instanceof McpTimeoutError;
     const message = deadline.signal.aborted ? `no answer within ${deadline.timeoutMs} ms` : toToolError(error).message;
     if (notes.connectedAt !== null) {
-      const failed = bad('tools_list', `tools/list failed: ${message}`, { ...listAdvice(late), children });
+      const about = endAdvice(message, record) ?? listAdvice(late);
+      const failed = bad('tools_list', `tools/list failed: ${message}`, { ...about, children });
       return { findings: [connected(), failed], list: null };
     }
-    const about = connectAdvice(error, late, record);
+    const about = endAdvice(message, record) ?? connectAdvice(error, late, record);
     return {
       findings: [
         bad('connect', `cannot connect: ${message}`, { ...about, children }),
@@ -106,6 +120,30 @@ export async function diagnoseConnection(
       list: null,
     };
   }
+}
+
+/** Signals by which a system ends what has made a mistake itself. */
+const crashes: ReadonlySet<string> = new Set(['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP', 'SIGSYS']);
+
+/** What to do about a process that ended; null: it did not. */
+function endAdvice(message: string, record: McpServerRecord): { cause: string; fix: string } | null {
+  const [, how, what = ''] = /the server process ended \((signal|exit code) (\w+)\)/.exec(message) ?? [];
+  const command = quoted(record.stdio?.command ?? '');
+  if (how === 'exit code') {
+    const fix = `it ended by itself: what it wrote to stderr says why, or run ${command} with its arguments by hand: it must speak MCP on stdin and stdout`;
+    return { cause: 'server_exited', fix };
+  }
+  if (how !== 'signal') return null;
+  if (crashes.has(what)) {
+    const fix = `${command} crashed: update it, or tell its maker; "spear servers test ${record.server_id}" runs it alone`;
+    return { cause: 'server_crashed', fix };
+  }
+  const memory =
+    what === 'SIGKILL'
+      ? 'mostly the system does, for want of memory: look for "oom" in dmesg, or for OOMKilled in the pod, then give it more memory or less to do; else '
+      : '';
+  const fix = `something ended ${command} with ${what}: ${memory}an operator or a supervisor did. The next call starts it again`;
+  return { cause: 'server_killed', fix };
 }
 
 function listAdvice(late: boolean): { cause: string; fix: string } {
@@ -146,7 +184,10 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
     case 'stdio_denied':
       return { cause: reason, fix: 'set [mcp] stdio of the host config to "sandboxed" or "allow"' };
     case 'unauthorized':
-      return { cause: reason, fix: 'check http.headers and http.auth_ref of the record' };
+      return {
+        cause: reason,
+        fix: loginFix(toToolError(error).message) ?? 'check http.headers, http.auth_ref and http.oauth of the record',
+      };
     case 'env_missing':
     case 'env_refused':
     case 'record_invalid':
@@ -160,4 +201,10 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
             : 'is the server running, and the url that of its MCP endpoint? [egress] of the host config may refuse it',
       };
   }
+}
+
+/** Where somebody has to log in, the error has the command. */
+function loginFix(message: string): string | null {
+  const command = /spear servers login \S+/.exec(message)?.[0];
+  return command === undefined ? null : `run: ${command}`;
 }

@@ -1,6 +1,8 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import { Injection } from '../mcp/injection.ts';
-import { aboutServer, explain, firstDenial } from '../policy/walk.ts';
+import { NameClaims, namedServers } from '../mcp/name-claims.ts';
+import { defaultServers, effectiveSet } from '../policy/effective-set.ts';
+import { wordsFor } from '../policy/layer-words.ts';
+import { aboutChoice, aboutServer, explain, firstDenial } from '../policy/walk.ts';
 import { type OpenPool, openPool } from '../pool/open-pool.ts';
 import { poolLimitSpecs } from '../pool/pool-options.ts';
 import type { ToolList } from '../pool/tool-list.ts';
@@ -9,7 +11,6 @@ import type { RunRegistry } from '../run/open-registry.ts';
 import { diagnoseConnection, diagnoseRecord, diagnoseReferences, ServerNotes } from './diagnose-server.ts';
 import { type DiagnosedPolicy, diagnoseTools } from './diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from './finding.ts';
-import { wordsFor } from './layer-words.ts';
 
 export interface ServersQuestion {
   readonly registry: RunRegistry;
@@ -37,7 +38,7 @@ interface Examined {
 export async function diagnoseServers(question: ServersQuestion): Promise<Finding[]> {
   const { registry, host, policy, timeoutMs } = question;
   const { task, session } = policy;
-  const chosen = [...new Set([...(session.serverIds ?? task.defaultServerIds)])].sort();
+  const chosen = [...new Set(session.serverIds ?? defaultServers(registry.cache.view(), task))].sort();
   const notes = new Map(chosen.map((id) => [id, new ServerNotes()]));
   const listTimeoutMs = Math.min(
     poolLimitSpecs.listTimeoutMs.default,
@@ -52,10 +53,11 @@ export async function diagnoseServers(question: ServersQuestion): Promise<Findin
   });
   try {
     const examined = await inTurns(chosen, (id) => examine(id, question, opened, notes.get(id) as ServerNotes));
-    const injection = new Injection(session);
-    const asked = examined.map((server) => ('status' in server ? server : conclude(server, policy, injection)));
-    const others = task.allowedServerIds.filter((id) => !chosen.includes(id));
-    return [...asked, ...others.map((id) => notChosen(id))];
+    const claims = new NameClaims(namedServers(registry.cache.view(), task));
+    const asked = examined.map((server) => ('status' in server ? server : conclude(server, policy, claims)));
+    const others = (task.allowedServerIds ?? []).filter((id) => !chosen.includes(id));
+    const none = chosen.length > 0 ? [] : nothingChosen(question);
+    return [...asked, ...none, ...others.map((id) => notChosen(id))];
   } finally {
     await opened.close();
   }
@@ -89,12 +91,27 @@ async function examine(
   return { record, findings: [...findings, ...connection.findings], list: connection.list };
 }
 
-function conclude({ record, findings, list }: Examined, policy: DiagnosedPolicy, injection: Injection): Finding {
-  const tools = list === null ? skipped('tools', 'tools: not reached') : diagnoseTools(list, record, policy, injection);
+function conclude({ record, findings, list }: Examined, policy: DiagnosedPolicy, claims: NameClaims): Finding {
+  const tools = list === null ? skipped('tools', 'tools: not reached') : diagnoseTools(list, record, policy, claims);
   const all = [...findings, tools];
   const name = `server ${record.server_id}`;
   // A fault below is told there, with its fix.
   return all.some(isBad) ? { ...ok('server', name, all), status: 'bad', cause: 'server' } : ok('server', name, all);
+}
+
+/** A task that lists no servers and chooses none has a reason that no single server has. */
+function nothingChosen({ registry, policy }: ServersQuestion): Finding[] {
+  const view = registry.cache.view();
+  const choice = aboutChoice(view, policy.task, policy.session);
+  const denial = firstDenial(explain(choice));
+  if (denial !== null) {
+    const { text, fix } = wordsFor(denial, choice);
+    return [bad('server', `servers: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' })];
+  }
+  const fix = 'change the profile, "mcp.profile_overrides" or "mcp.server_tags", or the tags of the records';
+  return effectiveSet(view, policy.task, policy.session).exclusions.map(({ reason, detail }) =>
+    bad('server', `servers: ${detail}`, { cause: reason, fix }),
+  );
 }
 
 function notChosen(id: string): Finding {

@@ -15,7 +15,7 @@ export interface DiagnosedTask {
   /** Null where the file could not be used. */
   readonly task: TaskConfig | null;
   /** Null where MCP is off, or its keys are wrong. */
-  readonly policy: Omit<DiagnosedPolicy, 'approvals'> | null;
+  readonly policy: Omit<DiagnosedPolicy, 'approvals' | 'profile'> | null;
   readonly taskRules: DiagnosedPolicy['approvals']['task'];
 }
 
@@ -32,7 +32,7 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     return { ...nothing, finding: bad('task', error.message, { cause: 'task_config', fix }) };
   }
   const name = file === undefined ? 'no task config' : `task config ${file}`;
-  const parsed = parseTaskPolicy(task.config);
+  const parsed = parseTaskPolicy(task.config, task.namespace);
   if (!parsed.ok) {
     const children = parsed.issues.map(({ key, message }) =>
       bad('task_key', `config.${key} ${message}`, { cause: 'task_config', fix: `correct config.${key}` }),
@@ -43,10 +43,9 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
   const { policy, approvalRules: taskRules } = parsed;
   const { session, children } = sessionOf(policy, flags.params);
   if (!policy.enabled) return { ...nothing, task, finding: mcpOff(name, task, flags, children) };
-  const servers = `default servers: ${policy.defaultServerIds.join(', ') || 'none'}; allowed: ${policy.allowedServerIds.join(', ') || 'none'}`;
-  const text = `${name}: MCP is on; ${servers}`;
+  const text = `${name}: MCP is on; ${serversText(policy)}`;
   const chosen = session.serverIds ?? policy.defaultServerIds;
-  if (chosen.length > 0 || !session.enabled) {
+  if (chosen?.length !== 0 || !session.enabled) {
     return { finding: ok('task', text, children), task, policy: { task: policy, session }, taskRules };
   }
   const fix =
@@ -59,6 +58,12 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
     policy: { task: policy, session },
     taskRules,
   };
+}
+
+function serversText({ defaultServerIds, allowedServerIds, serverTags, profile }: TaskPolicy): string {
+  const ids = (list: readonly string[] | null) => (list === null ? 'those it chooses' : list.join(', ') || 'none');
+  const tags = serverTags === null ? '' : `; with one of the tags: ${serverTags.join(', ')}`;
+  return `default servers: ${ids(defaultServerIds)}; allowed: ${ids(allowedServerIds)}${tags}${profile === null ? '' : `; profile: ${profile.name}`}`;
 }
 
 function mcpOff(

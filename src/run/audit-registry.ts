@@ -1,21 +1,30 @@
 import type { AuditTrail } from '../audit/event.ts';
-import type { RegistryStatus } from '../registry/cache.ts';
+import type { McpProfile } from '../protocol/profile.ts';
+import type { RegistryStatus } from '../registry/kind-cache.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
 
 /** Ids that one line names; the rest is a number. */
 const MAX_IDS = 100;
 
 /** Writes a line for a change of the registry; the records at the start of a run are one too. */
-export function auditRegistry({ snapshot, upserted, deleted }: RegistryChange, audit: AuditTrail, run: string): void {
-  audit.write(run, {
-    event: 'registry.applied',
+export function auditRegistry(change: RegistryChange, audit: AuditTrail, run: string): void {
+  audit.write(run, { event: 'registry.applied', ...told(change) });
+}
+
+/** The same for the profiles of a task that names one. */
+export function auditProfiles(change: RegistryChange<McpProfile>, audit: AuditTrail, run: string): void {
+  audit.write(run, { event: 'profiles.applied', ...told(change) });
+}
+
+function told({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
+  return {
     epoch: snapshot.epoch,
     revision: snapshot.revision,
     upserted: upserted.slice(0, MAX_IDS),
     deleted: deleted.slice(0, MAX_IDS),
     upserts: upserted.length,
     deletes: deleted.length,
-  });
+  };
 }
 
 /** Writes a line where the registry refuses this node, is out of reach, or is back. */

@@ -1,17 +1,33 @@
 import type { JsonObject } from '../base/json.ts';
+import { Listeners } from '../base/listeners.ts';
+import { PausableDeadline } from '../base/pausable-deadline.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import { ChatHistory } from '../chat/history.ts';
 import type { ToolSource } from '../chat/injected-tools.ts';
-import { runSend, type SendObserver, type SendOutcome } from '../chat/tool-loop.ts';
+import { type EventSink, everySink, type ModelEvent } from '../chat/model-event.ts';
+import { restoreSend, settledSend } from '../chat/settled-send.ts';
+import { runSend, type SendObserver, type SendOutcome, STREAM } from '../chat/tool-loop.ts';
+import type { SettledSend } from '../protocol/journal.ts';
 import { type HostReply, PortViolation, type SessionDelta } from '../protocol/port.ts';
+import { ResponseStream } from './response-stream.ts';
 
 export interface ChatServiceOptions {
-  readonly backend: (name: string | undefined) => Promise<ChatBackend>;
+  /** `call`: the send that asks. */
+  readonly backend: (name: string | undefined, call: number) => Promise<ChatBackend>;
   /** Tools from outside the guest; null: there are none. */
   readonly tools: ToolSource | null;
   readonly observe: (session: string) => SendObserver;
-  readonly reply: (call: number, reply: HostReply, transfer?: ArrayBuffer[]) => void;
+  /** Told of what happens during every send; null: nobody is. */
+  readonly onModelEvent: ((event: ModelEvent, session: string) => void) | null;
+  readonly reply: (call: number, reply: HostReply) => void;
+  /** Told what a send left behind, before its reply; null: nobody wants to know. */
+  readonly settled?: ((call: number, send: SettledSend) => void) | null;
+  /** Whether guests may answer callbacks before they are asked: those of a run that goes on do. */
+  readonly takesEarlyAnswers?: boolean;
 }
+
+/** Answers that may wait for their question. */
+const MAX_EARLY_ANSWERS = 1_024;
 
 interface Session {
   readonly history: ChatHistory;
@@ -19,9 +35,23 @@ interface Session {
   tail: Promise<void>;
 }
 
+const sessionName = (id: number) => `chat-${id}`;
+
+interface ToolAnswer {
+  readonly rc: number;
+  readonly content: string;
+}
+
 interface RunningSend {
   readonly controller: AbortController;
-  readonly callbacks: Map<number, (answer: { rc: number; content: string }) => void>;
+  readonly callbacks: Map<number, (answer: ToolAnswer) => void>;
+  readonly early: Map<number, ToolAnswer>;
+  nextCallback: number;
+  /** Runs while the send does; null: it has not begun. */
+  deadline: PausableDeadline | null;
+  readonly session: string;
+  /** Null: the guest wants the answer whole. */
+  readonly stream: ResponseStream | null;
   done: Promise<void>;
 }
 
@@ -30,7 +60,6 @@ export class ChatService {
   readonly #options: ChatServiceOptions;
   readonly #sessions = new Map<number, Session>();
   readonly #running = new Map<number, RunningSend>();
-  #nextCallback = 1;
   readonly totals = { sends: 0, iterations: 0, toolCalls: 0, usage: {} as JsonObject };
 
   constructor(options: ChatServiceOptions) {
@@ -39,28 +68,70 @@ export class ChatService {
 
   send(call: number, id: number, flags: number, delta: SessionDelta): void {
     if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
+    const session = this.#session(id);
+    const streams = (flags & STREAM) !== 0;
+    const send: RunningSend = {
+      controller: new AbortController(),
+      callbacks: new Map(),
+      early: new Map(),
+      nextCallback: 1,
+      deadline: null,
+      session: sessionName(id),
+      stream: streams ? new ResponseStream((lines) => this.#options.reply(call, ['events', lines])) : null,
+      done: session.tail,
+    };
+    this.#running.set(call, send);
+    send.done = session.tail.then(() => this.#run(call, session, send, flags, delta));
+    session.tail = send.done;
+  }
+
+  /** A send that ended in an earlier attempt of the run: what it left behind is there again. */
+  restore(id: number, delta: SessionDelta, send: SettledSend): void {
+    const session = this.#session(id);
+    session.tail = session.tail.then(() => restoreSend(session.history, delta, send));
+  }
+
+  #session(id: number): Session {
     const session = this.#sessions.get(id) ?? { history: new ChatHistory(), tail: Promise.resolve() };
     this.#sessions.set(id, session);
-    const send: RunningSend = { controller: new AbortController(), callbacks: new Map(), done: session.tail };
-    this.#running.set(call, send);
-    send.done = session.tail.then(() => this.#run(call, id, session, send, flags, delta));
-    session.tail = send.done;
+    return session;
   }
 
   cancel(call: number): void {
     this.#running.get(call)?.controller.abort(new DOMException('cancelled by the guest', 'AbortError'));
   }
 
-  toolResult(call: number, callback: number, rc: number, content: string): void {
-    const callbacks = this.#running.get(call)?.callbacks;
-    callbacks?.get(callback)?.({ rc, content });
-    callbacks?.delete(callback);
+  /** The time of the session's send stands still until what this gives is called. */
+  pause(session: string): () => void {
+    const goOn = [...this.#running.values()].flatMap((send) =>
+      send.session === session && send.deadline !== null ? [send.deadline.pause()] : [],
+    );
+    return () => {
+      for (const start of goOn) start();
+    };
   }
 
-  /** Answers when nothing of it is held any more: a canceled send may still unwind. */
+  /** The guest has read so many bytes of events. */
+  read(call: number, bytes: number): void {
+    this.#running.get(call)?.stream?.read(bytes);
+  }
+
+  toolResult(call: number, callback: number, rc: number, content: string): void {
+    const send = this.#running.get(call);
+    if (send === undefined) return;
+    const resolve = send.callbacks.get(callback);
+    send.callbacks.delete(callback);
+    if (resolve !== undefined) resolve({ rc, content });
+    else if (this.#options.takesEarlyAnswers && send.early.size < MAX_EARLY_ANSWERS) {
+      send.early.set(callback, { rc, content });
+    }
+  }
+
+  /** Answers when nothing of it is held any more: a canceled send may still unwind. Call 0: nobody waits for that. */
   closeSession(call: number, id: number): void {
     const session = this.#sessions.get(id);
     this.#sessions.delete(id);
+    if (call === 0) return;
     (session?.tail ?? Promise.resolve()).then(() => this.#options.reply(call, ['done', null, null, '{}']));
   }
 
@@ -72,45 +143,53 @@ export class ChatService {
     this.#sessions.clear();
   }
 
-  async #run(
-    call: number,
-    id: number,
-    { history }: Session,
-    send: RunningSend,
-    flags: number,
-    delta: SessionDelta,
-  ): Promise<void> {
+  async #run(call: number, { history }: Session, send: RunningSend, flags: number, delta: SessionDelta): Promise<void> {
     history.apply(delta);
+    const before = history.messages.length;
     const timeoutMs = history.number('timeout_ms');
-    const timer = setTimeout(
-      () => send.controller.abort(new DOMException(`over ${timeoutMs} ms`, 'TimeoutError')),
-      timeoutMs,
+    const deadline = new PausableDeadline(timeoutMs, () =>
+      send.controller.abort(new DOMException(`over ${timeoutMs} ms`, 'TimeoutError')),
     );
-    const session = `chat-${id}`;
-    const endsAt = performance.now() + timeoutMs;
+    send.deadline = deadline;
+    const { session } = send;
     const outcome = await runSend(
       history,
       flags,
       {
-        backend: this.#options.backend,
+        backend: (name) => this.#options.backend(name, call),
         observer: this.#options.observe(session),
+        events: this.#sinks(send, session),
         tools: this.#options.tools,
         session,
-        timeLeftMs: () => endsAt - performance.now(),
+        ordinal: String(call),
+        timeLeftMs: () => deadline.leftMs,
         callGuestTool: (tool, args, maxOutputBytes) =>
           new Promise((resolve) => {
-            const callback = this.#nextCallback++;
-            send.callbacks.set(callback, resolve);
+            const callback = send.nextCallback++;
+            const early = send.early.get(callback);
+            if (early === undefined) send.callbacks.set(callback, resolve);
+            else resolve(early);
             this.#options.reply(call, ['tool', callback, tool.fnOffset, args, maxOutputBytes]);
           }),
       },
       send.controller.signal,
     );
-    clearTimeout(timer);
+    deadline.clear();
     this.#running.delete(call);
+    send.stream?.flush();
     this.#count(outcome);
-    const body = outcome.body.buffer;
-    this.#options.reply(call, ['response', body, outcome.metrics.toJson(body.byteLength), outcome.pending], [body]);
+    this.#options.settled?.(call, settledSend(history, before));
+    const { body, metrics, pending } = outcome;
+    this.#options.reply(call, ['response', body, metrics.toJson(Buffer.byteLength(body)), pending]);
+  }
+
+  #sinks({ stream }: RunningSend, session: string): EventSink | null {
+    const { onModelEvent } = this.#options;
+    if (onModelEvent === null) return stream;
+    const listeners = new Listeners<ModelEvent>();
+    listeners.add((event) => onModelEvent(event, session));
+    const told: EventSink = { emit: (event) => listeners.tell(event), room: () => null };
+    return everySink(stream === null ? [told] : [stream, told]);
   }
 
   #count({ metrics }: SendOutcome): void {

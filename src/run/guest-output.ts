@@ -1,7 +1,16 @@
 import type { Writable } from 'node:stream';
 import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
-import { MAX_UNDERWAY, type StandardStream, UNDERWAY_BYTES, underwayAt } from '../protocol/guest-spec.ts';
+import { FdOutput } from '../hostcalls/output.ts';
+import {
+  type GuestSpec,
+  MAX_OWED,
+  MAX_UNDERWAY,
+  type PostedKind,
+  type StandardStream,
+  UNDERWAY_BYTES,
+  underwayAt,
+} from '../protocol/guest-spec.ts';
 import { PortViolation } from '../protocol/port.ts';
 
 /** Takes bytes of one stream, at once. */
@@ -32,49 +41,88 @@ export function compileOutput(given: OutputOption = {}): Readonly<Record<Standar
   return { stdout: given.stdout ?? ownFds.stdout, stderr: given.stderr ?? ownFds.stderr };
 }
 
+/** The same where the guest's thread must not write by itself: the host does, as soon as it is told. */
+export function throughHost(
+  targets: Readonly<Record<StandardStream, OutputTarget>>,
+): Readonly<Record<StandardStream, OutputTarget>> {
+  const through = (stream: StandardStream): OutputTarget => {
+    const target = targets[stream];
+    if (typeof target !== 'number') return target;
+    const output = new FdOutput({ ...ownFds, [stream]: target });
+    return (bytes) => void output.write(stream, bytes);
+  };
+  return { stdout: through('stdout'), stderr: through('stderr') };
+}
+
 const isWritable = (target: unknown): target is Writable =>
   typeof target === 'object' && target !== null && typeof (target as Writable).write === 'function';
 
+/** Of what was taken, so much is told at once: a message for each write would cost more than the write. */
+const TOLD_AT_ONCE = MAX_UNDERWAY / 4;
+
 /** The host's end of what a guest writes, where it does not go to descriptors. */
 export class GuestOutput {
-  /** For the guest's thread: null where the output comes here. */
-  readonly fds: Readonly<Record<StandardStream, number | null>>;
-  readonly underway: SharedArrayBuffer | null;
+  readonly #fds: Readonly<Record<StandardStream, number | null>>;
   readonly #sinks: ReadonlyMap<StandardStream, Sink>;
+  /** For a guest that waits for room by memory; those on shared threads are told. */
+  #underway: Int32Array<SharedArrayBuffer> | null = null;
+  readonly #untold: Record<PostedKind, number> = { stdout: 0, stderr: 0, tape: 0 };
+  readonly #tell: (what: PostedKind, amount: number) => void;
 
-  constructor(targets: Readonly<Record<StandardStream, OutputTarget>>) {
+  /** `tell`: lets a guest on a shared thread know how much was taken. @default nobody needs to know */
+  constructor(
+    targets: Readonly<Record<StandardStream, OutputTarget>>,
+    tell: (what: PostedKind, amount: number) => void = () => {},
+  ) {
+    this.#tell = tell;
     const fdOf = (target: OutputTarget) => (typeof target === 'number' ? target : null);
-    this.fds = { stdout: fdOf(targets.stdout), stderr: fdOf(targets.stderr) };
-    const posted = streams.filter((stream) => this.fds[stream] === null);
-    const shared = posted.length === 0 ? null : new SharedArrayBuffer(UNDERWAY_BYTES);
-    this.underway = shared;
+    this.#fds = { stdout: fdOf(targets.stdout), stderr: fdOf(targets.stderr) };
+    const posted = streams.filter((stream) => this.#fds[stream] === null);
     this.#sinks = new Map(
       posted.map((stream) => [
         stream,
-        new Sink(targets[stream] as Exclude<OutputTarget, number>, taker(shared, stream)),
+        new Sink(targets[stream] as Exclude<OutputTarget, number>, (bytes) => this.#taken(stream, bytes)),
       ]),
     );
   }
 
-  /** @throws PortViolation, and whatever a callback throws */
-  receive(stream: StandardStream, bytes: Uint8Array): void {
+  /** For the guest: which streams go to descriptors, and how it knows that there is room in the others. */
+  spec(kind: 'thread' | 'shared'): Pick<GuestSpec, 'output' | 'underway'> {
+    if (kind === 'shared' || this.#sinks.size === 0) return { output: this.#fds, underway: null };
+    const underway = new SharedArrayBuffer(UNDERWAY_BYTES);
+    this.#underway = new Int32Array(underway);
+    return { output: this.#fds, underway };
+  }
+
+  /** The first `skip` bytes go nowhere. @throws PortViolation, and whatever a callback throws */
+  receive(stream: StandardStream, bytes: Uint8Array, skip = 0): void {
     const sink = this.#sinks.get(stream);
     if (sink === undefined) throw new PortViolation(`${stream} was posted`);
-    sink.take(bytes);
+    if (skip > 0) sink.skip(skip);
+    if (skip < bytes.byteLength) sink.take(bytes.subarray(skip));
+  }
+
+  /** So much of the tape was taken. */
+  tapeTaken(chars: number): void {
+    this.#taken('tape', chars);
   }
 
   /** The guest has ended: what still waits for a slow reader is that stream's to keep. */
   finish(): void {
     for (const sink of this.#sinks.values()) sink.finish();
   }
-}
 
-function taker(shared: SharedArrayBuffer | null, stream: StandardStream): (bytes: number) => void {
-  const counts = new Int32Array(shared ?? new SharedArrayBuffer(UNDERWAY_BYTES));
-  return (bytes) => {
-    Atomics.sub(counts, underwayAt[stream], bytes);
-    Atomics.notify(counts, underwayAt[stream]);
-  };
+  #taken(what: PostedKind, amount: number): void {
+    if (this.#underway !== null) {
+      Atomics.sub(this.#underway, underwayAt[what], amount);
+      Atomics.notify(this.#underway, underwayAt[what]);
+      return;
+    }
+    this.#untold[what] += amount;
+    if (this.#untold[what] < TOLD_AT_ONCE) return;
+    this.#tell(what, this.#untold[what]);
+    this.#untold[what] = 0;
+  }
 }
 
 /** One stream's way out. The guest is given its room back when the bytes were taken. */
@@ -98,8 +146,12 @@ class Sink {
       return;
     }
     this.#waitingBytes += bytes.byteLength;
-    if (this.#waitingBytes > MAX_UNDERWAY) throw new PortViolation('more output than there is room for');
+    if (this.#waitingBytes > MAX_UNDERWAY + MAX_OWED) throw new PortViolation('more output than there is room for');
     this.#waiting.push(bytes);
+  }
+
+  skip(bytes: number): void {
+    this.#taken(bytes);
   }
 
   finish(): void {

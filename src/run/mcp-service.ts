@@ -1,22 +1,36 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import { canonicalJson, type JsonObject } from '../base/json.ts';
-import type { GuestMcp } from '../mcp/guest-mcp.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../protocol/port.ts';
+import type { RunningMcp } from './run-mcp.ts';
 
-type Reply = (call: number, reply: HostReply, transfer: ArrayBuffer[]) => void;
+type Reply = (call: number, reply: HostReply) => void;
 
 /** JSON for the guest, or the errno that its call returns. */
 type Answer = JsonObject | { readonly json: string; readonly metrics: JsonObject } | ErrnoName;
 
-const encoder = new TextEncoder();
+type AskMessage = Extract<GuestMessage, { 3: 'mcp_call' | 'mcp_read_resource' | 'mcp_get_prompt' }>;
+
+const askedKinds: Readonly<Record<AskMessage[3], CallKind>> = {
+  mcp_call: 'tool',
+  mcp_read_resource: 'resource',
+  mcp_get_prompt: 'prompt',
+};
+
+const notStarted: RunningQuestion = { cancel: () => {} };
+
+interface RunningQuestion {
+  cancel(reason: unknown): void;
+}
 
 /** The `mcp_*` hostcalls of one guest, on the host thread. Without MCP every question is refused. */
 export class McpService {
-  readonly #mcp: GuestMcp | null;
+  readonly #mcp: RunningMcp | null;
   readonly #reply: Reply;
-  readonly #running = new Map<number, { controller: AbortController; done: Promise<void> }>();
+  readonly #running = new Map<number, RunningQuestion>();
+  #onceIdle: (() => void) | null = null;
 
-  constructor(mcp: GuestMcp | null, reply: Reply) {
+  constructor(mcp: RunningMcp | null, reply: Reply) {
     this.#mcp = mcp;
     this.#reply = reply;
   }
@@ -25,61 +39,100 @@ export class McpService {
     const call = message[1];
     if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
     const known = this.#mcp ? answerAtOnce(this.#mcp, message) : 'EACCES';
-    if (known !== null) {
-      this.#send(call, known);
-      return;
-    }
-    const controller = new AbortController();
-    const work = answer(this.#mcp as GuestMcp, message, controller.signal);
-    const done = work.then((found) => {
-      this.#running.delete(call);
-      this.#send(call, found);
-    });
-    this.#running.set(call, { controller, done });
+    if (known !== null) this.#send(call, known);
+    else this.#ask(this.#mcp as RunningMcp, call, message);
   }
 
   cancel(call: number): void {
-    this.#running.get(call)?.controller.abort(new DOMException('cancelled by the guest', 'AbortError'));
+    this.#running.get(call)?.cancel(new DOMException('cancelled by the guest', 'AbortError'));
   }
 
   /** Cancels what still runs, at the servers too, and waits until they have been told. */
   async close(): Promise<void> {
-    const running = [...this.#running.values()];
-    for (const { controller } of running) controller.abort(new DOMException('the guest ended', 'AbortError'));
-    await Promise.all(running.map(({ done }) => done));
+    for (const running of [...this.#running.values()])
+      running.cancel(new DOMException('the guest ended', 'AbortError'));
+    if (this.#running.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onceIdle = resolve;
+    });
+  }
+
+  #ask(mcp: RunningMcp, call: number, message: GuestMessage): void {
+    switch (message[3]) {
+      case 'mcp_list':
+        this.#list(call, (signal) => mcp.listTools(message[4], signal));
+        return;
+      case 'mcp_list_resources':
+        this.#list(call, (signal) => mcp.listResources(message[4], signal));
+        return;
+      case 'mcp_list_prompts':
+        this.#list(call, (signal) => mcp.listPrompts(message[4], signal));
+        return;
+      case 'mcp_call':
+      case 'mcp_read_resource':
+      case 'mcp_get_prompt': {
+        this.#running.set(call, notStarted);
+        const running = this.#start(mcp, call, message);
+        // It may have ended already.
+        if (this.#running.has(call)) this.#running.set(call, running);
+        return;
+      }
+      default:
+        throw new PortViolation(`${message[3]} is not an MCP call`);
+    }
+  }
+
+  #list(call: number, ask: (signal: AbortSignal) => Promise<JsonObject | ErrnoName>): void {
+    const controller = new AbortController();
+    this.#running.set(call, { cancel: (reason) => controller.abort(reason) });
+    void ask(controller.signal).then((found) => this.#answered(call, found));
+  }
+
+  #start(mcp: RunningMcp, call: number, message: AskMessage): RunningQuestion {
+    const [, , , op, session, serverId, tool, args] = message;
+    const started = performance.now();
+    const names = { callId: `call-${call}`, session: `mcp-${session}`, ordinal: String(call) };
+    const about = { kind: askedKinds[op], serverId, tool, arguments: args, ...names };
+    return mcp.start(about, (json) => {
+      const metrics = { duration_ms: Math.round(performance.now() - started), result_bytes: Buffer.byteLength(json) };
+      this.#answered(call, { json, metrics });
+    });
+  }
+
+  #answered(call: number, found: Answer): void {
+    this.#running.delete(call);
+    this.#send(call, found);
+    if (this.#running.size === 0) this.#onceIdle?.();
   }
 
   #send(call: number, found: Answer): void {
     if (typeof found === 'string') {
-      this.#reply(call, ['done', found, null, '{}'], []);
+      this.#reply(call, ['done', found, null, '{}']);
       return;
     }
     const result = 'json' in found ? (found as { json: string; metrics: JsonObject }) : null;
-    const body = encoder.encode(result?.json ?? canonicalJson(found as JsonObject)).buffer;
-    this.#reply(call, ['done', null, body, canonicalJson(result?.metrics ?? {})], [body]);
+    const body = result?.json ?? canonicalJson(found as JsonObject);
+    this.#reply(call, ['done', null, body, canonicalJson(result?.metrics ?? {})]);
+  }
+}
+
+/** What a guest asks about servers, for a journal; null: another message, or a call, which has records of its own. */
+export function questionOf(message: GuestMessage): readonly (string | null)[] | null {
+  switch (message[3]) {
+    case 'mcp_open':
+    case 'mcp_list':
+    case 'mcp_list_resources':
+    case 'mcp_list_prompts':
+    case 'mcp_registry':
+      return [message[3], message[4]];
+    default:
+      return null;
   }
 }
 
 /** What the node knows without asking a server; null for everything else. */
-function answerAtOnce(mcp: GuestMcp, message: GuestMessage): Answer | null {
+function answerAtOnce(mcp: RunningMcp, message: GuestMessage): Answer | null {
   if (message[3] === 'mcp_open') return mcp.open(message[4]) ?? {};
   if (message[3] !== 'mcp_registry') return null;
   return message[4] === null ? mcp.registryList() : mcp.registryGet(message[4]);
-}
-
-async function answer(mcp: GuestMcp, message: GuestMessage, signal: AbortSignal): Promise<Answer> {
-  switch (message[3]) {
-    case 'mcp_list':
-      return mcp.listTools(message[4], signal);
-    case 'mcp_call': {
-      const [, call, , , session, serverId, tool, args] = message;
-      const started = performance.now();
-      const about = { serverId, tool, arguments: args, callId: `call-${call}`, session: `mcp-${session}` };
-      const json = await mcp.call(about, signal);
-      const metrics = { duration_ms: Math.round(performance.now() - started), result_bytes: Buffer.byteLength(json) };
-      return { json, metrics };
-    }
-    default:
-      throw new PortViolation(`${message[3]} is not an MCP call`);
-  }
 }

@@ -1,6 +1,6 @@
 import type { AuditTrail } from '../audit/event.ts';
-import { redactArguments } from '../audit/redact-arguments.ts';
-import { type JsonValue, parseJson } from '../base/json.ts';
+import { argumentsFor } from '../audit/kept-arguments.ts';
+import type { JsonValue } from '../base/json.ts';
 import type { ModelCall } from '../chat/tool-loop.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
@@ -24,28 +24,27 @@ export class NativeTools {
   }
 
   observe(session: string) {
-    const showArguments = this.#audit.showArguments ?? redactArguments;
-    const about = (call: NativeCall) =>
-      ({
-        session_id: session,
-        request_id: call.id,
-        source: 'native',
-        server_id: null,
-        tool_name: call.name,
-      }) as const;
     return {
       toolStarted: (call: NativeCall) => {
         this.#audit.write(this.#run, {
           event: 'tool_call.started',
-          ...about(call),
-          args: showArguments(parseJson(call.arguments)),
+          session_id: session,
+          request_id: call.id,
+          source: 'native',
+          server_id: null,
+          tool_name: call.name,
+          args: argumentsFor(this.#audit, call.arguments),
         });
       },
       toolFinished: (call: NativeCall, outcome: string, durationMs: number) => {
         const bytes = Buffer.byteLength(call.result ?? '');
         this.#audit.write(this.#run, {
           event: 'tool_call.finished',
-          ...about(call),
+          session_id: session,
+          request_id: call.id,
+          source: 'native',
+          server_id: null,
+          tool_name: call.name,
           status: outcome === 'ok' ? 'ok' : 'failed',
           reason: outcome === 'ok' ? null : outcome,
           duration_ms: Math.round(durationMs),
@@ -55,6 +54,7 @@ export class NativeTools {
         const { id: callId, name: tool } = call;
         this.#events.emit({
           source: 'native',
+          kind: 'tool',
           run: this.#run,
           session,
           server: null,

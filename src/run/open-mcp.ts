@@ -3,6 +3,7 @@ import type { Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
 import { loadTaskConfig, type TaskConfig, type TaskInput, taskLabel } from '../config/task/task-config.ts';
+import { RegistryDesk } from '../mcp/approval/registry-desk.ts';
 import { GuestMcp } from '../mcp/guest-mcp.ts';
 import { watchMcp } from '../mcp/watch-mcp.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -15,10 +16,10 @@ import { type OpenPool, openPool } from '../pool/open-pool.ts';
 import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
-import { auditRegistry, auditRegistryState } from './audit-registry.ts';
+import { auditProfiles, auditRegistry, auditRegistryState } from './audit-registry.ts';
 import { libraryWords } from './library-words.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from './open-registry.ts';
-import { reportNode } from './report-node.ts';
+import { nodeId, reportNode } from './report-node.ts';
 import { newRunId } from './run-id.ts';
 import type { McpOfRun, McpRun, RunMcp } from './run-mcp.ts';
 
@@ -121,13 +122,21 @@ export interface TaskMcp {
   readonly words: RegistryWords & { readonly approvalRules: string };
 }
 
-/** Null if the task does not have MCP on. */
-export async function openTaskMcp(options: Omit<McpOptions, 'task'>, about: TaskMcp): Promise<OpenMcp | null> {
+/** Null if the task does not have MCP on. `shared`: a registry that other tasks use too, and that stays open. */
+export async function openTaskMcp(
+  options: Omit<McpOptions, 'task'>,
+  about: TaskMcp,
+  shared: RunRegistry | null = null,
+): Promise<OpenMcp | null> {
   const say = options.onNotice ?? (() => {});
   const { policy, approvalRules } = readPolicy(about, say);
   if (!policy.enabled) return null;
   const rules = Object.freeze({ node: nodeRules(options, about, say), task: approvalRules });
-  const registry = await openRunRegistry(options, about.words, say, undefined, options.waiting);
+  const { words } = about;
+  const registry =
+    shared === null
+      ? await openRunRegistry(options, { words, say, profiles: policy.profile !== null, waiting: options.waiting })
+      : { ...shared, close: async () => {} };
   const view = registry.cache.view();
   const effective = effectiveSet(view, policy, initialSession(policy));
   if (view !== null) warnIfEmpty(effective, say);
@@ -151,9 +160,20 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   readonly #runs = new Set<McpRun>();
   readonly #changed: () => void;
   readonly #release: () => Promise<void>;
+  readonly #say: (text: string) => void;
+  /** What ended runs still tell the registry. */
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #unsubscribe: readonly ((() => void) | undefined)[];
   #closing: Promise<void> | undefined;
 
-  private constructor(opening: Opening, pool: OpenPool, changed: () => void, release: () => Promise<void>) {
+  private constructor(
+    opening: Opening,
+    pool: OpenPool,
+    changed: () => void,
+    say: (text: string) => void,
+    release: () => Promise<void>,
+  ) {
+    this.#say = say;
     this.taskName = opening.task.name;
     this.effective = opening.effective;
     this.#opening = opening;
@@ -161,14 +181,19 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     this.#changed = changed;
     this.#release = release;
     const { cache } = opening.registry;
-    cache.onChange((change) => {
-      // The trail has the cause before its effects.
-      for (const { audit, run } of this.#runs) auditRegistry(change, audit, run);
-      pool.pool.applyChange(change);
-    });
-    cache.onStatus((status) => {
-      for (const { audit, run } of this.#runs) auditRegistryState(status, audit, run);
-    });
+    this.#unsubscribe = [
+      cache.onChange((change) => {
+        // The trail has the cause before its effects.
+        for (const { audit, run } of this.#runs) auditRegistry(change, audit, run);
+        pool.pool.applyChange(change);
+      }),
+      cache.profiles?.onChange((change) => {
+        for (const { audit, run } of this.#runs) auditProfiles(change, audit, run);
+      }),
+      cache.onStatus((status) => {
+        for (const { audit, run } of this.#runs) auditRegistryState(status, audit, run);
+      }),
+    ];
   }
 
   static async open(options: Omit<McpOptions, 'task'>, opening: Opening): Promise<OpenMcp> {
@@ -194,9 +219,9 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       log({ level: 'info', event: 'report_failed', serverId: null, message: text });
     });
     changed = () => reporter?.changed();
-    for (const id of policy.allowedServerIds) metrics?.labels.knowServer(id);
+    for (const id of policy.allowedServerIds ?? opening.effective.serverIds) metrics?.labels.knowServer(id);
     const forget = metrics && watchMcp(metrics, pool.pool, registry.cache);
-    return new OpenMcp(opening, pool, changed, async () => {
+    return new OpenMcp(opening, pool, changed, options.onNotice ?? (() => {}), async () => {
       forget?.();
       await reporter?.close();
       await pool.close();
@@ -204,18 +229,32 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     });
   }
 
-  forRun(run: McpRun): McpOfRun {
+  forRun(run: McpRun): McpOfRun & { readonly guest: GuestMcp } {
     if (this.#closing !== undefined) throw new ConfigError('mcp: it is closed already');
     const { registry, policy, rules, task } = this.#opening;
     const { audit, events } = run;
     const snapshot = registry.cache.snapshot();
     if (snapshot !== null) {
-      auditRegistry({ snapshot, upserted: [...snapshot.servers.keys()].sort(), deleted: [] }, audit, run.run);
+      auditRegistry({ snapshot, upserted: [...snapshot.records.keys()].sort(), deleted: [] }, audit, run.run);
+    }
+    const profiles = registry.cache.profiles?.snapshot() ?? null;
+    if (profiles !== null) {
+      auditProfiles({ snapshot: profiles, upserted: [...profiles.records.keys()].sort(), deleted: [] }, audit, run.run);
     }
     this.#runs.add(run);
-    const { approve: decide, decidedBy, approvalTimeoutMs: timeoutMs } = run;
-    const deps = { pool: this.#pool.pool, registry: registry.cache, audit, events };
-    const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, decide, decidedBy, timeoutMs });
+    const { approve, elicit, decidedBy, approvalTimeoutMs: timeoutMs, stopClocks } = run;
+    const desk = approve === 'sms' ? this.#desk(run) : null;
+    const decide = approve === 'sms' ? null : approve;
+    const deps = {
+      pool: this.#pool.pool,
+      registry: registry.cache,
+      audit,
+      events,
+      journal: run.journal ?? null,
+      stopClocks,
+    };
+    const asked = { decide, desk, elicit, decidedBy, timeoutMs };
+    const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, ...asked });
     const unsubscribe = events.subscribe(() => this.#changed());
     return {
       guest,
@@ -223,23 +262,44 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
         unsubscribe();
         guest.close();
         this.#runs.delete(run);
+        if (desk !== null) this.#leave(desk);
       },
     };
   }
 
+  /** The people of the registry. @throws ConfigError where the records come from elsewhere */
+  #desk({ run, approvalTimeoutMs: fileWithinMs }: McpRun): RegistryDesk {
+    const { registry, id, words } = this.#opening;
+    if (registry.approvals === null) {
+      throw new ConfigError(`approvals by sms: the records do not come from a registry; ${words.sms} names one`);
+    }
+    return new RegistryDesk({ port: registry.approvals(nodeId(id)), run, fileWithinMs, say: this.#say });
+  }
+
+  #leave(desk: RegistryDesk): void {
+    const left = desk.close().finally(() => this.#leaving.delete(left));
+    this.#leaving.add(left);
+  }
+
   /** Ends every server that was started. */
   close(): Promise<void> {
-    this.#closing ??= this.#release();
+    this.#closing ??= this.#end();
     return this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+
+  async #end(): Promise<void> {
+    await Promise.all(this.#leaving);
+    await this.#release();
+    for (const stop of this.#unsubscribe) stop?.();
+  }
 }
 
 function readPolicy({ task, label }: TaskMcp, say: (text: string) => void): Extract<ParsedTaskPolicy, { ok: true }> {
-  const parsed = parseTaskPolicy(task.config);
+  const parsed = parseTaskPolicy(task.config, task.namespace);
   const describe = ({ key, message }: { key: string; message: string }) => `${label}: config.${key}: ${message}`;
   if (!parsed.ok) throw new ConfigError(parsed.issues.map(describe).join('\n'));
   for (const warning of parsed.warnings) say(describe(warning));

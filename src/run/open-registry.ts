@@ -1,14 +1,19 @@
+import { join } from 'node:path';
 import { toldWhile, untold, type Waiting } from '../base/waiting.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { type ToolboxServer, toRecords } from '../mcp/toolbox-server.ts';
+import { profileKind } from '../protocol/profile-kind.ts';
 import type { RecordIssue } from '../protocol/record.ts';
+import type { StoreStamps } from '../protocol/record-kind.ts';
+import type { ApprovalPort } from '../registry/approval-port.ts';
 import { RegistryCache } from '../registry/cache.ts';
+import { KindCache } from '../registry/kind-cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
 import type { ReferencePolicy } from '../secrets/reference-policy.ts';
-import { describeProblem, loadDirectory } from '../sms/directory.ts';
+import { describeProblem, loadDirectory, PROFILES_FOLDER } from '../sms/directory.ts';
 import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
-import { createMemoryStore } from '../sms/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../sms/store/memory-store.ts';
 import type { RegistryStore } from '../sms/store/store.ts';
 import { openSms } from './open-sms.ts';
 
@@ -69,6 +74,10 @@ export interface RunRegistry {
   readonly references: ReferencePolicy;
   /** Where to report what this node sees; null: nowhere. */
   readonly reports: ReportTarget | null;
+  /** Its requests for approvals, as a node of this id asks for them; null: it has none. */
+  readonly approvals: ((nodeId: string) => ApprovalPort) | null;
+  /** Reads a directory again: what changed is in force. Null: the records come from elsewhere. */
+  readonly reload: (() => Promise<void>) | null;
   close(): Promise<void>;
 }
 
@@ -76,19 +85,22 @@ export interface RunRegistry {
 export interface RecordProblems {
   readonly file: (directory: string, problem: DirectoryProblem) => void;
   readonly record: (serverId: string, issue: RecordIssue) => void;
+  readonly profile: (name: string, issue: RecordIssue) => void;
 }
 
-/** Records that are wrong are said one by one, unless somebody wants them sorted. */
-export async function openRunRegistry(
-  options: RegistryOptions,
-  words: RegistryWords,
-  say: (text: string) => void,
-  problems: RecordProblems = {
-    file: (directory, problem) => say(describeProblem(directory, problem)),
-    record: (serverId, { path, message }) => say(`mcp ${serverId}: its record cannot be used: ${path} ${message}`),
-  },
-  waiting: Waiting = untold,
-): Promise<RunRegistry> {
+/** Who opens a registry, and what for. */
+export interface RegistryOpener {
+  readonly words: RegistryWords;
+  readonly say: (text: string) => void;
+  /** Whether the task names a profile: nobody else asks for them. */
+  readonly profiles: boolean;
+  /** @default they are said one by one */
+  readonly problems?: RecordProblems | undefined;
+  readonly waiting?: Waiting | undefined;
+}
+
+export async function openRunRegistry(options: RegistryOptions, opener: RegistryOpener): Promise<RunRegistry> {
+  const { words, say, waiting = untold } = opener;
   const given = (['servers', 'sms', 'directory'] as const).filter((source) => options[source] !== undefined);
   if (given.length > 1) {
     const names = given.map((source) => words[source]).join(' and ');
@@ -101,9 +113,7 @@ export async function openRunRegistry(
     say(none);
   }
   const registry =
-    options.sms === undefined
-      ? await openOwn(options, words, problems)
-      : await openSmsRegistry(options.sms, options, words, say, problems);
+    options.sms === undefined ? await openOwn(options, opener) : await openSmsRegistry(options.sms, options, opener);
   const { cache } = registry;
   cache.start();
   const limit = options.firstSnapshotMs ?? DEFAULT_FIRST_SNAPSHOT_MS;
@@ -111,7 +121,13 @@ export async function openRunRegistry(
     what: `the first records of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
     atMostMs: limit,
   };
-  if (await toldWhile(waiting, first, cache.ready(limit))) return registry;
+  const [hasServers, hasProfiles] = await toldWhile(
+    waiting,
+    first,
+    Promise.all([cache.ready(limit), cache.profiles?.ready(limit) ?? true]),
+  );
+  if (!hasProfiles) await useSavedProfiles(registry, required, limit, opener);
+  if (hasServers) return registry;
   const why = cache.status().lastError ?? `no answer within ${limit} ms (mcp.first_snapshot_ms)`;
   const age = cache.useSaved();
   if (age !== null) {
@@ -126,13 +142,39 @@ export async function openRunRegistry(
   return registry;
 }
 
+/** Without its profile a task gets no tools, so that is worth as much as a registry that does not answer. */
+async function useSavedProfiles(
+  registry: RunRegistry,
+  required: boolean,
+  limit: number,
+  { words, say }: RegistryOpener,
+): Promise<void> {
+  const { profiles } = registry.cache;
+  const why = profiles?.status().lastError ?? `no answer within ${limit} ms (mcp.first_snapshot_ms)`;
+  const age = profiles?.useSaved() ?? null;
+  if (age !== null) return say(`the registry gives no profiles, those of ${ageText(age)} ago are used: ${why}`);
+  const text = `the registry gives no profiles, and the task names one (mcp.profile): ${why}`;
+  if (required) {
+    await registry.close();
+    throw new ConfigError(`${words.required}: ${text}`);
+  }
+  say(`${text}; it gets no tools until they come`);
+}
+
+function problemsOf({ say, problems }: RegistryOpener): RecordProblems {
+  const unusable =
+    (kind: string) =>
+    (id: string, { path, message }: RecordIssue) =>
+      say(`${kind} ${id}: its record cannot be used: ${path} ${message}`);
+  const file = (directory: string, problem: DirectoryProblem) => say(describeProblem(directory, problem));
+  return problems ?? { file, record: unusable('mcp'), profile: unusable('profile') };
+}
+
 /** Records of whoever runs the guest: their files, or what their program says. */
-async function openOwn(
-  options: RegistryOptions,
-  words: RegistryWords,
-  told: Pick<RecordProblems, 'file'>,
-): Promise<RunRegistry> {
+async function openOwn(options: RegistryOptions, opener: RegistryOpener): Promise<RunRegistry> {
+  const { words } = opener;
   const store = createMemoryStore();
+  const profileStore = opener.profiles ? createMemoryStoreOf(profileKind) : null;
   const servers = options.servers ?? [];
   const narrowed = servers.find(({ disabledTools }) => disabledTools !== undefined);
   if (narrowed !== undefined) {
@@ -140,33 +182,42 @@ async function openOwn(
     throw new ConfigError(`${where}: here the task says which tools are denied, by "mcp.tool_denylist" of its config`);
   }
   for (const record of toRecords(servers)) await store.upsert(record);
-  if (options.directory !== undefined) await readDirectory(store, options.directory, options, words, told);
-  const cache = new RegistryCache({ source: inProcessSource(store) });
+  const { directory } = options;
+  const read = async (from: string) => {
+    await readDirectory(store, from, options, opener);
+    if (profileStore !== null) await readDirectory(profileStore, join(from, PROFILES_FOLDER), options, opener);
+  };
+  if (directory !== undefined) await read(directory);
+  const profiles = profileStore && new KindCache({ kind: profileKind, source: inProcessSource(profileStore) });
+  const cache = new RegistryCache({ source: inProcessSource(store), profiles });
   return {
     cache,
     references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: options.keyVariables ?? [] },
     reports: null,
+    approvals: null,
+    reload: directory === undefined ? null : () => read(directory),
     close: async () => {
       await cache.close();
-      await store.close();
+      await Promise.all([store.close(), profileStore?.close()]);
     },
   };
 }
 
-async function readDirectory(
-  store: RegistryStore,
+async function readDirectory<R extends StoreStamps>(
+  store: RegistryStore<R>,
   directory: string,
   { strict = false }: RegistryOptions,
-  words: RegistryWords,
-  told: Pick<RecordProblems, 'file'>,
+  opener: RegistryOpener,
 ): Promise<void> {
+  const { words } = opener;
   const where = `${words.directory} ${directory}`;
-  const { outcome, problems } = await loadDirectory(store, directory, { strict, dryRun: false }).catch(
+  const optional = store.kind.name === 'profile';
+  const { outcome, problems } = await loadDirectory(store, directory, { strict, dryRun: false, optional }).catch(
     (error: unknown) => {
       throw new ConfigError(`${where}: ${(error as Error).message}`);
     },
   );
-  for (const problem of problems) told.file(directory, problem);
+  for (const problem of problems) problemsOf(opener).file(directory, problem);
   if (outcome !== 'refused') return;
   const texts = problems.map((problem) => describeProblem(directory, problem));
   throw new ConfigError(`${where}: ${words.refused(texts)}`);
@@ -175,19 +226,21 @@ async function readDirectory(
 async function openSmsRegistry(
   { address: sms, token, tokenFile, ca }: SmsOptions,
   { maxStalenessMs = null, allowEnv = [], allowFiles = [], keyVariables = [] }: RegistryOptions,
-  words: RegistryWords,
-  say: (text: string) => void,
-  told: Pick<RecordProblems, 'record'>,
+  opener: RegistryOpener,
 ): Promise<RunRegistry> {
+  const { words, say } = opener;
+  const { record, profile } = problemsOf(opener);
   const opened = await openSms({
     endpoint: { sms, token, tokenFile, ca },
     words: { sms: words.sms, tokenFile: words.smsTokenFile, ca: words.smsCa },
     maxStalenessMs,
-    onInvalidRecord: told.record,
+    onInvalidRecord: record,
+    onInvalidProfile: profile,
+    profiles: opener.profiles,
     say,
   });
   const references = { mode: 'listed', names: allowEnv, paths: allowFiles, backendKeyNames: keyVariables } as const;
-  return { ...opened, references };
+  return { ...opened, references, reload: null };
 }
 
 function ageText(ms: number): string {

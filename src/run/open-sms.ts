@@ -2,7 +2,12 @@ import { errorText } from '../base/error-text.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import type { SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
-import { RegistryCache, type RegistryStatus } from '../registry/cache.ts';
+import { profileKind } from '../protocol/profile-kind.ts';
+import type { StoreStamps } from '../protocol/record-kind.ts';
+import { serverKind } from '../protocol/server-kind.ts';
+import type { ApprovalPort } from '../registry/approval-port.ts';
+import { RegistryCache } from '../registry/cache.ts';
+import { KindCache, type RegistryStatus } from '../registry/kind-cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
 import type { OnInvalidRecord } from '../registry/wire-records.ts';
 
@@ -12,17 +17,27 @@ export interface OpenSmsOptions {
   readonly words: SmsEndpointWords;
   readonly maxStalenessMs: number | null;
   readonly onInvalidRecord: OnInvalidRecord;
+  readonly onInvalidProfile: OnInvalidRecord;
+  /** Whether profiles are followed too. */
+  readonly profiles: boolean;
   readonly say: (text: string) => void;
 }
 
 export interface OpenedSms {
   readonly cache: RegistryCache;
   readonly reports: ReportTarget;
+  readonly approvals: (nodeId: string) => ApprovalPort;
   close(): Promise<void>;
 }
 
 /** Follows the registry of an SMS, from where earlier runs of this user left off. */
-export async function openSms({ endpoint, words, maxStalenessMs, ...told }: OpenSmsOptions): Promise<OpenedSms> {
+export async function openSms({
+  endpoint,
+  words,
+  maxStalenessMs,
+  profiles,
+  ...told
+}: OpenSmsOptions): Promise<OpenedSms> {
   // gRPC is worth its loading time only to a run that uses it.
   const [{ findSmsNode }, { createRemoteSource }, { readSnapshotFile, snapshotPath }, { keepSnapshot }] =
     await Promise.all([
@@ -33,30 +48,43 @@ export async function openSms({ endpoint, words, maxStalenessMs, ...told }: Open
     ]);
   const { url, socket, address, token, ca, warning } = findSmsNode(endpoint, processEnvironment, words);
   if (warning !== null) told.say(warning);
-  const source = createRemoteSource({ address: url, socket, token, ca, onInvalidRecord: told.onInvalidRecord });
+  const { onInvalidRecord, onInvalidProfile } = told;
+  const source = createRemoteSource({ address: url, socket, token, ca, onInvalidRecord, onInvalidProfile });
   const directory = stateDirectory(processEnvironment);
   const path = directory === null ? null : snapshotPath(directory, address);
-  const saved = path === null ? null : await readSnapshotFile(path, address);
-  const cache = new RegistryCache({ source, maxStalenessMs, saved });
+  const profilesPath = directory === null || !profiles ? null : snapshotPath(directory, address, '-profiles');
+  const saved = path === null ? null : await readSnapshotFile(path, address, serverKind);
+  const profileCache = profiles
+    ? new KindCache({
+        kind: profileKind,
+        source: source.profiles,
+        maxStalenessMs,
+        saved: profilesPath === null ? null : await readSnapshotFile(profilesPath, address, profileKind),
+      })
+    : null;
+  const cache = new RegistryCache({ source, maxStalenessMs, saved, profiles: profileCache });
   let before: RegistryStatus['state'] = 'starting';
   cache.onStatus((status) => {
     const text = statusText(status, before);
     if (text !== null) told.say(text);
     before = status.state;
   });
-  cache.onReplaced(({ revision, servers }) =>
+  cache.onReplaced(({ revision, records }) =>
     told.say(
       `the registry was replaced by another one (restored from a backup?): it is at revision ${revision} ` +
-        `with ${servers.size} servers, and those hold from now on`,
+        `with ${records.size} servers, and those hold from now on`,
     ),
   );
   const onFailure = (error: unknown) => told.say(`the records cannot be kept for later runs: ${errorText(error)}`);
-  const stopKeeping = path === null ? () => {} : keepSnapshot(cache, { path, source: address, onFailure });
+  const keep = <R extends StoreStamps>(of: KindCache<R> | null, at: string | null) =>
+    of === null || at === null ? () => {} : keepSnapshot(of, { path: at, source: address, onFailure });
+  const stops = [keep(cache, path), keep(profileCache, profilesPath)];
   return {
     cache,
     reports: source,
+    approvals: (nodeId) => source.approvals(nodeId),
     close: async () => {
-      await stopKeeping();
+      for (const stop of stops) await stop();
       await cache.close();
       source.close();
     },

@@ -1,134 +1,167 @@
-import { Worker } from 'node:worker_threads';
-import { ModuleError, type ModuleProblem } from '../abi/guest-module.ts';
-import type { JsonObject } from '../base/json.ts';
+import { ModuleError } from '../abi/guest-module.ts';
+import { namedCounts, sharedCounts } from '../guest/binding/hostcall-counts.ts';
+import { JournalError } from '../journal/journal-error.ts';
 import { describeComponent } from '../load/component/component-stages.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
+import type { ApprovalRules } from '../policy/approval-rules.ts';
 import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
+import { type EndRecord, mayGoOn, type RecordedRules } from '../protocol/journal.ts';
 import type { Limits } from '../protocol/limits.ts';
 import { disabledTask } from '../protocol/policy-layers.ts';
-import { type GuestReport, type HostReply, PortViolation, parseGuestMessage } from '../protocol/port.ts';
+import {
+  type GuestMessage,
+  type GuestReport,
+  type HostReply,
+  PortViolation,
+  type ReplayState,
+} from '../protocol/port.ts';
 import { auditGuestStart } from './audit-guest.ts';
 import { ChatService } from './chat-service.ts';
-import { GuestOutput } from './guest-output.ts';
-import { McpService } from './mcp-service.ts';
+import { GuestOutput, throughHost } from './guest-output.ts';
+import type { CompiledJournal } from './journal-option.ts';
+import { journaledModel } from './journaled-model.ts';
+import { McpService, questionOf } from './mcp-service.ts';
 import { NativeTools } from './native-tools.ts';
+import { Resumption } from './resumption.ts';
+import { RunClock } from './run-clock.ts';
 import { RunMetrics } from './run-metrics.ts';
 import { type CompiledRunOptions, compileRunOptions, type RunOptions } from './run-options.ts';
+import type { Isolation, RunReason, RunResult } from './run-result.ts';
 import { StdinReader } from './stdin-reader.ts';
+import { StreamHub } from './streams/stream-hub.ts';
+import type { GuestThreads } from './threads/guest-threads.ts';
+import { OwnThread } from './threads/own-thread.ts';
+import type { Seating } from './threads/seating.ts';
 
-export type RunReason = 'exit' | 'deadline' | 'trap' | 'interrupted' | 'memory' | 'module' | 'internal';
-
-export interface RunResult {
-  readonly reason: RunReason;
-  /** The guest's own exit code; null unless the reason is `exit`. */
-  readonly exitCode: number | null;
-  /** What went wrong, for a person; null if nothing did. */
-  readonly message: string | null;
-  /** What the module has wrong, where a remedy is known; null otherwise. */
-  readonly problem: ModuleProblem | null;
-  /** Frames of the guest, innermost first; empty unless it trapped. */
-  readonly stack: string;
-  readonly durations: { readonly loadMs: number; readonly runMs: number; readonly totalMs: number };
-  /** How often the guest made each hostcall. */
-  readonly hostcalls: Readonly<Record<string, number>>;
-  readonly chat: {
-    readonly sends: number;
-    readonly iterations: number;
-    readonly toolCalls: number;
-    /** Sums of what the model's answers say, by the provider's own names (`prompt_tokens`). */
-    readonly usage: JsonObject;
-  };
-  readonly droppedLogLines: number;
-}
+export type { RunReason, RunResult } from './run-result.ts';
 
 type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'problem' | 'stack'>;
 
-const GUEST = 0;
-const GUEST_HEAP_MB = 512; // JavaScript and wasm-gc objects of the guest thread; linear memory is bounded elsewhere
-
-/** Next to this file: TypeScript in a checkout, JavaScript in the package. */
-const workerUrl = new URL(
-  import.meta.url.endsWith('.ts') ? '../guest/worker.ts' : './guest-worker.cjs',
-  import.meta.url,
-);
-
 /**
- * Runs one guest on a thread of its own, from its bytes to its end. Never throws for what the guest does.
+ * Runs one guest, from its bytes to its end: on a thread of its own, or among others on `threads`. Never throws for what
+ * the guest does.
  * @throws ConfigError, RangeError for options; whatever a callback for its output throws
  */
 export async function runGuest(given: RunOptions): Promise<RunResult> {
-  const compiled = compileRunOptions(given);
-  const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => reply(0, ['count']));
+  const asked = compileRunOptions(given);
+  const full = Promise.withResolvers<string>();
+  const opened = asked.journal === null ? null : await openJournal(asked, asked.journal, full.resolve);
+  const journal = opened?.journal ?? null;
+  if (journal?.recorded?.end != null && !journal.isReplay && !mayGoOn(journal.recorded.end)) {
+    journal.abandon();
+    return endedBefore(journal.recorded.end, asked.onNotice);
+  }
+  // What an earlier version recorded was recorded on a thread of its own, and counts places as such a thread does.
+  const threads = journal?.tape.startWakes ? null : asked.threads;
+  const seating = threads === null ? null : await openSeating(threads);
+  const compiled = { ...asked, ...opened?.begun };
+  const counts = sharedCounts();
+  const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => namedCounts(counts));
   const options = metrics?.options ?? compiled;
-  const { approve, decidedBy, run, audit, events } = options;
+  const { approve, elicit, decidedBy, run, audit, events } = options;
   const approvalTimeoutMs = options.limits.approval_timeout_ms;
-  const mcpOfRun = options.mcp?.forRun({ run, audit, events, approve, decidedBy, approvalTimeoutMs }) ?? null;
+  const desks = { approve, elicit, decidedBy, approvalTimeoutMs };
+  let deadline: RunClock | null = null;
+  let chats: ChatService | null = null;
+  /** While a person is asked, neither the run's time passes nor that of the send which waits. */
+  const stopClocks = (session: string) => {
+    const goOn = [deadline?.pause(), chats?.pause(session)];
+    return () => {
+      for (const start of goOn) start?.();
+    };
+  };
+  const mcpOfRun = options.mcp?.forRun({ run, audit, events, ...desks, journal, stopClocks }) ?? null;
+  const mcpTask = journal?.recorded?.header.policy ?? mcpOfRun?.guest.task ?? disabledTask;
+  journal?.begin(mcpTask, mcpOfRun === null ? null : rulesInJournal(mcpOfRun.guest.approvalRules));
   const started = performance.now();
   auditGuestStart(audit, run, options.args[0] ?? '', options.wasm);
-  const output = new GuestOutput(options.output);
-  const spec: GuestSpec = {
+  // Where the host has to know what was written, or a thread must not wait for a full pipe, the host writes.
+  const output = new GuestOutput(
+    journal === null && seating === null ? options.output : throughHost(options.output),
+    (what, amount) => seat.reply(0, ['taken', what, amount]),
+  );
+  const spec = (kind: Isolation['kind']): GuestSpec => ({
+    hostcallCounts: counts,
     args: options.args,
     env: options.env,
     limits: options.limits,
-    mcpTask: mcpOfRun?.guest.task ?? disabledTask,
+    mcpTask,
+    servesStreams: journal?.recorded?.header.streams ?? options.streams !== null,
     verbose: options.verbose,
-    output: output.fds,
-    outputUnderway: output.underway,
-  };
-  // The thread boots while the module compiles. It gets an empty environment: the host's may hold keys.
-  const worker = new Worker(workerUrl, {
-    workerData: spec,
-    env: {},
-    execArgv: [],
-    resourceLimits: { maxOldGenerationSizeMb: GUEST_HEAP_MB },
+    tape: journal?.tape ?? null,
+    chance: options.chance,
+    ...output.spec(kind),
+    computedMs: kind === 'shared' ? new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT)) : null,
   });
-  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  // A thread of its own boots while the module compiles.
+  const { namespace, wasm } = options;
+  const seat = seating === null ? new OwnThread(spec('thread')) : seating.reserve({ namespace, wasm, spec });
   const stdin = new StdinReader(options.stdin);
   let report: GuestReport | undefined;
   let enteredAt: number | undefined;
   let failed: { readonly error: unknown } | undefined;
   const loading = new AbortController();
 
-  const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
-    worker.postMessage([GUEST, call, ...message], transfer);
+  const revision = () => mcpOfRun?.guest.revision ?? null;
+  const post = (call: number, message: HostReply) => seat.reply(call, message);
+  const reply =
+    journal === null
+      ? post
+      : (call: number, message: HostReply) => {
+          if (journal.reply(call, message)) post(call, message);
+        };
   const native = new NativeTools(run, audit, events);
   const chat = new ChatService({
-    backend: options.backend,
+    backend: journal === null ? options.backend : journaledModel(options.backend, journal, revision),
     observe: (session) => ({
       ...native.observe(session),
       failed: (error) =>
         options.onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
     }),
     tools: mcpOfRun?.guest ?? null,
+    onModelEvent: options.onModelEvent,
     reply,
+    settled: journal === null ? null : (call, send) => journal.settled(call, send),
+    takesEarlyAnswers: journal?.recorded != null,
   });
+  chats = chat;
   const mcp = new McpService(mcpOfRun?.guest ?? null, reply);
+  const streams = new StreamHub(reply);
+  options.streams?.attach(streams);
+  const resumption = journal?.recorded == null ? null : new Resumption(journal, chat, post);
 
+  let stopWaiting = () => {};
   const ending = await new Promise<Ending>((resolve) => {
-    const deadline = setTimeout(() => resolve(outOfTime(options.limits)), options.limits.timeout_ms);
+    deadline = new RunClock(
+      options.limits.timeout_ms,
+      () => seat.computedMs(),
+      () => resolve(outOfTime(options.limits)),
+    );
     const interrupted = () => resolve(ended('interrupted', 'the guest was interrupted'));
     if (options.signal.aborted) interrupted();
     options.signal.addEventListener('abort', interrupted, { once: true });
-    exited.then(() => {
-      clearTimeout(deadline);
+    stopWaiting = () => {
+      deadline?.clear();
       options.signal.removeEventListener('abort', interrupted);
-      resolve(report ? fromReport(report) : ended('internal', 'the guest thread ended without a word'));
+    };
+    void full.promise.then((why) => resolve(ended('journal', why)));
+    seat.listen({
+      receive: journal?.isReplay ? receiveAgain : receive,
+      taped: journal === null ? null : taped,
+      lost: ({ reason, message }) => resolve(report ? fromReport(report) : ended(reason, message)),
     });
 
-    worker.on('error', (error: NodeJS.ErrnoException) => resolve(threadFailed(error)));
-    worker.on('messageerror', () => resolve(ended('internal', 'a message of the guest thread could not be read')));
-    worker.on('message', (raw: unknown) => {
-      try {
-        receive(raw);
-      } catch (error) {
-        resolve(ended('internal', (error as Error).message));
-      }
-    });
+    function taped(events: string): void {
+      journal?.taped(events);
+      output.tapeTaken(events.length);
+    }
 
-    function receive(raw: unknown): void {
-      const message = parseGuestMessage(raw);
+    function receive(message: GuestMessage): void {
+      if (resumption?.take(message)) return;
       const call = message[1];
+      const question = journal === null ? null : questionOf(message);
+      if (question !== null) journal?.questioned(call, question);
       switch (message[3]) {
         case 'send':
           chat.send(call, message[4], message[5], message[6]);
@@ -136,6 +169,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'cancel':
           mcp.cancel(call);
           chat.cancel(call);
+          return;
+        case 'read':
+          chat.read(call, message[4]);
           return;
         case 'tool_result':
           chat.toolResult(call, message[4], message[5], message[6]);
@@ -148,12 +184,20 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
           return;
         case 'mcp_open':
         case 'mcp_list':
+        case 'mcp_list_resources':
+        case 'mcp_list_prompts':
         case 'mcp_call':
+        case 'mcp_read_resource':
+        case 'mcp_get_prompt':
         case 'mcp_registry':
           mcp.receive(message);
           return;
-        case 'counted':
-          metrics?.counted(message[4]);
+        case 'stream_open':
+        case 'stream_watch':
+        case 'stream_frame':
+        case 'stream_taken':
+        case 'stream_close':
+          streams.receive(message);
           return;
         case 'output':
           takeOutput(message[4], message[5]);
@@ -161,70 +205,91 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'notice':
           options.onNotice(message[4]);
           return;
+        case 'journal':
+        case 'pong':
+          return;
+        case 'replay':
+          resolve(replayed(message[4], message[5], journal?.recorded?.end ?? null));
+          return;
         case 'ended':
           report = message[4];
           resolve(fromReport(report));
       }
     }
 
+    /** Of a replay only what people see: what the guest is told, it is told by its tape. */
+    function receiveAgain(message: GuestMessage): void {
+      if (heardInReplay.has(message[3])) receive(message);
+    }
+
     /** Also what comes after the end: a thread that was ended has posted more than was read by then. */
     function takeOutput(stream: StandardStream, bytes: Uint8Array): void {
       if (failed !== undefined) return;
       try {
-        output.receive(stream, bytes);
+        output.receive(stream, bytes, journal?.printed(stream, bytes) ?? 0);
       } catch (error) {
         if (error instanceof PortViolation) throw error;
+        if (error instanceof JournalError) return; // the run ends for it
         failed = { error };
         resolve(ended('internal', 'the output could not be handed over'));
       }
     }
 
-    load(options, loading.signal).then(
-      (prepared) => {
+    load(options, seating, loading.signal)
+      .then((prepared) => {
         enteredAt = performance.now();
         if (prepared.kind === 'component' && options.verbose) options.onNotice(describeComponent(prepared));
         for (const notice of guestNotices(prepared, options.args)) options.onNotice(notice);
-        reply(0, startMessage(prepared));
-      },
-      (error: unknown) => resolve(notLoaded(error as Error)),
-    );
+        return seat.start(prepared);
+      })
+      .catch((error: unknown) => resolve(notLoaded(error as Error)));
   });
 
   const endedAt = performance.now();
+  stopWaiting();
   loading.abort();
-  await worker.terminate();
-  await exited;
+  await seat.leave();
   output.finish();
+  journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message });
   stdin.close();
+  await streams.close();
   await mcp.close();
   await chat.close();
   mcpOfRun?.close();
-  metrics?.ended(ending.reason, report?.hostcalls ?? {});
+  metrics?.ended(ending.reason);
   const { reason: status, exitCode } = ending;
   const totalMs = Math.round(performance.now() - started);
   audit.write(run, { event: 'guest.ended', status, exit_code: exitCode, duration_ms: totalMs });
   if (failed !== undefined) throw failed.error;
   return {
     ...ending,
+    isolation: seat.isolation,
     durations: {
       loadMs: Math.round((enteredAt ?? endedAt) - started),
       runMs: Math.round(endedAt - (enteredAt ?? endedAt)),
       totalMs,
     },
-    hostcalls: report?.hostcalls ?? {},
+    hostcalls: namedCounts(counts),
     chat: chat.totals,
     droppedLogLines: report?.droppedLogLines ?? 0,
   };
 }
 
-function startMessage(prepared: Prepared): HostReply {
-  if (prepared.kind === 'core') return ['start', prepared.module, prepared.unknownImports];
-  const { glue, coreModules, imports, entry, lane } = prepared;
-  return ['start_component', { glue, coreModules, imports, entry, fastLane: lane.kind === 'fast' }];
+/** Loaded only where there is one. */
+async function openJournal(options: CompiledRunOptions, journal: CompiledJournal, onFull: (why: string) => void) {
+  const { openGuestJournal } = await import('./guest-journal.ts');
+  return openGuestJournal(options, journal, onFull);
 }
 
-async function load(options: CompiledRunOptions, signal: AbortSignal) {
-  return prepare(await options.wasm, { ...options, signal });
+/** Loaded only where guests share threads. */
+async function openSeating(threads: GuestThreads) {
+  const { seatingOf } = await import('./threads/seating.ts');
+  return seatingOf(threads);
+}
+
+async function load(options: CompiledRunOptions, seating: Seating | null, signal: AbortSignal): Promise<Prepared> {
+  const bytes = await options.wasm;
+  return seating?.prepare(bytes, options) ?? prepare(bytes, { ...options, signal });
 }
 
 function ended(reason: RunReason, message: string): Ending {
@@ -236,15 +301,38 @@ function notLoaded(error: Error): Ending {
   return { ...ended('module', error.message), problem: error.problem };
 }
 
-function outOfTime(limits: Limits): Ending {
-  return ended('deadline', `the guest ran longer than limits.timeout_ms = ${limits.timeout_ms}`);
+/** They are plain data. */
+const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedRules;
+
+const heardInReplay: ReadonlySet<GuestMessage[3]> = new Set(['output', 'notice', 'replay', 'ended']);
+
+/** What a replay comes to whose guest did not end by itself. */
+function replayed(state: ReplayState, detail: string, end: EndRecord | null): Ending {
+  if (state === 'diverged') return ended('diverged', `the run diverged from its journal ${detail}`);
+  if (end === null) return ended('interrupted', 'the journal ends here: the run had not ended');
+  return fromEnd(end);
 }
 
-function threadFailed(error: NodeJS.ErrnoException): Ending {
-  if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    return ended('memory', `the guest's objects took more than ${GUEST_HEAP_MB} MiB`);
-  }
-  return ended('internal', `the guest thread failed: ${error.message}`);
+const fromEnd = ({ reason, exit, message }: EndRecord): Ending => ({
+  ...ended(reason as RunReason, ''),
+  exitCode: exit,
+  message,
+});
+
+function endedBefore(end: EndRecord, onNotice: (text: string) => void): RunResult {
+  onNotice('the run of this journal has ended: nothing is left to do');
+  return {
+    ...fromEnd(end),
+    isolation: { kind: 'thread', why: null },
+    durations: { loadMs: 0, runMs: 0, totalMs: 0 },
+    hostcalls: {},
+    chat: { sends: 0, iterations: 0, toolCalls: 0, usage: {} },
+    droppedLogLines: 0,
+  };
+}
+
+function outOfTime(limits: Limits): Ending {
+  return ended('deadline', `the guest ran longer than limits.timeout_ms = ${limits.timeout_ms}`);
 }
 
 function fromReport({ ending }: GuestReport): Ending {

@@ -1,6 +1,9 @@
 import type { AuditTrail } from '../audit/event.ts';
+import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
-import type { GuestMcp } from '../mcp/guest-mcp.ts';
+import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
+import type { GuestMcp, GuestToolCall } from '../mcp/guest-mcp.ts';
+import type { TakeAnswer } from '../mcp/tool-calls.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
 /** What a run takes of MCP: {@link openMcp} opens one. */
@@ -15,13 +18,37 @@ export interface McpRun {
   readonly run: string;
   readonly audit: AuditTrail;
   readonly events: ToolEvents;
-  readonly approve: ApprovalDecider | null;
+  /** `sms`: the people of the registry that the records come from. */
+  readonly approve: ApprovalDecider | 'sms' | null;
+  readonly elicit: ElicitationDecider | null;
   readonly decidedBy: string;
   readonly approvalTimeoutMs: number;
+  /** Where its tool calls are written. @default nowhere */
+  readonly journal?: ToolJournal | null;
+  /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
+  readonly stopClocks?: ((session: string) => () => void) | undefined;
+}
+
+/** What a run asks of MCP. */
+export interface RunningMcp
+  extends Pick<
+    GuestMcp,
+    | 'task'
+    | 'approvalRules'
+    | 'revision'
+    | 'inject'
+    | 'open'
+    | 'listTools'
+    | 'listResources'
+    | 'listPrompts'
+    | 'registryList'
+    | 'registryGet'
+  > {
+  start(call: GuestToolCall, take: TakeAnswer): { cancel(reason: unknown): void };
 }
 
 /** MCP of one guest: its sessions and approvals are nobody else's. */
 export interface McpOfRun {
-  readonly guest: GuestMcp;
+  readonly guest: RunningMcp;
   close(): void;
 }

@@ -1,18 +1,23 @@
 import type { Readable } from 'node:stream';
 import { type AuditTrail, noAudit } from '../audit/event.ts';
+import type { ModelEvent } from '../chat/model-event.ts';
 import { traceModel } from '../chat/model-trace.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { readModule } from '../load/read-module.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
+import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
 import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import type { StandardStream } from '../protocol/guest-spec.ts';
+import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
 import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
 import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
+import { type CompiledJournal, compileJournal, type JournalOption } from './journal-option.ts';
 import { libraryWords } from './library-words.ts';
 import { newRunId } from './run-id.ts';
 import type { RunMcp } from './run-mcp.ts';
+import type { StreamListener } from './streams/stream-listener.ts';
+import type { GuestThreads } from './threads/guest-threads.ts';
 
 export interface RunOptions {
   /** The file of the module, its bytes, or a promise of them: the guest's thread starts meanwhile. */
@@ -36,6 +41,8 @@ export interface RunOptions {
   readonly output?: OutputOption | undefined;
   /** Opened when the guest first reads; null: an empty input. @default empty */
   readonly stdin?: (() => Readable | null) | undefined;
+  /** Where clients of the guest's user streams come from. @default none: guests are told ENOTCONN */
+  readonly streams?: StreamListener | null | undefined;
   /** Whether debug and trace lines of the guest are written. @default false */
   readonly verbose?: boolean | undefined;
   /** Whether imports that this host does not have link, to ENOSYS. @default false */
@@ -48,8 +55,13 @@ export interface RunOptions {
   readonly run?: string | undefined;
   /** MCP as the task has it: what `openMcp` opened. @default none */
   readonly mcp?: RunMcp | null | undefined;
-  /** Decides about calls of tools that need an approval. @default nobody: they are denied */
-  readonly approve?: ApprovalDecider | null | undefined;
+  /**
+   * Decides about calls of tools that need an approval; `sms`: the people of the registry that `mcp` follows.
+   * @default nobody: they are denied
+   */
+  readonly approve?: ApprovalDecider | 'sms' | null | undefined;
+  /** Answers what servers ask during calls of their tools (`client_features`). @default nobody: they are told no */
+  readonly elicit?: ElicitationDecider | null | undefined;
   /** Who that is, in the audit trail. @default 'program' */
   readonly decidedBy?: string | undefined;
   /** @default none */
@@ -60,13 +72,29 @@ export interface RunOptions {
   readonly metrics?: Metrics | null | undefined;
   /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default nobody */
   readonly trace?: ((line: string) => void) | null | undefined;
+  /**
+   * Told what the model says and which tools it calls, while it happens and in this order, by the name of the session. It
+   * asks the model for a stream, whether or not the guest does. @default nobody
+   */
+  readonly onModelEvent?: ((event: ModelEvent, session: string) => void) | null | undefined;
+  /**
+   * Records what the run does and is told, so that it can be resumed or replayed: `{ file, mode, sync }`. @default none
+   */
+  readonly journal?: JournalOption | null | undefined;
+  /** What the guest's clocks and dice give first, before they go on from there. @default what the system gives */
+  readonly chance?: RecalledValues | null | undefined;
+  /** Threads that the guest shares with others, if its module can be shared. @default none: it gets one of its own */
+  readonly threads?: GuestThreads | null | undefined;
+  /** Whose guest it is: guests of two namespaces share no thread. @default 'default' */
+  readonly namespace?: string | undefined;
   /** Something the person who runs the guest should know, once per text. @default nobody is told */
   readonly onNotice?: ((text: string) => void) | undefined;
 }
 
 type Given<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> };
 
-export type CompiledRunOptions = Given<Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output'>> & {
+export type CompiledRunOptions = Given<Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output' | 'journal'>> & {
+  readonly journal: CompiledJournal | null;
   readonly wasm: Uint8Array | Promise<Uint8Array>;
   readonly backend: FindBackend;
   readonly limits: Limits;
@@ -86,6 +114,7 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     limits: compileLimits(options.limits),
     output: compileOutput(options.output),
     stdin: options.stdin ?? (() => null),
+    streams: options.streams ?? null,
     verbose: options.verbose ?? false,
     allowUnknownImports: options.allowUnknownImports ?? false,
     componentCache: options.componentCache ?? null,
@@ -93,11 +122,17 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     run,
     mcp: options.mcp ?? null,
     approve: options.approve ?? null,
+    elicit: options.elicit ?? null,
     decidedBy: options.decidedBy ?? 'program',
     audit: options.audit ?? noAudit,
     events: options.events ?? new ToolEvents(),
     metrics: options.metrics ?? null,
     trace: options.trace ?? null,
+    onModelEvent: options.onModelEvent ?? null,
+    journal: compileJournal(options),
+    chance: options.chance ?? null,
+    threads: options.threads ?? null,
+    namespace: options.namespace ?? 'default',
     onNotice,
   });
   refuseUnknownKeys('runGuest', options, compiled);

@@ -14,6 +14,7 @@ import { readModule } from '../load/read-module.ts';
 import type { Exclusion } from '../policy/decision.ts';
 import { compileLimits, type Limits } from '../protocol/limits.ts';
 import { compileBackendOption, type FindBackend, withDefaultBackend } from './choose-backend.ts';
+import type { JournalOption } from './journal-option.ts';
 import { libraryWords, type TaskWords } from './library-words.ts';
 import { nodeOptions } from './node-options.ts';
 import type { OpenMcp } from './open-mcp.ts';
@@ -173,8 +174,10 @@ export class OpenTask implements AsyncDisposable {
     const { wasm, task, models } = this.#opened;
     const run = more.run ?? this.#runId ?? newRunId();
     this.#runId = undefined;
+    const module = typeof options.wasm === 'string' ? options.wasm : null;
     return runGuest({
       ...options,
+      ...(options.journal ? { journal: { module, ...options.journal, key: this.#journalKey(options.journal) } } : {}),
       wasm,
       run,
       args: this.#args(options.args),
@@ -199,6 +202,10 @@ export class OpenTask implements AsyncDisposable {
 
   #args(more: TaskOptions['args'] = []): string[] {
     return [moduleName(this.#options.wasm), ...this.#opened.task.args, ...more];
+  }
+
+  #journalKey({ key }: JournalOption): string | null {
+    return key === undefined ? (this.#opened.host.journal.key?.().reveal() ?? null) : key;
   }
 
   async #trail(given: TaskOptions['audit']): Promise<AuditTrail> {

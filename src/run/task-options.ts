@@ -33,7 +33,20 @@ export interface TaskOptions extends Omit<RunOptions, 'backend' | 'mcp' | 'audit
 /** What one run of an open task may have of its own. */
 export type TaskRunOptions = Pick<
   TaskOptions,
-  'args' | 'env' | 'output' | 'stdin' | 'signal' | 'run' | 'approve' | 'decidedBy' | 'audit' | 'events'
+  | 'args'
+  | 'env'
+  | 'output'
+  | 'stdin'
+  | 'streams'
+  | 'signal'
+  | 'run'
+  | 'approve'
+  | 'elicit'
+  | 'decidedBy'
+  | 'audit'
+  | 'events'
+  | 'onModelEvent'
+  | 'journal'
 >;
 
 export const taskOptionKeys: OptionKeys<TaskOptions> = {
@@ -46,6 +59,7 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   limits: true,
   output: true,
   stdin: true,
+  streams: true,
   verbose: true,
   allowUnknownImports: true,
   componentCache: true,
@@ -53,12 +67,18 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   run: true,
   mcp: true,
   approve: true,
+  elicit: true,
   decidedBy: true,
   audit: true,
   events: true,
   metrics: true,
   trace: true,
+  onModelEvent: true,
+  journal: true,
+  threads: true,
+  namespace: true,
   waiting: true,
+  chance: true,
   onNotice: true,
 };
 
@@ -67,10 +87,14 @@ export const taskRunOptionKeys: OptionKeys<TaskRunOptions> = {
   env: true,
   output: true,
   stdin: true,
+  streams: true,
   signal: true,
   run: true,
   approve: true,
+  elicit: true,
   decidedBy: true,
   audit: true,
   events: true,
+  onModelEvent: true,
+  journal: true,
 };

@@ -47,6 +47,7 @@ describe('the file', () => {
       name: 'main',
       baseUrl: 'http://127.0.0.1:9/v1',
       model: 'm',
+      images: 'none',
       apiKey: undefined,
       headers: new Map(),
       timeoutMs: 600_000,
@@ -69,6 +70,7 @@ describe('the file', () => {
       connect_timeout_ms = 2
       max_retries = 0
       max_response_bytes = 3
+      images = "user_message"
       headers = { "X-Org" = "acme", "X-Token" = "env:TOKEN" }
       [backends.replay]
       kind = "scripted"
@@ -81,6 +83,7 @@ describe('the file', () => {
     const main = config.backends.get('main');
     if (main?.kind !== 'openai') return expect.fail('wrong kind');
     expect(main).toMatchObject({ timeoutMs: 1, connectTimeoutMs: 2, maxRetries: 0, maxResponseBytes: 3 });
+    expect(main.images).toBe('user_message');
     expect(main.apiKey?.reveal()).toBe('from-the-file');
     expect([...main.headers].map(([name, value]) => [name, value.reveal()])).toEqual([
       ['x-org', 'acme'],
@@ -182,6 +185,7 @@ describe('a mistake in the file', () => {
       'FILE: backends.main.timeout_ms: expected a number, found a date',
     ],
     [`[backends.main]\n${OPENAI}max_retries = 99`, 'FILE: backends.main.max_retries: must be at most 10, found 99'],
+    [`[backends.main]\n${OPENAI}images = "yes"`, 'FILE: backends.main.images: '],
     [`[backends.main]\n${OPENAI}headers = { "a b" = "x" }`, 'FILE: backends.main.headers."a b": is not a valid name'],
     [
       `[backends.main]\n${OPENAI}headers = { Host = "x" }`,

@@ -255,3 +255,59 @@ describe('where clients find a registry', () => {
     expect(() => findSmsAdmin({ sms: 'unix:relative' }, {})).toThrow('sms: expected unix:/PATH');
   });
 });
+
+describe('[oidc]', () => {
+  const table = (changed: Readonly<Record<string, string>> = {}) => {
+    const fields = {
+      issuer: '"https://id.example"',
+      client_id: '"spear"',
+      roles_claim: '"groups"',
+      namespace: '"*"',
+      roles: '{ sre = ["operator"] }',
+      ...changed,
+    };
+    const lines = Object.entries(fields).filter(([, value]) => value !== '');
+    return `[oidc]\n${lines.map(([name, value]) => `${name} = ${value}`).join('\n')}\n`;
+  };
+
+  it('has defaults for what it does not say [people.oidc.mapping]', () => {
+    expect(load().oidc).toBeNull();
+    expect(load({}, {}, table()).oidc).toMatchObject({
+      issuer: 'https://id.example',
+      clientSecret: null,
+      audiences: ['spear'],
+      scopes: ['openid', 'profile'],
+      nameClaim: 'sub',
+      roles: new Map([['sre', ['operator']]]),
+      namespace: '*',
+      namespaceClaim: null,
+      sessionMs: 28_800_000,
+    });
+  });
+
+  it.each([
+    [{ issuer: '"http://id.example"' }, /oidc\.issuer: expected an https address/],
+    [{ issuer: '"https://user:pw@id.example"' }, /oidc\.issuer: expected an https address/],
+    [{ issuer: '' }, /oidc\.issuer: is missing/],
+    [{ roles: '' }, /oidc\.roles: is missing/],
+    [{ roles: '{ sre = ["root"] }' }, /oidc\.roles\.sre\[0\]: expected one of "viewer"/],
+    [{ namespace: '' }, /give exactly one/],
+    [{ namespace_claim: '"team"' }, /give exactly one/],
+    [{ namespace: '"Team A"' }, /oidc\.namespace: must be \* or the name of a namespace/],
+    [{ client_secret: '"hunter2hunter2"' }, /oidc\.client_secret: must be a reference/],
+    [{ clientid: '"x"' }, /unknown key "clientid", did you mean "client_id"/],
+    [{ session_ms: '5' }, /oidc\.session_ms: must be at least 60000/],
+  ])('with %j is refused', (changed, complaint) => {
+    expect(() => load({}, {}, table(changed))).toThrow(complaint);
+    expect(() => load({}, {}, table(changed))).not.toThrow(/hunter2/);
+  });
+
+  it('reads its secret when it is used, and says which one is missing', () => {
+    const { oidc } = load({}, {}, table({ client_secret: '"env:OIDC_SECRET"' }));
+    expect(() => oidc?.clientSecret?.()).toThrow(
+      'oidc.client_secret: env:OIDC_SECRET: the environment variable is not set',
+    );
+    const set = load({}, { OIDC_SECRET: 's3cret-of-a-client' }, table({ client_secret: '"env:OIDC_SECRET"' }));
+    expect(set.oidc?.clientSecret?.().reveal()).toBe('s3cret-of-a-client');
+  });
+});

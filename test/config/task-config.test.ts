@@ -8,7 +8,7 @@ import { limitNames, limitSpecs } from '../../src/protocol/limits.ts';
 const load = (content: unknown) =>
   loadTaskConfig('task.json', () => (typeof content === 'string' ? content : JSON.stringify(content)));
 
-const nothing = { name: null, config: {}, limits: {}, args: [], env: {}, backend: null };
+const nothing = { name: null, namespace: null, config: {}, limits: {}, args: [], env: {}, backend: null, wasm: null };
 
 describe('a task config', () => {
   it('may be absent or empty, and every field is set all the same [task.keys]', async () => {
@@ -22,11 +22,13 @@ describe('a task config', () => {
   it('keeps what it says, frozen [task.keys]', async () => {
     const document = {
       name: 'n',
+      namespace: 'team',
       config: { 'mcp.enabled': 'true' },
       limits: { timeout_ms: 5 },
       args: ['a', ''],
       env: { A: '', 'odd name': 'ok' },
       backend: 'b',
+      wasm: 'm.wasm',
     };
     const task = await load(document);
     expect(task).toEqual(document);

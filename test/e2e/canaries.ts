@@ -41,6 +41,10 @@ function formsOf(value: string): [form: string, spelling: string][] {
     ['JSON', JSON.stringify(value).slice(1, -1)],
     ['url', encodeURIComponent(value)],
     ['form', new URLSearchParams({ v: value }).toString().slice(2)],
+    ['hex', bytes.toString('hex')],
+    ['hex, as Node prints a buffer', bytes.toString('hex').replaceAll(/..(?!$)/g, '$& ')],
+    ['UTF-16', Buffer.from(value, 'utf16le').toString('latin1')],
+    ['backwards', [...value].reverse().join('')],
     ...inner,
     ...inner.map(([form, text]): [string, string] => [
       `${form}, for urls`,

@@ -7,7 +7,8 @@ import { OriginalClient } from '../sms/original-client.ts';
 import { stopAll } from '../sms/running-sms.ts';
 import { type SmsProcess, spawnSms } from '../sms/sms-process.ts';
 import { builtCommand } from '../support/built-command.ts';
-import { calls, folder, hostConfig, plantRecords, playModel, privateFile, taskConfig } from './canary-records.ts';
+import { calls, playModel } from './canary-places.ts';
+import { folder, hostConfig, plantRecords, privateFile, taskConfig } from './canary-records.ts';
 import { Cli, fixture, root, scratch } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
 

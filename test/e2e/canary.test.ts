@@ -3,9 +3,11 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Canaries } from './canaries.ts';
-import { calls, folder, hostConfig, plantRecords, playModel, privateFile, taskConfig } from './canary-records.ts';
+import { calls, playModel } from './canary-places.ts';
+import { folder, hostConfig, plantRecords, privateFile, taskConfig } from './canary-records.ts';
 import { Cli, fixture, spearRun } from './spear-run.ts';
 import { SteeredModel } from './steered-model.ts';
 
@@ -21,6 +23,9 @@ it('the search finds a secret in every form [secrets.canary]', () => {
     new URLSearchParams({ value }).toString(),
     ...['', 'u', 'us', 'user:'].map((before) => Buffer.from(`${before}${value} and more`).toString('base64')),
     Buffer.from(value).toString('base64url'),
+    Buffer.from(value).toString('hex'),
+    Buffer.from(value, 'utf16le').toString('latin1'),
+    inspect(Buffer.from(value)),
   ];
   for (const form of forms) expect(canaries.foundIn({ text: `before ${form} after` }), form).not.toEqual([]);
   expect(canaries.foundIn({ text: 'nothing' })).toEqual([]);

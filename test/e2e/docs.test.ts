@@ -66,7 +66,13 @@ it.each(commands)('$path: works as written: $block [docs.commands]', { timeout: 
   symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
   const shell = spawn('bash', ['-euo', 'pipefail', '-c', block], {
     cwd: checkout,
-    env: { PATH: process.env.PATH, HOME: scratch, npm_config_offline: 'true', npm_config_update_notifier: 'false' },
+    env: {
+      PATH: process.env.PATH,
+      HOME: scratch,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      npm_config_offline: 'true',
+      npm_config_update_notifier: 'false',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 60_000,
   });

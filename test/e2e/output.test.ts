@@ -62,6 +62,8 @@ describe('--json', () => {
       guest_exit_code: 0,
       message: null,
       stack: [],
+      isolation: 'thread',
+      isolation_reason: null,
       durations: { load_ms: expect.any(Number), run_ms: expect.any(Number), total_ms: expect.any(Number) },
       hostcalls: expect.objectContaining({ cchat_create: 1, cchat_send: 1, cchat_write_fn: 1, cchat_write_msg: 1 }),
       model_calls: 2,

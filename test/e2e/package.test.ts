@@ -76,6 +76,7 @@ it('holds what it needs and nothing of the workshop [package.contents]', () => {
       'dist/THIRD-PARTY.txt',
       'dist/spear-run.cjs',
       'dist/guest-worker.cjs',
+      'dist/turn-clock.cjs',
       'dist/index.js',
       'dist/types/index.d.ts',
       'docs/guests/c.md',

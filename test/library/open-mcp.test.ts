@@ -116,7 +116,11 @@ describe('openMcp throws', () => {
     ['two sources', { servers: [], directory: 'x' }, 'servers and directory: records come from one of them'],
     ['no source', {}, 'there is no registry: directory or sms names one'],
     ['a directory that is not there', { directory: '/no/such' }, 'directory /no/such: '],
-    ['an SMS that is not there', { sms: { address: '127.0.0.1:1', token: 't' } }, 'sms: there is no registry: '],
+    [
+      'an SMS that is not there',
+      { sms: { address: '127.0.0.1:1', token: 't' }, firstSnapshotMs: 300 },
+      'sms: there is no registry: ',
+    ],
     ['an SMS that has no address', { sms: { address: 'ftp://x' } }, 'sms: expected HOST:PORT'],
     ['rules', { servers: [], approvalRules: [{ verdict: 'perhaps' }] }, 'approvalRules[0].verdict: must be'],
     ['a task without MCP', { servers: [], task: {} }, 'task: MCP is off: its config has to set "mcp.enabled"'],
@@ -153,7 +157,12 @@ describe('openMcp throws', () => {
   it('not for a registry that need not be there [library.mcp]', async () => {
     const notices: string[] = [];
     const sms = { address: '127.0.0.1:1', token: 't' };
-    await using mcp = await open({ sms, required: false, onNotice: (text) => void notices.push(text) });
+    await using mcp = await open({
+      sms,
+      required: false,
+      firstSnapshotMs: 300,
+      onNotice: (text) => void notices.push(text),
+    });
     expect(notices).toEqual([
       expect.stringContaining('nothing proves who listens at http://127.0.0.1:1'),
       expect.stringContaining('going on without MCP until the registry answers'),

@@ -44,6 +44,13 @@ describe('output to a function', () => {
     const run = await runGuest({ wasm: fixture('c/test/spin.wasm'), output, signal: interrupt.signal });
     expect([run.reason, said.text()]).toEqual(['interrupted', 'before the loop\n']);
   });
+
+  it('comes from a guest whose hostcalls are counted, also when it is ended in the middle of them', async () => {
+    const interrupt = new AbortController();
+    const loud = { wasm: fixture('c/test/loud.wasm'), args: ['loud', '100000000', '4'] };
+    const run = await runGuest({ ...loud, output: () => interrupt.abort(), signal: interrupt.signal });
+    expect([run.reason, (run.hostcalls.log ?? 0) > 0]).toEqual(['interrupted', true]);
+  });
 });
 
 describe('output to a stream', () => {

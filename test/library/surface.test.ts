@@ -16,6 +16,7 @@ it('has these values', () => {
   expect(Object.keys(library).sort()).toEqual([
     'BackendError',
     'ConfigError',
+    'GuestThreads',
     'McpConnectionError',
     'McpError',
     'McpSchemaError',
@@ -27,6 +28,7 @@ it('has these values', () => {
     'compileLimits',
     'componentCacheDirectory',
     'createMetrics',
+    'judgeJournals',
     'limitSpecs',
     'noAudit',
     'openAiBackend',

@@ -19,11 +19,12 @@ it('waits at its end for sends that still unwind, those of closed sessions too',
           called.resolve();
           await unwound.promise;
           happened.push('the tool has unwound');
-          return '{}';
+          return ['{}'];
         },
       }),
     },
     observe: () => ({ toolStarted() {}, toolFinished() {}, limitReached() {}, modelAnswered() {}, failed() {} }),
+    onModelEvent: null,
     reply: () => {},
   });
   chat.send(1, 1000, AUTO_TOOL_CALL, { messages: [['user', 'hi']], tools: [], toolResults: [], params: [] });

@@ -3,12 +3,13 @@ import { rotatedFiles } from '../../audit/rotation.ts';
 import { errorCode } from '../../base/error-text.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { ConfigError } from '../../config/config-error.ts';
-import { readAuditKey } from '../../config/host/audit.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
+import { readKey } from '../../config/read-key.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
 import { spearExitCodes } from '../exit-codes.ts';
+import { wantsColours } from '../paint.ts';
 import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditHelp } from './help.ts';
@@ -32,7 +33,7 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
     case 'verify': {
       const { values, positionals } = parseFlags(rest, { ...shared, ...verifyOptions }, 'spear audit');
       if (values.help) return printHelp(output.print);
-      const keys = (values.key ?? []).map((reference) => readKey(reference));
+      const keys = (values.key ?? []).map((reference) => namedKey(reference));
       const asked = { json: values.json ?? false, strict: values.strict ?? false, print: output.print };
       if (positionals.length > 1) return verifyAudit(positionals, { ...asked, keys });
       const { path, key } = await oneFile(positionals[0], values.config);
@@ -44,8 +45,11 @@ export async function auditCommand(argv: readonly string[]): Promise<number> {
       if (positionals.length > 1)
         throw new UsageError('spear audit tail shows one FILE; its rotated files belong to it');
       const { path } = await oneFile(positionals[0], values.config);
-      const colours = output.isTerminal && !processEnvironment.NO_COLOR && processEnvironment.TERM !== 'dumb';
-      return tailAudit(path, parseTailFlags(values, new Date()), { ...output, colours, json: values.json ?? false });
+      return tailAudit(path, parseTailFlags(values, new Date()), {
+        ...output,
+        colours: wantsColours(),
+        json: values.json ?? false,
+      });
     }
     case undefined:
     case '-h':
@@ -70,8 +74,8 @@ async function oneFile(
   return { path: audit.file, key: key && (() => keyOf(key)) };
 }
 
-const readKey = (reference: string): AuditKey =>
-  keyOf(() => readAuditKey(reference, '--key', { env: processEnvironment, readFile: readSecretFile }));
+const namedKey = (reference: string): AuditKey =>
+  keyOf(() => readKey(reference, '--key', { env: processEnvironment, readFile: readSecretFile }));
 
 function keyOf(read: () => Secret): AuditKey {
   try {

@@ -1,13 +1,8 @@
+import { type Colour, type Paint, paintFor } from '../paint.ts';
 import { printable } from '../table.ts';
 import type { TrailLine } from './tail-flags.ts';
 
-const codes = { dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
-type Colour = keyof typeof codes;
-type Paint = (colour: Colour, text: string) => string;
-
 const EVENT_COLUMN = 19;
-const plain: Paint = (_, text) => text;
-const painted: Paint = (colour, text) => (text === '' ? '' : `\u001b[${codes[colour]}m${text}\u001b[0m`);
 
 const statusColours: Readonly<Record<string, Colour>> = {
   ok: 'green',
@@ -19,7 +14,7 @@ const statusColours: Readonly<Record<string, Colour>> = {
 
 /** One line for people. Names in it come from guests, models and servers: nothing of them reaches the terminal as a command. */
 export function describeLine(line: TrailLine, colours: boolean): string {
-  const paint = colours ? painted : plain;
+  const paint = paintFor(colours);
   const event = text(line.event);
   const about = event.startsWith('chain.') ? describeChain(line) : describeEvent(line, paint);
   const parts = [
@@ -38,7 +33,7 @@ export function describeLine(line: TrailLine, colours: boolean): string {
 }
 
 function describeEvent(line: TrailLine, paint: Paint): string[] {
-  const name = [line.server_id, line.tool_name].filter((part) => typeof part === 'string').map(text);
+  const name = [line.server_id, line.kind, line.tool_name].filter((part) => typeof part === 'string').map(text);
   const status = text(line.status);
   const { args, reason, detail } = { args: line.args, reason: text(line.reason), detail: detailOf(line) };
   return [
@@ -74,12 +69,29 @@ function detailOf(line: TrailLine): string {
         .join(', ');
     case 'sms.started':
       return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', without tokens' : ''}`;
+    case 'sms.profile_changed':
+    case 'sms.token_changed':
+      return `${text(line.profile ?? line.token)} ${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.record_changed':
       return `${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.write_started':
       return `${list(line.servers)}${moreThan(Number(line.changes), line.servers)}${caller(line)}`;
+    case 'sms.profile_write_started':
+      return `${list(line.profiles)}${moreThan(Number(line.changes), line.profiles)}${caller(line)}`;
+    case 'sms.token_write_started':
+      return `${list(line.tokens)}${moreThan(Number(line.changes), line.tokens)}${caller(line)}`;
+    case 'sms.approval_requested':
+      return `${text(line.approval_id)} ${text(line.run)}${caller(line)}`;
+    case 'sms.approval_decided':
+      return `${text(line.approval_id)} ${text(line.decision)}${caller(line)}`;
+    case 'sms.approval_write_started':
+    case 'sms.approval_ended':
+    case 'sms.approval_read':
+      return `${text(line.approval_id)}${caller(line)}`;
     case 'sms.reloaded':
       return `${text(line.changes)} changes, ${text(line.problems)} problems${caller(line)}`;
+    case 'sms.login':
+      return `until ${text(line.expires_at)}${caller(line)}`;
     case 'sms.served':
     case 'sms.refused':
       return `${text(line.code)}${caller(line)}`;
@@ -98,9 +110,16 @@ function detailOf(line: TrailLine): string {
       return `may use ${list(line.servers) || 'no server'}${without(line)}`;
     case 'mcp.injected':
       return `${count(line.tools, 'tools')}${without(line)}`;
+    case 'tool_call.progress':
+      return `at ${text(line.progress)}${line.total === null ? '' : ` of ${text(line.total)}`}`;
     case 'approval.decided':
       return `${text(line.decision)} by ${text(line.decided_by)}`;
+    case 'elicitation.asked':
+      return `${text(line.mode)}${text(line.host) && ` at ${text(line.host)}`}`;
+    case 'elicitation.answered':
+      return `${text(line.mode)}: ${text(line.action)} by ${text(line.decided_by)}`;
     case 'registry.applied':
+    case 'profiles.applied':
       return [change('changed', line.upserts, line.upserted), change('gone', line.deletes, line.deleted)]
         .filter((part) => part !== '')
         .join(', ');

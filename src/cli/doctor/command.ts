@@ -12,6 +12,7 @@ import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from '.
 import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
 import { describePrepared } from '../../load/describe-prepared.ts';
 import { readModule } from '../../load/read-module.ts';
+import { profileOf } from '../../policy/profile-checks.ts';
 import { compileLimits } from '../../protocol/limits.ts';
 import { withDefaultBackend } from '../../run/choose-backend.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
@@ -93,12 +94,21 @@ async function examineServers(
 ): Promise<Finding[]> {
   if (policy === null) return [skipped('registry', 'registry and servers: not reached, the task has no MCP')];
   if (host === null) return [skipped('registry', 'registry and servers: not reached, the host config is wrong')];
-  const { finding, registry, unusable } = await diagnoseRegistry(flags, host);
+  const { finding, registry, unusable } = await diagnoseRegistry(flags, host, policy.task);
   if (registry === null) return [finding, skipped('server', 'servers: not reached')];
   try {
     const { connect, timeoutMs } = flags;
     const approvals = approvalRules(host, taskRules);
-    const question = { registry, unusable, host, policy: { ...policy, approvals }, connect, timeoutMs, signal };
+    const profile = profileOf(registry.cache.view(), policy.task);
+    const question = {
+      registry,
+      unusable,
+      host,
+      policy: { ...policy, profile, approvals },
+      connect,
+      timeoutMs,
+      signal,
+    };
     // Nothing can be said of the servers of a registry that is not there, or has none.
     if (finding.status === 'bad') return [finding, skipped('server', 'servers: not reached')];
     if (!policy.session.enabled) return [finding, skipped('server', 'servers: not reached, the session turns MCP off')];

@@ -3,11 +3,13 @@ import { processEnvironment } from '../../config/process-environment.ts';
 import { diagnoseRegistry } from '../../doctor/diagnose-registry.ts';
 import { diagnoseConnection, diagnoseReferences, ServerNotes } from '../../doctor/diagnose-server.ts';
 import { approvalRules, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
-import { approvalNote, type DiagnosedPolicy } from '../../doctor/diagnose-tools.ts';
+import { type DiagnosedPolicy, shownName } from '../../doctor/diagnose-tools.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
-import { wordsFor } from '../../doctor/layer-words.ts';
-import { fullName, isHashed, toolName } from '../../mcp/tool-names.ts';
+import { NameClaims, namedServers } from '../../mcp/name-claims.ts';
+import { approvalNote } from '../../policy/approval-note.ts';
 import { quoted } from '../../policy/decision.ts';
+import { wordsFor } from '../../policy/layer-words.ts';
+import { uriProblem } from '../../policy/resource-uri.ts';
 import {
   aboutCall,
   decideCall,
@@ -17,33 +19,39 @@ import {
   type PolicyQuestion,
 } from '../../policy/walk.ts';
 import { openPool } from '../../pool/open-pool.ts';
+import type { CallKind } from '../../protocol/call-kind.ts';
 import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { OwnCommand } from '../spear/command.ts';
 import { hasTerminal } from '../terminal.ts';
+import { UsageError } from '../usage-error.ts';
 import { type ExplainFlags, parseExplainFlags } from './flags.ts';
 import { explainHelp } from './help.ts';
 import { reportJson, reportText } from './report.ts';
 
-/** `spear explain SERVER TOOL`: why a task can or cannot call it. */
+/** `spear explain SERVER NAME`: why a task can or cannot call a tool, read a resource or get a prompt. */
 export const explainCommand: OwnCommand = async (argv) => {
   const flags = parseExplainFlags(argv);
   if (flags === 'help') {
     process.stdout.write(explainHelp);
     return spearExitCodes.ok;
   }
+  const problem = flags.kind === 'resource' ? uriProblem(flags.tool) : null;
+  if (problem !== null) throw new UsageError(`the uri ${quoted(flags.tool)} ${problem}`);
   const findings = await explainTool(flags);
   const callable = !findings.some(isBad);
   const name = `${quoted(flags.tool)} of ${quoted(flags.server)}`;
   const looked = findings.some(({ what, status }) => what === 'registry' && status === 'skipped');
   const but = looked ? ', as far as the task goes: no registry was asked' : '';
-  const summary = callable ? `the task can call ${name}${but}` : `the task cannot call ${name}`;
+  const summary = callable
+    ? `the task can ${verbs[flags.kind]} ${name}${but}`
+    : `the task cannot ${verbs[flags.kind]} ${name}`;
   const style = { colours: process.stdout.isTTY === true && !processEnvironment.NO_COLOR };
   process.stdout.write(
     flags.json
-      ? reportJson(findings, { callable, server: flags.server, tool: flags.tool })
+      ? reportJson(findings, { callable, server: flags.server, kind: flags.kind, tool: flags.tool })
       : reportText(findings, summary, style),
   );
   return callable ? spearExitCodes.ok : spearExitCodes.failed;
@@ -54,17 +62,20 @@ async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
   const { host, finding: hostFinding } = await diagnoseHost(flags);
   const before = [withoutChoice(finding), ...(hostFinding === null ? [] : [hostFinding])];
   if (policy === null || host === null) return before;
-  const whole: DiagnosedPolicy = { ...policy, approvals: approvalRules(host, taskRules) };
   if (flags.registry.directory === undefined && flags.registry.sms === undefined) {
-    const question = aboutCall(null, policy.task, policy.session, flags.server, flags.tool);
+    const question = aboutCall(null, policy.task, policy.session, flags.server, flags.tool, null, flags.kind);
     const answers = explain(question).filter(({ layer }) => layer !== 'node');
     const known = answers.map((answer) => layerFinding(answer, question));
     return [...before, ...known, skipped('registry', 'registry: not asked; --mcp-dir or --sms names one')];
   }
-  const { finding: found, registry } = await diagnoseRegistry(flags, host);
+  const { finding: found, registry } = await diagnoseRegistry(flags, host, policy.task);
   if (registry === null) return [...before, found];
   try {
-    return [...before, registryFinding(found), ...(await explainRecord(flags, whole, host, registry))];
+    return [
+      ...before,
+      registryFinding(found),
+      ...(await explainRecord(flags, { ...policy, approvals: approvalRules(host, taskRules) }, host, registry)),
+    ];
   } finally {
     await registry.close();
   }
@@ -82,13 +93,13 @@ function registryFinding(finding: Finding): Finding {
 
 async function explainRecord(
   flags: ExplainFlags,
-  policy: DiagnosedPolicy,
+  policy: Omit<DiagnosedPolicy, 'profile'>,
   host: CompiledHostConfig,
   registry: RunRegistry,
 ): Promise<Finding[]> {
   const { task, session, approvals } = policy;
   const view = registry.cache.view();
-  const question = aboutCall(view, task, session, flags.server, flags.tool);
+  const question = aboutCall(view, task, session, flags.server, flags.tool, null, flags.kind);
   const answers = explain(question);
   const layers = answers.map((answer) => layerFinding(answer, question));
   const { record } = question;
@@ -100,18 +111,17 @@ async function explainRecord(
     explicitly(flags, task, view),
   ];
   if (firstDenial(answers) !== null) return findings;
-  const name = toolName(record, flags.tool, session.toolNaming);
-  const hashed = isHashed(record.server_id, flags.tool, name)
-    ? ` (a hash: the full name has ${fullName(record.server_id, flags.tool).length} characters, models take 64)`
-    : '';
-  findings.push(ok('name', `the model sees it as ${name}${hashed}`));
+  if (flags.kind !== 'tool') return findings;
+  const claims = new NameClaims(namedServers(view, task));
+  findings.push(ok('name', `the model sees it as ${shownName(record, flags.tool, session, claims)}`));
   if (!flags.connect)
     return [...findings, skipped('server', 'the server was not asked whether it has the tool; --connect asks')];
-  return [...findings, ...(await askServer(flags, record, host, registry))];
+  return [...findings, ...(await askServer(flags, question, record, host, registry))];
 }
 
 async function askServer(
   { tool, timeoutMs }: ExplainFlags,
+  question: PolicyQuestion,
   record: McpServerRecord,
   host: CompiledHostConfig,
   registry: RunRegistry,
@@ -131,7 +141,10 @@ async function askServer(
     const { findings, list } = await diagnoseConnection(record, pool, notes, deadline);
     if (list === null) return [references, ...findings];
     const dropped = list.dropped.find(({ name }) => name === tool);
-    if (list.tools.some(({ name }) => name === tool)) return [references, ...findings, ok('tool', 'the server has it')];
+    const definition = list.tools.find(({ name }) => name === tool);
+    if (definition !== undefined) {
+      return [references, ...findings, ok('tool', 'the server has it'), ...pinFindings({ ...question, definition })];
+    }
     const known = list.tools.map(({ name }) => name).slice(0, 20);
     const fix = `it has ${known.join(', ') || 'none'}`;
     const missing =
@@ -145,6 +158,13 @@ async function askServer(
   } finally {
     await close();
   }
+}
+
+/** What policy says of the tool as the server describes it. */
+function pinFindings(question: PolicyQuestion): Finding[] {
+  return explain(question)
+    .filter(({ rule }) => rule === 'pins')
+    .map((answer) => layerFinding(answer, question));
 }
 
 function layerFinding(answer: LayerAnswer, question: PolicyQuestion): Finding {
@@ -164,10 +184,17 @@ function approvalFindings(record: McpServerRecord, tool: string, rules: Diagnose
 }
 
 /** A guest that calls MCP itself has no session, so it is bound by task and registry alone. */
-function explicitly({ server, tool }: ExplainFlags, task: TaskPolicy, view: RegistryView | null): Finding {
-  const can = decideCall(view, task, null, server, tool).allowed ? 'can' : 'cannot';
-  return skipped('explicit', `a guest that calls MCP itself (mcp_open, mcp_call_tool) ${can} call it`);
+function explicitly({ server, kind, tool }: ExplainFlags, task: TaskPolicy, view: RegistryView | null): Finding {
+  const can = decideCall(view, task, null, server, tool, null, kind).allowed ? 'can' : 'cannot';
+  return skipped('explicit', `a guest that calls MCP itself (mcp_open, ${hostcalls[kind]}) ${can} ${verbs[kind]} it`);
 }
+
+const verbs: Readonly<Record<CallKind, string>> = { tool: 'call', resource: 'read', prompt: 'get' };
+const hostcalls: Readonly<Record<CallKind, string>> = {
+  tool: 'mcp_call_tool',
+  resource: 'mcp_read_resource',
+  prompt: 'mcp_get_prompt',
+};
 
 function budgets({ budgets: { tool_timeout_ms, max_concurrency, max_tool_output_bytes } }: McpServerRecord): Finding {
   const text = `tool_timeout_ms ${tool_timeout_ms}, max_concurrency ${max_concurrency}, max_tool_output_bytes ${max_tool_output_bytes}`;

@@ -2,6 +2,7 @@ import { type JsonValue, parseJson } from '../../base/json.ts';
 import { didYouMean } from '../../base/nearest-key.ts';
 import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
+import type { CallKind } from '../../protocol/call-kind.ts';
 import { isMcpParam, mcpParamKeys } from '../../protocol/mcp-params.ts';
 import { parseFlags, wholeNumber } from '../parse-flags.ts';
 import { flagWords, registryOptions } from '../run/registry-flags.ts';
@@ -31,7 +32,7 @@ const doctorOptions = {
   offline: { type: 'boolean' },
 } as const;
 
-const explainOptions = { ...shared, connect: { type: 'boolean' } } as const;
+const explainOptions = { ...shared, kind: { type: 'string' }, connect: { type: 'boolean' } } as const;
 
 /** What both commands look at: a task, its registry, and a session with these parameters. */
 
@@ -47,6 +48,8 @@ export interface DoctorFlags extends DiagnosisFlags {
 
 export interface ExplainFlags extends DiagnosisFlags {
   readonly server: string;
+  readonly kind: CallKind;
+  /** Of a resource its uri. */
   readonly tool: string;
   /** Whether the server is asked if it has the tool. */
   readonly connect: boolean;
@@ -56,7 +59,8 @@ const DEFAULT_TIMEOUT_MS = 60_000;
 const MAX_TIMEOUT_MS = 600_000;
 
 const doctorUsage = 'usage: spear doctor task.wasm --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
-const explainUsage = 'usage: spear explain SERVER TOOL --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
+const explainUsage =
+  'usage: spear explain SERVER NAME --task-config FILE [--kind KIND] [--mcp-dir DIR | --sms HOST:PORT]';
 
 export function parseDoctorFlags(argv: readonly string[]): DoctorFlags | 'help' {
   const { values, positionals } = parseFlags(argv, doctorOptions, 'spear doctor');
@@ -81,8 +85,14 @@ export function parseExplainFlags(argv: readonly string[]): ExplainFlags | 'help
   const [server, tool, ...more] = positionals;
   if (server === undefined || tool === undefined || more.length > 0) throw new UsageError(explainUsage);
   if (values['task-config'] === undefined) throw new UsageError(`which task? ${explainUsage}`);
-  return { ...common(values), server, tool, connect: values.connect ?? false };
+  const kind = kinds.find((known) => known === (values.kind ?? 'tool'));
+  if (kind === undefined) throw new UsageError(`--kind ${values.kind}: must be ${kinds.join(', ')}`);
+  const connect = values.connect ?? false;
+  if (connect && kind !== 'tool') throw new UsageError('--connect asks for tools only: leave it out, or --kind');
+  return { ...common(values), server, kind, tool, connect };
 }
+
+const kinds: readonly CallKind[] = ['tool', 'resource', 'prompt'];
 
 type SharedValues = {
   readonly [Name in keyof typeof shared]?:

@@ -29,14 +29,15 @@ Exit code:
   0 nothing is wrong; 1 something is; 2 bad usage; 130 Ctrl-C, 143 SIGTERM: ended before it knew.
 `;
 
-export const explainHelp = `spear explain answers why a task can or cannot call a tool, layer by layer.
+export const explainHelp = `spear explain answers why a task can or cannot call a tool, read a resource or get a prompt, layer by layer.
 
 Usage:
-  spear explain SERVER TOOL --task-config FILE [--mcp-dir DIR | --sms HOST:PORT] [options]
+  spear explain SERVER NAME --task-config FILE [--mcp-dir DIR | --sms HOST:PORT] [options]
 
 The layers: task, session, registry, the tool lists of each, approval, budgets. No server is started, so the tool need
 not exist; with --connect the server is asked too. Without a registry only the task's own layers are known.
 
+  --kind KIND              what NAME is: tool (default), resource (its URI) or prompt
   --connect                ask the server whether it has the tool (starts or connects to it, and ends it)
   --param KEY=JSON         as if the guest had set this session parameter; may be repeated
   --mcp-dir, --sms, --sms-token, --sms-ca, --strict, --config, --timeout-ms, --json

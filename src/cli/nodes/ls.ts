@@ -1,32 +1,53 @@
+import { reportedStates } from '../../registry/node-report.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { noArguments, type SpearCommand } from '../spear/command.ts';
 import { age, table } from '../table.ts';
 
-interface ShownNode {
-  readonly node_id: string;
+interface ShownProcess {
+  readonly machine: string;
   readonly age_ms: number;
   readonly registry_state: string;
   readonly snapshot_revision: number;
-  readonly servers: readonly { readonly health: string }[];
+  readonly servers: readonly { readonly server_id: string; readonly health: string }[];
 }
 
+const head = ['NODE', 'PROCESSES', 'REGISTRY', 'REVISION', 'AGE', 'CONNECTED', 'DEGRADED', 'DOWN'];
+
+/** A row for each machine, however many runs it has; `--json` has every process. */
 export const listNodes: SpearCommand = async ({ flags, client, print }) => {
   noArguments(flags);
   const { value } = await client.request('GET', '/admin/api/mcp/nodes');
   if (flags.json) print(`${JSON.stringify(value)}\n`);
   else {
-    const { nodes } = value as unknown as { nodes: readonly ShownNode[] };
-    const count = (node: ShownNode, health: string) => node.servers.filter((server) => server.health === health).length;
-    const rows = nodes.map((node) => [
-      node.node_id,
-      node.registry_state,
-      String(node.snapshot_revision),
-      age(node.age_ms),
-      String(count(node, 'connected')),
-      String(count(node, 'degraded')),
-      String(count(node, 'down')),
-    ]);
-    print(table(['NODE', 'REGISTRY', 'REVISION', 'AGE', 'CONNECTED', 'DEGRADED', 'DOWN'], rows));
+    const { nodes } = value as unknown as { nodes: readonly ShownProcess[] };
+    const machines = Map.groupBy(nodes, ({ machine }) => machine);
+    print(
+      table(
+        head,
+        [...machines].map(([machine, processes]) => [machine, ...summary(processes)]),
+      ),
+    );
   }
   return spearExitCodes.ok;
 };
+
+/** The worst of what the processes say: the state furthest from `ready`, the lowest revision; and the last word of any. */
+function summary(processes: readonly ShownProcess[]): string[] {
+  const states = [...severity].filter((state) => processes.some(({ registry_state }) => registry_state === state));
+  const servers = (health: string) =>
+    new Set(
+      processes
+        .flatMap((process) => process.servers.filter((server) => server.health === health))
+        .map((server) => server.server_id),
+    ).size;
+  return [
+    String(processes.length),
+    states.at(-1) ?? '',
+    String(Math.min(...processes.map(({ snapshot_revision }) => snapshot_revision))),
+    age(Math.min(...processes.map(({ age_ms }) => age_ms))),
+    ...['connected', 'degraded', 'down'].map((health) => String(servers(health))),
+  ];
+}
+
+/** A process that begins is nothing to worry about; the others stand in the order of what is wrong. */
+const severity = ['ready', 'starting', ...reportedStates.filter((state) => state !== 'ready' && state !== 'starting')];

@@ -1,47 +1,22 @@
 import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../../mcp/approval/decider.ts';
 import { describeRequest } from './approval-text.ts';
-
-/** A terminal as the prompt needs it. */
-export interface PromptTerminal {
-  readonly columns: number;
-  write(text: string): void;
-  /**
-   * Single keys, unechoed, until the keyboard is given back with what is returned here. `onLost`: there will be none.
-   * @throws if this process may not read from the terminal now
-   */
-  takeKeys(onKeys: (keys: string) => void, onLost: () => void): () => void;
-}
-
-export interface PromptPorts {
-  /** @throws if there is no terminal any more */
-  readonly open: () => PromptTerminal & { close(): void };
-  /** What Ctrl-C does everywhere else. */
-  readonly interrupt: () => void;
-}
-
-/** What was typed before there was anything to read is no answer to it. */
-export const SETTLE_MS = 300;
-
-const CTRL_C = '\u0003';
-const CTRL_D = '\u0004';
-/** Ends what a guest may have left switched on: colours that hide text, another character set. */
-const PLAIN_TEXT = '\r\u001b[0m\u001b(B';
+import {
+  CTRL_C,
+  CTRL_D,
+  PLAIN_TEXT,
+  type PromptPorts,
+  type PromptTerminal,
+  PromptTurns,
+  SETTLE_MS,
+} from './prompt-terminal.ts';
 
 /** Asks a person on a terminal, about one call after the other. */
-export function createPromptDecider(ports: PromptPorts): ApprovalDecider {
-  let waiting = 0;
-  let last: Promise<unknown> = Promise.resolve();
-  return (request) => {
-    waiting += 1;
-    const turn = last.then(async () => {
-      waiting -= 1;
+export function createPromptDecider(ports: PromptPorts, turns = new PromptTurns()): ApprovalDecider {
+  return (request) =>
+    turns.take(async (waiting) => {
       if (request.signal.aborted) return denied('it was not needed any more');
       return askOn(ports, request, waiting);
     });
-    // An answer may settle other questions too: those are not shown any more.
-    last = turn.catch(() => {}).then(() => new Promise((resolve) => setImmediate(resolve)));
-    return turn;
-  };
 }
 
 const denied = (reason: string): ApprovalAnswer => ({ decision: 'deny', reason });

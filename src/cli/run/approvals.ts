@@ -1,28 +1,37 @@
 import type { TaskRunOptions } from '../../run/task-options.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
-import { createPromptDecider, type PromptPorts } from './approval-prompt.ts';
+import { createPromptDecider } from './approval-prompt.ts';
+import { createElicitationPrompt } from './elicitation-prompt.ts';
 import type { RunFlags } from './flags.ts';
 import { gatedOutput } from './gated-output.ts';
 import { holdOutput } from './output.ts';
+import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
-/** Who approves the calls of a run, and the guest's input and output where they share the terminal with prompts. */
+/** Who approves the calls of a run and answers its servers, and the guest's input and output where they share the terminal with prompts. */
 export function openApprovals(
-  { approve }: Pick<RunFlags, 'approve'>,
+  flags: Pick<RunFlags, 'approve' | 'sms'>,
   guestFds: { readonly stdout: number; readonly stderr: number },
-): Pick<TaskRunOptions, 'approve' | 'decidedBy' | 'stdin' | 'output'> {
-  const canAsk = approve !== 'deny' && hasTerminal();
-  if (approve === 'prompt' && !canAsk) {
+): Pick<TaskRunOptions, 'approve' | 'elicit' | 'decidedBy' | 'stdin' | 'output'> {
+  if (flags.approve === 'sms') {
+    if (flags.sms !== undefined) return { approve: 'sms', decidedBy: 'sms' };
+    throw new UsageError('--approve sms: the people of which registry? --sms names it');
+  }
+  const canAsk = flags.approve !== 'deny' && hasTerminal();
+  if (flags.approve === 'prompt' && !canAsk) {
     throw new UsageError('--approve prompt: there is no terminal to ask on (/dev/tty); --approve deny denies instead');
   }
   if (!canAsk) return {};
   const terminal = new Terminal();
-  const decide = createPromptDecider({
+  const ports: PromptPorts = {
     open: () => whileHeld(() => terminal.open()),
     interrupt: () => process.kill(process.pid, 'SIGINT'),
-  });
+  };
+  const turns = new PromptTurns();
+  const approve = createPromptDecider(ports, turns);
+  const elicit = createElicitationPrompt(ports, turns);
   const stdin = () => terminal.guestInput() ?? process.stdin;
-  return { approve: decide, decidedBy: 'terminal', stdin, output: gatedOutput(guestFds) };
+  return { approve, elicit, decidedBy: 'terminal', stdin, output: gatedOutput(guestFds) };
 }
 
 type OpenTerminal = ReturnType<PromptPorts['open']>;

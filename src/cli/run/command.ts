@@ -1,19 +1,24 @@
+import { dirname, resolve } from 'node:path';
 import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
 import { version } from '../../base/version.ts';
 import { BackendError, type ChatBackend } from '../../chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
+import { loadTaskConfig } from '../../config/task/task-config.ts';
 import { moduleRemedies } from '../../doctor/module-remedy.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import type { McpLogEntry } from '../../run/open-mcp.ts';
 import type { RunResult } from '../../run/run-guest.ts';
 import { type OpenTask, openTask, type TaskCheck } from '../../run/run-task.ts';
 import { serveMetrics } from '../../run/serve-metrics.ts';
-import type { TaskOptions } from '../../run/task-options.ts';
+import type { TaskOptions, TaskRunOptions } from '../../run/task-options.ts';
 import { exitCodes } from '../exit-codes.ts';
+import { runExitCode, signalCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
+import type { EachFlags } from './each-flags.ts';
 import { parseRunFlags, type RunFlags } from './flags.ts';
 import { runHelp } from './help.ts';
+import { journalOption } from './journal.ts';
 import { print, say, sayBlock, waits } from './output.ts';
 import { flagWords, registryOptions } from './registry-flags.ts';
 
@@ -25,13 +30,27 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (flags === 'help') return succeed(runHelp);
     if (flags === 'version') return succeed(`spear-run ${version}\n`);
     json = flags.json;
-    return await run(flags);
+    return await run(await withModule(await resumed(flags)));
   } catch (error) {
     if (!isExpected(error)) throw error;
     for (const line of error.message.split('\n')) say(line);
     if (json) print(`${JSON.stringify({ exit_code: exitCodes.usage, reason: 'usage', message: error.message })}\n`);
     return exitCodes.usage;
   }
+}
+
+/** Loaded only where it is asked for. */
+async function resumed(flags: RunFlags): Promise<RunFlags> {
+  return flags.resume === undefined ? flags : (await import('./resume-flags.ts')).withRecordedFlags(flags);
+}
+
+/** A task's file may name the module. @throws UsageError if nobody does */
+async function withModule(flags: RunFlags): Promise<RunFlags> {
+  if (flags.wasm !== '') return flags;
+  const file = String(flags.taskConfig);
+  const { wasm } = await loadTaskConfig(file);
+  if (wasm !== null) return { ...flags, wasm: resolve(dirname(file), wasm) };
+  throw new UsageError(`which module? ${file} names none: usage: spear-run task.wasm --task-config ${file}`);
 }
 
 function isExpected(error: unknown): error is Error {
@@ -55,16 +74,26 @@ async function run(flags: RunFlags): Promise<number> {
     const metrics = flags.metrics === undefined || flags.dryRun ? null : await openMetrics(flags.metrics, closers);
     const trace = await openTrace(flags, closers);
     const task = await openTask(
-      { ...taskOptions(flags, metrics), trace, backend: await openModel(flags, closers) },
+      {
+        ...taskOptions(flags, metrics),
+        trace,
+        threads: await openThreads(flags, closers),
+        onModelEvent: flags.follow ? (await import('./follow.ts')).followModel : null,
+        backend: await openModel(flags, closers),
+      },
       flagWords,
     );
     closers.unshift(() => task.close());
     const audit = await openRunAudit(flags, task.host.audit, task.name, closers, say);
+    if (flags.each !== null) return await each(task, flags.each, audit);
     const approvals = task.mcp === null ? {} : (await import('./approvals.ts')).openApprovals(flags, guestFds(flags));
     if (flags.dryRun) return await dryRun(flags, task);
     const interrupt = new AbortController();
     const release = onSignals(interrupt);
-    const result = await task.run({ stdin: () => process.stdin, ...approvals, audit, signal: interrupt.signal });
+    const streams = await openStreams(flags, closers);
+    const { signal } = interrupt;
+    const own = { audit, journal: journalOption(flags), signal };
+    const result = await task.run({ stdin: () => process.stdin, ...approvals, ...streams, ...own });
     release();
     return report(flags, result, interrupt.signal);
   } finally {
@@ -72,9 +101,21 @@ async function run(flags: RunFlags): Promise<number> {
   }
 }
 
+/** Nobody is asked about calls: there would be many questions at once. */
+async function each(task: OpenTask, flags: EachFlags, audit: TaskRunOptions['audit']): Promise<number> {
+  const { runEach } = await import('./each.ts');
+  const interrupt = new AbortController();
+  const release = onSignals(interrupt);
+  const code = await runEach(task, flags, { audit }, interrupt.signal);
+  release();
+  return interrupt.signal.aborted ? signalCode(interrupt.signal.reason) : code;
+}
+
 /** Where the guest's own output goes: stdout is wanted for something else where a result or the trail is printed. */
 const guestFds = (flags: RunFlags) =>
-  flags.json || auditsToStdout(flags) ? { stdout: 2, stderr: 2 } : { stdout: 1, stderr: 2 };
+  flags.json || auditsToStdout(flags) || flags.stream?.kind === 'stdio'
+    ? { stdout: 2, stderr: 2 }
+    : { stdout: 1, stderr: 2 };
 
 function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
   return {
@@ -96,11 +137,32 @@ function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
 }
 
 /** Loaded only where it is asked for. */
+async function openThreads(
+  { isolation, each: many }: RunFlags,
+  closers: (() => unknown)[],
+): Promise<TaskOptions['threads']> {
+  if (isolation === 'thread') return null;
+  const { GuestThreads } = await import('../../run/threads/guest-threads.ts');
+  const threads = new GuestThreads(many === null ? { threads: 1 } : {});
+  closers.push(() => threads.close());
+  return threads;
+}
+
+/** Loaded only where it is asked for. */
 async function openTrace({ trace, dryRun }: RunFlags, closers: (() => unknown)[]): Promise<TaskOptions['trace']> {
   if (trace === undefined || dryRun) return null;
   const opened = (await import('./trace.ts')).openTrace(trace, say);
   closers.push(() => opened.close());
   return opened.write;
+}
+
+/** Loaded only where it is asked for. */
+async function openStreams(
+  flags: RunFlags,
+  closers: (() => unknown)[],
+): Promise<Pick<TaskRunOptions, 'streams' | 'stdin'>> {
+  if (flags.stream === undefined) return {};
+  return (await import('./streams.ts')).openStreams(flags.stream, flags, closers, say);
 }
 
 /** A script is checked now, not when the guest first sends. */
@@ -170,15 +232,13 @@ function onSignals(interrupt: AbortController): () => void {
   };
 }
 
-const signalCodes: Partial<Record<string, number>> = { SIGTERM: exitCodes.terminated, SIGHUP: exitCodes.hungUp };
-const signalCode = (signal: unknown) => signalCodes[String(signal)] ?? exitCodes.interrupted;
-
 function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): number {
-  const code = exitCode(result, interrupted);
+  const code = runExitCode(result, interrupted.reason);
   if (result.message !== null)
     say(result.reason === 'module' ? `${flags.wasm}: ${describe(result)}` : describe(result));
   if (result.stack) sayBlock(indent(result.stack));
   if (result.droppedLogLines > 0) say(`${result.droppedLogLines} log lines were dropped`);
+  if (result.isolation.why !== null) say(`the guest had a thread of its own: ${result.isolation.why}`);
   if (flags.verbose) say(`hostcalls ${JSON.stringify(result.hostcalls)}`);
   if (flags.json) print(`${JSON.stringify(toJson(result, code))}\n`);
   return code;
@@ -190,23 +250,6 @@ function describe(result: RunResult): string {
     : withRemedy(String(result.message), result.problem);
 }
 
-function exitCode({ reason, exitCode: own }: RunResult, interrupted: AbortSignal): number {
-  switch (reason) {
-    case 'exit':
-      return (own ?? 0) & 0xff;
-    case 'deadline':
-      return exitCodes.deadline;
-    case 'interrupted':
-      return signalCode(interrupted.reason);
-    case 'trap':
-    case 'memory':
-      return exitCodes.trap;
-    case 'module':
-    case 'internal':
-      return exitCodes.usage;
-  }
-}
-
 const indent = (text: string) => text.replaceAll(/^/gm, '    ');
 
 function toJson(result: RunResult, code: number) {
@@ -216,6 +259,8 @@ function toJson(result: RunResult, code: number) {
     reason: result.reason,
     guest_exit_code: result.exitCode,
     message: result.message && withRemedy(result.message, result.problem),
+    isolation: result.isolation.kind,
+    isolation_reason: result.isolation.why,
     stack: result.stack === '' ? [] : result.stack.split('\n'),
     durations: { load_ms: loadMs, run_ms: runMs, total_ms: totalMs },
     hostcalls: result.hostcalls,

@@ -19,6 +19,8 @@ const DEFAULT_COLUMNS = 80;
 const ERASED = '\r\u001b[K';
 /** Lines that wait for the end of a question; what comes beyond is counted. */
 const MAX_HELD_LINES = 1_000;
+/** Of one of them that comes in pieces. */
+const MAX_HELD_LINE = 16_384;
 
 /** What the run waits for, on stderr. Not while a guest prints: its thread writes by itself, and nobody can tell. */
 export const waits = new WaitDisplay({
@@ -28,13 +30,22 @@ export const waits = new WaitDisplay({
   },
 });
 
+/** What goes to stderr. With a start it goes on: its end has not come. */
+interface Said {
+  readonly start: string | null;
+  readonly text: string;
+}
+
 let questions = 0;
-let heldLines: string[] = [];
+let heldLines: Said[] = [];
 let droppedLines = 0;
 const heldWrites: (() => void)[] = [];
+/** The last line on stderr, while it has no end. */
+let unfinished: { readonly start: string; readonly showWaits: () => void } | null = null;
 
 /** A question has the terminal until what is returned here is called. */
 export function holdOutput(): () => void {
+  endLine();
   const showWaits = waits.hold();
   questions += 1;
   return () => {
@@ -48,8 +59,8 @@ function release(): void {
   const [lines, dropped] = [heldLines, droppedLines];
   heldLines = [];
   droppedLines = 0;
-  for (const line of lines) write('stderr', line);
-  if (dropped > 0) write('stderr', `spear-run: ${dropped} more lines were not kept while a question was open\n`);
+  for (const line of lines) writeLine(line);
+  if (dropped > 0) say(`${dropped} more lines were not kept while a question was open`);
   for (const resume of heldWrites.splice(0)) resume();
 }
 
@@ -60,6 +71,7 @@ export function writeGuestBytes(stream: StandardStream, bytes: Uint8Array, done:
     return;
   }
   waits.erase();
+  endLine();
   output.write(stream, bytes);
   done();
 }
@@ -95,12 +107,52 @@ export function sayBlock(text: string): void {
   sayLines(`${visibleLines(knownSecrets.redact(text))}\n`);
 }
 
-function sayLines(lines: string): void {
-  if (questions === 0) {
-    waits.erase();
-    write('stderr', lines);
-  } else if (heldLines.length < MAX_HELD_LINES) heldLines.push(lines);
+/** Goes on with the line that began so, or begins it: others end it before they say something. `text` has no line ends. */
+export function sayOn(start: string, text: string): void {
+  const clean = visible(knownSecrets.redact(text));
+  if (questions > 0) holdOn(start, clean);
+  else if (unfinished?.start === start) write('stderr', clean);
+  else writeLine({ start, text: `${start}${clean}` });
+}
+
+/** Ends the line that {@link sayOn} wrote, if it is still the last. */
+export function endLine(): void {
+  const held = heldLines.at(-1);
+  if (questions > 0) {
+    if (held?.start) heldLines[heldLines.length - 1] = { start: null, text: `${held.text}\n` };
+  } else if (unfinished !== null) {
+    write('stderr', '\n');
+    const { showWaits } = unfinished;
+    unfinished = null;
+    showWaits();
+  }
+}
+
+function sayLines(text: string): void {
+  endLine();
+  if (questions > 0) holdLine({ start: null, text });
+  else writeLine({ start: null, text });
+}
+
+function writeLine({ start, text }: Said): void {
+  waits.erase();
+  endLine();
+  write('stderr', text);
+  // The line of a wait would be drawn over it.
+  if (start !== null) unfinished = { start, showWaits: waits.hold() };
+}
+
+function holdLine(line: Said): void {
+  if (heldLines.length < MAX_HELD_LINES) heldLines.push(line);
   else droppedLines += 1;
+}
+
+function holdOn(start: string, text: string): void {
+  const last = heldLines.at(-1);
+  if (last?.start !== start) {
+    endLine();
+    holdLine({ start, text: `${start}${text}` });
+  } else if (last.text.length < MAX_HELD_LINE) heldLines[heldLines.length - 1] = { start, text: last.text + text };
 }
 
 function write(stream: StandardStream, text: string): void {

@@ -12,9 +12,9 @@ export interface WaitDisplayPorts {
   readonly draw: ((text: string) => void) | null;
 }
 
-interface RunningWait extends Wait {
+interface RunningWait {
+  readonly wait: Wait;
   readonly startedAt: number;
-  timer: NodeJS.Timeout;
   isLong: boolean;
 }
 
@@ -26,6 +26,8 @@ export class WaitDisplay {
   readonly #ports: WaitDisplayPorts;
   readonly #waits = new Set<RunningWait>();
   readonly #said = new Set<string>();
+  /** One for all: nearly every wait is over before anybody is told of it, and each call of a tool is one. */
+  #look: NodeJS.Timeout | null = null;
   #redraw: NodeJS.Timeout | undefined;
   #drawn = false;
   #holds = 0;
@@ -35,17 +37,9 @@ export class WaitDisplay {
   }
 
   readonly waiting: Waiting = (wait) => {
-    const running: RunningWait = {
-      ...wait,
-      startedAt: performance.now(),
-      isLong: false,
-      timer: setTimeout(() => {
-        running.isLong = true;
-        this.#show();
-      }, TOLD_AFTER_MS),
-    };
-    running.timer.unref();
+    const running: RunningWait = { wait, startedAt: performance.now(), isLong: false };
     this.#waits.add(running);
+    if (this.#look === null) this.#lookIn(TOLD_AFTER_MS);
     return () => this.#end(running);
   };
 
@@ -65,11 +59,36 @@ export class WaitDisplay {
     this.#drawn = false;
   }
 
-  #end(wait: RunningWait): void {
-    clearTimeout(wait.timer);
-    this.#waits.delete(wait);
-    if (![...this.#waits].some(({ what }) => what === wait.what)) this.#said.delete(wait.what);
-    if (wait.isLong) this.#show();
+  #end(running: RunningWait): void {
+    this.#waits.delete(running);
+    if (this.#said.size > 0) this.#forget(running.wait.what);
+    if (running.isLong) this.#show();
+  }
+
+  /** The same may be said again, unless somebody still waits for it. */
+  #forget(what: string): void {
+    if (![...this.#waits].some(({ wait }) => wait.what === what)) this.#said.delete(what);
+  }
+
+  #lookIn(ms: number): void {
+    this.#look = setTimeout(() => this.#lookForLong(), ms).unref();
+  }
+
+  #lookForLong(): void {
+    this.#look = null;
+    const since = performance.now() - TOLD_AFTER_MS;
+    let hasNews = false;
+    let next = Number.POSITIVE_INFINITY;
+    for (const running of this.#waits) {
+      if (running.isLong) continue;
+      if (running.startedAt > since) next = Math.min(next, running.startedAt - since);
+      else {
+        running.isLong = true;
+        hasNews = true;
+      }
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#lookIn(next);
+    if (hasNews) this.#show();
   }
 
   #show(): void {
@@ -86,7 +105,7 @@ export class WaitDisplay {
       this.erase();
       return;
     }
-    const more = new Set(waits.map(({ what }) => what)).size - 1;
+    const more = new Set(waits.map(({ wait }) => wait.what)).size - 1;
     draw(`${describe(first)}${more === 0 ? '' : `; and for ${more} more`}`);
     this.#drawn = true;
     this.#redraw = setInterval(() => this.#show(), REDRAWN_EVERY_MS);
@@ -94,15 +113,16 @@ export class WaitDisplay {
   }
 
   #sayEach(waits: readonly RunningWait[]): void {
-    for (const wait of waits) {
-      if (this.#said.has(wait.what)) continue;
-      this.#said.add(wait.what);
-      this.#ports.say(describe(wait));
+    for (const running of waits) {
+      const { what } = running.wait;
+      if (this.#said.has(what)) continue;
+      this.#said.add(what);
+      this.#ports.say(describe(running));
     }
   }
 }
 
-function describe({ what, atMostMs, startedAt }: RunningWait): string {
+function describe({ wait: { what, atMostMs }, startedAt }: RunningWait): string {
   const waited = performance.now() - startedAt;
   const left = atMostMs === null ? '' : `, at most ${seconds(Math.max(0, atMostMs - waited))} more`;
   return `waiting for ${visible(what)} (${seconds(waited)}${left})`;

@@ -3,23 +3,58 @@ import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { egressOf } from '../../pool/egress.ts';
-import { stdioPolicyOf } from '../../pool/pool-options.ts';
+import { loginsDirectory, stdioPolicyOf } from '../../pool/pool-options.ts';
 import { parseRecord } from '../../protocol/record-parse.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
+import type { ServerTestResult } from '../../sms/server-test.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { oneArgument, type SpearCommand } from '../spear/command.ts';
+import { oneArgument, type SpearCommand, type SpearContext } from '../spear/command.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** Runs a server of the registry as a node on this machine would, and shows what it offers. */
-export const testRegisteredServer: SpearCommand = async ({ flags, client, env, print, say }) => {
+export const testRegisteredServer: SpearCommand = async (context) => {
+  const { flags, print, say } = context;
   const id = oneArgument(flags, 'ID');
+  const result = await testHere(context, id, false);
+  if (result === null) return spearExitCodes.failed;
+  if (flags.json) print(`${JSON.stringify(result)}\n`);
+  else if (result.error !== null) sayFailure(context, result);
+  else {
+    const rows = result.tools.map((tool) => [tool.allowed ? 'yes' : 'no', tool.name, tool.description.slice(0, 80)]);
+    print(table(['ALLOWED', 'TOOL', 'DESCRIPTION'], rows));
+    for (const { name, reason } of result.dropped) say(`dropped: ${name} (${reason})`);
+    if (result.notice !== null) say(`${id}: ${result.notice}`);
+    say(`${id}: ${result.tools.length} tools, ${result.duration_ms} ms`);
+  }
+  return result.ok ? spearExitCodes.ok : spearExitCodes.failed;
+};
+
+/** What its tools are; null: it could not be asked, and the person was told why. */
+export async function runServer(context: SpearContext, id: string): Promise<ServerTestResult | null> {
+  const result = await testHere(context, id, true);
+  if (result === null || result.error === null) return result;
+  sayFailure(context, result);
+  return null;
+}
+
+function sayFailure({ say }: SpearContext, { error }: ServerTestResult): void {
+  if (error === null) return;
+  say(`${error.code}: ${error.message}`);
+  if (/records may not use/.test(error.message)) say('a variable of yours is allowed by --allow-env NAME');
+}
+
+async function testHere(
+  { flags, client, env, say }: SpearContext,
+  id: string,
+  definitions: boolean,
+): Promise<ServerTestResult | null> {
   // The admin API hides values that the server needs.
   const { value } = await client.request('GET', `/api/v1/mcp/servers/${encodeURIComponent(id)}`);
   const parsed = parseRecord(value, { strict: false });
   if (!parsed.ok) {
     for (const { path, message } of parsed.issues) say(`the registry's record of ${id}: ${path} ${message}`);
-    return spearExitCodes.failed;
+    return null;
   }
   const state = stateDirectory(env);
   if (state === null) throw new UsageError('where may the server keep its files? set HOME or XDG_STATE_HOME');
@@ -39,24 +74,16 @@ export const testRegisteredServer: SpearCommand = async ({ flags, client, env, p
   } as const;
   const result = await testServer(parsed.record, {
     stateDir: join(state, 'mcp'),
+    loginsDir: loginsDirectory(state),
     path: env.PATH ?? '',
     secrets: createSecretSource(policy, env),
     egress: egressOf(egress, policy.mode),
     stdio: stdioPolicyOf(mcp.stdio, policy.mode),
     signal: interrupt.signal,
+    definitions,
     ...(flags.json ? {} : { onStderr: (line: string) => say(`${id}: ${line}`) }),
   });
   process.off('SIGINT', onSignal);
   process.off('SIGTERM', onSignal);
-  if (flags.json) print(`${JSON.stringify(result)}\n`);
-  else if (result.error !== null) {
-    say(`${result.error.code}: ${result.error.message}`);
-    if (/records may not use/.test(result.error.message)) say('a variable of yours is allowed by --allow-env NAME');
-  } else {
-    const rows = result.tools.map((tool) => [tool.allowed ? 'yes' : 'no', tool.name, tool.description.slice(0, 80)]);
-    print(table(['ALLOWED', 'TOOL', 'DESCRIPTION'], rows));
-    for (const { name, reason } of result.dropped) say(`dropped: ${name} (${reason})`);
-    say(`${id}: ${result.tools.length} tools, ${result.duration_ms} ms`);
-  }
-  return result.ok ? spearExitCodes.ok : spearExitCodes.failed;
-};
+  return result;
+}

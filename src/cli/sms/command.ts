@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { errorText } from '../../base/error-text.ts';
 import { version } from '../../base/version.ts';
 import { visible } from '../../base/visible-text.ts';
@@ -6,12 +7,13 @@ import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { loadSmsConfig, type SmsConfig } from '../../config/sms/sms-config.ts';
+import { profileKind } from '../../protocol/profile-kind.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
-import { type DirectoryResult, describeProblem, loadDirectory } from '../../sms/directory.ts';
+import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER } from '../../sms/directory.ts';
 import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
-import { createMemoryStore } from '../../sms/store/memory-store.ts';
+import { createMemoryStore, createMemoryStoreOf } from '../../sms/store/memory-store.ts';
 import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
 import { UsageError } from '../usage-error.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
@@ -93,25 +95,33 @@ function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
 async function dryRun(config: SmsConfig): Promise<number> {
   if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
   // What is not there yet is not created only to be looked at.
-  const store = existsSync(config.files.data) ? openSqliteStore(config.files.data) : createMemoryStore();
-  let result: DirectoryResult;
+  const sqlite = existsSync(config.files.data) ? openSqliteStore(config.files.data) : null;
+  const store = sqlite ?? createMemoryStore();
+  const profiles = sqlite?.profiles ?? createMemoryStoreOf(profileKind);
+  const folder = join(config.registryDir, PROFILES_FOLDER);
+  const { strict, allowMassRemoval } = config;
+  const options = { strict, dryRun: true, allowMassRemoval };
   try {
-    result = await loadDirectory(store, config.registryDir, {
-      strict: config.strict,
-      dryRun: true,
-      allowMassRemoval: config.allowMassRemoval,
-    });
+    const ofServers = await loadDirectory(store, config.registryDir, options);
+    const ofProfiles = await loadDirectory(profiles, folder, { ...options, optional: true });
+    sayResult(config.registryDir, ofServers, '');
+    sayResult(folder, ofProfiles, 'profile ');
+    const count = (of: (result: DirectoryResult) => number) => of(ofServers) + of(ofProfiles);
+    const [changes, unchanged] = [count(({ plan }) => plan.changes.length), count(({ plan }) => plan.unchanged.length)];
+    process.stdout.write(`${changes} changes, ${unchanged} unchanged\n`);
+    return [ofServers, ofProfiles].some(({ outcome }) => outcome === 'refused') ? exitCodes.refused : exitCodes.ok;
   } finally {
     await store.close();
   }
-  for (const problem of result.problems) say(`${problem.severity}: ${describeProblem(config.registryDir, problem)}`);
-  for (const change of result.plan.changes) {
+}
+
+function sayResult(directory: string, { problems, plan, refusal }: DirectoryResult, prefix: string): void {
+  for (const problem of problems) say(`${problem.severity}: ${describeProblem(directory, problem)}`);
+  for (const change of plan.changes) {
     const fields = change.action === 'update' ? ` (${change.fields.join(', ')})` : '';
-    process.stdout.write(`${change.action} ${change.serverId} from ${change.file}${fields}\n`);
+    process.stdout.write(`${change.action} ${prefix}${change.id} from ${change.file}${fields}\n`);
   }
-  process.stdout.write(`${result.plan.changes.length} changes, ${result.plan.unchanged.length} unchanged\n`);
-  if (result.refusal !== null) say(`error: ${result.refusal}`);
-  return result.outcome === 'refused' ? exitCodes.refused : exitCodes.ok;
+  if (refusal !== null) say(`error: ${refusal}`);
 }
 
 function print(text: string): number {

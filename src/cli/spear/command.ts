@@ -19,6 +19,10 @@ export type SpearCommand = (context: SpearContext) => Promise<number>;
 export type OwnCommand = (argv: readonly string[]) => Promise<number>;
 
 export const SERVERS_PATH = '/admin/api/mcp/servers';
+export const PROFILES_PATH = '/admin/api/mcp/profiles';
+export const TOKENS_PATH = '/admin/api/tokens';
+
+export const APPROVALS_PATH = '/admin/api/approvals';
 
 export function serverPath(id: string): string {
   return `${SERVERS_PATH}/${encodeURIComponent(id)}`;

@@ -1,7 +1,7 @@
 import { nearestKey } from '../../base/nearest-key.ts';
 import { UsageError } from '../usage-error.ts';
 import type { OwnCommand, SpearCommand } from './command.ts';
-import { nodesHelp, serversHelp, spearHelp } from './help.ts';
+import { approvalsHelp, nodesHelp, profilesHelp, serversHelp, spearHelp, tokensHelp } from './help.ts';
 
 // Loaded when asked for: what one command needs costs the others start-up time.
 export const commands: ReadonlyMap<string, () => Promise<SpearCommand>> = new Map([
@@ -10,8 +10,25 @@ export const commands: ReadonlyMap<string, () => Promise<SpearCommand>> = new Ma
   ['servers apply', async () => (await import('../servers/apply.ts')).applyServers],
   ['servers rm', async () => (await import('../servers/rm.ts')).removeServers],
   ['servers test', async () => (await import('../servers/test.ts')).testRegisteredServer],
+  ['servers pin', async () => (await import('../servers/pin.ts')).pinServer],
+  ['servers unpin', async () => (await import('../servers/pin.ts')).unpinServer],
+  ['servers login', async () => (await import('../servers/login.ts')).logInToServer],
+  ['servers logout', async () => (await import('../servers/login.ts')).logOutOfServer],
   ['servers import', async () => (await import('../servers/import.ts')).importServers],
   ['servers export', async () => (await import('../servers/export.ts')).exportServers],
+  ['profiles ls', async () => (await import('../profiles/ls.ts')).listProfiles],
+  ['profiles get', async () => (await import('../profiles/ls.ts')).getProfile],
+  ['profiles apply', async () => (await import('../profiles/apply.ts')).applyProfiles],
+  ['profiles rm', async () => (await import('../servers/rm.ts')).removeProfiles],
+  ['approvals ls', async () => (await import('../approvals/ls.ts')).listApprovals],
+  ['approvals show', async () => (await import('../approvals/show.ts')).showApproval],
+  ['approvals allow', async () => (await import('../approvals/decide.ts')).allowApproval],
+  ['approvals deny', async () => (await import('../approvals/decide.ts')).denyApproval],
+  ['approvals watch', async () => (await import('../approvals/watch.ts')).watchApprovals],
+  ['tokens ls', async () => (await import('../tokens/ls.ts')).listTokens],
+  ['tokens create', async () => (await import('../tokens/change.ts')).createToken],
+  ['tokens rotate', async () => (await import('../tokens/change.ts')).rotateToken],
+  ['tokens revoke', async () => (await import('../tokens/change.ts')).revokeToken],
   ['nodes ls', async () => (await import('../nodes/ls.ts')).listNodes],
 ]);
 
@@ -20,12 +37,21 @@ export const ownCommands: ReadonlyMap<string, () => Promise<OwnCommand>> = new M
   ['audit', async () => (await import('../audit/command.ts')).auditCommand],
   ['doctor', async () => (await import('../doctor/command.ts')).doctorCommand],
   ['explain', async () => (await import('../doctor/explain-command.ts')).explainCommand],
+  ['replay', async () => (await import('../journal/replay-command.ts')).replayCommand],
+  ['journal', async () => (await import('../journal/command.ts')).journalCommand],
+  ['test', async () => (await import('../test/command.ts')).testCommand],
+  ['tasks', async () => (await import('../node/tasks-command.ts')).tasksCommand],
+  ['run', async () => (await import('../node/run-command.ts')).runCommand],
+  ['runs', async () => (await import('../node/runs-command.ts')).runsCommand],
   ['componentize', async () => (await import('../componentize/command.ts')).componentizeCommand],
 ]);
 
 /** What a registry has, and the help about what can be done with it. */
 const nouns: ReadonlyMap<string, string> = new Map([
   ['servers', serversHelp],
+  ['profiles', profilesHelp],
+  ['approvals', approvalsHelp],
+  ['tokens', tokensHelp],
   ['nodes', nodesHelp],
 ]);
 

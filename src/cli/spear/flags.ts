@@ -12,6 +12,20 @@ const options = {
   yes: { type: 'boolean', short: 'y' },
   reveal: { type: 'boolean' },
   'allow-env': { type: 'string', multiple: true },
+  'no-browser': { type: 'boolean' },
+  'mcp-dir': { type: 'string' },
+  port: { type: 'string' },
+  role: { type: 'string', multiple: true },
+  namespace: { type: 'string' },
+  journals: { type: 'boolean' },
+  expires: { type: 'string' },
+  overlap: { type: 'string' },
+  session: { type: 'boolean' },
+  reason: { type: 'string' },
+  status: { type: 'string' },
+  full: { type: 'boolean' },
+  description: { type: 'string' },
+  out: { type: 'string', short: 'o' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'V' },
 } as const;
@@ -32,9 +46,30 @@ export interface SpearFlags {
   readonly yes: boolean;
   readonly reveal: boolean;
   readonly allowEnv: readonly string[];
+  /** Whether one may be opened. */
+  readonly browser: boolean;
+  readonly mcpDir: string | undefined;
+  readonly port: number | undefined;
+  /** Of a token. */
+  readonly roles: readonly string[];
+  readonly namespace: string | undefined;
+  readonly journals: boolean;
+  /** Times as they were written. */
+  readonly expires: string | undefined;
+  readonly overlap: string | undefined;
+  readonly description: string | undefined;
+  /** Of a decision: for the whole session, and why. */
+  readonly session: boolean;
+  readonly reason: string | undefined;
+  readonly status: string | undefined;
+  /** Everything, unmasked. */
+  readonly full: boolean;
+  /** A file for what would go to stdout. */
+  readonly out: string | undefined;
 }
 
 const MAX_TIMEOUT_MS = 3_600_000;
+const MAX_PORT = 65_535;
 
 /** `help`: the words of the command that help is wanted about. */
 export function parseSpearFlags(argv: readonly string[]): SpearFlags | { readonly help: string[] } | 'version' {
@@ -60,5 +95,19 @@ export function parseSpearFlags(argv: readonly string[]): SpearFlags | { readonl
     yes: values.yes ?? false,
     reveal: values.reveal ?? false,
     allowEnv: values['allow-env'] ?? [],
+    browser: !values['no-browser'],
+    mcpDir: values['mcp-dir'],
+    port: wholeNumber('port', values.port, { min: 1, max: MAX_PORT }),
+    roles: values.role ?? [],
+    namespace: values.namespace,
+    journals: values.journals ?? false,
+    expires: values.expires,
+    overlap: values.overlap,
+    description: values.description,
+    session: values.session ?? false,
+    reason: values.reason,
+    status: values.status,
+    full: values.full ?? false,
+    out: values.out,
   };
 }

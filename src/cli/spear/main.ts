@@ -5,6 +5,7 @@ import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin } from '../../config/sms/client.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { spearExitCodes } from '../exit-codes.ts';
+import { NodeRequestError } from '../node/node-client.ts';
 import { UsageError } from '../usage-error.ts';
 import { commands, helpOn, isCommand, ownCommands, unknownCommand } from './commands.ts';
 import { parseSpearFlags } from './flags.ts';
@@ -41,6 +42,10 @@ export async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof SmsRequestError) {
       for (const line of describe(error)) say(line);
+      return error.exitCode;
+    }
+    if (error instanceof NodeRequestError) {
+      for (const line of error.message.split('\n')) say(line);
       return error.exitCode;
     }
     if (!(error instanceof UsageError) && !(error instanceof ConfigError)) throw error;

@@ -60,40 +60,62 @@ export class SmsClient {
     return new SmsRequestError(detail, denied ? spearExitCodes.denied : spearExitCodes.failed, problem);
   }
 
-  async #exchange(method: string, path: string, options: SmsRequest): Promise<{ status: number; text: string }> {
+  /** An answer that goes on: the time of a request is that until it begins. Aborting the signal ends it. */
+  async stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<IncomingMessage> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), this.#timeoutMs);
+    try {
+      const response = await this.#send('GET', path, { headers }, AbortSignal.any([signal, late.signal]));
+      const status = response.statusCode ?? 0;
+      if (status < 300) return response;
+      throw this.#failure(status, parseJson(await readAll(response)) ?? null);
+    } catch (error) {
+      throw error instanceof SmsRequestError ? error : this.#unreachable(late.signal.aborted, error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #send(method: string, path: string, options: SmsRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const { url, socket, ca } = this.#endpoint;
     const token = this.#endpoint.token();
-    const signal = AbortSignal.timeout(this.#timeoutMs);
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
-    try {
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        const request = send(`${url}${path}`, {
-          method,
-          signal,
-          ...(ca === null ? {} : { ca }),
-          ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
-          headers: {
-            accept: 'application/json',
-            ...(options.contentType === undefined ? {} : { 'content-type': options.contentType }),
-            ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
-            ...options.headers,
-          },
-        });
-        request.once('response', resolve);
-        request.once('error', reject);
-        request.end(options.body);
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const request = send(`${url}${path}`, {
+        method,
+        signal,
+        ...(ca === null ? {} : { ca }),
+        ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
+        headers: {
+          accept: 'application/json',
+          ...(options.contentType === undefined ? {} : { 'content-type': options.contentType }),
+          ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
+          ...options.headers,
+        },
       });
+      request.once('response', resolve);
+      request.once('error', reject);
+      request.end(options.body);
+    });
+  }
+
+  #unreachable(timedOut: boolean, error: unknown): SmsRequestError {
+    const reason = timedOut ? `no answer within ${this.#timeoutMs} ms` : describe(error);
+    const hint =
+      this.#endpoint.socket === null
+        ? 'is spear-sms running there? --sms takes the address of its HTTP side'
+        : 'is spear-sms running?';
+    const message = `the registry at ${this.#endpoint.address} cannot be reached: ${reason}; ${hint}`;
+    return new SmsRequestError(message, spearExitCodes.unreachable);
+  }
+
+  async #exchange(method: string, path: string, options: SmsRequest): Promise<{ status: number; text: string }> {
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    try {
+      const response = await this.#send(method, path, options, signal);
       return { status: response.statusCode ?? 0, text: await readAll(response) };
     } catch (error) {
-      const reason = signal.aborted ? `no answer within ${this.#timeoutMs} ms` : describe(error);
-      const hint =
-        socket === null
-          ? 'is spear-sms running there? --sms takes the address of its HTTP side'
-          : 'is spear-sms running?';
-      throw new SmsRequestError(
-        `the registry at ${this.#endpoint.address} cannot be reached: ${reason}; ${hint}`,
-        spearExitCodes.unreachable,
-      );
+      throw this.#unreachable(signal.aborted, error);
     }
   }
 }

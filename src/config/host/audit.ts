@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import type { LimitSpec } from '../../protocol/limits.ts';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../../secrets/secret.ts';
-import { ConfigError } from '../config-error.ts';
+import type { Secret, SecretSources } from '../../secrets/secret.ts';
 import type { ConfigFile } from '../config-file.ts';
+import { readKey } from '../read-key.ts';
 
 /** What the trail keeps of a call's arguments. */
 export const argumentForms = ['redacted', 'sha256', 'shape', 'none'] as const;
@@ -60,21 +60,6 @@ export function compileAudit(
     maxBytes: table?.max_bytes ?? auditLimitSpecs.max_bytes.default,
     keep: table?.keep ?? auditLimitSpecs.keep.default,
     onFailure: table?.on_failure ?? 'continue',
-    key: key === undefined ? null : () => readAuditKey(key, `${file?.path}: audit.key`, read),
+    key: key === undefined ? null : () => readKey(key, `${file?.path}: audit.key`, read),
   });
-}
-
-/** A shorter key can be found by trying. */
-const MIN_KEY_CHARS = 16;
-
-/** @throws ConfigError that begins with `where` */
-export function readAuditKey(reference: string, where: string, sources: SecretSources): Secret {
-  try {
-    const key = resolveSecret(reference, sources);
-    if (key.reveal().length >= MIN_KEY_CHARS) return key;
-    throw new SecretError(`${reference}: the key has less than ${MIN_KEY_CHARS} characters`);
-  } catch (error) {
-    if (!(error instanceof SecretError)) throw error;
-    throw new ConfigError(`${where}: ${error.message}`);
-  }
 }

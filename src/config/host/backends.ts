@@ -5,6 +5,7 @@ import { isSecretReference, resolveSecret, Secret, SecretError } from '../../sec
 import { ConfigError } from '../config-error.ts';
 import type { ConfigFile, ReadTextFile } from '../config-file.ts';
 import { backendUrlComplaint } from './http.ts';
+import type { ImagePlacement } from './image-placement.ts';
 import { backendLimitSpecs } from './limits.ts';
 import type { BackendTable, OpenAiBackendTable } from './schema.ts';
 
@@ -15,6 +16,7 @@ export interface CompiledOpenAiBackend {
   readonly name: string;
   readonly baseUrl: string;
   readonly model: string | undefined;
+  readonly images: ImagePlacement;
   /** Read when it is first asked for, as the headers are: a key that a run does not use is never looked at. */
   readonly apiKey: Secret | undefined;
   /** Further headers of every request; their values are treated as secrets. */
@@ -77,6 +79,7 @@ export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
     name: 'openai',
     baseUrl,
     model: env.OPENAI_MODEL || undefined,
+    images: 'none',
     apiKey: key && usable ? new Secret(key) : undefined,
     headers: new Map(),
     timeoutMs: backendLimitSpecs.timeout_ms.default,
@@ -104,6 +107,7 @@ function compileOpenAi(
     name,
     baseUrl: table.base_url,
     model: table.model,
+    images: table.images ?? 'none',
     get apiKey() {
       return secrets().apiKey;
     },

@@ -6,6 +6,8 @@ import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
+import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
+import { type CompiledNode, compileNode } from './node.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
 import type { HostDocument } from './schema.ts';
 
@@ -57,7 +59,10 @@ export interface CompiledHostConfig {
   readonly mcp: CompiledNodeMcp;
   readonly egress: CompiledEgress;
   readonly audit: CompiledAudit;
-  /** Names of the variables that hold keys of models and of the trail. No record may refer to them. */
+  readonly journal: CompiledJournalTable;
+  /** What a `spearlet` of this config is; nothing else looks at it. */
+  readonly node: CompiledNode;
+  /** Names of the variables that hold keys of models, of the trail and of journals. No record may refer to them. */
   readonly keyVariables: readonly string[];
 }
 
@@ -80,6 +85,8 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     }),
     egress: compileEgress(document.egress),
     audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
+    journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
+    node: compileNode(document.node, file?.folder ?? '.'),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -109,7 +116,7 @@ function keyVariables(document: HostDocument): string[] {
   const references = Object.values(document.backends ?? {}).flatMap((table) =>
     table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
   );
-  return [...references, document.audit?.key ?? '']
+  return [...references, document.audit?.key ?? '', document.journal?.key ?? '']
     .filter((reference) => reference.startsWith('env:'))
     .map((reference) => reference.slice('env:'.length));
 }

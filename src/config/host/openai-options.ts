@@ -5,6 +5,7 @@ import { ConfigError } from '../config-error.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../option-keys.ts';
 import { type CompiledOpenAiBackend, headerSecret, OPENAI_DEFAULT_BASE_URL } from './backends.ts';
 import { backendUrlComplaint, headerNameComplaint } from './http.ts';
+import { type ImagePlacement, imagePlacements } from './image-placement.ts';
 import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
 
 /** A model behind an OpenAI-compatible API, as a program names it. */
@@ -17,6 +18,8 @@ export interface OpenAiOptions {
   readonly apiKey?: string | undefined;
   /** The model of sessions that name none. @default none */
   readonly model?: string | undefined;
+  /** Where its model takes images of tool results. @default 'none' */
+  readonly images?: ImagePlacement | undefined;
   /** Further headers of every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Told when an answer, or another try, is waited for. @default nobody is */
@@ -36,6 +39,7 @@ const openAiOptionKeys: OptionKeys<OpenAiOptions> = {
   baseUrl: true,
   apiKey: true,
   model: true,
+  images: true,
   headers: true,
   waiting: true,
   timeoutMs: true,
@@ -47,16 +51,18 @@ const openAiOptionKeys: OptionKeys<OpenAiOptions> = {
 /** @throws ConfigError naming the option that cannot be used */
 export function compileOpenAiOptions(options: OpenAiOptions): CompiledOpenAiBackend {
   refuseUnknownKeys('openAiBackend', options, openAiOptionKeys);
-  const { name = 'openai', baseUrl = OPENAI_DEFAULT_BASE_URL, apiKey, model, headers = {} } = options;
+  const { name = 'openai', baseUrl = OPENAI_DEFAULT_BASE_URL, apiKey, model, images = 'none', headers = {} } = options;
   const complaint = backendUrlComplaint(baseUrl);
   if (complaint !== undefined) throw wrong('baseUrl', complaint);
   if (apiKey === '') throw wrong('apiKey', 'is empty; leave it out where none is needed');
   if (apiKey !== undefined && !isHeaderValue(apiKey)) throw wrong('apiKey', UNFIT);
+  if (!imagePlacements.includes(images)) throw wrong('images', `expected one of ${imagePlacements.join(', ')}`);
   return Object.freeze({
     kind: 'openai',
     name,
     baseUrl,
     model,
+    images,
     apiKey: apiKey === undefined ? undefined : new Secret(apiKey),
     headers: compileHeaders(headers, apiKey !== undefined),
     timeoutMs: limit('timeoutMs', 'timeout_ms', options.timeoutMs),

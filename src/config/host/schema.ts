@@ -5,7 +5,9 @@ import { auditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { backendUrlComplaint, headerNameComplaint } from './http.ts';
+import { imagePlacements } from './image-placement.ts';
 import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
+import { nodeTable } from './node-schema.ts';
 
 const BACKEND_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
@@ -16,6 +18,7 @@ const openAiBackend = strictTable({
   kind: z.literal('openai'),
   base_url: z.string().superRefine(complainBy(backendUrlComplaint)),
   model: nonEmpty,
+  images: z.enum(imagePlacements).optional(),
   api_key: secretReference.optional(),
   timeout_ms: limit('timeout_ms'),
   connect_timeout_ms: limit('connect_timeout_ms'),
@@ -51,6 +54,8 @@ const hostDocument = strictTable({
   mcp: mcp.optional(),
   egress: egressTable.optional(),
   audit: auditTable.optional(),
+  journal: strictTable({ key: secretReference.optional() }).optional(),
+  node: nodeTable.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

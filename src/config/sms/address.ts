@@ -1,5 +1,3 @@
-import { isIP } from 'node:net';
-
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -8,6 +6,8 @@ export interface ListenAddress {
 export const DEFAULT_GRPC_ADDRESS = '127.0.0.1:50051';
 export const DEFAULT_HTTP_ADDRESS = '127.0.0.1:8080';
 
+// Loading node:net takes longer than a short run has: most runs need no address.
+const isIP = (text: string) => process.getBuiltinModule('node:net').isIP(text);
 const MAX_PORT = 65_535;
 const addressShape = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+)):(\d{1,5})$/i;
 

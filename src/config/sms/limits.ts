@@ -31,9 +31,9 @@ export const smsLimitSpecs = {
     default: 60_000,
     min: 3_000,
     max: 86_400_000,
-    doc: 'a node that is silent for longer is forgotten',
+    doc: 'a process on a node that is silent for longer is forgotten',
   },
-  max_nodes: { default: 1_000, min: 1, max: 100_000, doc: 'nodes whose reports are kept; more are refused' },
+  max_nodes: { default: 1_000, min: 1, max: 100_000, doc: 'machines whose reports are kept; more are refused' },
   max_connections: {
     default: 4_096,
     min: 8,
@@ -63,10 +63,16 @@ export const smsLimitSpecs = {
   },
   max_anonymous_calls_per_peer: { default: 64, min: 1, max: 100_000, doc: 'the same for one peer address' },
   anonymous_calls_per_second: {
-    default: 200,
+    default: 100,
     min: 1,
     max: 1_000_000,
-    doc: 'gRPC calls without a valid token that one peer address may begin; one that begins more loses its connection',
+    doc: 'gRPC calls and HTTP requests without a valid token that one peer address may begin; one that begins more is cut off until it is quiet',
+  },
+  connections_per_second: {
+    default: 500,
+    min: 1,
+    max: 1_000_000,
+    doc: 'connections that one peer address may open; more are closed at once',
   },
   max_answer_bytes: {
     default: 268_435_456,
@@ -85,6 +91,36 @@ export const smsLimitSpecs = {
     min: 100,
     max: 600_000,
     doc: 'a reader that takes nothing of its answer for this time is cut off',
+  },
+  approval_wait_ms: {
+    default: 24 * 3_600_000,
+    min: 100,
+    max: 21 * 24 * 3_600_000,
+    doc: 'how long a call waits for somebody to decide about it before it is denied',
+  },
+  approval_grant_ms: {
+    default: 10 * 60_000,
+    min: 100,
+    max: 24 * 3_600_000,
+    doc: 'how long a yes may wait for its call, counted from the decision',
+  },
+  approval_keep_ms: {
+    default: 30 * 24 * 3_600_000,
+    min: 0,
+    max: 10 * 366 * 24 * 3_600_000,
+    doc: 'how long requests are kept after their end; the trail keeps the evidence',
+  },
+  max_approvals: {
+    default: 10_000,
+    min: 1,
+    max: 1_000_000,
+    doc: 'requests that are kept after their end; the oldest go first',
+  },
+  max_waiting_approvals: {
+    default: 1_000,
+    min: 1,
+    max: 100_000,
+    doc: 'requests that wait for a decision; more are refused, and their calls denied',
   },
   shutdown_ms: { default: 5_000, min: 0, max: 600_000, doc: 'time for requests under way when the registry ends' },
 } as const satisfies Record<string, LimitSpec>;

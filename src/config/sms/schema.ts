@@ -1,11 +1,27 @@
 import { z } from 'zod';
+import { recordLimits } from '../../protocol/record-limits.ts';
 import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
+import { oidcTable } from './oidc.ts';
 
 const text = z.string().min(1);
 const names = z.array(text);
+
+const MAX_APPROVER_RULES = 256;
+const MAX_NEEDED_APPROVERS = 16;
+const patterns = z.array(text.max(recordLimits.patternChars)).max(recordLimits.patterns).optional();
+
+/** Who decides about which calls. */
+const approverRule = strictTable({
+  name: text.max(128).optional(),
+  namespaces: patterns,
+  servers: patterns,
+  tools: patterns,
+  approvers: patterns,
+  needed: z.int().min(1).max(MAX_NEEDED_APPROVERS).optional(),
+});
 
 /** The registry's config file. */
 const smsDocument = strictTable({
@@ -26,6 +42,7 @@ const smsDocument = strictTable({
     allow_mass_removal: z.boolean().optional(),
     allow_server_test: z.boolean().optional(),
   }).optional(),
+  approvals: strictTable({ rules: z.array(approverRule).max(MAX_APPROVER_RULES).optional() }).optional(),
   egress: egressTable.optional(),
   audit: smsAuditTable.optional(),
   tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
@@ -35,6 +52,7 @@ const smsDocument = strictTable({
     insecure_no_auth: z.boolean().optional(),
     allow_plaintext_beyond_loopback: z.boolean().optional(),
   }).optional(),
+  oidc: oidcTable.optional(),
   limits: strictTable({
     heartbeat_ms: limit('heartbeat_ms'),
     watcher_queue: limit('watcher_queue'),
@@ -50,9 +68,15 @@ const smsDocument = strictTable({
     max_anonymous_calls: limit('max_anonymous_calls'),
     max_anonymous_calls_per_peer: limit('max_anonymous_calls_per_peer'),
     anonymous_calls_per_second: limit('anonymous_calls_per_second'),
+    connections_per_second: limit('connections_per_second'),
     max_answer_bytes: limit('max_answer_bytes'),
     max_answer_bytes_per_peer: limit('max_answer_bytes_per_peer'),
     slow_reader_ms: limit('slow_reader_ms'),
+    approval_wait_ms: limit('approval_wait_ms'),
+    approval_grant_ms: limit('approval_grant_ms'),
+    approval_keep_ms: limit('approval_keep_ms'),
+    max_approvals: limit('max_approvals'),
+    max_waiting_approvals: limit('max_waiting_approvals'),
     shutdown_ms: limit('shutdown_ms'),
   }).optional(),
 });

@@ -13,6 +13,7 @@ import {
   parseListenAddress,
 } from './address.ts';
 import { type SmsLimits, smsLimitSpecs } from './limits.ts';
+import { compileOidc, type OidcConfig } from './oidc.ts';
 import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
 import { checkSmsDocument, type SmsDocument } from './schema.ts';
 
@@ -48,9 +49,26 @@ export interface SmsConfig {
   readonly allowServerTest: boolean;
   /** Where HTTP servers that are tested here may be. */
   readonly egress: CompiledEgress;
+  /** People who log in elsewhere; null: nobody does. */
+  readonly oidc: OidcConfig | null;
   /** Its own trail; null: it keeps none. */
   readonly audit: SmsAudit | null;
   readonly limits: SmsLimits;
+  /** Who decides about which calls; the first that matches counts. */
+  readonly approverRules: readonly ApproverRule[];
+}
+
+/** Who decides about what, in one namespace or several. */
+export interface ApproverRule {
+  readonly name: string;
+  /** Patterns, like those that follow. */
+  readonly namespaces: readonly string[];
+  readonly servers: readonly string[];
+  readonly tools: readonly string[];
+  /** Names of who may; null: everybody who may decide at all. */
+  readonly approvers: readonly string[] | null;
+  /** How many have to allow it. */
+  readonly needed: number;
 }
 
 export type SmsAudit = Omit<CompiledAudit, 'args' | 'file'> & { readonly file: string };
@@ -91,8 +109,10 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     allowedOrigins: document.http?.allowed_origins ?? [],
     allowServerTest: document.mcp?.allow_server_test ?? false,
     egress: compileEgress(document.egress),
+    oidc: compileOidc(document.oidc, env),
     audit: auditOf(document, file, files, env),
     limits: limitsOf(document),
+    approverRules: approverRulesOf(document),
   };
   const allowPlaintext =
     flags.allowPlaintextBeyondLoopback ??
@@ -101,6 +121,20 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     false;
   refuseExposure(config, allowPlaintext);
   return Object.freeze(config);
+}
+
+const everything: readonly string[] = Object.freeze(['*']);
+
+function approverRulesOf({ approvals }: SmsDocument): readonly ApproverRule[] {
+  const rules = (approvals?.rules ?? []).map((rule, index) => ({
+    name: rule.name ?? `rule ${index + 1}`,
+    namespaces: Object.freeze(rule.namespaces ?? everything),
+    servers: Object.freeze(rule.servers ?? everything),
+    tools: Object.freeze(rule.tools ?? everything),
+    approvers: rule.approvers === undefined ? null : Object.freeze(rule.approvers),
+    needed: rule.needed ?? 1,
+  }));
+  return Object.freeze(rules);
 }
 
 /** Tokens, commands and secrets must not cross a network in clear by accident. */

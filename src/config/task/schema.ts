@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { limitNames, limitSpecs } from '../../protocol/limits.ts';
+import { isolations } from '../../protocol/task.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 
 const NUL = '\0';
@@ -22,16 +23,44 @@ const configMap = z.record(z.string(), z.json()).superRefine((map, context) => {
   }
 });
 
-const taskDocument = strictTable({
+const MAX_CONCURRENCY = 100_000;
+const MAX_ATTEMPTS = 1_000;
+const MAX_DESCRIPTION_CHARS = 1_000;
+
+/** Of namespaces, tasks and pools: part of paths, subjects and file names. */
+export const plainName = z
+  .string()
+  .regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'expected 1 to 63 of a-z, 0-9 and -, without - at either end');
+
+const tokens = z.int().min(1);
+
+const shape = {
   name: z.string().min(1).optional(),
   config: configMap.optional(),
   limits: limits.optional(),
   args: z.array(plainText).optional(),
   env: z.record(envName, plainText).optional(),
   backend: z.string().min(1).optional(),
-});
+  namespace: plainName.optional(),
+  wasm: z.string().min(1).optional(),
+  description: z.string().max(MAX_DESCRIPTION_CHARS).optional(),
+  pool: plainName.optional(),
+  isolation: z.enum(isolations).optional(),
+  concurrency: z.int().min(1).max(MAX_CONCURRENCY).optional(),
+  retry: strictTable({ max_attempts: z.int().min(1).max(MAX_ATTEMPTS).optional() }).optional(),
+  budgets: strictTable({ tokens_per_run: tokens.optional(), tokens_per_day: tokens.optional() }).optional(),
+};
+
+const taskDocument = strictTable(shape);
+
+/** What a node can run: it says what it is called and which module it is. */
+const taskRecord = strictTable({ ...shape, name: plainName, wasm: z.string().min(1) });
 
 export type TaskDocument = z.infer<typeof taskDocument>;
+export type TaskRecordDocument = z.infer<typeof taskRecord>;
+
+/** For the description of the API. */
+export const taskRecordSchema: z.ZodType = taskRecord;
 
 const taskKeys = Object.keys(taskDocument.shape);
 
@@ -42,6 +71,16 @@ function isBareConfig(parsed: unknown): boolean {
   return entries.every(
     ([key, value]) => !taskKeys.includes(key) && (typeof value === 'string' || key.startsWith(MCP_PREFIX)),
   );
+}
+
+/** A task for a node; unlike the config of a single run it has a name and a module. */
+export function checkTaskRecord(
+  file: string,
+  parsed: unknown,
+): { document: TaskRecordDocument } | { complaint: string } {
+  const checked = taskRecord.safeParse(parsed);
+  if (checked.success) return { document: checked.data };
+  return { complaint: describeIssues(file, checked.error.issues, parsed) };
 }
 
 export function checkTaskDocument(file: string, parsed: unknown): { document: TaskDocument } | { complaint: string } {

@@ -49,8 +49,8 @@ describe('spear audit verify', () => {
     const { code, stdout, stderr } = await audit(['verify', path]);
     expect([code, stderr]).toEqual([0, '']);
     const [first, chain, ...more] = stdout.trimEnd().split('\n');
-    expect(first).toBe(`${path}: 15 lines in 1 chain, nothing changed or missing`);
-    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}15 lines, ended$/);
+    expect(first).toBe(`${path}: 19 lines in 1 chain, nothing changed or missing`);
+    expect(chain).toMatch(/^ {2}[0-9a-f]{16} {2}\d{4}-.*Z to \d{4}-.*Z {2}19 lines, ended$/);
     expect(more).toEqual(['  9980 events were too many of one kind: the trail has counted them and not written each']);
   });
 
@@ -90,8 +90,8 @@ describe('spear audit verify', () => {
       ok: true,
       files: [path],
       problem: null,
-      lines: 15,
-      chains: [{ lines: 15, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
+      lines: 19,
+      chains: [{ lines: 19, from: 0, ended: true, head: last.hash, first_ts: expect.any(String) }],
       repaired: 0,
       lost: 0,
       unchained: 0,
@@ -120,7 +120,7 @@ describe('spear audit verify', () => {
       [['--config', config], {}],
       [[], { SPEAR_CONFIG: config }],
     ] as const) {
-      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 15 lines`);
+      expect((await audit(['verify', ...flags], env)).stdout).toContain(`${path}: 19 lines`);
     }
   });
 });
@@ -227,9 +227,19 @@ describe('spear audit tail', () => {
       ),
     ).toEqual([
       'sms.started http://a:2 and a:1 revision 7',
-      'sms.write_started fs by admin from 127.0.0.1, http PUT /servers/{id}',
-      'sms.record_changed fs update of tags by admin from 127.0.0.1, http PUT /servers/{id} revision 8',
-      'sms.served 200 by admin from 127.0.0.1, http PUT /servers/{id}',
+      'sms.write_started fs by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.record_changed fs update of tags by ci from 127.0.0.1, http PUT /servers/{id} revision 8',
+      'sms.profile_write_started review by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.profile_changed review update of server_ids by ci from 127.0.0.1, http PUT /servers/{id} revision 3',
+      'sms.token_write_started ci by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.token_changed ci create by ci from 127.0.0.1, http PUT /servers/{id} revision 1',
+      'sms.approval_write_started a-1 by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.approval_requested fs tool write_file always {"path":"/x"} 0123456789abcdef-1 run-1 by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
+      'sms.approval_decided fs tool write_file denied no 0123456789abcdef-1 deny by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
+      'sms.approval_ended fs tool write_file used 0123456789abcdef-1 by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
+      'sms.approval_read fs tool write_file 0123456789abcdef-1 by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
+      'sms.login until 2026-01-01T08:00:00.000Z by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.served 200 by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.refused denied unauthorized 401 by nobody known from 127.0.0.1, http PUT /servers/{id}',
       'sms.reloaded applied 3 changes, 0 problems by itself',
       'sms.ended',
@@ -258,6 +268,10 @@ describe('spear audit tail', () => {
       'model_call.finished ok openai small, 7 tokens in 20 ms chat-1',
       'events.folded fs write denied denied_by_task 9980 more tool_call.finished until 2026-01-02T03:04:15.678Z',
       'registry.state [unauthenticated] refused',
+      'profiles.applied changed: review revision 2',
+      'elicitation.asked fs read url at login.example chat-1 call_1',
+      'elicitation.answered fs read there is nobody here to answer form: decline by nobody 0 ms chat-1 call_1',
+      'tool_call.progress fs read at 1 chat-1 call_1',
       expect.stringMatching(/^chain\.ended chain [0-9a-f]{16}$/),
     ]);
     expect(stdout).not.toContain('\u001b');

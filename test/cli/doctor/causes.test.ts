@@ -74,8 +74,12 @@ describe('2: the registry has no server', () => {
 });
 
 describe('3: there is no copy of the registry', () => {
+  const waitsLittle = () => ['--config', fileWith('host.toml', '[mcp]\nfirst_snapshot_ms = 1500\n')];
+  const registryAt = (address: string, ...flags: readonly string[]) =>
+    causes([...taskWithMcp(['tiny']), ...waitsLittle(), '--sms', address, ...flags]);
+
   it('nobody listens there [doctor.causes]', async () => {
-    const { findings } = await causes([...taskWithMcp(['tiny']), '--sms', '127.0.0.1:1', '--sms-token', 'x']);
+    const { findings } = await registryAt('127.0.0.1:1', '--sms-token', 'x');
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
     expect(one(findings, 'registry').text).toContain('127.0.0.1:1');
     expect(one(findings, 'server').status).toBe('skipped');
@@ -85,7 +89,7 @@ describe('3: there is no copy of the registry', () => {
     const other = createServer((_, res) => res.end('hello'));
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
-    const { findings } = await causes([...taskWithMcp(['tiny']), '--sms', `127.0.0.1:${port}`, '--sms-token', 'x']);
+    const { findings } = await registryAt(`127.0.0.1:${port}`, '--sms-token', 'x');
     other.closeAllConnections();
     other.close();
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
@@ -94,23 +98,17 @@ describe('3: there is no copy of the registry', () => {
   it('the address is that of its HTTP side, or it was killed [doctor.causes]', async () => {
     const sms = await startTestSms();
     const http = sms.sms.http.replace('http://', '');
-    const wrong = await causes([...taskWithMcp(['tiny']), '--sms', http, '--sms-token', sms.nodeToken]);
+    const wrong = await registryAt(http, '--sms-token', sms.nodeToken);
     expect(one(wrong.findings, 'registry').fix).toContain('not the HTTP side');
     await sms.sms.close();
     const socket = `unix:${sms.config.files.grpcSocket}`;
-    const gone = await causes([...taskWithMcp(['tiny']), '--sms', socket]);
+    const gone = await registryAt(socket);
     expect(one(gone.findings, 'registry').fix).toContain('start it again with spear-sms');
   });
 
   it('it does not take the token, which is never shown [doctor.causes]', async () => {
     const sms = await startTestSms();
-    const { findings, text } = await causes([
-      ...taskWithMcp(['tiny']),
-      '--sms',
-      sms.sms.grpc,
-      '--sms-token',
-      'canary-token',
-    ]);
+    const { findings, text } = await registryAt(sms.sms.grpc, '--sms-token', 'canary-token');
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
     expect(one(findings, 'registry').fix).toContain('not, or no longer, one of this registry');
     expect(text).not.toContain('canary-token');
@@ -160,6 +158,31 @@ describe('4: the record forbids the tools', () => {
   });
 });
 
+describe('the server does not stay', () => {
+  it.each([
+    ['was killed', 'kill -9 $$', 'server_killed', /signal SIGKILL/, /want of memory/],
+    [
+      'was told to end',
+      'kill -TERM $$',
+      'server_killed',
+      /signal SIGTERM/,
+      /^something ended "sh" with SIGTERM: an operator/,
+    ],
+    ['crashed', 'kill -SEGV $$', 'server_crashed', /signal SIGSEGV/, /spear servers test gone/],
+    ['ended by itself', 'echo no config >&2; exit 3', 'server_exited', /exit code 3.*no config/, /stderr says why/],
+  ])('it %s [doctor.causes]', async (_, script, cause, text, fix) => {
+    const record = { server_id: 'gone', transport: 'stdio', stdio: { command: 'sh', args: ['-c', script] } };
+    const dir = recordDir({ 'gone.json': { ...record, allowed_tools: ['*'] } });
+    const { findings } = await causes([...taskWithMcp(['gone']), '--mcp-dir', dir]);
+    expect(one(findings, 'connect')).toMatchObject({
+      status: 'bad',
+      cause,
+      text: expect.stringMatching(text),
+      fix: expect.stringMatching(fix),
+    });
+  });
+});
+
 describe('5: tools/list', () => {
   it('takes too long [doctor.causes]', async () => {
     const flags = [...taskWithMcp(['slow']), '--mcp-dir', lists('slow', 60_000), '--timeout-ms', '3000'];
@@ -173,6 +196,22 @@ describe('5: tools/list', () => {
     const { findings } = await causes([...taskWithMcp(['slow']), '--mcp-dir', lists('fails', 0)]);
     expect(one(findings, 'tools_list')).toMatchObject({ status: 'bad', cause: 'list_failed' });
     expect(one(findings, 'tools_list').text).toContain('the list is broken');
+  });
+
+  it('comes from a server that asks what its record does not permit [elicitation.off]', async () => {
+    const record = recordOf('asker', 'questions.mjs', { env: { AT_START: 'roots/list' } });
+    const flags = [...taskWithMcp(['asker']), '--mcp-dir', recordDir({ 'asker.json': record })];
+    const { findings } = await doctor([chats, '--no-model', ...flags]);
+    expect(one(findings, 'asked')).toMatchObject({ status: 'skipped' });
+    expect(one(findings, 'asked').text).toContain('client_features.roots');
+  });
+
+  it('was killed meanwhile [doctor.causes]', async () => {
+    const { findings } = await causes([...taskWithMcp(['slow']), '--mcp-dir', lists('killed', 0)]);
+    expect(one(findings, 'connect').status).toBe('ok');
+    expect(one(findings, 'tools_list')).toMatchObject({ status: 'bad', cause: 'server_killed' });
+    expect(one(findings, 'tools_list').text).toContain('signal SIGKILL');
+    expect(one(findings, 'tools_list').fix).toMatch(/OOMKilled.*more memory.*starts it again/);
   });
 
   it('gives no tools [doctor.causes]', async () => {
@@ -258,5 +297,6 @@ describe('the guest takes another way than the tool loop', () => {
     const { code, findings } = await doctor([chats, ...taskWithMcp(['tiny']), '--mcp-dir', tiny(), '--offline']);
     expect(code).toBe(0);
     expect(one(findings, 'tool_use').text).toContain('AUTO_TOOL_CALL');
+    expect(one(findings, 'tool_use').fix).toContain('flags of cchat_send');
   });
 });

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Finding } from '../../../src/doctor/finding.ts';
-import { scratch } from '../../e2e/spear-run.ts';
+import { fixture, scratch } from '../../e2e/spear-run.ts';
 import { fileWith, recordDir, recordOf, taskWith, taskWithMcp } from '../../mcp/mcp-run.ts';
 import { startTestSms, stopAll } from '../../sms/running-sms.ts';
 import { all, one, spear } from './doctor-run.ts';
@@ -34,6 +34,81 @@ const denials = (findings: readonly Finding[]) =>
   all(findings, 'layer')
     .filter(({ status }) => status === 'bad')
     .map(({ cause }) => cause);
+
+/** A directory with a server, and profiles in its folder. */
+function withProfiles(profiles: Readonly<Record<string, object>>): string[] {
+  const [flag = '', directory = ''] = tiny();
+  mkdirSync(join(directory, 'profiles'));
+  for (const [name, fields] of Object.entries(profiles)) {
+    writeFileSync(join(directory, 'profiles', `${name}.json`), JSON.stringify({ name, ...fields }));
+  }
+  return [flag, directory];
+}
+
+describe('spear explain of a task with a profile', () => {
+  const task = (config: Readonly<Record<string, unknown>> = {}) =>
+    taskWith({ 'mcp.enabled': true, 'mcp.profile': 'review', ...config });
+
+  it('names the profile, and what in it lets the tool in [explain.layers] [policy.profile]', async () => {
+    const dir = withProfiles({ review: { server_ids: ['tiny'], allowed_tools: { tiny: ['e*'] } } });
+    const { code, stdout } = await spear(['explain', 'tiny', 'echo', ...task(), ...dir]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^✓ profile mcp\.profile: the registry has the profile "review"$/m);
+    expect(stdout).toMatch(/^✓ profile server_ids, server_tags: the profile has "tiny"$/m);
+    expect(stdout).toMatch(/^✓ profile allowed_tools: the profile allows "e\*" of this server$/m);
+  });
+
+  it.each<[string, Readonly<Record<string, object>>, Readonly<Record<string, unknown>>, string[]]>([
+    ['is missing', { other: {} }, {}, ['unknown_profile']],
+    ['has other servers', { review: { server_ids: ['git'] } }, {}, ['not_in_profile']],
+    ['denies the tool', { review: { server_ids: ['tiny'], tool_denylist: ['echo'] } }, {}, ['denied_by_profile']],
+    [
+      'is narrowed by the task',
+      { review: { server_ids: ['tiny'] } },
+      { 'mcp.profile_overrides': { tool_allowlist: ['pid'] } },
+      ['denied_by_task'],
+    ],
+  ])('says that the profile %s [explain.layers] [policy.profile]', async (_, profiles, config, expected) => {
+    const found = await explain('tiny', 'echo', ...task(config), ...withProfiles(profiles));
+    expect([found.code, found.callable, denials(found.findings)]).toEqual([1, false, expected]);
+  });
+
+  it('and of tags: a server without them [explain.layers] [policy.server_tags]', async () => {
+    const tagged = (...tags: string[]) => [
+      ...taskWith({ 'mcp.enabled': true, 'mcp.server_tags': tags }),
+      ...tiny({ tags: ['scm'] }),
+    ];
+    expect(denials((await explain('tiny', 'echo', ...tagged('search'))).findings)).toEqual(['not_tagged']);
+    expect((await explain('tiny', 'echo', ...tagged('search', 'scm'))).callable).toBe(true);
+  });
+
+  it('and of namespaces and pins, of which the server is asked [explain.layers] [policy.namespaces] [policy.pins]', async () => {
+    const mine = taskWithMcp(['tiny']);
+    const elsewhere = await explain('tiny', 'echo', ...mine, ...tiny({ namespaces: ['team-*'] }));
+    expect(denials(elsewhere.findings)).toEqual(['not_in_namespace']);
+    const pins = tiny({ pins: { echo: 'a'.repeat(64) } });
+    expect((await explain('tiny', 'echo', ...mine, ...pins)).callable).toBe(true);
+    const asked = await explain('tiny', 'echo', ...mine, ...pins, '--connect');
+    expect([asked.callable, denials(asked.findings)]).toEqual([false, ['pin_mismatch']]);
+  });
+
+  it('spear doctor says that the profile is missing, once [policy.profile]', async () => {
+    const wasm = fixture('c/mcp.wasm');
+    const { code, stdout } = await spear([
+      'doctor',
+      wasm,
+      ...task(),
+      ...withProfiles({ revue: { server_ids: ['tiny'] } }),
+      '--offline',
+      '--json',
+    ]);
+    expect(code).toBe(1);
+    const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+    const [server] = all(findings, 'server');
+    expect(server).toMatchObject({ status: 'bad', cause: 'unknown_profile' });
+    expect(server?.text).toContain('it has "revue"');
+  });
+});
 
 describe('spear explain', () => {
   it('answers layer by layer, without starting the server [explain.layers]', async () => {
@@ -157,13 +232,44 @@ describe('spear explain', () => {
     expect(one(findings, 'name').text).toMatch(/mcp__[A-Za-z0-9_-]{43} \(a hash: /);
   });
 
+  it('answers for resources and prompts by --kind [explain.layers] [mcp.offers.policy]', async () => {
+    const fields = { allowed_resources: ['notes://*'], allowed_prompts: ['poem'] };
+    const config = {
+      'mcp.enabled': true,
+      'mcp.default_server_ids': ['tiny'],
+      'mcp.resource_denylist': ['*/private/*'],
+    };
+    const flags = [...taskWith(config), ...tiny(fields)];
+    const allowed = await spear(['explain', 'tiny', 'notes://a/b', '--kind', 'resource', ...flags]);
+    expect(allowed.code).toBe(0);
+    expect(allowed.stdout).toMatch(/^✓ registry allowed_resources: the record allows "notes:\/\/\*"$/m);
+    expect(allowed.stdout).toContain('(mcp_open, mcp_read_resource) can read it');
+    const denied = await explain('tiny', 'notes://private/x/private/y', '--kind', 'resource', ...flags);
+    expect([denied.code, denials(denied.findings)]).toEqual([1, ['denied_by_task']]);
+    const prompt = await explain('tiny', 'report', '--kind', 'prompt', ...flags);
+    expect([prompt.code, denials(prompt.findings)]).toEqual([1, ['denied_by_registry']]);
+  });
+
+  const badKinds = (task: string) => [
+    ['a', 'b', '--kind', 'bogus', '--task-config', task],
+    ['a', 'b', '--kind', 'prompt', '--connect', '--task-config', task],
+    ['a', 'a:/../b', '--kind', 'resource', '--task-config', task],
+  ];
+
   it('exits with 2 for bad usage', async () => {
     const task = fileWith('task.json', {});
-    for (const args of [[], ['fs'], ['fs', 'read'], ['a', 'b', 'c', '--task-config', task], ['a', 'b', '--bogus']]) {
+    for (const args of [
+      [],
+      ['fs'],
+      ['fs', 'read'],
+      ['a', 'b', 'c', '--task-config', task],
+      ['a', 'b', '--bogus'],
+      ...badKinds(task),
+    ]) {
       const { code, stdout, stderr } = await spear(['explain', ...args]);
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' });
       expect(stderr).toMatch(/^spear: .+\n$/);
     }
-    expect((await spear(['explain', '-h'])).stdout).toContain('spear explain SERVER TOOL --task-config FILE');
+    expect((await spear(['explain', '-h'])).stdout).toContain('spear explain SERVER NAME --task-config FILE');
   });
 });

@@ -1,60 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { createPromptDecider, type PromptTerminal } from '../../../src/cli/run/approval-prompt.ts';
+import { createPromptDecider } from '../../../src/cli/run/approval-prompt.ts';
 import { until } from '../../support/until.ts';
 import { requestWith } from './approval-samples.ts';
-
-/** A fake terminal: what was written to it, and a keyboard in the test's hands. */
-class FakeTerminal implements PromptTerminal {
-  readonly columns = 80;
-  screen = '';
-  opened = 0;
-  closed = 0;
-  interrupts = 0;
-  raw = false;
-  #keys: ((keys: string) => void) | null = null;
-  #lost: (() => void) | null = null;
-
-  readonly ports = {
-    open: () => {
-      this.opened += 1;
-      return this;
-    },
-    interrupt: () => {
-      this.interrupts += 1;
-    },
-  };
-
-  write(text: string): void {
-    this.screen += text;
-  }
-
-  takeKeys(onKeys: (keys: string) => void, onLost: () => void): () => void {
-    this.raw = true;
-    this.#keys = onKeys;
-    this.#lost = onLost;
-    return () => {
-      this.raw = false;
-      this.#keys = null;
-    };
-  }
-
-  close(): void {
-    this.closed += 1;
-  }
-
-  press(keys: string): void {
-    this.#keys?.(keys);
-  }
-
-  hangUp(): void {
-    this.#lost?.();
-  }
-
-  /** Resolves when the question was asked so often. */
-  async asks(times = 1): Promise<void> {
-    await until(() => this.screen.split('allow it?').length > times, 'the question');
-  }
-}
+import { FakeTerminal } from './fake-terminal.ts';
 
 describe('the prompt', () => {
   it.each([

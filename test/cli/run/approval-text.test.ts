@@ -65,7 +65,13 @@ describe('the text of a request', () => {
     ['a private letter', 'a\ue000b'],
     ['a NUL', 'a\u0000b'],
   ])('names %s instead of writing it, wherever it is [approval.prompt.escapes]', (_, bad) => {
-    const definition = { name: bad, description: bad, inputSchema: {}, annotations: { readOnlyHint: bad } };
+    const definition = {
+      name: bad,
+      description: bad,
+      inputSchema: {},
+      outputSchema: null,
+      annotations: { readOnlyHint: bad },
+    };
     const cause = { code: 'rule', text: bad } as const;
     const changes = [{ path: bad, before: bad, after: { [bad]: bad } }];
     const request = { task: bad, tool: bad, arguments: { [bad]: [bad], plain: bad }, definition, cause, changes };

@@ -110,9 +110,15 @@ it('the help tells of every flag, and of no other', () => {
       'audit-args': 'none',
       'audit-max-bytes': '0',
       'audit-keep': '1',
+      'journal-sync': 'disk',
+      stream: 'stdio',
+      isolation: 'shared',
+      parallel: '2',
     };
     const value = values[flag ?? ''] ?? 'value';
-    const attempts = [argv, [...argv, value]];
+    // Those of --each go together.
+    const each = ['--each', 'a.jsonl', '--results', 'b.jsonl'];
+    const attempts = [argv, [...argv, value], [...argv, ...each], [...argv, value, ...each]];
     const accepted = attempts.some((attempt) => {
       try {
         return parseRunFlags(attempt) !== undefined;
@@ -123,6 +129,7 @@ it('the help tells of every flag, and of no other', () => {
     expect(accepted, `--${flag} of the help is a flag`).toBe(true);
   }
   const known = Object.keys(parseRunFlags(['a.wasm'])).filter((key) => key !== 'wasm' && key !== 'guestArgs');
+  known.push('results', 'parallel', 'skipDone'); // parts of `each`
   const kebab = (key: string) =>
     key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replace(/^limits$/, 'limit');
   expect([...told].sort()).toEqual([...known.map(kebab), 'help', 'version'].sort());

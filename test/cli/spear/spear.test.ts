@@ -1,43 +1,49 @@
-import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { ReportedState } from '../../../src/registry/node-report.ts';
 import { selfSigned } from '../../chat/backends/self-signed.ts';
-import { sandboxOf } from '../../pool/pool-records.ts';
-import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../sms/running-sms.ts';
+import { fixture, sandboxOf } from '../../pool/pool-records.ts';
+import { fsRecord, startTestSms, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
 import { spawnSms } from '../../sms/sms-process.ts';
-import { builtCommand } from '../../support/built-command.ts';
+import { as, runSpear as run } from './run-spear.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 120_000 });
 
 afterEach(stopAll);
 
-const entry = builtCommand('spear');
-
-interface Finished {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(args: readonly string[], env: NodeJS.ProcessEnv = {}, input = ''): Promise<Finished> {
-  return new Promise((resolve) => {
-    const options = { env: { PATH: process.env.PATH, HOME: '/nowhere', ...env }, timeout: 30_000 };
-    const child = execFile(process.execPath, [entry, ...args], options, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-    child.stdin?.end(input);
-  });
-}
-
-const socketOf = (sms: TestSms) => `unix:${sms.config.files.httpSocket}`;
-const as = (sms: TestSms, token = sms.adminToken) => ({ SPEAR_SMS: socketOf(sms), SPEAR_SMS_TOKEN: token });
-
 const recordFile = (id: string, more = '') =>
   `server_id = "${id}"\ntransport = "stdio"\nallowed_tools = ["read_*"]\n${more}[stdio]\ncommand = "x"\n`;
+
+describe('profiles', () => {
+  it('are applied from files, shown, and removed [sms.profiles]', async () => {
+    const sms = await startTestSms();
+    const directory = temporaryDirectory();
+    writeFileSync(`${directory}/a.toml`, 'name = "a"\nserver_ids = ["git"]\ndescription = "for reviews"\n');
+    const apply = await run(['profiles', 'apply', directory, '-'], as(sms), '{"name":"b","server_tags":["x"]}');
+    expect(apply).toEqual({ code: 0, stdout: 'a created\nb created\n', stderr: '' });
+    expect((await run(['profiles', 'apply', directory], as(sms))).stdout).toBe('a unchanged\n');
+    writeFileSync(`${directory}/a.toml`, 'name = "a"\nserver_ids = ["git"]\ntool_denylist = ["rm_*"]\n');
+    expect((await run(['profiles', 'apply', directory], as(sms))).stdout).toBe('a updated\n');
+    const ls = await run(['profiles', 'ls'], as(sms));
+    expect(ls.stdout).toMatch(/^NAME +SERVERS +TAGS +ALLOWED +DENIED +UPDATED +FROM +DESCRIPTION$/m);
+    expect(ls.stdout).toMatch(/^a +git +- +\* +rm_\* +\d+s +api$/m);
+    const get = await run(['profiles', 'get', 'a', '--json'], as(sms));
+    expect(JSON.parse(get.stdout)).toMatchObject({ name: 'a', mod_revision: 3, tool_denylist: ['rm_*'] });
+    expect(await run(['profiles', 'rm', 'a', 'nobody'], as(sms))).toEqual({
+      code: 1,
+      stdout: 'a removed\n',
+      stderr: 'spear: nobody: there is no such profile\n',
+    });
+    writeFileSync(`${directory}/a.toml`, 'name = "a"\nserver_ids = "git"\n');
+    const bad = await run(['profiles', 'apply', directory], as(sms));
+    expect([bad.code, bad.stderr]).toEqual([1, `spear: ${directory}/a.toml:2: server_ids must be a list\n`]);
+    expect((await run(['help', 'profiles'])).stdout).toContain('spear profiles apply PATH...');
+  });
+});
 
 describe('servers', () => {
   it('are applied from files, directories and stdin, shown, and removed', async () => {
@@ -147,6 +153,13 @@ describe('servers', () => {
     );
     expect(parsed).toMatchObject({ ok: true, server_id: 'fs' });
 
+    const mute = [fixture('lists.mjs'), 'no_capability'];
+    await sms.http('PUT', '/admin/api/mcp/servers/fs', {
+      json: { ...fsRecord, sandbox: sandboxOf(), stdio: { command: process.execPath, args: mute } },
+    });
+    const without = await run(['servers', 'test', 'fs'], env);
+    expect(without).toMatchObject({ code: 0, stderr: expect.stringContaining('the server declares no tools') });
+
     await sms.http('PUT', '/admin/api/mcp/servers/fs', {
       json: { ...fsRecord, stdio: { command: '/no/such/command' } },
     });
@@ -160,11 +173,11 @@ it('shows what nodes report, by server and by node', async () => {
   const sms = await startTestSms();
   await sms.http('POST', '/admin/api/mcp/servers', { json: fsRecord });
   const server = { serverId: 'fs', reconnects: 0 } as const;
-  const send = (nodeId: string, servers: readonly object[]) =>
+  const send = (nodeId: string, servers: readonly object[], registryState: ReportedState = 'ready') =>
     sms
       .source()
       .report(
-        { nodeId, registryState: 'ready', epoch: '', snapshotRevision: 1, servers: servers as [] },
+        { nodeId, registryState, epoch: '', snapshotRevision: 1, servers: servers as [] },
         AbortSignal.timeout(5_000),
       );
   await send('node-1', [{ ...server, health: 'connected', lastError: null, toolCount: 14 }]);
@@ -172,10 +185,15 @@ it('shows what nodes report, by server and by node', async () => {
   const ls = await run(['servers', 'ls'], as(sms));
   expect(ls.stdout).toMatch(/^fs +stdio +read_\* +down 1\/2 +14 .*no \[31m such command$/m);
   const nodes = await run(['nodes', 'ls'], as(sms));
-  expect(nodes.stdout).toMatch(/^NODE +REGISTRY +REVISION +AGE +CONNECTED +DEGRADED +DOWN$/m);
-  expect(nodes.stdout).toMatch(/^node-1 +ready +1 +\d+s +1 +0 +0$/m);
-  expect(nodes.stdout).toMatch(/^node-2 +ready +1 +\d+s +0 +0 +1$/m);
+  expect(nodes.stdout).toMatch(/^NODE +PROCESSES +REGISTRY +REVISION +AGE +CONNECTED +DEGRADED +DOWN$/m);
+  expect(nodes.stdout).toMatch(/^node-1 +1 +ready +1 +\d+s +1 +0 +0$/m);
+  expect(nodes.stdout).toMatch(/^node-2 +1 +ready +1 +\d+s +0 +0 +1$/m);
   expect(JSON.parse((await run(['nodes', 'ls', '--json'], as(sms))).stdout).nodes).toHaveLength(2);
+  // Every run reports; the machine is one node, as bad as the worst of them.
+  await send('node-1:run-2', [{ ...server, health: 'down', lastError: null, toolCount: null }], 'degraded');
+  await send('node-1:run-3', [], 'starting');
+  expect((await run(['nodes', 'ls'], as(sms))).stdout).toMatch(/^node-1 +3 +degraded +1 +\d+s +1 +0 +1$/m);
+  expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_nodes 2$/m);
 });
 
 describe('exit codes', () => {

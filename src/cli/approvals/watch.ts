@@ -1,0 +1,97 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { backoffMs } from '../../base/backoff.ts';
+import { parseJson } from '../../base/json.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { APPROVALS_PATH, noArguments, type SpearCommand, type SpearContext } from '../spear/command.ts';
+import { SmsRequestError } from '../spear/sms-client.ts';
+import { printable } from '../table.ts';
+import { fetchApprovals, outcomeText, type ShownApproval } from './shown.ts';
+
+const backoff = { firstMs: 200, maxMs: 5_000 };
+
+/** Tells of requests and what becomes of them. A connection that is lost is said, and what was missed is told after it. */
+export const watchApprovals: SpearCommand = async (context) => {
+  noArguments(context.flags);
+  const interrupt = new AbortController();
+  const stop = () => interrupt.abort();
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+  try {
+    await follow(context, interrupt.signal);
+  } finally {
+    process.off('SIGINT', stop);
+    process.off('SIGTERM', stop);
+  }
+  return spearExitCodes.ok;
+};
+
+async function follow(context: SpearContext, signal: AbortSignal): Promise<void> {
+  const { say } = context;
+  const told = new Map<string, number>();
+  let failures = 0;
+  let isFirst = true;
+  while (!signal.aborted) {
+    try {
+      await listen(context, signal, async () => {
+        if (failures > 0) say('the registry is back');
+        failures = 0;
+        await tell(context, told, isFirst);
+        isFirst = false;
+      });
+    } catch (error) {
+      if (!(error instanceof SmsRequestError) || signal.aborted) break;
+      // Whoever may not is not let in later either.
+      if (isFirst || error.exitCode !== spearExitCodes.unreachable) throw error;
+    }
+    if (signal.aborted) break;
+    failures += 1;
+    if (failures === 1) say('the connection to the registry was lost; it is tried again');
+    await pause(backoffMs(backoff, failures, Math), signal);
+  }
+}
+
+/** Calls back at the beginning and at every change, until the connection ends. */
+async function listen({ client }: SpearContext, signal: AbortSignal, changed: () => Promise<void>): Promise<void> {
+  const response = await client.stream(`${APPROVALS_PATH}/events`, { accept: 'text/event-stream' }, signal);
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => events.push(event) });
+  const text = new TextDecoder();
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      parser.feed(text.decode(chunk, { stream: true }));
+      const isNew = events.splice(0).some(({ data }) => parseJson(data) !== undefined);
+      if (isNew) await changed();
+    }
+  } catch (error) {
+    if (error instanceof SmsRequestError) throw error;
+  }
+}
+
+/** What is new since it was last looked at: at first only what waits. */
+async function tell(context: SpearContext, told: Map<string, number>, isFirst: boolean): Promise<void> {
+  const { approvals } = await fetchApprovals(context, '');
+  for (const approval of [...approvals].sort((a, b) => a.mod_revision - b.mod_revision)) {
+    const { approval_id: id, mod_revision: revision, status } = approval;
+    if ((told.get(id) ?? 0) >= revision) continue;
+    told.set(id, revision);
+    if (!isFirst || status === 'waiting') context.print(line(approval, context.flags.json));
+  }
+}
+
+function line(approval: ShownApproval, json: boolean): string {
+  if (json) return `${JSON.stringify(approval)}\n`;
+  const { approval_id: id, task, server_id: server, tool_name: tool, status, needed, votes } = approval;
+  const what = `${task === null ? '' : `${task}: `}${server} ${tool}`;
+  const more = status === 'waiting' && needed > 1 ? ` (${votes.length} of ${needed})` : '';
+  return `${printable(`${new Date(approval.updated_at_ms).toISOString()} ${id} ${what} ${outcomeText(approval)}${more}`)}\n`;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,21 @@
+import { visible } from '../../base/visible-text.ts';
+import { JournalError } from '../../journal/journal-error.ts';
+import type { ReadJournal } from '../../journal/read-journal.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import type { JournalKeyFlags } from './key-flag.ts';
+import { readWithKey } from './read-with-key.ts';
+
+/** Gives a journal to `use` if it is what was written; else the first bad line is named, and nothing else is said. */
+export async function withJournal(
+  file: string,
+  flags: JournalKeyFlags,
+  use: (journal: ReadJournal) => number,
+): Promise<number> {
+  try {
+    return use((await readWithKey(file, flags)).read);
+  } catch (error) {
+    if (!(error instanceof JournalError)) throw error;
+    process.stderr.write(`spear: ${visible(error.message)}\n`);
+    return spearExitCodes.failed;
+  }
+}

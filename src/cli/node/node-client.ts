@@ -1,0 +1,110 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { errorCode, errorText } from '../../base/error-text.ts';
+import { isJsonObject, type JsonValue, parseJson } from '../../base/json.ts';
+import type { NodeEndpoint } from '../../config/node/client.ts';
+import { connectLocalSocket } from '../../config/sms/local-socket.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+
+/** The node did not do what was asked. */
+export class NodeRequestError extends Error {
+  readonly exitCode: number;
+  readonly status: number;
+
+  constructor(message: string, exitCode: number, status = 0) {
+    super(message);
+    this.name = 'NodeRequestError';
+    this.exitCode = exitCode;
+    this.status = status;
+  }
+}
+
+export interface NodeRequest {
+  readonly body?: string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+const TIMEOUT_MS = 30_000;
+const MAX_ANSWER_BYTES = 1024 * 1024 * 1024;
+
+/** The HTTP interface of a node. */
+export class NodeClient {
+  readonly #endpoint: NodeEndpoint;
+
+  constructor(endpoint: NodeEndpoint) {
+    this.#endpoint = endpoint;
+  }
+
+  async json(method: string, path: string, request: NodeRequest = {}): Promise<JsonValue> {
+    return parseJson(Buffer.from(await this.bytes(method, path, request)).toString('utf8')) ?? null;
+  }
+
+  async bytes(method: string, path: string, request: NodeRequest = {}): Promise<Uint8Array> {
+    const response = await this.open(method, path, request);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_ANSWER_BYTES) throw new NodeRequestError('the answer is too large', spearExitCodes.failed);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  }
+
+  /** An answer whose body is still to be read. @throws NodeRequestError for one that is a problem */
+  async open(method: string, path: string, { body, headers, timeoutMs = TIMEOUT_MS, signal }: NodeRequest = {}) {
+    const response = await this.#send(method, path, body, headers, timeoutMs, signal);
+    const status = response.statusCode ?? 0;
+    if (status < 300) return response;
+    const chunks: Buffer[] = [];
+    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+    const problem = parseJson(Buffer.concat(chunks).toString('utf8'));
+    const detail = isJsonObject(problem ?? null) ? (problem as { detail?: unknown }).detail : undefined;
+    const denied = status === 401 || status === 403;
+    const advice =
+      denied && this.#endpoint.token() === null
+        ? 'no token was found: give --token-file, or set SPEAR_NODE_TOKEN'
+        : String(detail ?? `HTTP status ${status}`);
+    throw new NodeRequestError(advice, denied ? spearExitCodes.denied : spearExitCodes.failed, status);
+  }
+
+  #send(
+    method: string,
+    path: string,
+    body: string | Uint8Array | undefined,
+    headers: Readonly<Record<string, string>> = {},
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<IncomingMessage> {
+    const { url, socket, address } = this.#endpoint;
+    const token = this.#endpoint.token();
+    const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const request = send(`${url}${path}`, {
+        method,
+        ...(signal === undefined ? {} : { signal }),
+        ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
+        headers: {
+          ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
+          ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+          ...headers,
+        },
+      });
+      const timer = setTimeout(() => request.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      request.once('response', (response) => {
+        clearTimeout(timer);
+        resolve(response);
+      });
+      request.once('error', (error) => {
+        clearTimeout(timer);
+        if (signal?.aborted) return reject(error);
+        const why = errorCode(error) ?? errorText(error);
+        const message = `the node at ${address} cannot be reached: ${why}; is spearlet running there?`;
+        reject(new NodeRequestError(message, spearExitCodes.unreachable));
+      });
+      request.end(body);
+    });
+  }
+}

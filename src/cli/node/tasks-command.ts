@@ -1,0 +1,190 @@
+import { hash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { errorCode } from '../../base/error-text.ts';
+import { didYouMean } from '../../base/nearest-key.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { checkTaskRecord } from '../../config/task/schema.ts';
+import { parseTask } from '../../config/task/task-config.ts';
+import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { parseFlags } from '../parse-flags.ts';
+import { age, printable, table } from '../table.ts';
+import { UsageError } from '../usage-error.ts';
+import { tasksHelp } from './help.ts';
+import { NodeRequestError } from './node-client.ts';
+import { type NodeSide, nodeOptions, nodeSide } from './node-flags.ts';
+
+const TASKS_PATH = '/admin/api/tasks';
+const TASK_FILE = /\.(?:toml|json)$/;
+
+interface ShownTask {
+  readonly namespace: string;
+  readonly name: string;
+  readonly live: number;
+  readonly revisions: number;
+  readonly wasm: string;
+  readonly description: string;
+  readonly from: string | null;
+  readonly created_at_ms: number;
+  readonly created_by: string;
+  readonly outcome?: string;
+  readonly all?: readonly {
+    readonly revision: number;
+    readonly wasm: string;
+    readonly created_at_ms: number;
+    readonly created_by: string;
+  }[];
+}
+
+interface Words extends NodeSide {
+  readonly args: readonly string[];
+  readonly json: boolean;
+}
+
+const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
+  apply: applyTasks,
+  ls: listTasks,
+  get: getTask,
+  promote: promoteTask,
+  rm: removeTasks,
+};
+
+/** `spear tasks …` */
+export async function tasksCommand(argv: readonly string[]): Promise<number> {
+  const { values, positionals } = parseFlags(argv, nodeOptions, 'spear tasks');
+  const [verb, ...args] = positionals;
+  if (values.help || verb === undefined) {
+    process.stdout.write(tasksHelp);
+    return verb === undefined && !values.help ? spearExitCodes.usage : spearExitCodes.ok;
+  }
+  const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (run === undefined) {
+    const known = Object.keys(verbs);
+    throw new UsageError(`there is no "tasks ${verb}"; ${didYouMean(verb, known) ?? `there are ${known.join(', ')}`}`);
+  }
+  await run({ ...nodeSide(values), args, json: values.json ?? false });
+  return spearExitCodes.ok;
+}
+
+async function applyTasks({ client, args, json }: Words): Promise<void> {
+  if (args.length === 0) throw new UsageError('usage: spear tasks apply FILE...');
+  // Everything is read before anything is sent.
+  const read = [];
+  for (const file of args.flatMap(filesOf)) read.push(await readTask(file));
+  const applied: ShownTask[] = [];
+  for (const { document, bytes, sha256, file } of read) {
+    const path = taskPath(document.namespace ?? DEFAULT_NAMESPACE, document.name);
+    const body = JSON.stringify({ ...document, wasm: `sha256:${sha256}` });
+    try {
+      await client.json('PUT', `/admin/api/blobs/${sha256}`, {
+        body: bytes,
+        headers: { 'content-type': 'application/wasm' },
+      });
+      applied.push(
+        (await client.json('PUT', path, {
+          body,
+          headers: { 'content-type': 'application/json' },
+        })) as unknown as ShownTask,
+      );
+    } catch (error) {
+      if (!(error instanceof NodeRequestError)) throw error;
+      throw new NodeRequestError(`${file}: ${error.message}`, error.exitCode, error.status);
+    }
+  }
+  if (json) print(`${JSON.stringify({ tasks: applied })}\n`);
+  else
+    for (const { namespace, name, live, outcome } of applied)
+      print(printable(`${namespace}/${name}@${live} ${outcome}`), '\n');
+}
+
+async function listTasks({ client, args, json }: Words): Promise<void> {
+  if (args.length > 0) throw new UsageError(`spear tasks ls takes no ${JSON.stringify(args[0])}`);
+  const value = await client.json('GET', TASKS_PATH);
+  if (json) return print(`${JSON.stringify(value)}\n`);
+  const { tasks } = value as unknown as { tasks: readonly ShownTask[] };
+  const rows = tasks.map((task) => [
+    `${task.namespace}/${task.name}`,
+    `${task.live}/${task.revisions}`,
+    task.wasm.slice(0, 12),
+    age(Math.max(0, Date.now() - task.created_at_ms)),
+    task.from ?? task.created_by,
+    task.description,
+  ]);
+  print(table(['TASK', 'LIVE', 'WASM', 'AGE', 'FROM', 'DESCRIPTION'], rows));
+}
+
+async function getTask(words: Words): Promise<void> {
+  const { client, json } = words;
+  const [namespace, name] = nameOf(words, 'NAME');
+  const value = await client.json('GET', taskPath(namespace, name));
+  if (json) return print(`${JSON.stringify(value)}\n`);
+  const { all = [], ...task } = value as unknown as ShownTask;
+  for (const [field, text] of Object.entries(task)) if (text !== null) print(`${field}: ${printable(String(text))}\n`);
+  const rows = all.map((one) => [
+    `${one.revision}${one.revision === task.live ? ' (live)' : ''}`,
+    one.wasm.slice(0, 12),
+    age(Math.max(0, Date.now() - one.created_at_ms)),
+    one.created_by,
+  ]);
+  print(`\n${table(['REVISION', 'WASM', 'AGE', 'BY'], rows)}`);
+}
+
+async function promoteTask(words: Words): Promise<void> {
+  const { client, args, json } = words;
+  const [, revision] = /@(\d+)$/.exec(args[0] ?? '') ?? [];
+  if (revision === undefined) throw new UsageError('usage: spear tasks promote NAME@REVISION');
+  const [namespace, name] = nameOf(
+    { ...words, args: [String(args[0]).replace(/@\d+$/, ''), ...args.slice(1)] },
+    'NAME@REVISION',
+  );
+  const value = await client.json('POST', `${taskPath(namespace, name)}/promote?revision=${revision}`);
+  print(json ? `${JSON.stringify(value)}\n` : `${namespace}/${name}@${revision} is live\n`);
+}
+
+async function removeTasks(words: Words): Promise<void> {
+  const { client, args } = words;
+  if (args.length === 0) throw new UsageError('usage: spear tasks rm NAME...');
+  for (const arg of args) {
+    const [namespace, name] = nameOf({ ...words, args: [arg] }, 'NAME');
+    await client.json('DELETE', taskPath(namespace, name));
+    if (!words.json) print(`${namespace}/${name} removed\n`);
+  }
+  if (words.json) print(`${JSON.stringify({ removed: args })}\n`);
+}
+
+/** `NAME`, or `NAMESPACE/NAME`. */
+function nameOf({ args, namespace }: Words, what: string): [string, string] {
+  const [given, ...more] = args;
+  if (given === undefined || more.length > 0) throw new UsageError(`expected one ${what}, or NAMESPACE/${what}`);
+  const [first = '', second] = given.split('/', 2);
+  return second === undefined ? [namespace, first] : [first, second];
+}
+
+function filesOf(path: string): string[] {
+  if (!existsSync(path)) throw new UsageError(`${path}: there is no such file`);
+  if (!statSync(path).isDirectory()) return [path];
+  return readdirSync(path)
+    .filter((name) => TASK_FILE.test(name))
+    .sort()
+    .map((name) => join(path, name));
+}
+
+async function readTask(file: string) {
+  const checked = checkTaskRecord(file, await parseTask(file));
+  if ('complaint' in checked) throw new ConfigError(checked.complaint);
+  const path = resolve(dirname(file), checked.document.wasm);
+  try {
+    const bytes = readFileSync(path);
+    return { file, document: checked.document, bytes, sha256: hash('sha256', bytes) };
+  } catch (error) {
+    throw new ConfigError(`${file}: wasm: ${path} cannot be read (${errorCode(error)})`);
+  }
+}
+
+const taskPath = (namespace: string, name: string) =>
+  `${TASKS_PATH}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+
+function print(...texts: string[]): void {
+  process.stdout.write(texts.join(''));
+}

@@ -1,0 +1,79 @@
+import { stat } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { text as readAll } from 'node:stream/consumers';
+import { parseToml } from '../config/toml.ts';
+import { idOf, type RecordKind, type StoreStamps } from '../protocol/record-kind.ts';
+import { describeProblem } from '../sms/directory.ts';
+import { type DirectoryProblem, OUTSIDE, readRecordFile } from '../sms/directory-file.ts';
+import { scanDirectory } from '../sms/directory-scan.ts';
+import type { SpearContext } from './spear/command.ts';
+import { UsageError } from './usage-error.ts';
+
+interface ReadRecords<R> {
+  readonly records: readonly R[];
+  /** Each with its place; `errors` keep everything from being sent. */
+  readonly errors: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** The records of all files that a command was given; null where one cannot be used, which was said. */
+export async function recordsOf<R extends StoreStamps>(
+  kind: RecordKind<R>,
+  { flags, say }: Pick<SpearContext, 'flags' | 'say'>,
+): Promise<readonly R[] | null> {
+  if (flags.args.length === 0) {
+    throw new UsageError(`usage: spear ${kind.name}s apply PATH... (a file, a directory, or -)`);
+  }
+  const read = await Promise.all(flags.args.map((path) => readPath(kind, path)));
+  for (const warning of read.flatMap(({ warnings }) => warnings)) say(`warning: ${warning}`);
+  const errors = read.flatMap((one) => one.errors);
+  for (const error of errors) say(error);
+  if (errors.length > 0) return null;
+  const records = read.flatMap((one) => one.records);
+  const ids = records.map((record) => idOf(kind, record));
+  const twice = ids.find((id, index) => ids.indexOf(id) !== index);
+  if (twice !== undefined) throw new UsageError(`the ${kind.name} "${twice}" is given twice; which one is meant?`);
+  return records;
+}
+
+/** As a registry takes it: without what the store writes. */
+export function contentOf<R extends StoreStamps>(record: R) {
+  const { updated_at_ms: _updated, mod_revision: _revision, ...content } = record;
+  return content;
+}
+
+async function readPath<R extends StoreStamps>(kind: RecordKind<R>, path: string): Promise<ReadRecords<R>> {
+  if (path === '-') return readStandardInput(kind);
+  const failed = (message: string) => ({ records: [], errors: [`${path}: ${message}`], warnings: [] });
+  const found = await stat(path).catch(() => null);
+  if (found === null) return failed('there is no such file');
+  if (found.isDirectory()) {
+    const { records, problems } = await scanDirectory(kind, path, { strict: false });
+    return { records: records.map(({ record }) => record), ...sorted(path, problems) };
+  }
+  if (!/\.(?:toml|json)$/.test(path)) return failed('expected .toml or .json');
+  const file = await readRecordFile(kind, dirname(path), basename(path), false);
+  if (file.kind === 'outside') return failed(OUTSIDE);
+  if (file.kind === 'gone') return failed('there is no such file');
+  return { records: file.kind === 'good' ? [file.record] : [], ...sorted(dirname(path), file.problems) };
+}
+
+function sorted(directory: string, problems: readonly DirectoryProblem[]) {
+  const of = (severity: 'error' | 'warning') =>
+    problems.filter((problem) => problem.severity === severity).map((problem) => describeProblem(directory, problem));
+  return { errors: of('error'), warnings: of('warning') };
+}
+
+async function readStandardInput<R extends StoreStamps>(kind: RecordKind<R>): Promise<ReadRecords<R>> {
+  const text = await readAll(process.stdin);
+  let input: unknown;
+  try {
+    input = text.trimStart().startsWith('{') ? JSON.parse(text) : parseToml(text);
+  } catch {
+    return { records: [], errors: ['stdin: neither valid JSON nor valid TOML'], warnings: [] };
+  }
+  const parsed = kind.parse(input, { strict: false, fromFile: true });
+  const line = ({ path, message }: { path: string; message: string }) => `stdin: ${path} ${message}`;
+  if (!parsed.ok) return { records: [], errors: parsed.issues.map(line), warnings: [] };
+  return { records: [parsed.record], errors: [], warnings: parsed.warnings.map(line) };
+}

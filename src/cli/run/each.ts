@@ -1,0 +1,120 @@
+import { hash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import type { RunResult } from '../../run/run-result.ts';
+import type { OpenTask } from '../../run/run-task.ts';
+import type { TaskRunOptions } from '../../run/task-options.ts';
+import { UsageError } from '../usage-error.ts';
+import type { EachFlags } from './each-flags.ts';
+import { EachProgress } from './each-progress.ts';
+import { type EachResult, EachResults } from './each-results.ts';
+import { say } from './output.ts';
+
+/** Of what a guest logs, the end is kept for a result that tells of a failure. */
+const LOG_CHARS = 4_096;
+const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
+const FAILED = 1;
+
+/** One guest for each line, some at a time. The exit code: 0 if all of them ended with 0. */
+export async function runEach(
+  task: OpenTask,
+  flags: EachFlags,
+  options: TaskRunOptions,
+  signal: AbortSignal,
+): Promise<number> {
+  if (!existsSync(flags.inputs)) throw new UsageError(`--each ${flags.inputs}: there is no such file`);
+  const results = new EachResults(flags.results, flags.skipDone);
+  const progress = new EachProgress(await countLines(flags.inputs));
+  const running = new Set<Promise<void>>();
+  try {
+    for await (const { index, line } of inputsOf(flags.inputs)) {
+      if (signal.aborted) break;
+      const sha256 = hash('sha256', line);
+      if (results.has(index, sha256)) {
+        progress.skipped += 1;
+        continue;
+      }
+      const one = runOne(task, { ...options, signal }, line).then(({ result, output, log }) => {
+        // One that was interrupted has no result: it is run again when somebody goes on.
+        if (result.reason === 'interrupted') return;
+        const made = resultOf(index, sha256, result, output, log);
+        results.add(made);
+        progress.done += 1;
+        progress.tokens += made.tokens ?? 0;
+        if (made.exit !== 0) progress.failed += 1;
+        progress.show();
+      });
+      const seen: Promise<void> = one.finally(() => running.delete(seen));
+      running.add(seen);
+      if (running.size >= flags.parallel) await Promise.race(running);
+    }
+    await Promise.all(running);
+  } finally {
+    await Promise.allSettled(running);
+    results.close();
+    say(progress.end());
+  }
+  return progress.failed === 0 ? 0 : FAILED;
+}
+
+async function runOne(task: OpenTask, options: TaskRunOptions, line: string) {
+  const output: Uint8Array[] = [];
+  let bytes = 0;
+  let log = '';
+  const decoder = new TextDecoder();
+  const result = await task.run({
+    ...options,
+    stdin: () => Readable.from([Buffer.from(`${line}\n`)]),
+    output: (stream, chunk) => {
+      if (stream === 'stderr') {
+        log = (log + decoder.decode(chunk, { stream: true })).slice(-LOG_CHARS);
+        return;
+      }
+      bytes += chunk.byteLength;
+      if (bytes <= MAX_OUTPUT_BYTES) output.push(new Uint8Array(chunk));
+    },
+  });
+  if (bytes <= MAX_OUTPUT_BYTES) return { result, output: Buffer.concat(output), log };
+  const message = `its output has more than ${MAX_OUTPUT_BYTES} bytes`;
+  return {
+    result: { ...result, reason: 'internal', exitCode: null, message } as RunResult,
+    output: Buffer.alloc(0),
+    log,
+  };
+}
+
+function resultOf(index: number, sha256: string, result: RunResult, output: Buffer, log: string): EachResult {
+  const { reason, exitCode: exit, message, chat } = result;
+  const tokens = chat.usage.total_tokens;
+  return {
+    ...{ index, sha256, exit, reason },
+    ...shown(output),
+    ...(typeof tokens === 'number' ? { tokens } : {}),
+    ...(message === null ? {} : { message }),
+    ...(exit === 0 || log === '' ? {} : { log }),
+  };
+}
+
+function shown(output: Buffer): Pick<EachResult, 'output' | 'output_base64'> {
+  try {
+    return { output: new TextDecoder('utf-8', { fatal: true }).decode(output) };
+  } catch {
+    return { output_base64: output.toString('base64') };
+  }
+}
+
+/** Lines by their place in the file; empty ones are no input. */
+async function* inputsOf(file: string): AsyncGenerator<{ readonly index: number; readonly line: string }> {
+  let index = 0;
+  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY })) {
+    if (line.trim() !== '') yield { index, line };
+    index += 1;
+  }
+}
+
+async function countLines(file: string): Promise<number> {
+  let count = 0;
+  for await (const _ of inputsOf(file)) count += 1;
+  return count;
+}

@@ -1,0 +1,26 @@
+import { ConfigError } from '../../config/config-error.ts';
+import { openStreamListener } from '../../run/streams/open-stream-listener.ts';
+import type { StreamAddress } from '../../run/streams/stream-address.ts';
+import type { TaskRunOptions } from '../../run/task-options.ts';
+import { UsageError } from '../usage-error.ts';
+import { auditsToStdout } from './audit.ts';
+import type { RunFlags } from './flags.ts';
+
+/** The client side of the run's user streams, as `--stream` says; where it is stdio, the guest has no input of its own. */
+export async function openStreams(
+  address: StreamAddress,
+  flags: RunFlags,
+  closers: (() => unknown)[],
+  say: (text: string) => void,
+): Promise<Pick<TaskRunOptions, 'streams' | 'stdin'>> {
+  if (address.kind === 'stdio' && (flags.json || auditsToStdout(flags))) {
+    throw new UsageError(`--stream stdio: frames go to stdout, and so does ${flags.json ? '--json' : '--audit -'}`);
+  }
+  const stdio = () => ({ input: process.stdin, output: process.stdout });
+  const streams = await openStreamListener({ address, stdio, onProblem: say }).catch((error: Error) => {
+    throw new ConfigError(`--stream: ${error.message}`);
+  });
+  closers.push(() => streams.close());
+  if (streams.address !== null) say(`user streams at ${streams.address}`);
+  return address.kind === 'stdio' ? { streams, stdin: () => null } : { streams };
+}

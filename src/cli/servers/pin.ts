@@ -1,0 +1,118 @@
+import type { JsonObject } from '../../base/json.ts';
+import { visible } from '../../base/visible-text.ts';
+import { definitionChanges } from '../../mcp/approval/definition-difference.ts';
+import { hashDefinition, readDefinition, type ToolDefinition } from '../../policy/definition-hash.ts';
+import { DIRECTORY_ORIGIN } from '../../sms/directory.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
+import { printable } from '../table.ts';
+import { UsageError } from '../usage-error.ts';
+import type { ShownServer } from './ls.ts';
+import { sideBySide } from './side-by-side.ts';
+import { runServer } from './test.ts';
+
+interface ShownPin {
+  readonly tool_name: string;
+  readonly sha256: string;
+  readonly definition: JsonObject | null;
+}
+
+const DEFAULT_COLUMNS = 100;
+
+/**
+ * Takes the definitions that a server gives today. What is different from what was pinned is shown side by side; with --yes
+ * it is accepted.
+ */
+export const pinServer: SpearCommand = async (context) => {
+  const { flags, client, print, say } = context;
+  const [id, ...names] = argumentsOf(context);
+  const before = await pinsOf(context, id);
+  const result = await runServer(context, id);
+  if (result === null) return spearExitCodes.failed;
+  const chosen = names.length > 0 ? names : result.tools.filter(({ allowed }) => allowed).map(({ name }) => name);
+  const found = chosen.map((name) => ({ name, tool: result.tools.find((tool) => tool.name === name) }));
+  const missing = found.filter(({ tool }) => tool === undefined).map(({ name }) => name);
+  if (missing.length > 0) {
+    for (const name of missing) say(`${id} has no tool "${name}"`);
+    return spearExitCodes.failed;
+  }
+  const tools = found.map(({ name, tool }) => ({ name, now: readDefinition(tool?.definition ?? {}) }));
+  const changes = tools.map(({ name, now }) => ({ name, now, ...stateOf(before.get(name), now) }));
+  if (!flags.json) for (const change of changes) print(changeText(change));
+  const isNew = changes.some(({ state }) => state !== 'same');
+  if (flags.yes && isNew) {
+    const body = JSON.stringify({ tools: Object.fromEntries(tools.map(({ name, now }) => [name, now])) });
+    const warn = await fileWarning(context, id);
+    await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
+    await warn();
+  } else if (isNew) say('nothing was changed; add --yes to accept it');
+  if (flags.json) {
+    const shown = changes.map(({ name, state, now }) => ({ tool_name: name, state, sha256: hashDefinition(now) }));
+    print(`${JSON.stringify({ server_id: id, accepted: flags.yes, tools: shown })}\n`);
+  }
+  return spearExitCodes.ok;
+};
+
+/** From now on the server may change these tools as it likes. */
+export const unpinServer: SpearCommand = async (context) => {
+  const { flags, client, print, say } = context;
+  const [id, ...names] = argumentsOf(context);
+  const before = await pinsOf(context, id);
+  const chosen = names.length > 0 ? names : [...before.keys()];
+  const strangers = chosen.filter((name) => !before.has(name));
+  for (const name of strangers) say(`${id}: "${name}" is not pinned`);
+  if (strangers.length > 0) return spearExitCodes.failed;
+  const body = JSON.stringify({ tools: Object.fromEntries(chosen.map((name) => [name, null])) });
+  const warn = await fileWarning(context, id);
+  const { value } = await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
+  if (flags.json) print(`${JSON.stringify(value)}\n`);
+  else for (const name of chosen) print(`${printable(name)} is not pinned any more\n`);
+  await warn();
+  return spearExitCodes.ok;
+};
+
+function argumentsOf({ flags }: SpearContext): [id: string, ...names: string[]] {
+  const [id, ...names] = flags.args;
+  if (id === undefined) throw new UsageError(`usage: spear servers ${flags.verb} ID [TOOL...]`);
+  return [id, ...names];
+}
+
+async function pinsOf({ client }: SpearContext, id: string): Promise<ReadonlyMap<string, ShownPin>> {
+  const { value } = await client.request('GET', `${serverPath(id)}/pins`);
+  const { pins } = value as unknown as { pins: readonly ShownPin[] };
+  return new Map(pins.map((pin) => [pin.tool_name, pin]));
+}
+
+function stateOf(pin: ShownPin | undefined, now: ToolDefinition) {
+  if (pin === undefined) return { state: 'new', before: null } as const;
+  const state = pin.sha256 === hashDefinition(now) ? 'same' : 'changed';
+  return { state, before: pin.definition === null ? null : readDefinition(pin.definition) } as const;
+}
+
+interface Change {
+  readonly name: string;
+  readonly state: 'new' | 'same' | 'changed';
+  readonly before: ToolDefinition | null;
+  readonly now: ToolDefinition;
+}
+
+function changeText({ name, state, before, now }: Change): string {
+  const title = `${visible(name)}: ${state === 'same' ? 'as it was pinned' : state === 'new' ? 'not pinned yet' : 'CHANGED'}`;
+  const columns = process.stdout.columns ?? DEFAULT_COLUMNS;
+  if (state === 'same') return `${title}\n`;
+  if (state === 'new') return `${title}\n${sideBySide([{ path: 'description', after: now.description }], columns)}`;
+  if (before === null) return `${title}; what was pinned is not known here but for its hash\n`;
+  return `${title}\n${sideBySide(definitionChanges(before, now), columns)}`;
+}
+
+/** A file in the registry's directory wins at the next load: whoever pins is told what to write there. */
+async function fileWarning({ client, say }: SpearContext, id: string): Promise<() => Promise<void>> {
+  const read = async () => (await client.request('GET', serverPath(id))).value as unknown as ShownServer;
+  const { origin } = await read();
+  return async () => {
+    if (!origin.startsWith(DIRECTORY_ORIGIN)) return;
+    const pins = Object.entries((await read()).pins).map(([tool, sha256]) => `${JSON.stringify(tool)} = "${sha256}"`);
+    say(`its record comes from ${origin}: write this there, or the next load takes it back`);
+    say(`pins = { ${pins.join(', ')} }`);
+  };
+}

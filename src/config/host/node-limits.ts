@@ -1,0 +1,21 @@
+/** One bound of a node. `node.NAME` in the config file. */
+export const nodeLimitSpecs = {
+  slots: { default: 256, min: 1, max: 20_000, doc: 'runs at once' },
+  runs_per_caller: { default: 20_000, min: 1, max: 20_000, doc: 'runs at once of one caller' },
+  max_queued: { default: 10_000, min: 1, max: 1_000_000, doc: 'runs that may wait; a further one is told 429' },
+  retention_hours: {
+    default: 7 * 24,
+    min: 24,
+    max: 10 * 365 * 24,
+    doc: 'how long a run that has ended is kept, with its input, result and journal',
+  },
+  drain_ms: {
+    default: 30_000,
+    min: 0,
+    max: 24 * 3_600_000,
+    doc: 'how long runs may go on after SIGTERM; then they wait for the next start',
+  },
+} as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
+
+export type NodeLimitName = keyof typeof nodeLimitSpecs;
+export type NodeLimits = Readonly<Record<NodeLimitName, number>>;

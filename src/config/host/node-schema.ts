@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import { strictTable } from '../strict-table.ts';
+import { plainName } from '../task/schema.ts';
+import { type NodeLimitName, nodeLimitSpecs } from './node-limits.ts';
+
+const limit = (name: NodeLimitName) => z.int().min(nodeLimitSpecs[name].min).max(nodeLimitSpecs[name].max).optional();
+const text = z.string().min(1);
+
+/** `[node]` of the host's config file. */
+export const nodeTable = strictTable({
+  listen: text.optional(),
+  data: text.optional(),
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,64}$/, 'expected up to 64 of letters, digits, . _ and -')
+    .optional(),
+  pool: plainName.optional(),
+  allowed_hosts: z.array(text).optional(),
+  stream_models: z.boolean().optional(),
+  submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),
+  budgets: z.record(plainName, strictTable({ tokens_per_day: z.int().min(1) })).optional(),
+  slots: limit('slots'),
+  runs_per_caller: limit('runs_per_caller'),
+  max_queued: limit('max_queued'),
+  retention_hours: limit('retention_hours'),
+  drain_ms: limit('drain_ms'),
+});
+
+export type NodeDocument = z.infer<typeof nodeTable>;

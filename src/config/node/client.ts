@@ -1,0 +1,59 @@
+import { existsSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
+import { ConfigError } from '../config-error.ts';
+import { smsUrl } from '../sms/client.ts';
+import { SOCKET_SCHEME } from '../sms/local-socket.ts';
+import { fixedToken, noToken, type ReadToken, tokenOfFile, tokenOfOwnRegistry } from '../sms/token.ts';
+import { defaultNodeDirectory, nodeFiles } from './paths.ts';
+
+/** How to reach a node, and as whom. */
+export interface NodeEndpoint {
+  readonly url: string;
+  /** Where it is reached instead of the host of the url; null: over the network. */
+  readonly socket: string | null;
+  /** As people write it. */
+  readonly address: string;
+  readonly token: ReadToken;
+}
+
+export interface NodeEndpointOptions {
+  readonly node?: string | undefined;
+  readonly tokenFile?: string | undefined;
+}
+
+/** The node that was named, else the one of this user on this machine. @throws ConfigError */
+export function findNode({ node, tokenFile }: NodeEndpointOptions, env: NodeJS.ProcessEnv): NodeEndpoint {
+  const given = node ?? (env.SPEAR_NODE || undefined);
+  const from = node === undefined ? 'SPEAR_NODE' : '--node';
+  const token = givenToken(tokenFile, env);
+  if (given === undefined) {
+    const directory = defaultNodeDirectory(env);
+    if (directory === null) throw new ConfigError('--node: which node? there is neither XDG_STATE_HOME nor HOME');
+    return atSocket(nodeFiles(directory).socket, token);
+  }
+  if (!given.startsWith(SOCKET_SCHEME)) {
+    const url = smsUrl(given, from);
+    return { url, socket: null, address: url, token: token ?? noToken };
+  }
+  const path = given.slice(SOCKET_SCHEME.length);
+  if (!isAbsolute(path)) throw new ConfigError(`${from}: expected ${SOCKET_SCHEME}/PATH of a socket, found "${given}"`);
+  return atSocket(path, token);
+}
+
+function givenToken(file: string | undefined, env: NodeJS.ProcessEnv): ReadToken | null {
+  if (file !== undefined) return tokenOfFile(file, '--token-file');
+  if (env.SPEAR_NODE_TOKEN) return fixedToken(env.SPEAR_NODE_TOKEN);
+  return env.SPEAR_NODE_TOKEN_FILE ? tokenOfFile(env.SPEAR_NODE_TOKEN_FILE, 'SPEAR_NODE_TOKEN_FILE') : null;
+}
+
+/** The tokens of a node lie beside the directory of its sockets. */
+function atSocket(socket: string, token: ReadToken | null): NodeEndpoint {
+  const data = dirname(dirname(socket));
+  const own = ['admin.token', 'submitter.token'].map((name) => join(data, name)).find((path) => existsSync(path));
+  return {
+    url: 'http://localhost',
+    socket,
+    address: SOCKET_SCHEME + socket,
+    token: token ?? (own === undefined ? noToken : tokenOfOwnRegistry(own)),
+  };
+}

@@ -1,0 +1,259 @@
+import { hash } from 'node:crypto';
+import type { DatabaseSync } from 'node:sqlite';
+import { Listeners } from '../../base/listeners.ts';
+import { openExclusively } from '../../base/sqlite-file.ts';
+import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
+import {
+  type Claim,
+  type Line,
+  type NewRun,
+  QueueError,
+  type QueueFacts,
+  type RunChange,
+  type RunEnding,
+  type RunFilter,
+  type RunQueue,
+} from '../run-queue.ts';
+import { Commits } from './commits.ts';
+import { Lines } from './lines.ts';
+import { type RunRow, toRecord } from './run-row.ts';
+import { RunTable } from './run-table.ts';
+import { prepareSchema } from './schema.ts';
+
+export interface EmbeddedQueueOptions {
+  /** Runs that may wait. */
+  readonly maxQueued: number;
+  /** @default the real one */
+  readonly now?: () => number;
+}
+
+/** What `forget` removes at once. */
+const FORGET_AT_ONCE = 500;
+const CANCELLED = JSON.stringify({ reason: 'cancelled', code: null, message: 'it was cancelled before it began' });
+
+/** A queue in a file that this process alone has open: SQLite keeps it, and who is next is known in memory. */
+export class EmbeddedQueue implements RunQueue {
+  readonly #db: DatabaseSync;
+  readonly #table: RunTable;
+  readonly #commits: Commits;
+  readonly #lines = new Lines();
+  /** When the leases of claimed runs end, by id. */
+  readonly #leases = new Map<string, { readonly attempt: number; readonly until: number }>();
+  readonly #changes = new Listeners<RunChange>();
+  readonly #counts: Record<RunStatus, number>;
+  readonly #maxQueued: number;
+  readonly #now: () => number;
+  /** Submissions that the disk has not got yet. */
+  #arriving = 0;
+
+  /** @throws DatabaseInUse, Error */
+  constructor(path: string, { maxQueued, now = Date.now }: EmbeddedQueueOptions) {
+    this.#maxQueued = maxQueued;
+    this.#now = now;
+    this.#db = openExclusively(path);
+    try {
+      prepareSchema(this.#db, path);
+      this.#table = new RunTable(this.#db);
+      this.#table.recover();
+    } catch (error) {
+      this.#db.close();
+      throw error;
+    }
+    this.#commits = new Commits(this.#db, path);
+    const found = this.#table.counts();
+    this.#counts = Object.fromEntries(runStatuses.map((status) => [status, found.get(status) ?? 0])) as Record<
+      RunStatus,
+      number
+    >;
+    for (const row of this.#table.queued()) this.#wait(row, 'tail');
+  }
+
+  async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
+    const inputSha256 = hash('sha256', run.input);
+    const known = this.#table.find(run.id);
+    if (known !== null) return { run: sameInput(known, inputSha256), created: false };
+    if (this.#lines.size + this.#arriving >= this.#maxQueued) {
+      throw new QueueError('full', `${this.#maxQueued} runs wait already; try again later`);
+    }
+    this.#arriving += 1;
+    try {
+      const { row, created } = await this.#commits.run(() => {
+        const twin = this.#table.find(run.id);
+        if (twin !== null) return { row: twin, created: false };
+        this.#table.insert(run, inputSha256, this.#now());
+        return { row: this.#table.find(run.id) as RunRow, created: true };
+      });
+      if (!created) return { run: sameInput(row, inputSha256), created };
+      this.#counts.queued += 1;
+      this.#wait(row, 'tail');
+      this.#tell(row);
+      return { run: toRecord(row), created };
+    } finally {
+      this.#arriving -= 1;
+    }
+  }
+
+  async claim(
+    node: string,
+    pool: string,
+    max: number,
+    leaseMs: number,
+    hasRoom: (line: Line) => boolean,
+  ): Promise<readonly Claim[]> {
+    await this.#takeBackExpired();
+    const next = this.#lines.take(pool, max, hasRoom);
+    if (next.length === 0) return [];
+    const begin = () => next.map(({ seq }) => this.#table.begin(seq, node, this.#now()));
+    const rows = await this.#commits.run(begin).catch((error: unknown) => {
+      // They still wait, on the disk and so here.
+      for (const { id } of next.toReversed()) {
+        const row = this.#table.find(id);
+        if (row?.status === 'queued') this.#wait(row, 'head');
+      }
+      throw error;
+    });
+    return rows.flatMap((row) => {
+      if (row === null) return [];
+      this.#leases.set(row.id, { attempt: row.attempts, until: this.#now() + leaseMs });
+      this.#moved('queued', row);
+      // Asked now: it may have been cancelled in the same commit, when nobody was there to be told.
+      const isCancelled = this.#table.find(row.id)?.cancel === 1;
+      return [{ run: toRecord(row), attempt: row.attempts, isCancelled }];
+    });
+  }
+
+  async renew({ run, attempt }: Claim, leaseMs: number): Promise<boolean> {
+    if (this.#leases.get(run.id)?.attempt !== attempt) return false;
+    this.#leases.set(run.id, { attempt, until: this.#now() + leaseMs });
+    return true;
+  }
+
+  async mark({ run, attempt }: Claim, status: 'running' | 'waiting'): Promise<boolean> {
+    const before = this.#table.find(run.id)?.status;
+    const row = await this.#commits.run(() => this.#table.mark(run.id, attempt, status));
+    if (row !== null && before !== undefined && before !== status) this.#moved(before, row);
+    return row !== null;
+  }
+
+  async finish({ run, attempt }: Claim, ending: RunEnding): Promise<boolean> {
+    const { row, before } = await this.#commits.run(() => ({
+      before: this.#table.find(run.id)?.status,
+      row: this.#table.finish(run.id, attempt, ending, this.#now()),
+    }));
+    if (row === null || before === undefined) return false;
+    this.#leases.delete(run.id);
+    this.#moved(before, row);
+    return true;
+  }
+
+  async release({ run, attempt }: Claim, counts: boolean): Promise<boolean> {
+    const { row, before } = await this.#commits.run(() => ({
+      before: this.#table.find(run.id)?.status,
+      row: this.#table.release(run.id, attempt, counts),
+    }));
+    if (row === null || before === undefined) return false;
+    this.#leases.delete(run.id);
+    this.#wait(row, 'head');
+    this.#moved(before, row);
+    return true;
+  }
+
+  async cancel(namespace: string, id: string): Promise<RunRecord | null> {
+    const known = this.#table.find(id);
+    if (known?.namespace !== namespace) return null;
+    const row = await this.#commits.run(() => this.#table.cancel(id, CANCELLED, this.#now()));
+    if (row === null) return this.get(namespace, id); // it has ended
+    if (row.status === 'cancelled') {
+      this.#lines.remove(row.seq);
+      this.#moved('queued', row);
+    } else this.#tell(row);
+    return toRecord(row);
+  }
+
+  async get(namespace: string, id: string): Promise<RunRecord | null> {
+    const row = this.#table.find(id);
+    return row === null || row.namespace !== namespace ? null : toRecord(row);
+  }
+
+  async list(namespace: string, filter: RunFilter) {
+    const before = filter.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(filter.cursor);
+    const rows = this.#table.page(namespace, { ...filter, limit: filter.limit + 1 }, before);
+    const shown = rows.slice(0, filter.limit);
+    const last = rows.length > shown.length ? shown.at(-1) : undefined;
+    return { runs: shown.map(toRecord), cursor: last === undefined ? null : String(last.seq) };
+  }
+
+  async input(id: string): Promise<Uint8Array | null> {
+    return this.#table.body('inputs', id);
+  }
+
+  async result(id: string): Promise<Uint8Array | null> {
+    return this.#table.body('results', id);
+  }
+
+  async forget(endedBefore: number): Promise<readonly RunRecord[]> {
+    const gone = await this.#commits.run(() => this.#table.forget(endedBefore, FORGET_AT_ONCE));
+    for (const { status } of gone) this.#counts[status] -= 1;
+    return gone;
+  }
+
+  async spent(scope: string, day: string): Promise<number> {
+    return this.#table.spent(scope, day);
+  }
+
+  async spend(scope: string, day: string, tokens: number): Promise<void> {
+    await this.#commits.run(() => this.#table.spend(scope, day, tokens));
+  }
+
+  onChange(listener: (change: RunChange) => void): () => void {
+    return this.#changes.add(listener);
+  }
+
+  facts(): QueueFacts {
+    const oldest = this.#lines.oldest();
+    return {
+      byStatus: { ...this.#counts },
+      oldestQueuedMs: oldest === null ? null : Math.max(0, this.#now() - oldest),
+    };
+  }
+
+  problem(): string | null {
+    return this.#commits.problem();
+  }
+
+  async close(): Promise<void> {
+    this.#commits.close();
+    if (this.#db.isOpen) this.#db.close();
+  }
+
+  /** A node that lets its lease end has lost its runs. */
+  async #takeBackExpired(): Promise<void> {
+    const now = this.#now();
+    const expired = [...this.#leases].filter(([, { until }]) => until <= now);
+    for (const [id, { attempt }] of expired) {
+      const run = this.#table.find(id);
+      if (run !== null) await this.release({ run: toRecord(run), attempt, isCancelled: false }, true);
+      this.#leases.delete(id);
+    }
+  }
+
+  #wait(row: RunRow, where: 'head' | 'tail'): void {
+    const { namespace, task, submitted_by: submittedBy, seq, id, submitted_at_ms: since } = row;
+    this.#lines.add(row.pool, { namespace, task, submittedBy }, { seq, id, since }, where);
+  }
+
+  #moved(from: RunStatus, row: RunRow): void {
+    this.#counts[from] -= 1;
+    this.#counts[row.status] += 1;
+    this.#tell(row);
+  }
+
+  #tell({ id, status, cancel }: RunRow): void {
+    this.#changes.tell({ id, status, cancel: cancel === 1 && !hasEnded(status) });
+  }
+}
+
+function sameInput(row: RunRow, inputSha256: string): RunRecord {
+  if (row.input_sha256 === inputSha256) return toRecord(row);
+  throw new QueueError('other_input', `the run ${row.id} was submitted with another input`);
+}

@@ -1,0 +1,147 @@
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { RunRecord, RunStatus } from '../../protocol/run.ts';
+import type { NewRun, RunEnding, RunFilter } from '../run-queue.ts';
+import { type RunRow, toRecord } from './run-row.ts';
+
+const CLAIMED = "status IN ('running', 'waiting')";
+
+/** The statements of a queue. Each is one step; what belongs together is put into one transaction by whoever calls. */
+export class RunTable {
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+  }
+
+  insert(run: NewRun, inputSha256: string, now: number): number {
+    const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null, input } = run;
+    const { lastInsertRowid } = this.#run(
+      `INSERT INTO runs (id, namespace, task, revision, wasm, pool, status, submitted_by, submitted_at_ms, max_attempts,
+        input_bytes, input_sha256, retry_of) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?)`,
+      ...[id, namespace, task, revision, wasm, pool, submittedBy, now, maxAttempts],
+      ...[input.byteLength, inputSha256, retryOf],
+    );
+    const seq = Number(lastInsertRowid);
+    this.#run('INSERT INTO inputs VALUES (?, ?)', seq, input);
+    return seq;
+  }
+
+  find(id: string): RunRow | null {
+    return this.#row('SELECT * FROM runs WHERE id = ?', id);
+  }
+
+  /** Null: it does not wait any more. */
+  begin(seq: number, node: string, now: number): RunRow | null {
+    return this.#row(
+      `UPDATE runs SET status = 'running', attempts = attempts + 1, node = ?, started_at_ms = ?
+        WHERE seq = ? AND status = 'queued' RETURNING *`,
+      ...[node, now, seq],
+    );
+  }
+
+  mark(id: string, attempt: number, status: RunStatus): RunRow | null {
+    const sql = `UPDATE runs SET status = ? WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`;
+    return this.#row(sql, status, id, attempt);
+  }
+
+  finish(id: string, attempt: number, { status, exit, cost, result }: RunEnding, now: number): RunRow | null {
+    const row = this.#row(
+      `UPDATE runs SET status = ?, exit = ?, cost = ?, result_bytes = ?, ended_at_ms = ?
+        WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
+      ...[status, JSON.stringify(exit), cost === null ? null : JSON.stringify(cost), result.byteLength, now],
+      ...[id, attempt],
+    );
+    if (row !== null) this.#run('INSERT INTO results VALUES (?, ?)', row.seq, result);
+    return row;
+  }
+
+  release(id: string, attempt: number, counts: boolean): RunRow | null {
+    return this.#row(
+      `UPDATE runs SET status = 'queued', node = NULL, attempts = attempts - ?
+        WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
+      ...[counts ? 0 : 1, id, attempt],
+    );
+  }
+
+  /** One that waits has ended; of one that runs it is noted. */
+  cancel(id: string, exit: string, now: number): RunRow | null {
+    return (
+      this.#row(
+        `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1
+          WHERE id = ? AND status = 'queued' RETURNING *`,
+        ...[exit, now, id],
+      ) ?? this.#row(`UPDATE runs SET cancel = 1 WHERE id = ? AND ${CLAIMED} RETURNING *`, id)
+    );
+  }
+
+  /** What ran when the process before this one ended waits again. */
+  recover(): void {
+    this.#run(`UPDATE runs SET status = 'queued', node = NULL WHERE ${CLAIMED}`);
+  }
+
+  queued(): readonly RunRow[] {
+    // Those that were begun before come first.
+    const sql = "SELECT * FROM runs WHERE status = 'queued' ORDER BY attempts = 0, seq";
+    return this.#prepared(sql).all() as unknown as RunRow[];
+  }
+
+  counts(): ReadonlyMap<RunStatus, number> {
+    const rows = this.#prepared('SELECT status, count(*) AS count FROM runs GROUP BY status').all();
+    return new Map(rows.map(({ status, count }) => [status as RunStatus, Number(count)]));
+  }
+
+  page(namespace: string, { task, status, limit }: RunFilter, before: number): readonly RunRow[] {
+    const wanted = [
+      ['namespace = ?', namespace],
+      ['seq < ?', before],
+      ...(task === undefined ? [] : [['task = ?', task]]),
+      ...(status === undefined ? [] : [['status = ?', status]]),
+    ] as readonly [string, SQLInputValue][];
+    const where = wanted.map(([condition]) => condition).join(' AND ');
+    const sql = `SELECT * FROM runs WHERE ${where} ORDER BY seq DESC LIMIT ?`;
+    return this.#prepared(sql).all(...wanted.map(([, value]) => value), limit) as unknown as RunRow[];
+  }
+
+  body(table: 'inputs' | 'results', id: string): Uint8Array | null {
+    const sql = `SELECT body FROM ${table} JOIN runs USING (seq) WHERE id = ?`;
+    return (this.#prepared(sql).get(id)?.body as Uint8Array | undefined) ?? null;
+  }
+
+  forget(endedBefore: number, max: number): readonly RunRecord[] {
+    const gone = this.#prepared(
+      'DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE ended_at_ms < ? ORDER BY seq LIMIT ?) RETURNING *',
+    ).all(endedBefore, max) as unknown as RunRow[];
+    for (const { seq } of gone) {
+      this.#run('DELETE FROM inputs WHERE seq = ?', seq);
+      this.#run('DELETE FROM results WHERE seq = ?', seq);
+    }
+    return gone.map(toRecord);
+  }
+
+  spent(scope: string, day: string): number {
+    return Number(this.#prepared('SELECT tokens FROM spent WHERE day = ? AND scope = ?').get(day, scope)?.tokens ?? 0);
+  }
+
+  spend(scope: string, day: string, tokens: number): void {
+    this.#run('DELETE FROM spent WHERE day < ?', day);
+    this.#run(
+      'INSERT INTO spent VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens',
+      ...[day, scope, tokens],
+    );
+  }
+
+  #row(sql: string, ...values: SQLInputValue[]): RunRow | null {
+    return (this.#prepared(sql).get(...values) as unknown as RunRow | undefined) ?? null;
+  }
+
+  #run(sql: string, ...values: SQLInputValue[]) {
+    return this.#prepared(sql).run(...values);
+  }
+
+  #prepared(sql: string): StatementSync {
+    const known = this.#statements.get(sql) ?? this.#db.prepare(sql);
+    this.#statements.set(sql, known);
+    return known;
+  }
+}

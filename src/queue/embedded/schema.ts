@@ -1,0 +1,59 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { inTransaction } from '../../base/sqlite-file.ts';
+
+/** Marks a file as a queue ("SPRQ"), so that another program's database is never taken for one. */
+const APPLICATION_ID = 0x53505251;
+const FORMAT = 1;
+
+const createTables = `
+  CREATE TABLE runs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    namespace TEXT NOT NULL,
+    task TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    wasm TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    status TEXT NOT NULL,
+    submitted_by TEXT NOT NULL,
+    submitted_at_ms INTEGER NOT NULL,
+    started_at_ms INTEGER,
+    ended_at_ms INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL,
+    node TEXT,
+    exit TEXT,
+    cost TEXT,
+    input_bytes INTEGER NOT NULL,
+    input_sha256 TEXT NOT NULL,
+    result_bytes INTEGER,
+    retry_of TEXT,
+    cancel INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  CREATE INDEX runs_by_namespace ON runs (namespace, task, seq);
+  CREATE INDEX runs_by_status ON runs (status, seq);
+  CREATE TABLE inputs (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+  CREATE TABLE spent (
+    day TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    PRIMARY KEY (day, scope)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE results (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+`;
+
+/** Makes the tables in a new file. @throws if the file is another program's, or of a format that is not known here */
+export function prepareSchema(db: DatabaseSync, path: string): void {
+  const pragma = (name: 'user_version' | 'application_id') =>
+    Number((db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[name] ?? 0);
+  const { count } = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
+  if (count === 0 && pragma('application_id') === 0) {
+    inTransaction(db, () =>
+      db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}; ${createTables}`),
+    );
+    return;
+  }
+  if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a queue of runs`);
+  const format = pragma('user_version');
+  if (format !== FORMAT) throw new Error(`${path} has format ${format}, and this program reads format ${FORMAT} only`);
+}

@@ -1,0 +1,119 @@
+import type { EndStatus, RunCost, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
+
+/** A run that somebody wants. Its id makes it the same one, however often it is submitted. */
+export interface NewRun {
+  readonly id: string;
+  readonly namespace: string;
+  readonly task: string;
+  readonly revision: number;
+  /** sha256 of the module. */
+  readonly wasm: string;
+  readonly pool: string;
+  readonly submittedBy: string;
+  readonly input: Uint8Array;
+  readonly maxAttempts: number;
+  readonly retryOf?: string | null;
+}
+
+/** A run that is this node's until its lease ends. `attempt` is its fence: who has an older one owns nothing. */
+export interface Claim {
+  readonly run: RunRecord;
+  readonly attempt: number;
+  /** Somebody wanted it to end before it was claimed. */
+  readonly isCancelled: boolean;
+}
+
+export interface RunEnding {
+  readonly status: EndStatus;
+  readonly exit: RunExit;
+  readonly cost: RunCost | null;
+  readonly result: Uint8Array;
+}
+
+export interface RunFilter {
+  readonly task?: string | undefined;
+  readonly status?: RunStatus | undefined;
+  /** Of the page before. */
+  readonly cursor?: string | undefined;
+  readonly limit: number;
+}
+
+/** Who waits: runs of one task, submitted by one caller. */
+export interface Line {
+  readonly namespace: string;
+  readonly task: string;
+  readonly submittedBy: string;
+}
+
+export interface QueueFacts {
+  readonly byStatus: Readonly<Record<RunStatus, number>>;
+  /** How long the first of those that wait has been waiting; null: nobody waits. */
+  readonly oldestQueuedMs: number | null;
+}
+
+/** `full`: the line is. `other_input`: the id belongs to a run with another input. `not_stored`: the disk refused. */
+export type QueueErrorCode = 'full' | 'other_input' | 'not_stored' | 'closed';
+
+export class QueueError extends Error {
+  readonly code: QueueErrorCode;
+
+  constructor(code: QueueErrorCode, message: string) {
+    super(message);
+    this.name = 'QueueError';
+    this.code = code;
+  }
+}
+
+/** A run has a new status, or somebody wants it to end. */
+export interface RunChange {
+  readonly id: string;
+  readonly status: RunStatus;
+  /** Its guest is to be ended. */
+  readonly cancel: boolean;
+}
+
+/**
+ * Where runs wait for a node, and where their results are. What a method resolved with is durable. Runs of one line are
+ * begun in the order in which they were submitted, and the lines take turns.
+ */
+export interface RunQueue {
+  /** @throws QueueError */
+  submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }>;
+  /** At most `max` runs for `node`, of lines for which `hasRoom` says so; it is asked before each. */
+  claim(
+    node: string,
+    pool: string,
+    max: number,
+    leaseMs: number,
+    hasRoom: (line: Line) => boolean,
+  ): Promise<readonly Claim[]>;
+  /** False: it is not this claim's any more, and its guest is to be ended. */
+  renew(claim: Claim, leaseMs: number): Promise<boolean>;
+  /** What the guest of a claimed run does. False as with `renew`. */
+  mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean>;
+  /** Writes how it ended, with its result. False as with `renew`: somebody else did, or will. */
+  finish(claim: Claim, ending: RunEnding): Promise<boolean>;
+  /** Gives it back to the head of its line. `counts`: whether the attempt is one of those that a run has. */
+  release(claim: Claim, counts: boolean): Promise<boolean>;
+  /** Null: there is no such run. One that waits is cancelled at once, of one that runs the node is told. */
+  cancel(namespace: string, id: string): Promise<RunRecord | null>;
+  get(namespace: string, id: string): Promise<RunRecord | null>;
+  list(
+    namespace: string,
+    filter: RunFilter,
+  ): Promise<{ readonly runs: readonly RunRecord[]; readonly cursor: string | null }>;
+  input(id: string): Promise<Uint8Array | null>;
+  /** Null: there is none yet. */
+  result(id: string): Promise<Uint8Array | null>;
+  /** Forgets runs that ended before `endedBefore`, some at a time. Returns those that are gone. */
+  forget(endedBefore: number): Promise<readonly RunRecord[]>;
+  /** Tokens that were spent for something on a day (`2026-11-17`). */
+  spent(scope: string, day: string): Promise<number>;
+  spend(scope: string, day: string, tokens: number): Promise<void>;
+  /** Told after each change; the returned function ends that. */
+  onChange(listener: (change: RunChange) => void): () => void;
+  facts(): QueueFacts;
+  /** Why nothing can be stored; null: it can. */
+  problem(): string | null;
+  close(): Promise<void>;
+}

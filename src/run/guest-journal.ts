@@ -1,0 +1,65 @@
+import { journalKey } from '../journal/block-cipher.ts';
+import { JournalError } from '../journal/journal-error.ts';
+import { type JournalOpening, recordJournal, replayJournal, resumeJournal } from '../journal/open-journal.ts';
+import type { RunJournal } from '../journal/run-journal.ts';
+import { usesRelaxedSimd } from '../load/relaxed-simd.ts';
+import type { JournalHeader } from '../protocol/journal.ts';
+import { compileLimits, type LimitName, type Limits, limitNames } from '../protocol/limits.ts';
+import type { CompiledJournal } from './journal-option.ts';
+import type { CompiledRunOptions } from './run-options.ts';
+
+const RELAXED_SIMD =
+  'the module uses relaxed SIMD, whose results differ between machines: a run of it cannot be lived through again';
+
+/** What of a run's options its journal knows better. */
+type Begun = Pick<CompiledRunOptions, 'run' | 'args' | 'env' | 'limits' | 'verbose' | 'allowUnknownImports'>;
+
+/** The journal of a run, and how it began if that was earlier. @throws JournalError */
+export async function openGuestJournal(
+  options: CompiledRunOptions,
+  journal: CompiledJournal,
+  onFull: (why: string) => void,
+): Promise<{ readonly journal: RunJournal; readonly begun: Begun }> {
+  const { run, args, env, limits, verbose, allowUnknownImports, onNotice } = options;
+  const { file, sync } = journal;
+  const key = journal.key === null ? null : journalKey(journal.key);
+  const opening: JournalOpening = { file, sync, key, onFull, onNotice };
+  const wasm = await options.wasm;
+  if (usesRelaxedSimd(wasm)) throw new JournalError(journal.file, RELAXED_SIMD);
+  if (journal.mode === 'record') {
+    const beginning = {
+      run,
+      args,
+      env,
+      limits,
+      verbose,
+      unknown_imports: allowUnknownImports,
+      streams: options.streams !== null,
+    };
+    const task = options.mcp?.taskName ?? null;
+    const { module: wasmPath, command } = journal;
+    const opened = recordJournal(opening, wasm, { ...beginning, task, wasmPath, command });
+    return { journal: opened, begun: options };
+  }
+  const open = journal.mode === 'resume' ? resumeJournal : replayJournal;
+  const opened = open(opening, wasm, limits.journal_bytes);
+  return { journal: opened, begun: begunAs(opened, journal.file, limits) };
+}
+
+/** A run keeps what it began with; only the room for its journal may be another. */
+function begunAs({ header }: RunJournal, file: string, { journal_bytes }: Limits): Begun {
+  try {
+    const { limits, ...begun } = beginningOf(header);
+    return { ...begun, limits: compileLimits({ ...limits, journal_bytes }) };
+  } catch (error) {
+    throw new JournalError(file, (error as Error).message);
+  }
+}
+
+/** What a run began with, in the words of the options; limits that this version does not know are left out. */
+export function beginningOf(header: Omit<JournalHeader, 'policy'>) {
+  const { run, args, env, verbose, unknown_imports: allowUnknownImports } = header;
+  const known = Object.entries(header.limits).filter(([name]) => limitNames.some((limit) => limit === name));
+  const limits = Object.fromEntries(known) as Record<LimitName, number>;
+  return { run, args, env, limits, verbose, allowUnknownImports };
+}

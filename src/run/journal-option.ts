@@ -1,0 +1,67 @@
+import { resolve } from 'node:path';
+import type { JsonObject } from '../base/json.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { refuseUnknownKeys } from '../config/option-keys.ts';
+import { MIN_KEY_CHARS } from '../config/read-key.ts';
+import { type JournalSync, journalSyncs } from '../protocol/journal.ts';
+
+export const journalModes = ['record', 'resume', 'replay'] as const;
+export type JournalMode = (typeof journalModes)[number];
+
+export interface JournalOption {
+  readonly file: string;
+  /**
+   * `record`: a new file. `resume`: the run that it has goes on where it was; args, env and limits are those it began
+   * with. `replay`: the run is lived through again, without any model, tool or input. @default 'record'
+   */
+  readonly mode?: JournalMode | undefined;
+  /** `write`: what precedes an effect survives the end of this process; `disk`: that of the machine. @default 'write' */
+  readonly sync?: JournalSync | undefined;
+  /**
+   * Encrypts what the journal holds, or opens it: a secret text of at least 16 characters. A journal that was begun
+   * without one goes on without. @default none; with runTask that of [journal] of the host's config
+   */
+  readonly key?: string | null | undefined;
+  /** Where the module is, for whoever resumes or replays. @default `wasm`, where that is a path */
+  readonly module?: string | null | undefined;
+  /** Kept in the journal for whoever resumes. @default nothing */
+  readonly command?: JsonObject | null | undefined;
+}
+
+export type CompiledJournal = { readonly [Key in keyof JournalOption]-?: Exclude<JournalOption[Key], undefined> };
+
+const keys = { file: true, mode: true, sync: true, key: true, module: true, command: true };
+
+/** @throws ConfigError */
+export function compileJournal({
+  journal,
+  wasm,
+}: {
+  readonly journal?: JournalOption | null | undefined;
+  readonly wasm: unknown;
+}): CompiledJournal | null {
+  if (journal === undefined || journal === null) return null;
+  refuseUnknownKeys('journal', journal, keys);
+  const {
+    file,
+    mode = 'record',
+    sync = 'write',
+    key = null,
+    module = typeof wasm === 'string' ? wasm : null,
+    command = null,
+  } = journal;
+  if (typeof file !== 'string' || file === '') throw new ConfigError('journal.file: expected the path of a file');
+  if (!journalModes.includes(mode)) throw new ConfigError(`journal.mode: expected ${journalModes.join(', ')}`);
+  if (!journalSyncs.includes(sync)) throw new ConfigError(`journal.sync: expected ${journalSyncs.join(' or ')}`);
+  if (key !== null && (typeof key !== 'string' || key.length < MIN_KEY_CHARS)) {
+    throw new ConfigError(`journal.key: expected a text of at least ${MIN_KEY_CHARS} characters`);
+  }
+  return Object.freeze({
+    file,
+    mode,
+    sync,
+    key,
+    module: module === null ? null : resolve(module),
+    command,
+  });
+}

@@ -1,0 +1,68 @@
+import { startOf } from '../base/cut-text.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
+import { isJsonObject } from '../base/json.ts';
+import { BackendError, type ChatBackend, type ChatRequest } from '../chat/backend.ts';
+import { messageText } from '../chat/backends/message-text.ts';
+import { AskedRequests } from '../journal/asked-requests.ts';
+import type { RunJournal } from '../journal/run-journal.ts';
+import type { LastMessage } from '../protocol/journal.ts';
+import type { FindBackend } from './choose-backend.ts';
+
+/** So much of what was asked is kept: who wants all of it replays the run. */
+const MAX_ASKED_CHARS = 4_096;
+
+/** Models whose requests and answers are in the journal; what one answered before is not asked again. */
+export function journaledModel(
+  find: FindBackend,
+  journal: RunJournal,
+  revision: () => number | null,
+): (name: string | undefined, call: number) => Promise<ChatBackend> {
+  const requests = new AskedRequests();
+  return async (name, call) => {
+    const backend = await find(name);
+    let next = 0;
+    let shown = '';
+    const complete: ChatBackend['complete'] = async (request, signal, by) => {
+      const n = next++;
+      const known = journal.recorded?.answer(call, n) ?? null;
+      if (known?.body !== undefined) return known.body;
+      if (known?.error !== undefined) throw new BackendError(known.error.code, known.error.message, known.error);
+      const names = toolNames(request);
+      const tools = names.join(' ') === shown ? {} : { tools: names };
+      shown = names.join(' ');
+      const model = typeof request.model === 'string' ? request.model : null;
+      const { messages } = request;
+      const images = backend.images === undefined || backend.images === 'none' ? {} : { images: backend.images };
+      const asked = { call, n, backend: backend.name, model, messages: messages.length, ...lastOf(messages.at(-1)) };
+      const said = requests.difference(by?.session ?? '', request);
+      journal.asked({ ...asked, ...said, ...images, ...tools, revision: revision() }, request);
+      try {
+        const body = await backend.complete(request, signal, by);
+        journal.answered({ call, n, body });
+        return body;
+      } catch (error) {
+        // A send that was cancelled or ran out of time has no answer; what it was told stands in its reply.
+        if (error instanceof BackendError && !signal.aborted) {
+          const { code, message, retryable } = error;
+          journal.answered({ call, n, error: { code, message, retryable } });
+        }
+        throw error;
+      }
+    };
+    const { name: called, model, images } = backend;
+    return { name: called, model, images, complete, close: () => backend.close() };
+  };
+}
+
+/** What was said to the model, as far as nothing else in the journal has it. */
+function lastOf(message: JsonObject | undefined): { readonly last?: LastMessage } {
+  const { role, tool_call_id: id } = message ?? {};
+  if (typeof role !== 'string') return {};
+  if (typeof id === 'string') return { last: { role, tool_call_id: id } };
+  return { last: { role, text: startOf(messageText(message), MAX_ASKED_CHARS) } };
+}
+
+function toolNames({ tools }: ChatRequest): string[] {
+  if (!Array.isArray(tools)) return [];
+  return tools.map((tool: JsonValue) => String((isJsonObject(tool) ? (tool.function as JsonObject) : {})?.name ?? ''));
+}

@@ -1,0 +1,64 @@
+import { PausableDeadline } from '../base/pausable-deadline.ts';
+
+/** How often it is looked at what a guest computes while its clock stands still. */
+const LOOK_MS = 1_000;
+
+/**
+ * The deadline of a run. While somebody is asked it stands still, but for what the guest computes meanwhile: a guest that
+ * asks for approvals and does not wait for them gets no time for nothing.
+ */
+export class RunClock {
+  readonly #deadline: PausableDeadline;
+  readonly #computed: () => Promise<number | null>;
+  #pauses = 0;
+  #looking: NodeJS.Timeout | undefined;
+  #computedMs: number | null = null;
+  #isAsked = false;
+
+  /** `computed`: milliseconds that the guest has computed; null: nobody can tell. */
+  constructor(timeoutMs: number, computed: () => Promise<number | null>, expire: () => void) {
+    this.#deadline = new PausableDeadline(timeoutMs, expire);
+    this.#computed = computed;
+  }
+
+  pause(): () => void {
+    const goOn = this.#deadline.pause();
+    this.#pauses += 1;
+    if (this.#pauses === 1) this.#begin();
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      this.#pauses -= 1;
+      if (this.#pauses === 0) this.#end();
+      goOn();
+    };
+  }
+
+  clear(): void {
+    this.#end();
+    this.#deadline.clear();
+  }
+
+  #begin(): void {
+    this.#computedMs = null;
+    void this.#look();
+    this.#looking = setInterval(() => void this.#look(), LOOK_MS);
+  }
+
+  #end(): void {
+    clearInterval(this.#looking);
+    this.#looking = undefined;
+  }
+
+  async #look(): Promise<void> {
+    // A thread that does not even say how much it computes is busy.
+    if (this.#isAsked) return this.#deadline.spend(LOOK_MS);
+    this.#isAsked = true;
+    const computedMs = await this.#computed();
+    this.#isAsked = false;
+    if (computedMs === null || this.#looking === undefined) return;
+    if (this.#computedMs !== null) this.#deadline.spend(computedMs - this.#computedMs);
+    this.#computedMs = computedMs;
+  }
+}

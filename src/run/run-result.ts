@@ -1,0 +1,48 @@
+import type { ModuleProblem } from '../abi/guest-module.ts';
+import type { JsonObject } from '../base/json.ts';
+
+export type RunReason =
+  | 'exit'
+  | 'deadline'
+  | 'trap'
+  | 'interrupted'
+  | 'memory'
+  | 'module'
+  | 'internal'
+  /** The thread that it shared is gone, through no fault of its own or because it held it: it may go on from its journal. */
+  | 'lost'
+  /** The journal has no more room, or cannot be written. */
+  | 'journal'
+  /** The replayed guest did something else than what was recorded. */
+  | 'diverged';
+
+/** Where a guest ran. `why`: what was in the way of a shared thread that was asked for. */
+export interface Isolation {
+  readonly kind: 'thread' | 'shared';
+  readonly why: string | null;
+}
+
+export interface RunResult {
+  readonly reason: RunReason;
+  /** The guest's own exit code; null unless the reason is `exit`. */
+  readonly exitCode: number | null;
+  /** What went wrong, for a person; null if nothing did. */
+  readonly message: string | null;
+  /** What the module has wrong, where a remedy is known; null otherwise. */
+  readonly problem: ModuleProblem | null;
+  /** Frames of the guest, innermost first; empty unless it trapped. */
+  readonly stack: string;
+  /** Where the guest ran: on a thread of its own or on one that it shared, and what was in the way of sharing. */
+  readonly isolation: Isolation;
+  readonly durations: { readonly loadMs: number; readonly runMs: number; readonly totalMs: number };
+  /** How often the guest made each hostcall. */
+  readonly hostcalls: Readonly<Record<string, number>>;
+  readonly chat: {
+    readonly sends: number;
+    readonly iterations: number;
+    readonly toolCalls: number;
+    /** Sums of what the model's answers say, by the provider's own names (`prompt_tokens`). */
+    readonly usage: JsonObject;
+  };
+  readonly droppedLogLines: number;
+}

@@ -1,0 +1,44 @@
+import type { Readable, Writable } from 'node:stream';
+import { connectByteClient } from './byte-client.ts';
+import type { StreamAddress } from './stream-address.ts';
+import type { StreamListener } from './stream-listener.ts';
+
+export interface StreamListenerOptions {
+  readonly address: StreamAddress;
+  /** Frames of `stdio` come from here and go there; it is the caller's to close them. */
+  readonly stdio: () => { readonly input: Readable; readonly output: Writable };
+  /** Told what a client did wrong. */
+  readonly onProblem: (text: string) => void;
+}
+
+/** @throws Error if it cannot listen there */
+export async function openStreamListener(options: StreamListenerOptions): Promise<StreamListener> {
+  const { address, onProblem } = options;
+  switch (address.kind) {
+    case 'stdio':
+      return stdioListener(options);
+    case 'unix': {
+      const { listenOnSocket } = await import('./socket-listener.ts');
+      return listenOnSocket(address.path, onProblem);
+    }
+    case 'ws': {
+      const { listenForWebSockets } = await import('./websocket-listener.ts');
+      return listenForWebSockets(address, onProblem);
+    }
+  }
+}
+
+/** The client is there from the beginning, and there is no other. */
+function stdioListener({ stdio, onProblem }: StreamListenerOptions): StreamListener {
+  return {
+    address: null,
+    attach(hub) {
+      const { input, output } = stdio();
+      connectByteClient(hub, input, output, (problem) => {
+        input.destroy();
+        if (problem !== null) onProblem(`the client of the user streams: ${problem}`);
+      });
+    },
+    close: async () => {},
+  };
+}

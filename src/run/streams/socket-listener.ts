@@ -1,0 +1,91 @@
+import { lstatSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { errorCode } from '../../base/error-text.ts';
+import { connectByteClient } from './byte-client.ts';
+import { HubGate } from './hub-gate.ts';
+import type { StreamListener } from './stream-listener.ts';
+
+/** For its owner alone. */
+const SOCKET_UMASK = 0o177;
+/** Beyond the one client: whoever comes too early or too late is told so by the end of the connection. */
+const MAX_CONNECTIONS = 8;
+
+/** @throws Error if somebody listens there, or the path is something else than a socket */
+export async function listenOnSocket(path: string, onProblem: (text: string) => void): Promise<StreamListener> {
+  const gate = new HubGate();
+  const sockets = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}); // what is lost with it is told by its end
+    socket.once('close', () => sockets.delete(socket));
+    gate.whenOpen((hub) => {
+      const end = (problem: string | null) => {
+        socket.destroySoon();
+        if (problem !== null) onProblem(`the client on ${path}: ${problem}`);
+      };
+      if (socket.destroyed || connectByteClient(hub, socket, socket, end)) return;
+      socket.destroy();
+      onProblem(`a second client on ${path} was turned away: one at a time`);
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await listen(server, path);
+  return {
+    address: `unix:${path}`,
+    attach: (hub) => gate.open(hub),
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroySoon();
+      const timer = setTimeout(() => sockets.forEach((socket) => void socket.destroy()), CLOSE_MS);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** For what is on its way to clients that do not read. */
+const CLOSE_MS = 1_000;
+
+async function listen(server: Server, path: string): Promise<void> {
+  try {
+    await listenOnce(server, path);
+  } catch (error) {
+    if (errorCode(error) !== 'EADDRINUSE' || !(await isLeftOver(path))) {
+      throw new Error(`cannot listen on ${path}: ${reasonOf(error)}`, { cause: error });
+    }
+    rmSync(path);
+    await listenOnce(server, path);
+  }
+}
+
+const reasonOf = (error: unknown) =>
+  errorCode(error) === 'EADDRINUSE' ? 'there is something already' : (errorCode(error) ?? String(error));
+
+function listenOnce(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    // The socket is made before this returns, so nobody else sees the mask.
+    const before = process.umask(SOCKET_UMASK);
+    try {
+      server.listen(path, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    } finally {
+      process.umask(before);
+    }
+  });
+}
+
+/** Whether it is the socket of somebody who died. */
+function isLeftOver(path: string): Promise<boolean> {
+  if (!lstatSync(path).isSocket()) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const probe = connect(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve(false);
+    });
+    probe.once('error', (error) => resolve(errorCode(error) === 'ECONNREFUSED'));
+  });
+}

@@ -1,0 +1,303 @@
+import { MAX_STREAMS } from '../../abi/calls.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../../protocol/port.ts';
+import { readWholeFrame } from '../../protocol/stream-frame.ts';
+import { STREAM_CLOSED, STREAM_CONNECTED, STREAM_WINDOW_BYTES } from '../../protocol/stream-window.ts';
+import type { ClientSession, StreamClient, StreamEnd } from './stream-client.ts';
+
+type Reply = (call: number, reply: HostReply) => void;
+
+/** Frames of a client that the guest has not asked for yet; beyond, the client waits. */
+const MAX_WAITING_BYTES = 4 * STREAM_WINDOW_BYTES;
+/** What a client that was told to wait may have had on its way; one that goes on is ended. */
+const MAX_OVERRUN_BYTES = MAX_WAITING_BYTES;
+/** How long the frames of a guest that has ended may take to leave. */
+const FLUSH_MS = 2_000;
+
+/**
+ * The other end of a guest's user streams: one client at a time. What a client sends waits here until the guest opens the
+ * stream and has room; what a guest writes before there is a client waits for the first. A stream belongs to one client:
+ * when that one goes, the guest reads what is left, closes the stream and may open it again for the next.
+ */
+export class StreamHub implements StreamEnd {
+  readonly #reply: Reply;
+  readonly #streams = new Map<number, HubStream>();
+  #watch: number | null = null;
+  #session: HubSession | null = null;
+  #isClosed = false;
+
+  constructor(reply: Reply) {
+    this.#reply = reply;
+  }
+
+  get isTaken(): boolean {
+    return this.#session !== null || this.#isClosed;
+  }
+
+  connect(client: StreamClient): ClientSession | null {
+    if (this.isTaken) return null;
+    const session: HubSession = new HubSession(client, {
+      arrived: (streamId) => this.#deliver(streamId),
+      seen: (streamId) => this.#tell(streamId, STREAM_CONNECTED),
+      ended: () => this.#ended(session),
+      gone: () => this.#disconnected(session),
+    });
+    this.#session = session;
+    for (const stream of this.#streams.values()) {
+      if (stream.session !== null) continue;
+      stream.session = session;
+      session.meet(stream.streamId);
+      for (const frame of stream.written.splice(0)) this.#send(session, stream, frame);
+    }
+    return session;
+  }
+
+  receive(message: GuestMessage): void {
+    const call = message[1];
+    switch (message[3]) {
+      case 'stream_open':
+        this.#open(call, message[4], message[5]);
+        return;
+      case 'stream_watch':
+        this.#watch = call;
+        for (const streamId of this.#session?.met ?? []) this.#tell(streamId, STREAM_CONNECTED);
+        return;
+      case 'stream_frame':
+        this.#write(call, message[4]);
+        return;
+      case 'stream_taken':
+        this.#taken(call, message[4]);
+        return;
+      case 'stream_close':
+        this.#streams.delete(call);
+        if (this.#watch === call) this.#watch = null;
+        return;
+      default:
+        throw new PortViolation(`${message[3]} is nothing of a stream`);
+    }
+  }
+
+  /** The guest has ended: what it wrote is sent, and its client let go. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const session = this.#session;
+    if (session === null) return;
+    await session.flushed(FLUSH_MS);
+    session.end(null);
+  }
+
+  #open(call: number, streamId: number, direction: number): void {
+    if (this.#streams.has(call)) throw new PortViolation('a call id was used twice');
+    if (this.#streams.size >= MAX_STREAMS) throw new PortViolation('more streams than a guest may have');
+    const stream: HubStream = {
+      call,
+      streamId,
+      reads: (direction & 1) !== 0,
+      session: this.#session,
+      written: [],
+      writtenBytes: 0,
+      unread: 0,
+      isEnded: false,
+    };
+    this.#streams.set(call, stream);
+    this.#session?.meet(streamId);
+    this.#deliver(streamId);
+  }
+
+  #write(call: number, frame: Uint8Array): void {
+    const stream = this.#streams.get(call);
+    if (stream === undefined) return; // closed meanwhile
+    stream.writtenBytes += frame.byteLength;
+    if (stream.writtenBytes > STREAM_WINDOW_BYTES) throw new PortViolation('more frames than there is room for');
+    if (stream.session === null) stream.written.push(frame);
+    else this.#send(stream.session, stream, frame);
+  }
+
+  #send(session: HubSession, stream: HubStream, frame: Uint8Array): void {
+    session.send(frame, () => {
+      stream.writtenBytes -= frame.byteLength;
+      if (this.#streams.has(stream.call)) this.#reply(stream.call, ['stream_room', frame.byteLength]);
+    });
+  }
+
+  #taken(call: number, bytes: number): void {
+    const stream = this.#streams.get(call);
+    if (stream === undefined) return;
+    if (bytes > stream.unread) throw new PortViolation('more was read than there was');
+    stream.unread -= bytes;
+    this.#deliver(stream.streamId);
+  }
+
+  /** Gives the guest what waits for it, as far as it has room. */
+  #deliver(streamId: number): void {
+    const stream = [...this.#streams.values()].find((open) => open.streamId === streamId && open.reads);
+    if (stream === undefined || stream.session === null) return;
+    const room = () => STREAM_WINDOW_BYTES - stream.unread;
+    for (let frame = stream.session.next(streamId, room()); frame; frame = stream.session.next(streamId, room())) {
+      stream.unread += frame.byteLength;
+      this.#reply(stream.call, ['stream_frame', frame]);
+    }
+    if (stream.isEnded || !stream.session.isOver(streamId)) return;
+    stream.isEnded = true;
+    this.#reply(stream.call, ['stream_end']);
+  }
+
+  #ended(session: HubSession): void {
+    for (const stream of this.#of(session)) this.#deliver(stream.streamId);
+  }
+
+  #disconnected(session: HubSession): void {
+    this.#session = null;
+    for (const streamId of session.met) this.#tell(streamId, STREAM_CLOSED);
+    for (const stream of this.#of(session)) this.#reply(stream.call, ['stream_gone']);
+  }
+
+  #of(session: HubSession): HubStream[] {
+    return [...this.#streams.values()].filter((stream) => stream.session === session);
+  }
+
+  #tell(streamId: number, kind: typeof STREAM_CONNECTED | typeof STREAM_CLOSED): void {
+    if (this.#watch !== null) this.#reply(this.#watch, ['stream_event', streamId, kind]);
+  }
+}
+
+/** A stream that the guest has open. */
+interface HubStream {
+  readonly call: number;
+  readonly streamId: number;
+  readonly reads: boolean;
+  /** Whose it is; null: the next client's. */
+  session: HubSession | null;
+  /** For the client that there is not yet. */
+  readonly written: Uint8Array[];
+  /** That no client has taken. */
+  writtenBytes: number;
+  /** Given to the guest's thread, and not read there. */
+  unread: number;
+  /** The guest knows that nothing more comes. */
+  isEnded: boolean;
+}
+
+interface SessionEvents {
+  readonly arrived: (streamId: number) => void;
+  readonly seen: (streamId: number) => void;
+  readonly ended: () => void;
+  readonly gone: () => void;
+}
+
+/** One client from its coming to its going. */
+class HubSession implements ClientSession {
+  /** Streams that either side has named. */
+  readonly met = new Set<number>();
+  readonly #client: StreamClient;
+  readonly #events: SessionEvents;
+  readonly #waiting = new Map<number, Uint8Array[]>();
+  #waitingBytes = 0;
+  #isPaused = false;
+  #hasEnded = false;
+  #isGone = false;
+  #underway = 0;
+  #onceIdle: (() => void) | null = null;
+
+  constructor(client: StreamClient, events: SessionEvents) {
+    this.#client = client;
+    this.#events = events;
+  }
+
+  meet(streamId: number): void {
+    if (this.met.has(streamId)) return;
+    this.met.add(streamId);
+    this.#events.seen(streamId);
+  }
+
+  receive(frame: Uint8Array): void {
+    if (this.#hasEnded) return;
+    const head = readWholeFrame(frame);
+    if (typeof head === 'string') {
+      this.end(head);
+      return;
+    }
+    const { streamId } = head;
+    if (!this.met.has(streamId) && this.met.size >= MAX_STREAMS) {
+      this.end(`a client may use ${MAX_STREAMS} streams; stream ${streamId} is one more`);
+      return;
+    }
+    this.#waitingBytes += frame.byteLength;
+    if (this.#waitingBytes > MAX_WAITING_BYTES + MAX_OVERRUN_BYTES) {
+      this.end('the guest is behind, and the client goes on sending');
+      return;
+    }
+    const line = this.#waiting.get(streamId);
+    if (line === undefined) this.#waiting.set(streamId, [frame]);
+    else line.push(frame);
+    this.meet(streamId);
+    this.#events.arrived(streamId);
+    if (this.#waitingBytes <= MAX_WAITING_BYTES || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#client.pause();
+  }
+
+  ended(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#events.ended();
+  }
+
+  gone(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#onceIdle?.();
+    this.#events.gone();
+    this.ended();
+  }
+
+  end(problem: string | null): void {
+    if (this.#isGone) return;
+    this.#client.close(problem);
+    this.gone();
+  }
+
+  /** The next frame of a stream, if it is small enough. */
+  next(streamId: number, room: number): Uint8Array | undefined {
+    const line = this.#waiting.get(streamId);
+    const frame = line?.[0];
+    if (frame === undefined || frame.byteLength > room) return undefined;
+    line?.shift();
+    this.#waitingBytes -= frame.byteLength;
+    if (this.#isPaused && this.#waitingBytes <= MAX_WAITING_BYTES / 2) {
+      this.#isPaused = false;
+      if (!this.#hasEnded) this.#client.resume();
+    }
+    return frame;
+  }
+
+  /** Whether nothing of the stream is left, and nothing will come. */
+  isOver(streamId: number): boolean {
+    return this.#hasEnded && (this.#waiting.get(streamId)?.length ?? 0) === 0;
+  }
+
+  /** What a client that is gone would have got counts as taken: the guest is told that it is gone. */
+  send(frame: Uint8Array, taken: () => void): void {
+    if (this.#isGone) {
+      taken();
+      return;
+    }
+    this.#underway += 1;
+    this.#client.send(frame, () => {
+      this.#underway -= 1;
+      taken();
+      if (this.#underway === 0) this.#onceIdle?.();
+    });
+  }
+
+  /** When the client has everything, or is gone, or after so long. */
+  async flushed(ms: number): Promise<void> {
+    if (this.#underway === 0 || this.#isGone) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#onceIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,129 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { FRAME_BYTES } from '../../abi/calls.ts';
+import { errorCode } from '../../base/error-text.ts';
+import { HubGate } from './hub-gate.ts';
+import type { StreamEnd } from './stream-client.ts';
+import type { StreamListener } from './stream-listener.ts';
+
+export const STREAM_PROTOCOL = 'spear.stream.v1';
+
+const TOKEN_BYTES = 16;
+const MAX_CONNECTIONS = 16;
+/** How long a client may take to say what it wants, and to answer a goodbye. */
+const HELLO_MS = 5_000;
+const GOODBYE_MS = 1_000;
+/** The specification's own codes. */
+const NORMAL = 1000;
+const NOT_BINARY = 1003;
+const POLICY = 1008;
+const MAX_REASON_BYTES = 123;
+
+/** Serves clients on this machine that know the token of the address. @throws Error if it cannot listen there */
+export async function listenForWebSockets(
+  { host, port }: { readonly host: string; readonly port: number },
+  onProblem: (text: string) => void,
+): Promise<StreamListener> {
+  const token = randomBytes(TOKEN_BYTES).toString('hex');
+  const gate = new HubGate();
+  const said = new Set<string>();
+  const turnAway = (socket: Duplex, { status, reason }: Refusal) => {
+    // Once for each reason: whoever knocks again and again does not fill the terminal.
+    if (!said.has(reason)) onProblem(`a client of the user streams was turned away: ${reason}`);
+    said.add(reason);
+    const body = `${reason}\n`;
+    const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}`;
+    socket.end(`${head}\r\n\r\n${body}`);
+  };
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_BYTES, perMessageDeflate: false });
+  const server = createServer({ headersTimeout: HELLO_MS, requestTimeout: HELLO_MS }, (_request, response) => {
+    response.writeHead(426, { 'content-type': 'text/plain', upgrade: 'websocket' });
+    response.end(`a WebSocket of the protocol ${STREAM_PROTOCOL} is served here\n`);
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on('error', () => {});
+    const refused = refusal(request, token);
+    if (refused !== null) return turnAway(socket, refused);
+    gate.whenOpen((hub) => {
+      if (hub.isTaken) return turnAway(socket, TAKEN);
+      sockets.handleUpgrade(request, socket, head, (client) => serveStreamSocket(hub, client, onProblem));
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(new Error(`cannot listen on ws://${host}:${port}: ${reasonOf(error)}`)));
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address() as { readonly port: number };
+  const name = host.includes(':') ? `[${host}]` : host;
+  return {
+    address: `ws://${name}:${bound.port}/?token=${token}`,
+    attach: (hub) => gate.open(hub),
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const client of sockets.clients) goodbye(client, NORMAL, '');
+      server.closeIdleConnections();
+      await closed;
+    },
+  };
+}
+
+const reasonOf = (error: Error) => (errorCode(error) === 'EADDRINUSE' ? 'the port is in use' : error.message);
+
+interface Refusal {
+  readonly status: string;
+  /** ASCII, and nothing of what the client sent. */
+  readonly reason: string;
+}
+
+const TAKEN: Refusal = { status: '409 Conflict', reason: 'another client is connected' };
+const NOT_HERE: Refusal = { status: '404 Not Found', reason: 'the path of the address is not /' };
+const NO_TOKEN: Refusal = { status: '401 Unauthorized', reason: 'the token of the address is missing or wrong' };
+const NO_PROTOCOL: Refusal = { status: '400 Bad Request', reason: `it does not offer the protocol ${STREAM_PROTOCOL}` };
+
+/** Why a client is not let in; null: it is. */
+function refusal(request: IncomingMessage, token: string): Refusal | null {
+  const url = URL.parse(request.url ?? '', 'ws://localhost');
+  if (url === null || url.pathname !== '/') return NOT_HERE;
+  if (!isSame(url.searchParams.get('token') ?? '', token)) return NO_TOKEN;
+  const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+  return offered.includes(STREAM_PROTOCOL) ? null : NO_PROTOCOL;
+}
+
+/** Of hashes: their comparison takes the same time whatever differs, the length included. */
+const isSame = (given: string, expected: string) => timingSafeEqual(sha256(given), sha256(expected));
+const sha256 = (text: string) => createHash('sha256').update(text).digest();
+
+/** Lets a WebSocket be the client of a guest: one frame a binary message. */
+export function serveStreamSocket(hub: StreamEnd, client: WebSocket, onProblem: (text: string) => void): void {
+  const session = hub.connect({
+    send: (frame, taken) => client.send(frame, () => taken()),
+    pause: () => client.pause(),
+    resume: () => client.resume(),
+    close(problem) {
+      if (problem !== null) onProblem(`the client of the user streams: ${problem}`);
+      goodbye(client, problem === null ? NORMAL : POLICY, problem ?? '');
+    },
+  });
+  if (session === null) {
+    goodbye(client, POLICY, TAKEN.reason);
+    return;
+  }
+  client.on('message', (data: Buffer, isBinary: boolean) => {
+    if (isBinary) session.receive(new Uint8Array(data));
+    else {
+      goodbye(client, NOT_BINARY, 'frames are binary messages');
+      session.gone();
+    }
+  });
+  client.once('error', (error) => onProblem(`the client of the user streams: ${error.message}`));
+  client.once('close', () => session.gone());
+}
+
+function goodbye(client: WebSocket, code: number, reason: string): void {
+  client.resume(); // its own goodbye would not be read
+  client.close(code, Buffer.from(reason).subarray(0, MAX_REASON_BYTES).toString());
+  setTimeout(() => client.terminate(), GOODBYE_MS).unref();
+}

@@ -1,0 +1,255 @@
+import type { Worker } from 'node:worker_threads';
+import type { Prepared } from '../../load/prepare.ts';
+import type { GuestSpec } from '../../protocol/guest-spec.ts';
+import type { GuestMessage, HostReply } from '../../protocol/port.ts';
+import { PortViolation } from '../../protocol/port.ts';
+import { turnsAt } from '../../protocol/thread-spec.ts';
+import { type SeatListener, type SeatLoss, startMessage } from './guest-seat.ts';
+import { startWorker, threadFailure } from './guest-worker.ts';
+import { Heartbeat, processorTime } from './heartbeat.ts';
+import { SharedPort } from './shared-port.ts';
+import type { TurnClock } from './turn-clock.ts';
+
+/** The number of the thread itself among its guests. */
+const THREAD = 0;
+const HEAP_MB = 2048;
+/** Most of what guests have lives as long as they wait: a small nursery is soon emptied, and costs each of them less. */
+const YOUNG_MB = 6;
+/** Modules that a thread keeps for guests to come. */
+const MAX_MODULES = 256;
+/** Messages that are taken to find the answer of a thread that seems to be held. */
+const MAX_BEFORE_ANSWER = 64 * 1024;
+/** A guest that was told to end and has not, this long after its turn must be over, takes its thread with it. */
+const END_MS = 1000;
+
+export interface SharedGuest {
+  readonly spec: GuestSpec;
+  readonly prepared: Prepared;
+  /** Of the module. */
+  readonly digest: string;
+  readonly listener: SeatListener;
+}
+
+export interface SharedThreadOptions {
+  readonly namespace: string;
+  /** Linear memory of all guests together. */
+  readonly memoryBytes: number;
+  readonly clock: TurnClock;
+  /** A guest of this module held the thread, or took all its memory. */
+  readonly blamed: (digest: string) => void;
+  /** The thread has one guest less, or is no more. */
+  readonly changed: () => void;
+}
+
+interface Occupant extends SharedGuest {
+  readonly ended: { readonly promise: Promise<void>; readonly resolve: () => void };
+}
+
+/** The host's side of a thread that guests share. */
+export class SharedGuestThread {
+  readonly namespace: string;
+  readonly turns = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  readonly #words = new Int32Array(this.turns.buffer);
+  readonly #options: SharedThreadOptions;
+  readonly #worker: Worker;
+  readonly #port: SharedPort;
+  readonly #exited: Promise<void>;
+  readonly #heartbeat: Heartbeat;
+  readonly #guests = new Map<number, Occupant>();
+  readonly #modules = new Map<Prepared, number>();
+  readonly #booted = Promise.withResolvers<void>();
+  #nextGuest = 1;
+  #nextModule = 1;
+  #isGone = false;
+  #memoryBytes = 0;
+  #unwatch: (() => void) | null = null;
+
+  constructor(options: SharedThreadOptions) {
+    this.namespace = options.namespace;
+    this.#options = options;
+    const { worker, port, exited } = startWorker({ guest: null, turns: this.turns }, 'spear-guests', HEAP_MB, YOUNG_MB);
+    this.#worker = worker;
+    this.#exited = exited;
+    this.#port = new SharedPort(port, {
+      receive: (message) => this.#receive(message),
+      taped: (guest, events) => this.#guests.get(guest)?.listener.taped?.(events),
+      violated: (message) => this.#gone(() => ({ reason: 'internal', message })),
+    });
+    this.#heartbeat = new Heartbeat((ping) => this.#port.say(THREAD, 0, ['ping', ping]), processorTime(worker));
+    worker.on('error', (error: NodeJS.ErrnoException) => this.#failed(error));
+    void exited.then(() => this.#gone(() => lost('it ended without a word')));
+    this.#keepAlive();
+  }
+
+  get guests(): number {
+    return this.#guests.size;
+  }
+
+  /** As its thread last told. */
+  get memoryBytes(): number {
+    return this.#memoryBytes;
+  }
+
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** Seats a guest and starts it; its number here. */
+  open(guest: SharedGuest): number {
+    const number = this.#nextGuest++;
+    this.#guests.set(number, { ...guest, ended: Promise.withResolvers<void>() });
+    this.#keepAlive();
+    this.#port.say(THREAD, 0, ['open', number, guest.spec, this.#module(guest.prepared)]);
+    return number;
+  }
+
+  say(guest: number, call: number, reply: HostReply): void {
+    if (this.#guests.has(guest)) this.#port.say(guest, call, reply);
+  }
+
+  /** Ends one guest; the others do not notice. */
+  async end(guest: number): Promise<void> {
+    const occupant = this.#guests.get(guest);
+    if (occupant === undefined) return;
+    this.#port.say(guest, 0, ['end']);
+    await Promise.race([this.#booted.promise, occupant.ended.promise]);
+    const late = () => this.#gone(() => lost('one of its guests could not be ended'));
+    const timer = setTimeout(late, occupant.spec.limits.turn_ms + END_MS);
+    await occupant.ended.promise;
+    clearTimeout(timer);
+  }
+
+  /** Asks whether it still turns round, and ends it if a guest holds it. */
+  beat(now: number): void {
+    if (this.#isGone || this.#guests.size === 0) return;
+    const silentMs = this.#heartbeat.beat(now);
+    if (silentMs === 0 || silentMs < this.#turnMs()) return;
+    this.#port.takeArrived(MAX_BEFORE_ANSWER); // it may have come while this thread was busy
+    void this.#heartbeat.isHeld(now).then((isHeld) => isHeld && this.#held());
+  }
+
+  async close(): Promise<void> {
+    this.#gone(() => lost('it was closed'));
+    await this.#exited;
+  }
+
+  #turnMs(): number {
+    const holder = this.#guests.get(this.#holder());
+    if (holder !== undefined) return holder.spec.limits.turn_ms;
+    return Math.max(...[...this.#guests.values()].map(({ spec }) => spec.limits.turn_ms));
+  }
+
+  #holder(): number {
+    return Atomics.load(this.#words, turnsAt.holder);
+  }
+
+  #held(): void {
+    if (this.#isGone) return;
+    const holder = this.#holder();
+    const guilty = this.#guests.get(holder);
+    if (guilty !== undefined) this.#options.blamed(guilty.digest);
+    this.#gone((guest, { spec }) =>
+      guest === holder
+        ? {
+            reason: 'lost',
+            message: `the guest held the thread that it shares longer than limits.turn_ms = ${spec.limits.turn_ms}: from now on it gets one of its own`,
+          }
+        : lost('another guest held it'),
+    );
+  }
+
+  #failed(error: NodeJS.ErrnoException): void {
+    const holder = this.#holder();
+    const guilty = this.#guests.get(holder);
+    if (guilty !== undefined) this.#options.blamed(guilty.digest);
+    const failure = threadFailure(error, HEAP_MB);
+    this.#gone((guest) => (guest === holder ? failure : lost('it failed')));
+  }
+
+  #receive(message: GuestMessage): void {
+    const [guest] = message;
+    if (guest === THREAD) {
+      if (message[3] !== 'pong') throw new PortViolation(`${message[3]} of no guest`);
+      this.#booted.resolve();
+      this.#heartbeat.answered(message[4]);
+      this.#measured(message[5], message[6]);
+      return;
+    }
+    if (guest >= this.#nextGuest) throw new PortViolation('a word of a guest that is not there');
+    const occupant = this.#guests.get(guest);
+    if (occupant === undefined) return;
+    if (message[3] === 'pong') throw new PortViolation('pong of a guest');
+    occupant.listener.receive(message);
+    if (message[3] !== 'ended') return;
+    this.#remove(guest, occupant);
+    this.#options.changed();
+  }
+
+  #measured(memoryBytes: number, largest: number): void {
+    this.#memoryBytes = memoryBytes;
+    const { memoryBytes: limit } = this.#options;
+    if (memoryBytes <= limit) return;
+    this.#guests.get(largest)?.listener.lost({
+      reason: 'memory',
+      message: `the guests of this thread have ${memoryBytes} bytes of memory, at most ${limit}, and this one has the most of them`,
+    });
+  }
+
+  #remove(guest: number, { ended }: Occupant): void {
+    this.#guests.delete(guest);
+    this.#keepAlive();
+    ended.resolve();
+  }
+
+  /** An idle thread keeps no process alive, and nobody needs to tell it the time. */
+  #keepAlive(): void {
+    const keep = this.#guests.size > 0 && !this.#isGone;
+    this.#port.keepsAlive(keep);
+    if (keep) this.#worker.ref();
+    else this.#worker.unref();
+    if (keep) this.#unwatch ??= this.#options.clock.watch(this.#words);
+    else {
+      this.#unwatch?.();
+      this.#unwatch = null;
+    }
+  }
+
+  /** The thread knows a module by its number: posting it with each guest would cost more than starting one. */
+  #module(prepared: Prepared): number {
+    const known = this.#modules.get(prepared);
+    if (known !== undefined) return known;
+    const [oldest] = this.#modules;
+    if (oldest !== undefined && this.#modules.size >= MAX_MODULES) {
+      this.#modules.delete(oldest[0]);
+      this.#port.say(THREAD, 0, ['forget_module', oldest[1]]);
+    }
+    const key = this.#nextModule++;
+    this.#modules.set(prepared, key);
+    this.#port.say(THREAD, 0, ['module', key, startMessage(prepared)]);
+    return key;
+  }
+
+  /** Ends the thread; `loss` says what each of its guests is told. */
+  #gone(loss: (guest: number, occupant: Occupant) => SeatLoss): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    void this.#worker.terminate();
+    // In one long instruction a thread cannot be ended; then its guests need not wait for that, for nothing of them runs.
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, END_MS);
+    void Promise.race([this.#exited, late.promise]).then(async () => {
+      clearTimeout(timer);
+      await this.#port.close();
+      for (const [guest, occupant] of [...this.#guests]) {
+        occupant.listener.lost(loss(guest, occupant));
+        this.#remove(guest, occupant);
+      }
+      this.#options.changed();
+    });
+  }
+}
+
+const lost = (why: string): SeatLoss => ({
+  reason: 'lost',
+  message: `the thread that the guest shared is gone: ${why}`,
+});

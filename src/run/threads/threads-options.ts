@@ -1,0 +1,16 @@
+export interface GuestThreadsOptions {
+  /** Threads at most. @default as many as the machine has processors, and two */
+  readonly threads?: number | undefined;
+  /** Guests on one thread at most. @default 4000 */
+  readonly guestsPerThread?: number | undefined;
+  /** Linear memory of all guests of a thread together; beyond it the largest is ended. @default 4 GiB */
+  readonly memoryBytesPerThread?: number | undefined;
+}
+
+/** What is on one thread now. */
+export interface ThreadState {
+  readonly namespace: string;
+  readonly guests: number;
+  /** Linear memory of its guests, as the thread last told. */
+  readonly memoryBytes: number;
+}

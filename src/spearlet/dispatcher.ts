@@ -1,0 +1,193 @@
+import { backoffMs } from '../base/backoff.ts';
+import { errorText } from '../base/error-text.ts';
+import type { Claim, Line, RunEnding, RunQueue } from '../queue/run-queue.ts';
+import type { ServiceLog } from '../sms/service-log.ts';
+import type { AttemptOutcome, StopReason } from './run-claim.ts';
+
+export interface DispatcherOptions {
+  readonly queue: RunQueue;
+  readonly node: string;
+  readonly pool: string;
+  readonly slots: number;
+  readonly runsPerCaller: number;
+  /** How many runs of a task may run at once here. */
+  readonly concurrency: (namespace: string, task: string) => number;
+  readonly attempt: (claim: Claim, signal: AbortSignal) => Promise<AttemptOutcome>;
+  readonly log: ServiceLog;
+}
+
+/** A node that says nothing for so long has lost its runs. */
+const LEASE_MS = 30_000;
+const PAUSES = { firstMs: 1_000, maxMs: 30_000 };
+const FAULTS = { firstMs: 250, maxMs: 10_000 };
+
+interface Running {
+  readonly claim: Claim;
+  readonly stop: AbortController;
+  readonly ended: Promise<void>;
+}
+
+/** Takes runs from the queue as long as there are slots, and sees each to its end. */
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #running = new Map<string, Running>();
+  readonly #unsubscribe: () => void;
+  readonly #leases: NodeJS.Timeout;
+  #filling: Promise<void> = Promise.resolve();
+  #isFilling = false;
+  #again = false;
+  #pauses = 0;
+  #pausedUntil = 0;
+  #isOpen = true;
+  /** Attempts that were begun. */
+  starts = 0;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+    this.#unsubscribe = options.queue.onChange(({ id, status, cancel }) => {
+      if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
+      if (status === 'queued') this.fill();
+    });
+    this.#leases = setInterval(() => void this.#renew(), LEASE_MS / 3);
+    this.fill();
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Begins what can be begun. */
+  fill(): void {
+    this.#again = true;
+    if (!this.#isFilling) this.#filling = this.#fill();
+  }
+
+  /** Nothing more is begun. What runs has `graceMs` to end; then it waits for the next start. */
+  async drain(graceMs: number): Promise<void> {
+    this.#isOpen = false;
+    await this.#filling;
+    const all = Promise.all([...this.#running.values()].map(({ ended }) => ended));
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([all, over]);
+    clearTimeout(timer);
+    for (const { stop } of this.#running.values()) stop.abort('draining' satisfies StopReason);
+    await all;
+    clearInterval(this.#leases);
+    this.#unsubscribe();
+  }
+
+  async #fill(): Promise<void> {
+    this.#isFilling = true;
+    while (this.#again && this.#isOpen) {
+      this.#again = false;
+      await this.#fillOnce();
+    }
+    this.#isFilling = false;
+  }
+
+  async #fillOnce(): Promise<void> {
+    const { queue, node, pool, slots, log } = this.#options;
+    const left = this.#pausedUntil - performance.now();
+    const free = slots - this.#running.size;
+    if (left > 0) setTimeout(() => this.fill(), left).unref();
+    if (left > 0 || free <= 0) return;
+    try {
+      const claims = await queue.claim(node, pool, free, LEASE_MS, this.#room());
+      for (const claim of claims) this.#start(claim);
+    } catch (error) {
+      log('error', 'claim_failed', { message: errorText(error) });
+      this.#pause();
+      this.#again = true;
+    }
+  }
+
+  /** Whether a line may have one more, those counted that it was promised since. */
+  #room(): (line: Line) => boolean {
+    const { concurrency, runsPerCaller } = this.#options;
+    const tasks = new Map<string, number>();
+    const callers = new Map<string, number>();
+    const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
+    for (const { claim } of this.#running.values()) {
+      const { namespace, task, submitted_by } = claim.run;
+      count(tasks, `${namespace}/${task}`);
+      count(callers, `${namespace} ${submitted_by}`);
+    }
+    return ({ namespace, task, submittedBy }) => {
+      const [taskKey, callerKey] = [`${namespace}/${task}`, `${namespace} ${submittedBy}`];
+      if ((tasks.get(taskKey) ?? 0) >= concurrency(namespace, task)) return false;
+      if ((callers.get(callerKey) ?? 0) >= runsPerCaller) return false;
+      count(tasks, taskKey);
+      count(callers, callerKey);
+      return true;
+    };
+  }
+
+  #start(claim: Claim): void {
+    const stop = new AbortController();
+    this.starts += 1;
+    const ended = this.#see(claim, stop.signal).finally(() => {
+      this.#running.delete(claim.run.id);
+      this.fill();
+    });
+    this.#running.set(claim.run.id, { claim, stop, ended });
+  }
+
+  async #see(claim: Claim, signal: AbortSignal): Promise<void> {
+    const { queue, log, attempt } = this.#options;
+    const about = { run: claim.run.id, task: `${claim.run.namespace}/${claim.run.task}`, attempt: claim.attempt };
+    let outcome: AttemptOutcome;
+    try {
+      outcome = await attempt(claim, signal);
+    } catch (error) {
+      outcome = { kind: 'again', counts: true, pause: false, why: errorText(error) };
+    }
+    if (outcome.kind === 'ended') {
+      this.#pauses = 0;
+      const { status, exit } = outcome.ending;
+      const own = await this.#insist(() => queue.finish(claim, (outcome as { ending: RunEnding }).ending));
+      log('info', 'run_ended', { ...about, status, reason: exit.reason, own });
+      return;
+    }
+    if (outcome.why !== 'draining') log('warn', 'run_again', { ...about, why: outcome.why });
+    if (outcome.pause) this.#pause();
+    if (outcome.counts && this.#isOpen) await this.#wait(backoffMs(FAULTS, claim.attempt, Math), signal);
+    const { counts } = outcome;
+    await this.#insist(() => queue.release(claim, counts));
+  }
+
+  /** What a run came to is written as soon as the disk lets it; until then its journal has it. */
+  async #insist(write: () => Promise<boolean>): Promise<boolean> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await write();
+      } catch (error) {
+        this.#options.log('error', 'not_stored', { message: errorText(error) });
+        if (!this.#isOpen) return false;
+        await this.#wait(backoffMs(FAULTS, tries, Math), null);
+      }
+    }
+  }
+
+  #pause(): void {
+    this.#pausedUntil = performance.now() + backoffMs(PAUSES, ++this.#pauses, Math);
+  }
+
+  #wait(ms: number, signal: AbortSignal | null): Promise<void> {
+    if (signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      signal?.addEventListener('abort', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  async #renew(): Promise<void> {
+    for (const { claim, stop } of this.#running.values()) {
+      const own = await this.#options.queue.renew(claim, LEASE_MS);
+      if (!own) stop.abort('lost' satisfies StopReason);
+    }
+  }
+}

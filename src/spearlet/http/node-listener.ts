@@ -1,0 +1,146 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { QueueError } from '../../queue/run-queue.ts';
+import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
+import { HttpProblem, problemOf } from '../../sms/http/problem.ts';
+import type { ServiceLog } from '../../sms/service-log.ts';
+import type { NodeAccess, NodeIdentity } from '../node-access.ts';
+import type { NodeMetrics } from '../node-metrics.ts';
+import { TaskError } from '../tasks/task-error.ts';
+import { matchPath, type NodeReply, type NodeRoute, readBytes } from './node-route.ts';
+
+export interface NodeListenerOptions {
+  readonly routes: readonly NodeRoute[];
+  readonly access: NodeAccess;
+  readonly origins: OriginPolicy;
+  readonly shutdown: AbortSignal;
+  readonly metrics: NodeMetrics;
+  readonly log: ServiceLog;
+}
+
+/** Who does not read an answer for so long does not get it. */
+const SLOW_READER_MS = 30_000;
+const RETRY_AFTER_S = '1';
+const nobody: NodeIdentity = { name: 'nobody', role: 'submitter', namespace: '' };
+const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+
+export function nodeListener(options: NodeListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
+  return (req, res) => {
+    req.on('error', () => {});
+    res.on('error', () => {});
+    void serve(req, res, options);
+  };
+}
+
+async function serve(req: IncomingMessage, res: ServerResponse, options: NodeListenerOptions): Promise<void> {
+  let label = 'none';
+  let reply: NodeReply | 'streamed';
+  try {
+    const url = checkedUrl(req, options.origins);
+    const { route, params } = findRoute(options.routes, req.method ?? '', url.pathname);
+    label = `${route.method} ${route.path}`;
+    const caller = allowed(req, route, params, options.access);
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    reply = await route.run({
+      request: req,
+      response: res,
+      query: url.searchParams,
+      params,
+      caller,
+      bytes: (maxBytes) => readBytes(req, maxBytes),
+      signal: AbortSignal.any([gone.signal, options.shutdown]),
+    });
+  } catch (error) {
+    reply = problemReply(error, label, options.log);
+  }
+  const status = reply === 'streamed' ? res.statusCode : reply.status;
+  options.metrics.requests.add(1, { method: label, code: String(status) });
+  if (reply !== 'streamed') send(req, res, reply);
+}
+
+function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply {
+  const known = problemOf(error) ?? ownProblem(error);
+  if (known !== null) return known.toReply();
+  log('error', 'http_failed', { method: label, reason: String(error) });
+  return new HttpProblem(500, 'internal', 'the node failed; its log says why').toReply();
+}
+
+function ownProblem(error: unknown): HttpProblem | null {
+  if (error instanceof TaskError) {
+    if (error.code === 'unknown') return new HttpProblem(404, 'no-such-task', error.message);
+    return error.code === 'invalid'
+      ? new HttpProblem(400, 'invalid-task', error.message)
+      : new HttpProblem(507, 'not-stored', error.message);
+  }
+  if (!(error instanceof QueueError)) return null;
+  switch (error.code) {
+    case 'full':
+      return new HttpProblem(429, 'line-full', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
+    case 'other_input':
+      return new HttpProblem(422, 'key-used', `the Idempotency-Key was used with another input: ${error.message}`);
+    case 'not_stored':
+      return new HttpProblem(507, 'not-stored', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
+    case 'closed':
+      return new HttpProblem(503, 'shutting-down', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
+  }
+}
+
+function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
+  const host = req.headers.host;
+  const problem = hostProblem(host, policy);
+  if (problem !== null) throw new HttpProblem(421, 'unknown-host', problem);
+  const foreign = originProblem(req.headers.origin, host ?? '', policy);
+  if (foreign !== null) throw new HttpProblem(403, 'foreign-origin', foreign);
+  const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
+  if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
+  return url;
+}
+
+function findRoute(routes: readonly NodeRoute[], method: string, path: string) {
+  const matches = routes.flatMap((route) => {
+    const params = matchPath(route.path, path);
+    return params === null ? [] : [{ route, params }];
+  });
+  const wanted = method === 'HEAD' ? 'GET' : method;
+  const match = matches.find(({ route }) => route.method === wanted);
+  if (match !== undefined) return match;
+  if (matches.length === 0)
+    throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path; see /openapi.json');
+  const allow = [...new Set(matches.map(({ route }) => route.method))].join(', ');
+  throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
+}
+
+/** Who calls, if they may. A token of one namespace cannot name another. */
+function allowed(
+  req: IncomingMessage,
+  { needs }: NodeRoute,
+  { namespace }: Readonly<Record<string, string>>,
+  access: NodeAccess,
+): NodeIdentity {
+  if (needs === 'anybody') return nobody;
+  const caller = access.identify(req.headers.authorization);
+  if (caller === null) {
+    const detail =
+      'a token of this node is needed: send "Authorization: Bearer TOKEN" with the content of a token file of its data';
+    throw new HttpProblem(401, 'unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="spearlet"' } });
+  }
+  if (needs === 'admin' && caller.role !== 'admin') {
+    throw new HttpProblem(403, 'not-admin', 'this needs the admin token (the admin.token file)');
+  }
+  if (namespace !== undefined && caller.namespace !== null && caller.namespace !== namespace) {
+    throw new HttpProblem(403, 'other-namespace', `this token is for the namespace "${caller.namespace}"`);
+  }
+  return caller;
+}
+
+function send(req: IncomingMessage, res: ServerResponse, reply: NodeReply): void {
+  if (res.headersSent || res.destroyed) return;
+  const body = Buffer.from(reply.body as string);
+  res.setTimeout(SLOW_READER_MS, () => res.destroy());
+  const headers = { ...commonHeaders, ...reply.headers, 'content-length': String(body.length) };
+  // A body that was not read to its end would be taken for the next request.
+  const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
+  const unread = hasBody && !req.complete ? { connection: 'close' } : {};
+  res.writeHead(reply.status, { ...headers, ...unread });
+  res.end(req.method === 'HEAD' ? undefined : body);
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import type { JsonObject } from '../../base/json.ts';
+import { version } from '../../base/version.ts';
+import type { NodeRoute } from './node-route.ts';
+
+/** The routes of a node in OpenAPI 3.1, from the same schemas that check and write what they say. */
+export function openApiDocument(routes: readonly NodeRoute[]): JsonObject {
+  const paths: Record<string, JsonObject> = {};
+  for (const route of routes) {
+    paths[route.path] ??= {};
+    (paths[route.path] as JsonObject)[route.method.toLowerCase()] = operationOf(route);
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'spearlet', version, description: 'A node that runs tasks: submits, lists, follows and ends runs.' },
+    paths,
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+  };
+}
+
+function operationOf({ path, needs, doc }: NodeRoute): JsonObject {
+  const { summary, query = {}, headers = {}, body, answers } = doc;
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+  const text = { type: 'string' };
+  const parameters = [
+    ...names.map((name) => ({ name, in: 'path', required: true, schema: text })),
+    ...Object.entries(query).map(([name, description]) => ({ name, in: 'query', description, schema: text })),
+    ...Object.entries(headers).map(([name, description]) => ({ name, in: 'header', description, schema: text })),
+  ];
+  const responses = Object.entries(answers).map(([status, { what, type = 'application/json', schema }]) => [
+    status,
+    { description: what, content: { [type]: schema === undefined ? {} : { schema: jsonSchema(schema) } } },
+  ]);
+  return {
+    summary,
+    ...(needs === 'anybody' ? {} : { security: [{ token: [] }] }),
+    parameters,
+    ...(body === undefined
+      ? {}
+      : { requestBody: { content: { [body.type]: body.schema ? { schema: jsonSchema(body.schema) } : {} } } }),
+    responses: Object.fromEntries(responses) as JsonObject,
+  };
+}
+
+function jsonSchema(schema: z.ZodType): JsonObject {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema) as JsonObject;
+  return rest;
+}

@@ -1,0 +1,62 @@
+import { PROMETHEUS_CONTENT_TYPE } from '../../metrics/prometheus.ts';
+import type { NodeMetrics } from '../node-metrics.ts';
+import { jsonReply, type NodeRoute } from './node-route.ts';
+import { openApiDocument } from './openapi.ts';
+
+export interface OperationDeps {
+  readonly metrics: NodeMetrics;
+  /** Why this node cannot take runs; null: it can. */
+  readonly notReady: () => string | null;
+  /** All others, to be described. */
+  readonly routes: readonly NodeRoute[];
+}
+
+/** Probes, metrics, and the description of the API: for anybody. */
+export function operationRoutes({ metrics, notReady, routes }: OperationDeps): NodeRoute[] {
+  let document: string | null = null;
+  return [
+    {
+      method: 'GET',
+      path: '/healthz',
+      needs: 'anybody',
+      doc: { summary: 'Whether the process lives', answers: { 200: { what: 'it does' } } },
+      run: async () => jsonReply(200, { status: 'ok' }),
+    },
+    {
+      method: 'GET',
+      path: '/readyz',
+      needs: 'anybody',
+      doc: {
+        summary: 'Whether runs can be submitted',
+        answers: { 200: { what: 'they can' }, 503: { what: 'why not' } },
+      },
+      run: async () => {
+        const problem = notReady();
+        return problem === null
+          ? jsonReply(200, { status: 'ready' })
+          : jsonReply(503, { status: 'not ready', problem });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      needs: 'anybody',
+      doc: { summary: 'Metrics', answers: { 200: { what: 'in the format of Prometheus', type: 'text/plain' } } },
+      run: async () => ({
+        status: 200,
+        headers: { 'content-type': PROMETHEUS_CONTENT_TYPE },
+        body: await metrics.text(),
+      }),
+    },
+    {
+      method: 'GET',
+      path: '/openapi.json',
+      needs: 'anybody',
+      doc: { summary: 'This description', answers: { 200: { what: 'OpenAPI 3.1' } } },
+      run: async () => {
+        document ??= JSON.stringify(openApiDocument(routes));
+        return { status: 200, headers: { 'content-type': 'application/json' }, body: document };
+      },
+    },
+  ];
+}

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import type { RunQueue } from '../../queue/run-queue.ts';
+import { HttpProblem } from '../../sms/http/problem.ts';
+import { type RunStreams, SESSION_MS } from '../run-streams.ts';
+import { jsonReply, type NodeRoute } from './node-route.ts';
+import { found, RUNS_PATH } from './run-routes.ts';
+
+const session = z.object({ token: z.string(), path: z.string(), expires_in_s: z.int() });
+
+/** For clients that cannot send a header with a WebSocket, such as web pages. */
+export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRoute {
+  return {
+    method: 'POST',
+    path: `${RUNS_PATH}/{id}/streams/session`,
+    needs: 'submitter',
+    doc: {
+      summary: 'A token for the WebSocket of the user streams of a run that runs, good for once',
+      answers: {
+        201: { what: 'the token, and where to connect', schema: session },
+        409: { what: 'the run does not run here now', type: 'application/problem+json' },
+      },
+    },
+    run: async (call) => {
+      const { id, status } = await found(queue, call);
+      const token = streams.session(id);
+      if (token === null)
+        throw new HttpProblem(409, 'not-running', `the run is ${status}; its streams are there while it runs`);
+      const path = `/api/v1/executions/${id}/streams/ws?token=${token}`;
+      return jsonReply(201, { token, path, expires_in_s: SESSION_MS / 1000 } satisfies z.infer<typeof session>);
+    },
+  };
+}

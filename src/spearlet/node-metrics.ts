@@ -1,0 +1,57 @@
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { openPrometheusMeters } from '../metrics/prometheus.ts';
+import type { QueueFacts } from '../queue/run-queue.ts';
+
+/** What the gauges show; read when somebody asks. */
+export interface NodeFacts {
+  readonly queue: QueueFacts;
+  readonly slots: number;
+  readonly running: number;
+  readonly starts: number;
+}
+
+/** The instruments of a node. Label values come from fixed sets: routes, status codes, statuses of runs. */
+export class NodeMetrics {
+  readonly guests: Metrics;
+  readonly requests;
+  readonly #meters;
+  readonly #read: () => NodeFacts;
+
+  constructor(read: () => NodeFacts) {
+    this.#read = read;
+    this.#meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
+    this.guests = createMetrics(this.#meters.provider);
+    const meter = this.#meters.provider.getMeter('spearlet');
+    const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
+    this.requests = meter.createCounter('spearlet_requests_total', {
+      description: 'Finished requests by route and status code.',
+    });
+    const runs = gauge('spearlet_runs', 'Runs that are kept, by status.');
+    const depth = gauge('spearlet_queue_depth', 'Runs that wait for a slot.');
+    const age = gauge('spearlet_queue_age_seconds', 'How long the first of them has been waiting.');
+    const slots = gauge('spearlet_slots', 'Places for runs, by whether one is in it.');
+    const starts = meter.createObservableCounter('spearlet_run_starts_total', {
+      description: 'Attempts at runs that were begun.',
+    });
+    meter.addBatchObservableCallback(
+      (result) => {
+        const { queue, slots: all, running, starts: begun } = this.#read();
+        for (const [status, count] of Object.entries(queue.byStatus)) result.observe(runs, count, { status });
+        result.observe(depth, queue.byStatus.queued);
+        result.observe(age, (queue.oldestQueuedMs ?? 0) / 1000);
+        result.observe(slots, running, { state: 'used' });
+        result.observe(slots, Math.max(0, all - running), { state: 'free' });
+        result.observe(starts, begun);
+      },
+      [runs, depth, age, slots, starts],
+    );
+  }
+
+  text(): Promise<string> {
+    return this.#meters.text();
+  }
+
+  close(): Promise<void> {
+    return this.#meters.close();
+  }
+}

@@ -1,0 +1,164 @@
+import { Readable } from 'node:stream';
+import { errorText } from '../base/error-text.ts';
+import { totalTokens } from '../chat/budgeted-backend.ts';
+import type { ModelEvent } from '../chat/model-event.ts';
+import { JournalError } from '../journal/journal-error.ts';
+import { ToolEvents } from '../mcp/tool-events.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { mayGoOn } from '../protocol/journal.ts';
+import { MAX_RESULT_BYTES, type RunCost } from '../protocol/run.ts';
+import { taskId } from '../protocol/task.ts';
+import type { Claim, RunEnding } from '../queue/run-queue.ts';
+import { runGuest } from '../run/run-guest.ts';
+import type { RunResult } from '../run/run-result.ts';
+import type { StreamListener } from '../run/streams/stream-listener.ts';
+import type { GuestThreads } from '../run/threads/guest-threads.ts';
+import { bytesJson, type RunEvents } from './run-events.ts';
+import { addTokens, type EarlierAttempt, type RunJournals } from './run-journals.ts';
+import type { TaskRuntime } from './task-runtimes.ts';
+import type { TokenBudgets } from './token-budgets.ts';
+
+/** Why a guest is ended before its end. */
+export type StopReason = 'cancelled' | 'draining' | 'lost';
+
+/** What became of an attempt: the run has ended, or it waits again. `pause`: nothing can be begun for a while. */
+export type AttemptOutcome =
+  | { readonly kind: 'ended'; readonly ending: RunEnding }
+  | { readonly kind: 'again'; readonly counts: boolean; readonly pause: boolean; readonly why: string };
+
+export interface AttemptOptions {
+  readonly claim: Claim;
+  readonly runtime: TaskRuntime;
+  readonly input: Uint8Array;
+  readonly journals: RunJournals;
+  readonly events: RunEvents;
+  readonly metrics: Metrics;
+  readonly componentCache: string | null;
+  /** For tasks whose guests share threads. */
+  readonly threads: GuestThreads;
+  readonly streamModels: boolean;
+  readonly budgets: TokenBudgets;
+  /** Where clients of its user streams come from. */
+  readonly streams: StreamListener;
+  /** Its reason is a {@link StopReason}. */
+  readonly signal: AbortSignal;
+  readonly onNotice: (text: string) => void;
+}
+
+/** What the journal of a run that came to its end says; null: it did not. */
+export function endedEarlier(earlier: EarlierAttempt | null): RunEnding | null {
+  if (earlier?.end == null || mayGoOn(earlier.end)) return null;
+  const { reason, exit, message } = earlier.end;
+  return endingOf({ reason, code: exit, message }, earlier.stdout, earlier.cost);
+}
+
+/** One attempt at a run: from its journal's beginning, or from where the attempt before it came to. */
+export async function attemptRun(options: AttemptOptions, earlier: EarlierAttempt | null): Promise<AttemptOutcome> {
+  const { claim, runtime, journals, events, signal } = options;
+  const { run, attempt } = claim;
+  const { task } = runtime;
+  const output = new ResultBytes(earlier?.stdout ?? null);
+  const tooLarge = new AbortController();
+  const toolEvents = new ToolEvents();
+  toolEvents.subscribe((call) => events.emit('tool', { ...call, run: undefined }));
+  const journal = journals.option(run.namespace, run.id, earlier === null ? 'record' : 'resume');
+  let result: RunResult;
+  try {
+    result = await runGuest({
+      wasm: runtime.wasm,
+      run: run.id,
+      args: [task.name, ...task.args],
+      env: { ...task.env, SPEAR_TASK: taskId(task), SPEAR_RUN_ID: run.id },
+      limits: runtime.limits,
+      backend: options.budgets.forRun(task, runtime.backend, totalTokens(earlier?.cost.tokens ?? {})),
+      mcp: runtime.mcp,
+      audit: runtime.audit,
+      metrics: options.metrics,
+      events: toolEvents,
+      componentCache: options.componentCache,
+      threads: task.isolation === 'shared' ? options.threads : null,
+      namespace: task.namespace,
+      streams: options.streams,
+      stdin: () => Readable.from([options.input.subarray(earlier?.inputRead ?? 0)]),
+      output: (stream, bytes) => {
+        events.emit(stream === 'stdout' ? 'output' : 'log', bytesJson(bytes));
+        if (stream === 'stdout' && !output.add(bytes)) tooLarge.abort();
+      },
+      onModelEvent: options.streamModels ? (event, session) => events.emit('model', shownEvent(event, session)) : null,
+      journal,
+      signal: AbortSignal.any([signal, tooLarge.signal]),
+      onNotice: options.onNotice,
+    });
+  } catch (error) {
+    // Neither the guest's fault nor a reason to count: the disk may have room again later.
+    const isJournal = error instanceof JournalError;
+    return { kind: 'again', counts: !isJournal, pause: isJournal, why: errorText(error) };
+  }
+  const cost =
+    attempt === 1 && earlier === null ? costOf(result) : (journals.earlier(run.namespace, run.id)?.cost ?? null);
+  return outcomeOf(result, { stop: signal.aborted ? (signal.reason as StopReason) : null, output, cost });
+}
+
+function outcomeOf(
+  { reason, exitCode, message }: RunResult,
+  {
+    stop,
+    output,
+    cost,
+  }: { readonly stop: StopReason | null; readonly output: ResultBytes; readonly cost: RunCost | null },
+): AttemptOutcome {
+  const end = (exit: RunEnding['exit']): AttemptOutcome => ({
+    kind: 'ended',
+    ending: endingOf(exit, output.bytes(), cost),
+  });
+  if (reason === 'interrupted') {
+    if (stop === 'cancelled') {
+      return end({ reason: 'cancelled', code: null, message: 'it was cancelled while it ran' });
+    }
+    if (stop !== null) return { kind: 'again', counts: stop === 'lost', pause: false, why: stop };
+    return end({ reason: 'result', code: null, message: `its output has more than ${MAX_RESULT_BYTES} bytes` });
+  }
+  // The guest that held its thread gets one of its own from now on, so this has an end.
+  if (reason === 'lost') return { kind: 'again', counts: false, pause: false, why: String(message) };
+  const isLimit = reason === 'journal' && String(message).includes('limits.journal_bytes');
+  if (reason === 'internal' || (reason === 'journal' && !isLimit)) {
+    return { kind: 'again', counts: reason === 'internal', pause: true, why: String(message) };
+  }
+  return end({ reason, code: exitCode, message });
+}
+
+function endingOf(exit: RunEnding['exit'], result: Uint8Array, cost: RunCost | null): RunEnding {
+  const status =
+    exit.reason === 'cancelled' ? 'cancelled' : exit.reason === 'exit' && exit.code === 0 ? 'succeeded' : 'failed';
+  return { status, exit, cost, result: result.byteLength > MAX_RESULT_BYTES ? new Uint8Array() : result };
+}
+
+function costOf({ chat }: RunResult): RunCost {
+  const tokens: Record<string, number> = {};
+  addTokens(tokens, chat.usage);
+  return { model_calls: chat.iterations, tool_calls: chat.toolCalls, tokens };
+}
+
+const shownEvent = (event: ModelEvent, session: string) => ({ session, ...event });
+
+/** What a guest wrote to stdout, as much as there may be. */
+class ResultBytes {
+  readonly #chunks: Uint8Array[] = [];
+  #bytes = 0;
+
+  constructor(earlier: Uint8Array | null) {
+    if (earlier !== null) this.add(earlier);
+  }
+
+  /** False: that is too much. */
+  add(bytes: Uint8Array): boolean {
+    this.#bytes += bytes.byteLength;
+    if (this.#bytes > MAX_RESULT_BYTES) return false;
+    this.#chunks.push(new Uint8Array(bytes));
+    return true;
+  }
+
+  bytes(): Uint8Array {
+    return Buffer.concat(this.#chunks);
+  }
+}

@@ -1,0 +1,216 @@
+import { openAuditLog } from '../audit/log.ts';
+import { componentCacheDirectory } from '../config/cache-directory.ts';
+import { ConfigError } from '../config/config-error.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import { nodeFiles } from '../config/node/paths.ts';
+import { processEnvironment } from '../config/process-environment.ts';
+import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
+import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
+import { nodeOptions } from '../run/node-options.ts';
+import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
+import { GuestThreads } from '../run/threads/guest-threads.ts';
+import type { ServiceLog } from '../sms/service-log.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { runEventsRoute } from './http/events-route.ts';
+import { nodeListener } from './http/node-listener.ts';
+import { operationRoutes } from './http/operation-routes.ts';
+import { runRoutes } from './http/run-routes.ts';
+import { streamSessionRoute } from './http/stream-route.ts';
+import { taskRoutes } from './http/task-routes.ts';
+import { NodeAccess } from './node-access.ts';
+import { openNodeListeners } from './node-listeners.ts';
+import { NodeMetrics } from './node-metrics.ts';
+import { Retention } from './retention.ts';
+import { RunAttempts } from './run-attempts.ts';
+import { AllRunEvents } from './run-events.ts';
+import { RunJournals } from './run-journals.ts';
+import { RunStreams } from './run-streams.ts';
+import { TaskRuntimes } from './task-runtimes.ts';
+import { Blobs } from './tasks/blobs.ts';
+import { type DirectoryOutcome, loadTaskDirectory } from './tasks/task-directory.ts';
+import { TaskStore } from './tasks/task-store.ts';
+import { TokenBudgets } from './token-budgets.ts';
+
+export interface SpearletOptions {
+  readonly host: CompiledHostConfig;
+  /** Absolute. */
+  readonly data: string;
+  readonly listen: string;
+  readonly slots: number;
+  readonly taskDir: string | null;
+  /** Whether a task file that is wrong keeps the node from starting. */
+  readonly strict: boolean;
+  readonly registry: Pick<RegistryOptions, 'directory' | 'sms'>;
+  readonly words: RegistryWords;
+  readonly log: ServiceLog;
+}
+
+export interface RunningSpearlet {
+  /** With scheme. */
+  readonly url: string;
+  readonly files: ReturnType<typeof nodeFiles>;
+  /** Reads tokens, tasks and records of MCP servers again. */
+  reload(): Promise<void>;
+  /** Takes no more runs, gives those that run some time, and ends. */
+  close(): Promise<void>;
+}
+
+/** Answers that are on their way when the node ends have so long. */
+const CLOSE_GRACE_MS = 2_000;
+
+/** A task file is wrong, and that was not to be. */
+export class TasksRefused extends Error {}
+
+/** Opens the data, loads the tasks, and serves. @throws ConfigError, TasksRefused, Error */
+export async function startSpearlet(options: SpearletOptions): Promise<RunningSpearlet> {
+  const closers: (() => unknown)[] = [];
+  try {
+    return await start(options, closers);
+  } catch (error) {
+    for (const close of closers.reverse()) await close();
+    throw error;
+  }
+}
+
+async function start(options: SpearletOptions, closers: (() => unknown)[]): Promise<RunningSpearlet> {
+  const { host, log, slots } = options;
+  const { name: node, pool, limits } = host.node;
+  const files = nodeFiles(options.data);
+  const address = listenAddress(options.listen);
+  const queue = new EmbeddedQueue(files.runs, { maxQueued: limits.max_queued });
+  closers.push(() => queue.close());
+  const tasks = new TaskStore(files.tasks);
+  closers.push(() => tasks.close());
+  const blobs = new Blobs(files.blobs);
+  const access = new NodeAccess(options.data, host.node.submitters);
+  for (const file of access.created) log('info', 'token_created', { file });
+  const componentCache = componentCacheDirectory(processEnvironment);
+  const admission = { backends: new Set(host.backends.keys()), componentCache, pool };
+  // One load at a time: the last one has the last word.
+  let loading: Promise<unknown> = Promise.resolve();
+  const loadTasks = () => {
+    const load = () => loadTasksOf(options, { store: tasks, blobs, admission });
+    const next = loading.then(load, load);
+    loading = next;
+    return next;
+  };
+  const first = await loadTasks();
+  if (options.strict && first.problems.length > 0) throw new TasksRefused('--strict refuses the files above');
+
+  const registry = await openRegistry(options);
+  closers.push(() => registry?.close());
+  const audit = await openAudit(host);
+  closers.push(() => audit?.close());
+  const journals = new RunJournals(files.journals, host.journal.key?.() ?? null);
+  const events = new AllRunEvents();
+  const facts = () => ({
+    queue: queue.facts(),
+    slots,
+    running: dispatcher?.running ?? 0,
+    starts: dispatcher?.starts ?? 0,
+  });
+  let dispatcher: Dispatcher | null = null;
+  const metrics = new NodeMetrics(facts);
+  closers.push(() => metrics.close());
+  const runtimes = new TaskRuntimes({
+    ...{ host, blobs, registry, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
+  });
+  closers.push(() => runtimes.close());
+  const threads = new GuestThreads();
+  closers.push(() => threads.close());
+  const streams = new RunStreams(
+    (authorization) => access.identify(authorization),
+    (run, problem) => log('warn', 'stream', { run, problem }),
+  );
+  const attempts = new RunAttempts({
+    ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
+    streamModels: host.node.streamModels,
+    budgets: new TokenBudgets(queue, host.node.budgets),
+    streams,
+  });
+
+  let draining = false;
+  const shutdown = new AbortController();
+  const routes = [
+    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, log }),
+    streamSessionRoute(queue, streams),
+    runEventsRoute(queue, events),
+    ...taskRoutes({ tasks, blobs, admission }),
+  ];
+  const notReady = () => (draining ? 'the node ends' : queue.problem());
+  const listeners = await openNodeListeners(
+    address,
+    files,
+    nodeListener({
+      routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
+      ...{ access, metrics, log },
+      origins: { scheme: 'http', hosts: [address.host, ...host.node.allowedHosts], origins: [] },
+      shutdown: shutdown.signal,
+    }),
+    (req, socket, head) => streams.upgrade(req, socket, head),
+  );
+  const retention = new Retention(queue, journals, limits.retention_hours, log);
+  dispatcher = new Dispatcher({
+    ...{ queue, node, pool, slots, log },
+    runsPerCaller: limits.runs_per_caller,
+    concurrency: (namespace, name) => tasks.find({ namespace, name })?.live.concurrency ?? slots,
+    attempt: (claim, signal) => attempts.attempt(claim, signal),
+  });
+
+  const close = async () => {
+    draining = true;
+    await dispatcher?.drain(limits.drain_ms);
+    shutdown.abort();
+    streams.close();
+    await listeners.close(CLOSE_GRACE_MS);
+    await retention.close();
+    for (const closer of closers.reverse()) await closer();
+  };
+  let closing: Promise<void> | null = null;
+  return {
+    url: listeners.url,
+    files,
+    reload: async () => {
+      access.reload();
+      await loadTasks();
+      await registry?.reload?.();
+    },
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+function listenAddress(text: string) {
+  const address = parseListenAddress(text);
+  if (address === null) throw new ConfigError(`--listen ${text}: expected HOST:PORT`);
+  if (isLoopbackHost(address.host)) return address;
+  throw new ConfigError(
+    `--listen ${text}: others can reach that address, and this node speaks in clear: listen on loopback, behind a proxy that speaks TLS`,
+  );
+}
+
+async function loadTasksOf(
+  { taskDir, log }: SpearletOptions,
+  deps: Parameters<typeof loadTaskDirectory>[1],
+): Promise<DirectoryOutcome> {
+  if (taskDir === null) return { changed: [], problems: [] };
+  const outcome = await loadTaskDirectory(taskDir, deps);
+  for (const problem of outcome.problems) log('error', 'task_refused', { problem });
+  for (const { task, outcome: what } of outcome.changed) log('info', 'task', { task, outcome: what });
+  return outcome;
+}
+
+/** Null: no records were given; tasks that have MCP on get none. */
+async function openRegistry({ host, registry, words, log }: SpearletOptions): Promise<RunRegistry | null> {
+  if (registry.directory === undefined && registry.sms === undefined) return null;
+  const say = (message: string) => log('warn', 'registry', { message });
+  return openRunRegistry({ ...nodeOptions(host), ...registry, required: false }, { words, say, profiles: true });
+}
+
+async function openAudit({ audit }: CompiledHostConfig) {
+  const { file: path, onFailure: failureMode, key: readKey, ...config } = audit;
+  if (path === null) return null;
+  return openAuditLog({ path, failureMode, key: readKey?.().reveal() ?? null, ...config });
+}

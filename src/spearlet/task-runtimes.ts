@@ -1,0 +1,126 @@
+import { join } from 'node:path';
+import type { AuditTrail } from '../audit/event.ts';
+import { noAudit } from '../audit/event.ts';
+import type { AuditLog } from '../audit/log.ts';
+import { BackendSet } from '../chat/backends/open-backend.ts';
+import type { CompiledHostConfig } from '../config/host/host-config.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { compileLimits, type Limits } from '../protocol/limits.ts';
+import { type TaskRevision, taskId } from '../protocol/task.ts';
+import type { FindBackend } from '../run/choose-backend.ts';
+import { libraryWords } from '../run/library-words.ts';
+import { nodeOptions } from '../run/node-options.ts';
+import { type OpenMcp, openTaskMcp } from '../run/open-mcp.ts';
+import type { RunRegistry } from '../run/open-registry.ts';
+import type { ServiceLog } from '../sms/service-log.ts';
+import type { Blobs } from './tasks/blobs.ts';
+
+/** What runs of one revision of a task share, while there are any. */
+export interface TaskRuntime {
+  readonly task: TaskRevision;
+  readonly wasm: Uint8Array;
+  readonly limits: Limits;
+  readonly backend: FindBackend;
+  readonly mcp: OpenMcp | null;
+  readonly audit: AuditTrail;
+}
+
+export interface RuntimesOptions {
+  readonly host: CompiledHostConfig;
+  readonly blobs: Blobs;
+  /** Null: there are no records of MCP servers. */
+  readonly registry: RunRegistry | null;
+  /** Where stdio servers keep what outlives them. */
+  readonly stateDir: string;
+  readonly audit: AuditLog | null;
+  readonly metrics: Metrics;
+  /** The name of this node, for the registry. */
+  readonly node: string;
+  readonly log: ServiceLog;
+}
+
+/** A revision that nothing runs of is closed after so long: its servers end with it. */
+const IDLE_MS = 60_000;
+
+interface Open {
+  readonly opening: Promise<TaskRuntime>;
+  users: number;
+  timer: NodeJS.Timeout | null;
+}
+
+/** Revisions of tasks that are open: each has its own connections, so that no task sees what another told a server. */
+export class TaskRuntimes {
+  readonly #options: RuntimesOptions;
+  readonly #backends: BackendSet;
+  readonly #open = new Map<string, Open>();
+
+  constructor(options: RuntimesOptions) {
+    this.#options = options;
+    const onStubUsed = () => options.log('warn', 'no_model', { message: 'no model is configured, a stub answers' });
+    this.#backends = new BackendSet(options.host, { onStubUsed });
+  }
+
+  /** `work` with the revision open. */
+  async using<T>(task: TaskRevision, work: (runtime: TaskRuntime) => Promise<T>): Promise<T> {
+    const key = `${taskId(task)}@${task.revision}`;
+    const open = this.#open.get(key) ?? { opening: this.#start(task), users: 0, timer: null };
+    this.#open.set(key, open);
+    open.users += 1;
+    if (open.timer !== null) clearTimeout(open.timer);
+    open.timer = null;
+    try {
+      return await work(await open.opening);
+    } finally {
+      open.users -= 1;
+      if (open.users === 0) this.#closeLater(key, open);
+    }
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#open.values()];
+    this.#open.clear();
+    for (const { timer } of all) if (timer !== null) clearTimeout(timer);
+    await Promise.all(all.map(async ({ opening }) => (await opening.catch(() => null))?.mcp?.close()));
+    await this.#backends.close();
+  }
+
+  #closeLater(key: string, open: Open): void {
+    const close = () => {
+      this.#open.delete(key);
+      void open.opening.then(({ mcp }) => mcp?.close()).catch(() => {});
+    };
+    open.timer = setTimeout(close, IDLE_MS).unref();
+    // One that could not be opened is tried anew by the next run.
+    open.opening.catch(() => {
+      if (this.#open.get(key) === open) this.#open.delete(key);
+    });
+  }
+
+  async #start(task: TaskRevision): Promise<TaskRuntime> {
+    const { host, blobs, audit } = this.#options;
+    const id = taskId(task);
+    return {
+      task,
+      wasm: blobs.read(task.wasm),
+      limits: compileLimits(task.limits),
+      backend: (name) => this.#backends.get(name ?? task.backend ?? host.defaultBackend),
+      mcp: await this.#openMcp(task, id),
+      audit: audit?.forTask(id) ?? noAudit,
+    };
+  }
+
+  async #openMcp(task: TaskRevision, label: string): Promise<OpenMcp | null> {
+    const { host, registry, stateDir, metrics, node, log } = this.#options;
+    const { args, env, backend, config, limits, namespace } = task;
+    if (registry === null) return null;
+    const say = (message: string) => log('warn', 'task', { task: label, message });
+    const about = {
+      task: { name: label, namespace, config, limits, args, env, backend, wasm: task.wasm },
+      label,
+      id: `${node}-${task.namespace}-${task.name}`,
+      words: { ...libraryWords, approvalRules: `${host.file}: mcp.approval_rules` },
+    };
+    const own = { stateDir: join(stateDir, task.namespace, task.name), metrics, onNotice: say };
+    return openTaskMcp({ ...nodeOptions(host), ...own }, about, registry);
+  }
+}

@@ -1,0 +1,80 @@
+import { ModuleError } from '../../abi/guest-module.ts';
+import { errorText } from '../../base/error-text.ts';
+import { checkTaskRecord, type TaskRecordDocument } from '../../config/task/schema.ts';
+import { prepare } from '../../load/prepare.ts';
+import { usesRelaxedSimd } from '../../load/relaxed-simd.ts';
+import { parseTaskPolicy } from '../../policy/task-policy.ts';
+import { compileLimits, type LimitName } from '../../protocol/limits.ts';
+import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
+import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../../protocol/task.ts';
+import { TaskError } from './task-error.ts';
+
+export interface Admission {
+  /** Names of the models of this node. */
+  readonly backends: ReadonlySet<string>;
+  readonly componentCache: string | null;
+  /** The pool of this node: nobody else would run what is submitted here. */
+  readonly pool: string;
+}
+
+/**
+ * What a task's file or request comes to, once nothing about it is wrong: its keys, its policy, its backend, and its
+ * module, which is loaded as a run would load it.
+ * @throws TaskError
+ */
+export async function admitTask(
+  label: string,
+  given: unknown,
+  module: (wasm: string) => Promise<{ readonly bytes: Uint8Array; readonly sha256: string }>,
+  { backends, componentCache, pool }: Admission,
+): Promise<{ readonly content: TaskContent; readonly bytes: Uint8Array }> {
+  const checked = checkTaskRecord(label, given);
+  if ('complaint' in checked) throw new TaskError('invalid', checked.complaint);
+  const { document } = checked;
+  const policy = parseTaskPolicy((document.config ?? {}) as TaskContent['config'], document.namespace ?? null);
+  if (!policy.ok) {
+    const lines = policy.issues.map(({ key, message }) => `${label}: config.${key}: ${message}`);
+    throw new TaskError('invalid', lines.join('\n'));
+  }
+  if (document.backend !== undefined && !backends.has(document.backend)) {
+    const known = [...backends].join(', ');
+    throw new TaskError('invalid', `${label}: backend: there is no "${document.backend}" here (configured: ${known})`);
+  }
+  if ((document.pool ?? DEFAULT_POOL) !== pool) {
+    const wanted = document.pool ?? DEFAULT_POOL;
+    throw new TaskError(
+      'invalid',
+      `${label}: pool: it is "${wanted}", and this node takes runs of "${pool}" (node.pool)`,
+    );
+  }
+  const { bytes, sha256 } = await module(document.wasm);
+  try {
+    const limits = compileLimits(document.limits as Partial<Record<LimitName, number>>);
+    await prepare(bytes, { limits, allowUnknownImports: false, componentCache });
+    if (usesRelaxedSimd(bytes)) throw new ModuleError('it uses relaxed SIMD: a run of it could not be resumed');
+  } catch (error) {
+    if (!(error instanceof ModuleError)) throw error;
+    throw new TaskError('invalid', `${label}: wasm: ${errorText(error)}`);
+  }
+  return { content: contentOf(document, sha256), bytes };
+}
+
+function contentOf(document: TaskRecordDocument, wasm: string): TaskContent {
+  const { tokens_per_run = null, tokens_per_day = null } = document.budgets ?? {};
+  return Object.freeze({
+    namespace: document.namespace ?? DEFAULT_NAMESPACE,
+    name: document.name,
+    wasm,
+    description: document.description ?? '',
+    args: document.args ?? [],
+    env: document.env ?? {},
+    backend: document.backend ?? null,
+    pool: document.pool ?? DEFAULT_POOL,
+    isolation: document.isolation ?? 'shared',
+    concurrency: document.concurrency ?? DEFAULT_CONCURRENCY,
+    config: (document.config ?? {}) as TaskContent['config'],
+    limits: (document.limits ?? {}) as TaskContent['limits'],
+    retry: { max_attempts: document.retry?.max_attempts ?? DEFAULT_MAX_ATTEMPTS },
+    budgets: { tokens_per_run, tokens_per_day },
+  });
+}

@@ -1,0 +1,82 @@
+import { hash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { errorCode } from '../../base/error-text.ts';
+import { canonicalJson, type JsonObject } from '../../base/json.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { parseTask } from '../../config/task/task-config.ts';
+import { taskId } from '../../protocol/task.ts';
+import { type Admission, admitTask } from './admit-task.ts';
+import type { Blobs } from './blobs.ts';
+import { TaskError } from './task-error.ts';
+import type { TaskStore } from './task-store.ts';
+
+const TASK_FILE = /\.(?:toml|json)$/;
+const BY_DIRECTORY = 'directory';
+
+export interface DirectoryOutcome {
+  /** `ns/name` with what became of it. */
+  readonly changed: readonly { readonly task: string; readonly outcome: string }[];
+  readonly problems: readonly string[];
+}
+
+/**
+ * Brings the tasks in line with a directory of files, one task each. A file that is wrong changes nothing about its
+ * task; a file that is gone takes its task with it; a file that says what it said before leaves alone what was promoted.
+ */
+export async function loadTaskDirectory(
+  directory: string,
+  { store, blobs, admission }: { readonly store: TaskStore; readonly blobs: Blobs; readonly admission: Admission },
+): Promise<DirectoryOutcome> {
+  const changed: { task: string; outcome: string }[] = [];
+  const problems: string[] = [];
+  const seen = new Map<string, string>();
+  for (const name of filesOf(directory)) {
+    const file = join(directory, name);
+    try {
+      const module = (wasm: string) => moduleBeside(file, wasm);
+      const { content, bytes } = await admitTask(file, await parseTask(file), module, admission);
+      const id = taskId(content);
+      const other = seen.get(id);
+      if (other !== undefined) throw new TaskError('invalid', `${file}: ${other} has a task ${id} already`);
+      seen.set(id, file);
+      const before = store.find(content);
+      const digest = hash('sha256', canonicalJson(content as unknown as JsonObject));
+      if (before?.fromFile === file && before.fileDigest === digest) continue;
+      blobs.put(bytes);
+      changed.push({ task: id, outcome: store.apply(content, BY_DIRECTORY, file).outcome });
+    } catch (error) {
+      if (!(error instanceof TaskError) && !(error instanceof ConfigError)) throw error;
+      problems.push(error.message);
+      // What it was before still holds.
+      for (const task of store.list(null)) if (task.fromFile === file) seen.set(taskId(task), file);
+    }
+  }
+  for (const task of store.list(null)) {
+    if (task.fromFile === null || seen.has(taskId(task))) continue;
+    store.remove(task);
+    changed.push({ task: taskId(task), outcome: 'removed' });
+  }
+  return { changed, problems };
+}
+
+function filesOf(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+      .filter((name) => TASK_FILE.test(name) && !name.startsWith('.'))
+      .sort();
+  } catch (error) {
+    throw new ConfigError(`--task-dir ${directory}: it cannot be read (${errorCode(error)})`);
+  }
+}
+
+async function moduleBeside(file: string, wasm: string) {
+  const path = resolve(dirname(file), wasm);
+  try {
+    const bytes = await readFile(path);
+    return { bytes, sha256: hash('sha256', bytes) };
+  } catch (error) {
+    throw new TaskError('invalid', `${file}: wasm: ${path} cannot be read (${errorCode(error)})`);
+  }
+}

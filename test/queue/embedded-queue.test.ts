@@ -1,0 +1,55 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, describe, expect, it } from 'vitest';
+import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
+import { newRun, queueContract } from './queue-contract.ts';
+
+const folders: string[] = [];
+const folder = () => {
+  const made = mkdtempSync(join(tmpdir(), 'spear-queue-'));
+  folders.push(made);
+  return made;
+};
+
+afterEach(() => {
+  for (const path of folders.splice(0)) rmSync(path, { recursive: true, force: true });
+});
+
+queueContract('the embedded engine', () => {
+  const path = join(folder(), 'runs.db');
+  let passed = 0;
+  const open = async ({ maxQueued = 1_000 } = {}) =>
+    new EmbeddedQueue(path, { maxQueued, now: () => Date.now() + passed });
+  return {
+    open,
+    reopen: async (queue) => {
+      await queue.close();
+      return open();
+    },
+    pass: (ms) => {
+      passed += ms;
+    },
+  };
+});
+
+describe('the file of an embedded queue', () => {
+  it('is for one process, and never another program’s', () => {
+    const path = join(folder(), 'runs.db');
+    const other = new DatabaseSync(path);
+    other.exec('CREATE TABLE theirs (a)');
+    other.close();
+    expect(() => new EmbeddedQueue(path, { maxQueued: 1 })).toThrow(/is not a queue of runs/);
+  });
+
+  it('writes what comes together in one commit', async () => {
+    const queue = new EmbeddedQueue(join(folder(), 'runs.db'), { maxQueued: 5_000 });
+    const started = performance.now();
+    await Promise.all(Array.from({ length: 2_000 }, (_, n) => queue.submit(newRun(`r${n}`))));
+    // One commit each would wait for the disk 2000 times.
+    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(queue.facts().byStatus.queued).toBe(2_000);
+    await queue.close();
+  });
+});

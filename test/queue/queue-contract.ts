@@ -1,0 +1,216 @@
+import { describe, expect, it } from 'vitest';
+import type { Claim, NewRun, RunEnding, RunQueue } from '../../src/queue/run-queue.ts';
+
+/** What every engine of a queue must do. */
+export interface QueueUnderTest {
+  open(options?: { readonly maxQueued?: number }): Promise<RunQueue>;
+  /** The same queue, as another process finds it after this one was killed. */
+  reopen(queue: RunQueue): Promise<RunQueue>;
+  /** Lets time pass. */
+  pass(ms: number): void;
+}
+
+const LEASE_MS = 30_000;
+const anybody = () => true;
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+export function newRun(id: string, more: Partial<NewRun> = {}): NewRun {
+  return {
+    id,
+    namespace: 'default',
+    task: 'hello',
+    revision: 1,
+    wasm: 'a'.repeat(64),
+    pool: 'default',
+    submittedBy: 'alice',
+    input: bytes(`input of ${id}`),
+    maxAttempts: 3,
+    ...more,
+  };
+}
+
+export const success = (result: string): RunEnding => ({
+  status: 'succeeded',
+  exit: { reason: 'exit', code: 0, message: null },
+  cost: { model_calls: 1, tool_calls: 0, tokens: { total_tokens: 7 } },
+  result: bytes(result),
+});
+
+export function queueContract(name: string, start: () => QueueUnderTest): void {
+  describe(`${name} as a queue`, () => {
+    const setUp = async (options?: { readonly maxQueued?: number }) => {
+      const under = start();
+      return { under, queue: await under.open(options) };
+    };
+    const claim = (queue: RunQueue, max = 10) => queue.claim('n1', 'default', max, LEASE_MS, anybody);
+    const ids = (claims: readonly Claim[]) => claims.map(({ run }) => run.id);
+
+    it('gives a run to one claim, with its input, and keeps its result', async () => {
+      const { queue } = await setUp();
+      const submitted = await queue.submit(newRun('r1'));
+      expect(submitted).toMatchObject({ created: true, run: { id: 'r1', status: 'queued', attempts: 0, node: null } });
+      const [first, ...more] = await claim(queue);
+      expect(more).toEqual([]);
+      expect(first).toMatchObject({ attempt: 1, isCancelled: false, run: { id: 'r1', status: 'running', node: 'n1' } });
+      expect(await claim(queue)).toEqual([]);
+      expect(new TextDecoder().decode((await queue.input('r1')) ?? undefined)).toBe('input of r1');
+      expect(await queue.result('r1')).toBeNull();
+      expect(await queue.finish(first as Claim, success('done'))).toBe(true);
+      expect(new TextDecoder().decode((await queue.result('r1')) ?? undefined)).toBe('done');
+      expect(await queue.get('default', 'r1')).toMatchObject({
+        status: 'succeeded',
+        exit: { reason: 'exit', code: 0 },
+        cost: { tokens: { total_tokens: 7 } },
+        result_bytes: 4,
+      });
+      await queue.close();
+    });
+
+    it('takes the same submission once, and refuses the same id with another input', async () => {
+      const { queue } = await setUp();
+      const [one, two] = await Promise.all([queue.submit(newRun('r1')), queue.submit(newRun('r1'))]);
+      expect([one.created, two.created].sort()).toEqual([false, true]);
+      expect((await queue.submit(newRun('r1'))).created).toBe(false);
+      await expect(queue.submit(newRun('r1', { input: bytes('other') }))).rejects.toMatchObject({
+        code: 'other_input',
+      });
+      expect(ids(await claim(queue))).toEqual(['r1']);
+      await queue.close();
+    });
+
+    it('refuses what the line has no room for, also when many come at once', async () => {
+      const { queue } = await setUp({ maxQueued: 3 });
+      const all = await Promise.allSettled([1, 2, 3, 4, 5].map((n) => queue.submit(newRun(`r${n}`))));
+      expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+      const refused = all.filter((one) => one.status === 'rejected');
+      for (const { reason } of refused) expect(reason).toMatchObject({ code: 'full' });
+      expect(await claim(queue)).toHaveLength(3);
+      expect((await queue.submit(newRun('r6'))).created).toBe(true);
+      await queue.close();
+    });
+
+    it('lets lines take turns, each in its order, and passes over those without room', async () => {
+      const { queue } = await setUp();
+      for (const id of ['a1', 'a2', 'a3']) await queue.submit(newRun(id));
+      for (const id of ['b1', 'b2']) await queue.submit(newRun(id, { submittedBy: 'bob' }));
+      await queue.submit(newRun('c1', { task: 'other' }));
+      const taken = await queue.claim('n1', 'default', 4, LEASE_MS, ({ task }) => task === 'hello');
+      expect(ids(taken)).toEqual(['a1', 'b1', 'a2', 'b2']);
+      expect(ids(await claim(queue))).toEqual(expect.arrayContaining(['a3', 'c1']));
+      await queue.close();
+    });
+
+    it('keeps pools apart', async () => {
+      const { queue } = await setUp();
+      await queue.submit(newRun('g1', { pool: 'gpu' }));
+      expect(await claim(queue)).toEqual([]);
+      expect(ids(await queue.claim('n1', 'gpu', 5, LEASE_MS, anybody))).toEqual(['g1']);
+      await queue.close();
+    });
+
+    it('gives a run on whose lease has ended, and the claim before it owns nothing any more', async () => {
+      const { under, queue } = await setUp();
+      await queue.submit(newRun('r1'));
+      const [first] = (await claim(queue)) as [Claim];
+      under.pass(LEASE_MS / 2);
+      expect(await queue.renew(first, LEASE_MS)).toBe(true);
+      under.pass(LEASE_MS / 2 + 1);
+      expect(await claim(queue)).toEqual([]);
+      under.pass(LEASE_MS);
+      const [second] = (await claim(queue)) as [Claim];
+      expect(second.attempt).toBe(2);
+      expect(await queue.renew(first, LEASE_MS)).toBe(false);
+      expect(await queue.finish(first, success('of the first'))).toBe(false);
+      expect(await queue.release(first, true)).toBe(false);
+      expect(await queue.finish(second, success('of the second'))).toBe(true);
+      expect(await queue.finish(second, success('again'))).toBe(false);
+      expect(new TextDecoder().decode((await queue.result('r1')) ?? undefined)).toBe('of the second');
+      await queue.close();
+    });
+
+    it('puts a run back at the head of its line, with or without counting the attempt', async () => {
+      const { queue } = await setUp();
+      for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
+      const [first] = (await claim(queue, 1)) as [Claim];
+      expect(await queue.release(first, false)).toBe(true);
+      const [again] = (await claim(queue, 1)) as [Claim];
+      expect(again).toMatchObject({ attempt: 1, run: { id: 'r1' } });
+      await queue.release(again, true);
+      expect(await claim(queue, 1)).toMatchObject([{ attempt: 2, run: { id: 'r1' } }]);
+      await queue.close();
+    });
+
+    it('cancels a run that waits at once, and tells of one that runs', async () => {
+      const { queue } = await setUp();
+      for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
+      const [first] = (await claim(queue, 1)) as [Claim];
+      const told: unknown[] = [];
+      queue.onChange((change) => told.push(change));
+      expect(await queue.cancel('default', 'r2')).toMatchObject({ status: 'cancelled', exit: { reason: 'cancelled' } });
+      expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'running' });
+      expect(told).toContainEqual({ id: 'r1', status: 'running', cancel: true });
+      expect(await queue.cancel('other', 'r1')).toBeNull();
+      expect(await queue.cancel('default', 'nobody')).toBeNull();
+      expect(await claim(queue)).toEqual([]);
+      await queue.finish(first, { ...success(''), status: 'cancelled' });
+      expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled' });
+      expect(queue.facts()).toMatchObject({ byStatus: { queued: 0, running: 0, cancelled: 2 }, oldestQueuedMs: null });
+      await queue.close();
+    });
+
+    it('loses no cancellation that comes while the run is being claimed', async () => {
+      const { queue } = await setUp();
+      await queue.submit(newRun('r1'));
+      const claiming = claim(queue);
+      const cancelling = queue.cancel('default', 'r1');
+      const [[claimed], cancelled] = await Promise.all([claiming, cancelling]);
+      if (claimed === undefined) expect(cancelled).toMatchObject({ status: 'cancelled' });
+      else expect(claimed.isCancelled).toBe(true);
+      await queue.close();
+    });
+
+    it('has everything again after its process was killed: what ran waits first, and its cancellation is known', async () => {
+      const { under, queue } = await setUp();
+      for (const id of ['r1', 'r2', 'r3', 'r4']) await queue.submit(newRun(id));
+      const [one, two] = (await claim(queue, 2)) as [Claim, Claim];
+      await queue.finish(one, success('kept'));
+      await queue.cancel('default', two.run.id);
+      const again = await under.reopen(queue);
+      expect(new TextDecoder().decode((await again.result('r1')) ?? undefined)).toBe('kept');
+      expect(again.facts().byStatus).toMatchObject({ queued: 3, running: 0, succeeded: 1 });
+      const claims = await claim(again);
+      expect(ids(claims)).toEqual(['r2', 'r3', 'r4']);
+      expect(claims[0]).toMatchObject({ attempt: 2, isCancelled: true });
+      await again.close();
+    });
+
+    it('lists newest first, by pages, by task and status, in one namespace', async () => {
+      const { queue } = await setUp();
+      for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`, { task: n % 2 ? 'odd' : 'even' }));
+      await queue.submit(newRun('x1', { namespace: 'other' }));
+      const first = await queue.list('default', { limit: 2 });
+      expect(first.runs.map(({ id }) => id)).toEqual(['r5', 'r4']);
+      const rest = await queue.list('default', { limit: 10, cursor: first.cursor ?? undefined });
+      expect(rest).toMatchObject({ cursor: null, runs: [{ id: 'r3' }, { id: 'r2' }, { id: 'r1' }] });
+      const even = await queue.list('default', { limit: 10, task: 'even', status: 'queued' });
+      expect(even.runs.map(({ id }) => id)).toEqual(['r4', 'r2']);
+      expect((await queue.list('default', { limit: 10, status: 'dead' })).runs).toEqual([]);
+      await queue.close();
+    });
+
+    it('forgets what ended before, with inputs and results, and nothing that has not ended', async () => {
+      const { under, queue } = await setUp();
+      for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
+      const [one] = (await claim(queue, 1)) as [Claim];
+      await queue.finish(one, success('old'));
+      under.pass(60_000);
+      const gone = await queue.forget(Date.now() + 30_000);
+      expect(gone.map(({ id }) => id)).toEqual(['r1']);
+      expect(await queue.get('default', 'r1')).toBeNull();
+      expect(await queue.result('r1')).toBeNull();
+      expect(await queue.input('r1')).toBeNull();
+      expect(await queue.get('default', 'r2')).toMatchObject({ status: 'queued' });
+      await queue.close();
+    });
+  });
+}

@@ -1,0 +1,99 @@
+import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { GuestMessage, HostReply } from '../../src/protocol/port.ts';
+import { GuestPort } from '../../src/run/guest-port.ts';
+import { until } from '../support/until.ts';
+
+const done = (body: string): HostReply => ['done', null, body, '{}'];
+const message = (call: number, body: string) => [7, call, 'done', null, body, '{}'];
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+function open() {
+  const { port1, port2 } = new MessageChannel();
+  onTestFinished(() => port2.close());
+  const port = new GuestPort(port1, 7);
+  const posted = vi.spyOn(port1, 'postMessage');
+  /** What the guest's thread finds. */
+  const arrived = () => {
+    const found: unknown[] = [];
+    for (let next = receiveMessageOnPort(port2); next; next = receiveMessageOnPort(port2)) found.push(next.message);
+    return found;
+  };
+  return { port, guest: port2, posted, arrived };
+}
+
+describe('replies to a guest', () => {
+  it('that are given in one breath go together at its end, in their order and before anything else happens', async () => {
+    const { port, arrived } = open();
+    for (const call of [1, 2, 3]) port.reply(call, done(`${call}`));
+    expect(arrived()).toEqual([]);
+    await null;
+    expect(arrived()).toEqual([[[message(1, '1'), message(2, '2'), message(3, '3')]]]);
+    port.reply(4, done('4'));
+    await null;
+    expect(arrived()).toEqual([message(4, '4')]);
+    await port.close();
+  });
+
+  it('that come one in a turn are one message each, and nothing is posted besides', async () => {
+    const { port, posted } = open();
+    for (const call of [1, 2, 3]) {
+      port.reply(call, done(''));
+      await turn();
+      await turn();
+    }
+    expect(posted).toHaveBeenCalledTimes(3);
+    await port.close();
+  });
+
+  it('are nothing to a guest that is gone', async () => {
+    const { port, arrived } = open();
+    port.reply(1, done('1'));
+    port.reply(2, done('2'));
+    await port.close();
+    await turn();
+    port.reply(3, done('3'));
+    await turn();
+    expect(arrived()).toEqual([[[message(1, '1'), message(2, '2')]]]);
+  });
+});
+
+describe('messages of a guest', () => {
+  const notice = (text: string) => [7, 0, 0, 'notice', text];
+
+  it('are taken in one go, in their order', async () => {
+    const { port, guest } = open();
+    const turns: string[] = [];
+    port.listen(
+      (told: GuestMessage) => {
+        turns.push(String(told[4]));
+        queueMicrotask(() => turns.push('a turn'));
+      },
+      (why) => turns.push(why),
+    );
+    for (const text of ['one', 'two', 'three']) guest.postMessage(notice(text));
+    await until(() => turns.length === 6, 'the messages');
+    expect(turns).toEqual(['one', 'two', 'three', 'a turn', 'a turn', 'a turn']);
+    await port.close();
+  });
+
+  it('are all taken, also after one that is none, and those that its thread left behind', async () => {
+    const { port, guest } = open();
+    const told: unknown[] = [];
+    port.listen(
+      (one: GuestMessage) => {
+        if (one[4] === 'odd') throw new Error('of the receiver');
+        told.push(one[4]);
+      },
+      (why) => told.push(why),
+    );
+    for (const text of ['one', 'odd', 'two']) guest.postMessage(notice(text));
+    guest.postMessage('no message');
+    guest.postMessage([[notice('three'), 'no message']]);
+    guest.postMessage(notice('last'));
+    guest.close();
+    await port.close();
+    const none = expect.stringContaining('not a message');
+    expect(told).toEqual(['one', 'of the receiver', 'two', none, 'three', none, 'last']);
+  });
+});

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import type { HostReply } from '../../../src/protocol/port.ts';
+import { StreamHub } from '../../../src/run/streams/stream-hub.ts';
+import { connectFakeClient, FakeClient, frame } from '../../support/stream-client.ts';
+
+const KIB_128 = 128 * 1024;
+
+/** A hub and what it told the guest. */
+function openHub() {
+  const told: [call: number, ...HostReply][] = [];
+  const hub = new StreamHub((call, reply) => told.push([call, ...reply]));
+  const say = (call: number, ...request: unknown[]) =>
+    hub.receive([0, call, 0, ...request] as unknown as Parameters<StreamHub['receive']>[0]);
+  const kinds = () => told.map(([call, kind]) => `${call} ${kind}`);
+  return { hub, told, say, kinds };
+}
+
+describe('the other end of a guest’s streams', () => {
+  it('keeps what comes before the guest opens the stream [user-stream.order]', () => {
+    const { hub, told, say } = openHub();
+    const client = connectFakeClient(hub);
+    client.session.receive(frame(5, 'one'));
+    client.session.receive(frame(5, 'two'));
+    expect(told).toEqual([]);
+    say(1, 'stream_open', 5, 3);
+    expect(told).toEqual([
+      [1, 'stream_frame', frame(5, 'one')],
+      [1, 'stream_frame', frame(5, 'two')],
+    ]);
+  });
+
+  it('keeps what the guest writes before there is a client [user-stream.order]', () => {
+    const { hub, told, say } = openHub();
+    say(1, 'stream_open', 5, 2);
+    say(1, 'stream_frame', frame(5, 'early'));
+    const client = connectFakeClient(hub);
+    expect(client.frames).toEqual([frame(5, 'early')]);
+    expect(told).toEqual([[1, 'stream_room', 37]]);
+  });
+
+  it('has one client at a time [user-stream.client]', () => {
+    const { hub } = openHub();
+    const first = connectFakeClient(hub);
+    expect(hub.isTaken).toBe(true);
+    expect(hub.connect(new FakeClient())).toBeNull();
+    first.session.gone();
+    expect(hub.connect(new FakeClient())).not.toBeNull();
+  });
+
+  it('gives the streams of a client that went to nobody else [user-stream.client]', () => {
+    const { hub, say, kinds } = openHub();
+    say(1, 'stream_open', 5, 3);
+    connectFakeClient(hub).session.gone();
+    expect(kinds()).toEqual(['1 stream_gone', '1 stream_end']);
+    const second = connectFakeClient(hub);
+    second.session.receive(frame(5, 'for the next'));
+    say(1, 'stream_frame', frame(5, 'for the first'));
+    expect(second.frames).toEqual([]);
+    say(1, 'stream_close');
+    say(2, 'stream_open', 5, 3);
+    expect(kinds().slice(-1)).toEqual(['2 stream_frame']);
+  });
+
+  it('a client that sends nothing more still listens [user-stream.client]', () => {
+    const { hub, say, kinds } = openHub();
+    say(1, 'stream_open', 5, 3);
+    const client = connectFakeClient(hub);
+    client.session.receive(frame(5, 'last'));
+    client.session.ended();
+    say(1, 'stream_frame', frame(5, 'answer'));
+    expect(client.frames).toEqual([frame(5, 'answer')]);
+    expect(kinds()).toEqual(['1 stream_frame', '1 stream_end', '1 stream_room']);
+  });
+
+  it('tells of the end only when every frame was read [user-stream.order]', () => {
+    const { hub, say, kinds } = openHub();
+    say(1, 'stream_open', 5, 1);
+    const client = connectFakeClient(hub);
+    const large = frame(5, Buffer.alloc(KIB_128));
+    for (let sent = 0; sent < 5; sent++) client.session.receive(large);
+    client.session.gone();
+    expect(kinds()).toEqual(['1 stream_frame', '1 stream_frame', '1 stream_frame', '1 stream_gone']);
+    say(1, 'stream_taken', 2 * large.byteLength);
+    expect(kinds().slice(4)).toEqual(['1 stream_frame', '1 stream_frame', '1 stream_end']);
+  });
+
+  it('stops a client that is faster than the guest, and lets it go on [user-stream.bounded]', () => {
+    const { hub, say } = openHub();
+    const client = connectFakeClient(hub);
+    const large = frame(5, Buffer.alloc(KIB_128));
+    let sent = 0;
+    while (!client.isPaused) {
+      client.session.receive(large);
+      sent += 1;
+    }
+    expect(sent).toBe(16);
+    say(1, 'stream_open', 5, 1);
+    for (let read = 0; read < 6; read += 3) say(1, 'stream_taken', 3 * large.byteLength);
+    expect(client.isPaused).toBe(false);
+    expect(client.problem).toBeUndefined();
+  });
+
+  it('ends a client that does not stop, names 65 streams or sends what is no frame [user-stream.malformed]', () => {
+    const stubborn = connectFakeClient(openHub().hub);
+    while (stubborn.problem === undefined) stubborn.session.receive(frame(5, Buffer.alloc(KIB_128)));
+    expect(stubborn.problem).toBe('the guest is behind, and the client goes on sending');
+
+    const many = connectFakeClient(openHub().hub);
+    for (let streamId = 0; streamId < 65; streamId++) many.session.receive(frame(streamId, ''));
+    expect(many.problem).toBe('a client may use 64 streams; stream 64 is one more');
+
+    const { hub, say, kinds } = openHub();
+    say(1, 'stream_open', 5, 3);
+    const confused = connectFakeClient(hub);
+    confused.session.receive(Buffer.from('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n'));
+    expect(confused.problem).toBe('a frame does not begin with "SPST"');
+    expect(kinds()).toEqual(['1 stream_gone', '1 stream_end']);
+  });
+
+  it('refuses a guest thread that breaks the rules', () => {
+    const { hub, say } = openHub();
+    connectFakeClient(hub).holds = true;
+    say(1, 'stream_open', 5, 3);
+    expect(() => say(1, 'stream_open', 6, 3)).toThrow('used twice');
+    expect(() => say(1, 'stream_taken', 1)).toThrow('more was read than there was');
+    const large = frame(5, Buffer.alloc(KIB_128));
+    expect(() => {
+      for (let sent = 0; sent < 5; sent++) say(1, 'stream_frame', large);
+    }).toThrow('more frames than there is room for');
+  });
+
+  it('sends what a guest wrote before it ended, and then lets the client go [user-stream.flush]', async () => {
+    const { hub, say } = openHub();
+    const client = connectFakeClient(hub);
+    client.holds = true;
+    say(1, 'stream_open', 5, 2);
+    say(1, 'stream_frame', frame(5, 'last words'));
+    const closing = hub.close();
+    expect(client.problem).toBeUndefined();
+    for (const taken of client.held) taken();
+    await closing;
+    expect(client.problem).toBeNull();
+    expect(hub.isTaken).toBe(true);
+  });
+});

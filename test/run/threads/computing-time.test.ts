@@ -1,0 +1,43 @@
+import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
+import { expect, it, onTestFinished } from 'vitest';
+import { sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
+import { compileLimits } from '../../../src/protocol/limits.ts';
+import { disabledTask } from '../../../src/protocol/policy-layers.ts';
+import { GuestThreads } from '../../../src/run/threads/guest-threads.ts';
+import { seatingOf } from '../../../src/run/threads/seating.ts';
+import { until } from '../../support/until.ts';
+
+const limits = compileLimits({ turn_ms: 30_000 });
+
+it('what a guest on a shared thread has computed is its own alone [approval.clocks]', async () => {
+  const threads = new GuestThreads({ threads: 1 });
+  onTestFinished(() => threads.close());
+  const seating = seatingOf(threads);
+  const seat = async (run: string) => {
+    const wasm = await parse(`(module (import "spear" "sleep_ms" (func $sleep (param i32)))
+      (memory (export "memory") 1) (func (export "run") (result i32) ${run} (i32.const 0)))`);
+    const spec = (kind: 'shared' | 'thread') => ({
+      ...{ hostcallCounts: sharedCounts(), args: [], env: {}, limits, mcpTask: disabledTask },
+      ...{ servesStreams: false, verbose: false, tape: null, chance: null, underway: null },
+      computedMs: kind === 'shared' ? new Float64Array(new SharedArrayBuffer(8)) : null,
+      output: { stdout: null, stderr: null },
+    });
+    const guest = seating.reserve({ namespace: 'default', wasm, spec });
+    guest.listen({ receive: () => {}, taped: null, lost: () => {} });
+    const options = { limits, allowUnknownImports: false, componentCache: null, onNotice: () => {} };
+    await guest.start(await seating.prepare(wasm, options));
+    return guest;
+  };
+  const waits = await seat('(call $sleep (i32.const 1000000))');
+  const spins = await seat('(loop $l (br $l))');
+  let computed = 0;
+  const look = async () => {
+    computed = (await spins.computedMs()) ?? 0;
+  };
+  await until(() => {
+    void look();
+    return computed > 500;
+  }, 'the one that spins to have computed');
+  expect(await waits.computedMs()).toBeLessThan(250);
+  await Promise.all([waits.leave(), spins.leave()]);
+});

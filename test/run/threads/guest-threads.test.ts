@@ -1,0 +1,257 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { GuestThreads, type GuestThreadsOptions, type RunOptions, runGuest } from '../../../src/index.ts';
+import { until } from '../../support/until.ts';
+
+const fixture = (name: string) => new URL(`../../../fixtures/${name}`, import.meta.url).pathname;
+/** Nobody is ended for being slow on a busy machine. */
+const PATIENT = { turn_ms: 30_000 };
+
+const module = (run: string, more = '') =>
+  parse(`(module
+    (import "spear" "sleep_ms" (func $sleep (param i32)))
+    (import "spear" "log" (func $log (param i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (memory (export "memory") 4) ${more}
+    (data (i32.const 16) "\\00\\01\\00\\00\\00\\40\\00\\00")
+    (func (export "run") (result i32) ${run}))`);
+
+const spinning = () => module('(loop $l (br $l)) (i32.const 0)');
+const waiting = () => module('(call $sleep (i32.const 1000000)) (i32.const 0)');
+const answering = (code: number) => module(`(i32.const ${code})`);
+/** A line of instructions without any loop, each of which takes milliseconds: nobody can interrupt it. */
+const holding = () =>
+  module(
+    `(drop (memory.grow (i32.const 1000)))
+     ${'(memory.fill (i32.const 0) (i32.const 1) (i32.const 64000000)) '.repeat(300)} (i32.const 0)`,
+  );
+
+function open(options: GuestThreadsOptions = { threads: 1 }) {
+  const threads = new GuestThreads(options);
+  onTestFinished(() => threads.close());
+  const run = async (wasm: Uint8Array | Promise<Uint8Array>, more: Partial<RunOptions> = {}) =>
+    runGuest({ wasm: await wasm, threads, output: () => {}, limits: PATIENT, ...more });
+  const seated = () => threads.threads.reduce((sum, { guests }) => sum + guests, 0);
+  return { threads, run, seated };
+}
+
+describe('guests that share a thread', () => {
+  it('take turns: while two spin a third begins and ends, and each is ended at its own deadline [threads.turns]', async () => {
+    const { run } = open();
+    const ends: string[] = [];
+    const spin = (name: string, timeout_ms: number) =>
+      spinning()
+        .then((wasm) => run(wasm, { limits: { ...PATIENT, timeout_ms } }))
+        .then(({ reason, isolation }) => {
+          ends.push(name);
+          return [reason, isolation.kind];
+        });
+    const first = spin('first', 1_000);
+    const second = spin('second', 2_000);
+    expect(await run(answering(7))).toMatchObject({ reason: 'exit', exitCode: 7, isolation: { kind: 'shared' } });
+    ends.push('third');
+    expect(await first).toEqual(['deadline', 'shared']);
+    expect(await run(answering(8))).toMatchObject({ exitCode: 8 });
+    expect(await second).toEqual(['deadline', 'shared']);
+    expect(ends).toEqual(['third', 'first', 'second']);
+  });
+
+  it('are ended alone where they wait, and the others wait on [threads.end]', async () => {
+    const { run, seated } = open();
+    const stops = Array.from({ length: 20 }, () => new AbortController());
+    const wasm = await waiting();
+    const runs = stops.map(({ signal }) => run(wasm, { signal }));
+    await until(() => seated() === 20, 'all to be seated');
+    stops[3]?.abort();
+    expect((await runs[3])?.reason).toBe('interrupted');
+    expect(seated()).toBe(19);
+    for (const stop of stops) stop.abort();
+    expect(new Set((await Promise.all(runs)).map(({ reason }) => reason))).toEqual(new Set(['interrupted']));
+    expect(seated()).toBe(0);
+  });
+
+  it('cannot swallow their end [threads.end]', async () => {
+    const { run, seated } = open();
+    const stop = new AbortController();
+    const stubborn = module(
+      `(local $n i32) loop $l try i32.const 1000000 call $sleep catch_all end br $l end i32.const 0`,
+    );
+    const ended = run(stubborn, { signal: stop.signal });
+    await until(() => seated() === 1, 'it to be seated');
+    stop.abort();
+    expect((await ended).reason).toBe('interrupted');
+  });
+
+  it('exit with a code, trap with their frames, and read their input as on a thread of their own', async () => {
+    const { run } = open();
+    expect(await run(module('(call $exit (i32.const 300)) (i32.const 0)'))).toMatchObject({
+      reason: 'exit',
+      exitCode: 300,
+    });
+    const trapped = await run(module('(call $deep) (i32.const 0)', '(func $deep unreachable)'));
+    expect(trapped).toMatchObject({ reason: 'trap', message: 'unreachable' });
+    expect(trapped.stack).toContain('deep');
+    const reading = await run(
+      module('(drop (call $read (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 8))) (i32.load (i32.const 8))'),
+      {
+        stdin: () => Readable.from([Buffer.from('seven!!')]),
+      },
+    );
+    expect(reading.exitCode).toBe(7);
+  });
+
+  it('wait for a slow reader of their output without holding up the others [threads.output]', async () => {
+    const { run } = open();
+    let taken = 0;
+    const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>();
+    const slow = new Writable({
+      highWaterMark: 1,
+      write(chunk: Buffer, _encoding, done) {
+        taken += chunk.byteLength;
+        void mayGoOn.then(() => done());
+      },
+    });
+    const rounds = 400; // of 16 KiB: more than there is room for
+    const writes = module(
+      `(local $i i32) (loop $l (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 8)))
+        (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const ${rounds})))) (i32.const 5)`,
+    );
+    const writing = run(writes, { output: { stdout: slow } });
+    await until(() => taken > 0, 'the first bytes');
+    expect((await run(answering(3))).exitCode).toBe(3);
+    goOn();
+    expect((await writing).exitCode).toBe(5);
+    await until(() => taken === rounds * 16_384, 'all of it');
+  });
+
+  it('of two namespaces are on two threads [threads.namespaces]', async () => {
+    const { threads, run, seated } = open({ threads: 4 });
+    const stop = new AbortController();
+    const wasm = await waiting();
+    const runs = ['one', 'two', 'one', 'two', 'one', 'one', 'one'].map((namespace) =>
+      run(wasm, { namespace, signal: stop.signal }),
+    );
+    await until(() => seated() === 7, 'all to be seated');
+    const spaces = threads.threads.map(({ namespace, guests }) => `${namespace} ${guests > 0}`);
+    expect(new Set(spaces)).toEqual(new Set(['one true', 'two true']));
+    stop.abort();
+    await Promise.all(runs);
+  });
+
+  it('are seated in turn where a thread is full, and those of another namespace get the thread that is left', async () => {
+    const { run, seated } = open({ threads: 1, guestsPerThread: 2 });
+    const stop = new AbortController();
+    const wasm = await waiting();
+    const runs = Array.from({ length: 2 }, () => run(wasm, { signal: stop.signal }));
+    await until(() => seated() === 2, 'two to be seated');
+    const third = run(answering(3));
+    const other = run(answering(4), { namespace: 'other' });
+    expect(seated()).toBe(2);
+    stop.abort();
+    expect((await third).exitCode).toBe(3);
+    expect((await other).exitCode).toBe(4);
+    await Promise.all(runs);
+  });
+
+  it('are lost with their threads, also those that wait for room', async () => {
+    const { threads, run, seated } = open({ threads: 1, guestsPerThread: 1 });
+    const wasm = await waiting();
+    const runs = [run(wasm), run(wasm)];
+    await until(() => seated() === 1, 'the first to be seated');
+    await threads.close();
+    expect((await Promise.all(runs)).map(({ reason }) => reason)).toEqual(['lost', 'lost']);
+  });
+
+  it('have so much memory together, and beyond it the largest is ended [threads.memory]', async () => {
+    const { run } = open({ threads: 1, memoryBytesPerThread: 32 * 1024 * 1024 });
+    const small = run(module('(call $sleep (i32.const 3000)) (i32.const 1)'));
+    const large = await run(
+      module('(drop (memory.grow (i32.const 1000))) (call $sleep (i32.const 100000)) (i32.const 2)'),
+    );
+    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this one has the most') });
+    expect(await small).toMatchObject({ reason: 'exit', exitCode: 1 });
+  });
+});
+
+describe('a guest that holds its thread', () => {
+  it('loses it, the others are told that it was not their fault, and its module gets threads of its own [threads.quarantine]', async () => {
+    const { run, seated } = open();
+    const neighbour = run(waiting());
+    await until(() => seated() === 1, 'the neighbour to be seated');
+    const held = await holding();
+    const limits = { turn_ms: 50, timeout_ms: 5_000 };
+    expect(await run(held, { limits })).toMatchObject({
+      reason: 'lost',
+      message: expect.stringContaining('longer than limits.turn_ms = 50'),
+      isolation: { kind: 'shared' },
+    });
+    expect(await neighbour).toMatchObject({
+      reason: 'lost',
+      message: expect.stringContaining('another guest held it'),
+    });
+    expect(await run(held, { limits })).toMatchObject({
+      isolation: { kind: 'thread', why: 'a guest of this module held the thread that it shared' },
+    });
+    expect(await run(answering(6))).toMatchObject({ exitCode: 6, isolation: { kind: 'shared' } });
+  });
+
+  it('and its neighbours go on from their journals [threads.quarantine]', async () => {
+    const { run, seated } = open();
+    const folder = mkdtempSync(join(tmpdir(), 'spear-threads-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'run.journal');
+    const wasm = module(
+      '(drop (call $log (i32.const 2) (i32.const 64) (i32.const 5))) (call $sleep (i32.const 2000)) (i32.const 9)',
+      '(data (i32.const 64) "begun")',
+    );
+    const output: string[] = [];
+    const take = (_stream: string, bytes: Uint8Array) => void output.push(Buffer.from(bytes).toString());
+    const neighbour = run(wasm, { journal: { file }, output: take });
+    await until(() => output.length === 1, 'what it says first');
+    expect(seated()).toBe(1);
+    await run(holding(), { limits: { turn_ms: 50, timeout_ms: 5_000 } });
+    expect((await neighbour).reason).toBe('lost');
+    const resumed = await run(wasm, { journal: { file, mode: 'resume' }, output: take });
+    expect(resumed).toMatchObject({ reason: 'exit', exitCode: 9, isolation: { kind: 'shared' } });
+    expect(output).toEqual(['begun\n']);
+  });
+});
+
+describe('a module that cannot be shared', () => {
+  it('runs on a thread of its own, and the result says why [threads.alone]', async () => {
+    const { run } = open();
+    const wasm = parse('(module (import "spear:turns" "x" (func)) (memory (export "memory") 1) (func (export "run")))');
+    expect(await run(wasm, { allowUnknownImports: true })).toMatchObject({
+      reason: 'exit',
+      isolation: { kind: 'thread', why: expect.stringContaining('cannot be made to give way') },
+    });
+  });
+});
+
+describe('components in the fast lane', () => {
+  it('share a thread as well, also one that spins and one that waits [threads.components]', async () => {
+    const { run } = open();
+    const output: string[] = [];
+    const spin = spinning().then((wasm) => run(wasm, { limits: { ...PATIENT, timeout_ms: 3_000 } }));
+    const result = await runGuestOf('rust/hello.component.wasm', run, output);
+    expect(result).toMatchObject({ reason: 'exit', exitCode: 0, isolation: { kind: 'shared' } });
+    expect(output.join('')).toContain('hello');
+    expect((await spin).reason).toBe('deadline');
+  });
+});
+
+async function runGuestOf(name: string, run: ReturnType<typeof open>['run'], output: string[]) {
+  const { readFile } = await import('node:fs/promises');
+  const cache = mkdtempSync(join(tmpdir(), 'spear-threads-'));
+  onTestFinished(() => rmSync(cache, { recursive: true }));
+  return run(readFile(fixture(name)), {
+    componentCache: cache,
+    output: (_stream, bytes) => void output.push(Buffer.from(bytes).toString()),
+  });
+}

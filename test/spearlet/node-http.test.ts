@@ -1,0 +1,292 @@
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import type { RunRecord } from '../../src/protocol/run.ts';
+import { frame, frameData } from '../support/stream-client.ts';
+import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'spear-node-http-'));
+const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
+const node = new NodeLives(folder);
+const hello = '/v1/namespaces/default/tasks/hello/runs';
+const agent = '/v1/namespaces/default/tasks/agent/runs';
+const runs = '/v1/namespaces/default/runs';
+const waiting = { prefer: 'wait=60' };
+const parsed = (text: string) => JSON.parse(text) as RunRecord;
+
+/** A guest that computes until it is ended. */
+const SPIN = Uint8Array.from([
+  ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1],
+  ...[7, 19, 2, 6, 0x6d, 0x65, 0x6d, 0x6f, 0x72, 0x79, 2, 0, 6, 0x5f, 0x73, 0x74, 0x61, 0x72, 0x74, 0, 0],
+  ...[10, 9, 1, 7, 0, 3, 0x40, 0x0c, 0, 0x0b, 0x0b],
+]);
+
+beforeAll(async () => {
+  writeNodeFolder(folder, {
+    node: 'max_queued = 3\nslots = 4\nsubmitters = [{ name = "bob", namespace = "team-b" }]\ndrain_ms = 200',
+  });
+  writeFileSync(join(folder, 'tasks.d', 'spin.wasm'), SPIN);
+  writeFileSync(join(folder, 'tasks.d', 'spin.toml'), 'name = "spin"\nwasm = "spin.wasm"\nconcurrency = 1\n');
+  const echo = `name = "echo"\nwasm = ${JSON.stringify(fixture('c/echo.wasm'))}\n`;
+  writeFileSync(join(folder, 'tasks.d', 'echo.toml'), echo);
+  writeFileSync(join(folder, 'tasks.d', 'wrong.toml'), 'name = "wrong"\nwasm = "nowhere.wasm"\n');
+  await node.start();
+}, 60_000);
+
+afterAll(async () => {
+  await node.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a run over HTTP', () => {
+  it('is submitted, and its result comes to who waits for it [node.submit]', async () => {
+    const token = node.token('submitter');
+    const answer = await node.ask('POST', hello, { body: 'x', token, headers: waiting });
+    expect(answer).toMatchObject({ status: 200, text: 'hello from C\n' });
+    const id = answer.headers.get('spear-run') ?? '';
+    const run = parsed((await node.ask('GET', `${runs}/${id}`, { token })).text);
+    expect(run).toMatchObject({ status: 'succeeded', submitted_by: 'submitter', attempts: 1, exit: { code: 0 } });
+    expect((await node.ask('GET', `${runs}/${id}/result`, { token })).text).toBe('hello from C\n');
+    const journal = await node.ask('GET', `${runs}/${id}/journal`);
+    expect(journal.text).toContain('"t":"header"');
+    expect((await node.ask('GET', `${runs}/${id}/journal`, { token })).status).toBe(403);
+  });
+
+  it('with a key is one run, however often it is sent, and two submitters are two [node.idempotent]', async () => {
+    const send = (body: string, token?: string) =>
+      node.ask('POST', hello, { body, headers: { 'idempotency-key': 'k1' }, ...(token ? { token } : {}) });
+    const [one, two] = await Promise.all([send('a'), send('a')]);
+    expect([one.status, two.status]).toEqual([202, 202]);
+    expect(parsed(one.text).id).toBe(parsed(two.text).id);
+    const other = await send('b');
+    expect(other.status).toBe(422);
+    expect(other.text).toContain('urn:spear:problem:key-used');
+    const theirs = await send('a', node.token('submitter'));
+    expect(parsed(theirs.text).id).not.toBe(parsed(one.text).id);
+  });
+
+  it('tells its cost, and what happens in it as events, from any of them on [node.events]', async () => {
+    const answer = await node.ask('POST', agent, { body: 'x', headers: waiting });
+    expect(answer).toMatchObject({ status: 200 });
+    const id = answer.headers.get('spear-run') ?? '';
+    const run = parsed((await node.ask('GET', `${runs}/${id}`)).text);
+    expect(run.cost).toMatchObject({ model_calls: 3, tool_calls: 3, tokens: { total_tokens: 45 } });
+    const events = await node.ask('GET', `${runs}/${id}/events`);
+    expect(events.headers.get('content-type')).toBe('text/event-stream');
+    const kinds = [...events.text.matchAll(/^event: (\w+)$/gm)].map(([, kind]) => kind);
+    expect(kinds.slice(0, 1)).toEqual(['status']);
+    expect(kinds).toEqual(expect.arrayContaining(['tool', 'model', 'output']));
+    expect(events.text).toContain('"status":"succeeded"');
+    const ids = [...events.text.matchAll(/^id: (\d+)$/gm)].map(([, text]) => Number(text));
+    expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+    const last = String(ids.at(-2));
+    const rest = await node.ask('GET', `${runs}/${id}/events`, { headers: { 'last-event-id': last } });
+    expect([...rest.text.matchAll(/^id: (\d+)$/gm)].map(([, text]) => Number(text))).toEqual(ids.slice(-1));
+    expect(rest.text).not.toContain('event: gap');
+    const old = await node.ask('GET', `${runs}/${id}/events`, { headers: { 'last-event-id': '1' } });
+    expect(old.text).toContain('event: gap');
+    expect(readFileSync(join(folder, 'trail'), 'utf8')).toContain(`${id} `);
+  });
+
+  it('that computes for ever holds up nobody, and is cancelled [node.cancel]', async () => {
+    const { id } = parsed((await node.ask('POST', '/v1/namespaces/default/tasks/spin/runs', { body: '' })).text);
+    await status(id, 'running');
+    expect((await node.ask('POST', hello, { body: '', headers: waiting })).status).toBe(200);
+    expect((await node.ask('GET', `${runs}/${id}/result`)).status).toBe(409);
+    expect((await node.ask('POST', `${runs}/${id}/cancel`)).status).toBe(202);
+    const ended = await status(id, 'cancelled');
+    expect(ended.exit).toMatchObject({ reason: 'cancelled' });
+    const again = await node.ask('POST', `${runs}/${id}/retry`);
+    expect(parsed(again.text)).toMatchObject({ retry_of: id, task: 'spin' });
+    await node.ask('POST', `${runs}/${parsed(again.text).id}/cancel`);
+    await status(parsed(again.text).id, 'cancelled');
+  });
+
+  it('finds a line that has an end: 429 says when to come back [node.full]', async () => {
+    const spin = '/v1/namespaces/default/tasks/spin/runs';
+    const answers = [];
+    for (let n = 0; n < 5; n++) {
+      answers.push(await node.ask('POST', spin, { body: String(n) }));
+      // The first one leaves the line for a slot.
+      if (n === 0) await status(parsed(answers[0]?.text ?? '').id, 'running');
+    }
+    expect(answers.map(({ status: code }) => code)).toEqual([202, 202, 202, 202, 429]);
+    expect(answers[4]?.headers.get('retry-after')).toBe('1');
+    for (const { text } of answers.slice(0, 4)) await node.ask('POST', `${runs}/${parsed(text).id}/cancel`);
+    for (const { text } of answers.slice(0, 4)) await status(parsed(text).id, 'cancelled');
+  });
+});
+
+describe('user streams of a run', () => {
+  it('reach a client over a WebSocket, with a token that is good for once [node.streams]', async () => {
+    const echo = '/v1/namespaces/default/tasks/echo/runs';
+    const { id } = parsed((await node.ask('POST', echo, { body: '' })).text);
+    await status(id, 'running');
+    const bob = node.token('tokens/bob');
+    expect((await node.ask('POST', `${runs}/${id}/streams/session`, { token: bob })).status).toBe(403);
+    let session = { status: 409, text: '' };
+    // It runs a moment before its streams are there.
+    while (session.status === 409) session = await node.ask('POST', `${runs}/${id}/streams/session`);
+    const { path } = JSON.parse(session.text) as { path: string };
+    const open = (where: string, protocol = 'spear.stream.v1', headers = {}) =>
+      new WebSocket(`${node.url.replace('http', 'ws')}${where}`, protocol, { headers });
+    const refused = async (socket: WebSocket) => {
+      const [error] = await once(socket, 'error');
+      return String(error);
+    };
+    expect(await refused(open(path.replace(/token=.*/, 'token=wrong')))).toContain('401');
+    const bare = path.replace(/\?.*/, '');
+    expect(await refused(open(bare, 'other', { authorization: `Bearer ${node.token()}` }))).toContain('400');
+    expect(await refused(open(bare, undefined, { authorization: `Bearer ${bob}` }))).toContain('401');
+    const client = open(path);
+    await once(client, 'open');
+    expect(await refused(open(path))).toContain('401');
+    client.send(frame(1, 'hello'));
+    const [answer] = (await once(client, 'message')) as [Buffer];
+    expect(frameData(new Uint8Array(answer))).toBe('HELLO');
+    client.close();
+    const ended = await status(id, 'succeeded');
+    expect(ended.exit).toMatchObject({ code: 0 });
+    expect((await node.ask('GET', `${runs}/${id}/result`)).text).toBe('1 frames\n');
+    expect((await node.ask('POST', `${runs}/${id}/streams/session`)).status).toBe(409);
+  });
+});
+
+describe('who may do what', () => {
+  it('needs a token, of the namespace that is named, and the admin’s for tasks [node.access]', async () => {
+    const bob = node.token('tokens/bob');
+    expect((await node.ask('GET', runs, { token: 'x'.repeat(64) })).status).toBe(401);
+    expect((await node.ask('GET', runs, { token: bob })).status).toBe(403);
+    expect((await node.ask('POST', hello, { body: '', token: bob })).status).toBe(403);
+    expect((await node.ask('GET', '/v1/namespaces/team-b/runs', { token: bob })).status).toBe(200);
+    expect((await node.ask('POST', '/v1/namespaces/team-b/tasks/hello/runs', { body: '', token: bob })).status).toBe(
+      404,
+    );
+    expect(JSON.parse((await node.ask('GET', '/admin/api/tasks', { token: bob })).text)).toEqual({ tasks: [] });
+    const put = await node.ask('PUT', '/admin/api/tasks/default/x', { body: '{}', token: node.token('submitter') });
+    expect(put.status).toBe(403);
+    for (const name of ['admin', 'submitter', 'tokens/bob']) {
+      expect(statSync(join(folder, 'data', `${name}.token`)).mode & 0o777).toBe(0o600);
+    }
+  });
+
+  it('answers what is wrong with a request, and never with a stack', async () => {
+    expect((await node.ask('GET', '/v1/nothing')).status).toBe(404);
+    expect((await node.ask('PUT', runs, { body: '' })).status).toBe(405);
+    expect((await node.ask('GET', `${runs}?status=odd`)).text).toContain('expected one of queued');
+    expect((await node.ask('GET', `${runs}?limit=0`)).status).toBe(400);
+    expect((await node.ask('GET', `${runs}?cursor=x`)).status).toBe(400);
+    expect((await node.ask('GET', `${runs}/nobody`)).status).toBe(404);
+    expect((await node.ask('POST', '/v1/namespaces/default/tasks/nope/runs', { body: '' })).status).toBe(404);
+    expect((await node.ask('POST', hello, { body: '', headers: { 'idempotency-key': '' } })).status).toBe(400);
+    expect((await node.ask('POST', hello, { body: '', headers: { 'idempotency-key': 'k'.repeat(300) } })).status).toBe(
+      400,
+    );
+    const page = await fetch(`${node.url}/healthz`, { headers: { origin: 'https://evil.example' } });
+    expect(page.status).toBe(403);
+  });
+
+  it('describes itself, and says how it is', async () => {
+    const document = JSON.parse((await node.ask('GET', '/openapi.json')).text);
+    expect(document).toMatchObject({ openapi: '3.1.0', paths: { '/v1/namespaces/{namespace}/runs': { get: {} } } });
+    const page = document.paths['/v1/namespaces/{namespace}/runs'].get.responses['200'];
+    expect(page.content['application/json'].schema.properties).toHaveProperty('cursor');
+    expect((await node.ask('GET', '/healthz')).status).toBe(200);
+    expect((await node.ask('GET', '/readyz')).status).toBe(200);
+    const metrics = (await node.ask('GET', '/metrics')).text;
+    expect(metrics).toMatch(/spearlet_runs\{status="succeeded"\} [1-9]/);
+    expect(metrics).toMatch(/spearlet_slots\{state="free"\} [1-4]/);
+    expect(metrics).toMatch(/spear_guests_started_total [1-9]/);
+  });
+});
+
+describe('tasks of a node', () => {
+  it('have revisions that never change; live is moved, and what is wrong changes nothing [node.tasks]', async () => {
+    const file = join(folder, 'tasks.d', 'hello.toml');
+    const before = readFileSync(file, 'utf8');
+    const live = async () => JSON.parse((await node.ask('GET', '/admin/api/tasks/default/hello')).text);
+    expect(await live()).toMatchObject({ live: 1, revisions: 1 });
+    writeFileSync(file, `${before}args = ["a"]\n`);
+    node.signal('SIGHUP');
+    await until(async () => (await live()).live === 2);
+    expect((await node.ask('POST', '/admin/api/tasks/default/hello/promote?revision=1')).status).toBe(200);
+    const run = parsed((await node.ask('POST', hello, { body: '' })).text);
+    expect(run.revision).toBe(1);
+    writeFileSync(join(folder, 'tasks.d', 'spin.toml'), 'name = "spin"\nwasm = "spin.wasm"\nwat = 1\n');
+    node.signal('SIGHUP');
+    await until(() => node.log.includes('unknown key \\"wat\\"'));
+    // What the directory says is what it said before: the promoted one stays.
+    expect((await live()).live).toBe(1);
+    expect((await node.ask('GET', '/admin/api/tasks/default/spin')).status).toBe(200);
+    expect((await node.ask('POST', '/admin/api/tasks/default/hello/promote?revision=9')).status).toBe(404);
+  });
+
+  it('are applied with their module by its digest, and refused with the reason', async () => {
+    const put = (name: string, body: object) =>
+      node.ask('PUT', `/admin/api/tasks/default/${name}`, { body: JSON.stringify(body) });
+    const missing = await put('up', { name: 'up', wasm: `sha256:${'0'.repeat(64)}` });
+    expect(missing).toMatchObject({ status: 400 });
+    expect(missing.text).toContain('is not here');
+    expect((await put('up', { name: 'up', wasm: 'x', extra: 1 })).text).toContain('unknown key');
+    const bytes = readFileSync(fixture('c/hello.wasm'));
+    const digest = Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
+    const blob = await fetch(`${node.url}/admin/api/blobs/${digest}`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${node.token()}` },
+      body: bytes,
+    });
+    expect(blob.status).toBe(201);
+    expect(JSON.parse((await put('up', { name: 'up', wasm: `sha256:${digest}` })).text)).toMatchObject({
+      outcome: 'created',
+      live: 1,
+    });
+    const elsewhere = await put('up', { name: 'up', wasm: `sha256:${digest}`, pool: 'gpu' });
+    expect(elsewhere.text).toContain('this node takes runs of');
+    const secret = await put('up', { name: 'up', wasm: `sha256:${digest}`, env: { KEY: 'hidden-value' } });
+    expect(secret.status).toBe(200);
+    const shown = (await node.ask('GET', '/admin/api/tasks/default/up')).text;
+    expect(shown).toContain('"KEY":"********"');
+    expect(shown).not.toContain('hidden-value');
+    expect((await put('other', { name: 'up', wasm: `sha256:${digest}` })).status).toBe(400);
+    const text = Buffer.from('not wasm');
+    const bad = Buffer.from(await crypto.subtle.digest('SHA-256', text)).toString('hex');
+    const headers = { authorization: `Bearer ${node.token()}` };
+    await fetch(`${node.url}/admin/api/blobs/${bad}`, { method: 'PUT', headers, body: text });
+    const refused = await put('up', { name: 'up', wasm: `sha256:${bad}` });
+    expect(refused.text).toContain('not a WebAssembly binary');
+    expect(JSON.parse((await node.ask('GET', '/admin/api/tasks/default/up')).text)).toMatchObject({ revisions: 2 });
+    expect((await node.ask('DELETE', '/admin/api/tasks/default/up')).status).toBe(200);
+    expect((await node.ask('POST', '/v1/namespaces/default/tasks/up/runs', { body: '' })).status).toBe(404);
+  });
+});
+
+describe('the end of a node', () => {
+  it('hands back what still runs; the next start goes on with it [node.drain]', async () => {
+    const spin = parsed((await node.ask('POST', '/v1/namespaces/default/tasks/spin/runs', { body: '' })).text);
+    await status(spin.id, 'running');
+    expect(await node.stop()).toBe(0);
+    expect(existsSync(join(folder, 'data', 'endpoint.json'))).toBe(false);
+    await node.start();
+    const again = await status(spin.id, 'running');
+    expect(again.attempts).toBe(1);
+    await node.ask('POST', `${runs}/${spin.id}/cancel`);
+    await status(spin.id, 'cancelled');
+  });
+});
+
+async function until(is: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await is())) await delay(20);
+}
+
+async function status(id: string, wanted: string): Promise<RunRecord> {
+  for (;;) {
+    const run = parsed((await node.ask('GET', `${runs}/${id}`)).text);
+    if (run.status === wanted) return run;
+    await delay(20);
+  }
+}

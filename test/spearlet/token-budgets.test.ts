@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ChatBackend } from '../../src/chat/backend.ts';
+import type { TaskRevision } from '../../src/protocol/task.ts';
+import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
+import { TokenBudgets } from '../../src/spearlet/token-budgets.ts';
+
+let folder = '';
+let queue: EmbeddedQueue;
+const open = () => {
+  queue = new EmbeddedQueue(join(folder, 'runs.db'), { maxQueued: 1 });
+};
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'spear-budgets-'));
+  open();
+});
+afterEach(async () => {
+  await queue.close();
+  rmSync(folder, { recursive: true });
+});
+
+const request = { messages: [{ role: 'user', content: 'hi' }], max_tokens: 80 };
+const signal = new AbortController().signal;
+const task = (budgets: TaskRevision['budgets']) => ({ namespace: 'default', name: 't', budgets }) as TaskRevision;
+
+/** Answers when it is let, with 100 tokens. */
+function model() {
+  const gate = Promise.withResolvers<void>();
+  const backend: ChatBackend = {
+    name: 'm',
+    model: undefined,
+    complete: async () => {
+      await gate.promise;
+      return { usage: { total_tokens: 100 } };
+    },
+    close: async () => {},
+  };
+  return { find: async () => backend, answer: () => gate.resolve() };
+}
+
+describe('token budgets', () => {
+  it('bound a run, over its attempts', async () => {
+    const { find, answer } = model();
+    answer();
+    const budgets = new TokenBudgets(queue, new Map());
+    const ofTask = task({ tokens_per_run: 300, tokens_per_day: null });
+    const backend = await budgets.forRun(ofTask, find, 0)(undefined);
+    await backend.complete(request, signal);
+    await backend.complete(request, signal);
+    await expect(backend.complete(request, signal)).rejects.toMatchObject({ code: 'budget_exceeded' });
+    const resumed = await budgets.forRun(ofTask, find, 250)(undefined);
+    await expect(resumed.complete(request, signal)).rejects.toThrow(
+      'budgets.tokens_per_run = 300: 250 tokens are spent',
+    );
+  });
+
+  it('are reserved before a send: parallel runs cannot overspend together [node.budgets]', async () => {
+    const { find, answer } = model();
+    const budgets = new TokenBudgets(queue, new Map());
+    const ofTask = task({ tokens_per_run: null, tokens_per_day: 350 });
+    const sends = await Promise.all(
+      Array.from({ length: 10 }, async () => (await budgets.forRun(ofTask, find, 0)(undefined)).complete),
+    );
+    const all = Promise.allSettled(sends.map((complete) => complete(request, signal)));
+    answer();
+    const outcomes = await all;
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+  });
+
+  it('of a day are counted over restarts, and a namespace has one for all its tasks', async () => {
+    const { find, answer } = model();
+    answer();
+    const day = { now: Date.UTC(2026, 10, 17, 23) };
+    const budgets = () => new TokenBudgets(queue, new Map([['default', 250]]), () => day.now);
+    const free = task({ tokens_per_run: null, tokens_per_day: null });
+    await (await budgets().forRun(free, find, 0)(undefined)).complete(request, signal);
+    await queue.close();
+    open();
+    const after = budgets();
+    await (await after.forRun({ ...free, name: 'u' }, find, 0)(undefined)).complete(request, signal);
+    const refused = (await after.forRun(free, find, 0)(undefined)).complete(request, signal);
+    await expect(refused).rejects.toThrow('node.budgets.default.tokens_per_day = 250');
+    day.now += 3 * 3_600_000;
+    await (await after.forRun(free, find, 0)(undefined)).complete(request, signal);
+  });
+});
