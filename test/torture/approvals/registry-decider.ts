@@ -1,0 +1,54 @@
+import { isJsonObject, type JsonObject, parseJson } from '../../../src/base/json.ts';
+import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
+import type { Approval, ApprovalDecision } from '../../../src/protocol/approval.ts';
+import { approvalKind } from '../../../src/protocol/approval-kind.ts';
+import type { ApprovalPort, FiledApproval } from '../../../src/registry/approval-port.ts';
+import { ApprovalQueue } from '../../../src/sms/approvals/queue.ts';
+import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
+import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** The people of a registry who allow everything, without the network between: its queue, and a node's desk. */
+export function registryThat(decision: ApprovalDecision, run: string): RegistryDesk {
+  const queue = new ApprovalQueue(createMemoryStoreOf(approvalKind), {
+    rules: [],
+    hasNames: false,
+    waitMs: HOUR_MS,
+    grantMs: HOUR_MS,
+    keepMs: HOUR_MS,
+    maxKept: 100,
+    maxWaiting: 100,
+    trail: noTrail,
+    metrics: { decisions: { add: () => {} } } as never,
+  });
+  const started = queue.start();
+  const filed = (approval: Approval): FiledApproval => ({
+    id: approval.approval_id,
+    status: approval.status,
+    salt: approval.salt,
+    decision: approval.decision ?? '',
+    reason: '',
+    decidedBy: ['somebody'],
+    leftMs: queue.leftMs(approval),
+    ageMs: queue.ageMs(approval),
+  });
+  const port: ApprovalPort = {
+    async open({ call, callId, argumentsJson, definitionJson, causeCode, causeText }) {
+      await started;
+      const cause = { code: causeCode, text: causeText };
+      const given = { arguments: objectOf(argumentsJson), definition: objectOf(definitionJson), cause };
+      const asked = await queue.open({ ...call, namespace: 'default', callId, nodeId: 'node-1', ...given });
+      return filed(await queue.decide(asked.approval_id, { decision, reason: null }));
+    },
+    async *watch() {},
+    claim: (id, claim, call, hash) => queue.claim(id, claim, call, hash),
+    withdraw: (id, reason) => queue.withdraw(id, reason),
+  };
+  return new RegistryDesk({ port, run, fileWithinMs: HOUR_MS });
+}
+
+function objectOf(text: string): JsonObject {
+  const value = parseJson(text);
+  return isJsonObject(value) ? value : {};
+}

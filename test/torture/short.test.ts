@@ -1,0 +1,19 @@
+import { randomInt } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { runTopic } from './run-topic.ts';
+import { topics } from './topics/all.ts';
+
+/** A minute in all, on a quiet machine; a busy one gets more time, not less to do. */
+const ALLOWED_MS = 60_000;
+
+describe('a short run of the torture suite', () => {
+  it.each(topics)('$name: $title [torture.suite]', { timeout: 2 * ALLOWED_MS }, async ({ name }) => {
+    const seed = randomInt(2 ** 32);
+    const { findings } = await runTopic({ name, short: true, seed, allowedMs: ALLOWED_MS });
+    expect(findings.length).toBeGreaterThan(0);
+    for (const { what, count, failures } of findings) {
+      expect(failures, `${what}, seed ${seed}`).toEqual([]);
+      expect(count, what).toBeGreaterThan(0);
+    }
+  });
+});
