@@ -1,108 +1,40 @@
-// Guards the costs of hostcalls: compares their ratios with bench/baseline.json and fails on a regression.
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+// Guards what calls cost: compares their ratios with bench/baseline.json and fails on a regression.
+import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import {
-  type Compared,
-  compare,
-  FOREIGN_TOLERANCE,
-  isProblem,
-  type Machine,
-  type Ratios,
-  ratiosOf,
-  TOLERANCE,
-  toleranceFor,
-  yardsticksNs,
-} from './guard/compare.ts';
-import type { Figures } from './guard/figures-process.ts';
-import { parseSlowDown, type SlowDown } from './guard/slow-down.ts';
-import { type Environment, environment } from './report/environment.ts';
+import { ACCEPTED_PROCESSES, measureBaseline, readBaseline } from './guard/baseline.ts';
+import { type Compared, FOREIGN_TOLERANCE, isProblem, ratiosOf, TOLERANCE } from './guard/compare.ts';
+import { type FigureGroup, figureGroups } from './guard/figure-groups.ts';
+import { check } from './guard/judge.ts';
+import { findPlant, measure, PROCESSES } from './guard/measure.ts';
+import { prove } from './guard/prove.ts';
+import { callOf, type Plant, parseSlowDown, type SlowDown } from './guard/slow-down.ts';
+import { isBuildOld } from './guests/built.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
 
-Compares the ratios of the hostcalls with bench/baseline.json. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline is measured
+Compares what hostcalls, a governed call and a turn of the tool loop cost with bench/baseline.json: hostcalls by time,
+the others by processor time, each as a ratio to a yardstick. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline is measured
 again, in more processes; it fails the check if it stays there. On another machine than the baseline's, which says so,
 only what is more than ${Math.round((FOREIGN_TOLERANCE - 1) * 100)} % above it counts.
 
-  --accept             writes what is measured now as the new baseline
+  --accept               writes what is measured now as the new baseline
   --slow CALL[=PERCENT]  makes one hostcall slower (by 30 %), to see that it is noticed
-  --repeat N           checks N times and reports what happened
-  --baseline FILE      another file than bench/baseline.json
-  --help               this text`;
+  --repeat N             checks N times and reports what happened
+  --prove FILE           shows that it notices every slow-down of 30 % and lets unchanged code pass, on a quiet machine;
+                         takes about twenty minutes, keeps what was shown in FILE and goes on there when it is run again
+  --only GROUP           hostcalls, or processor: the figures by time, or those by processor time
+  --baseline FILE        another file than bench/baseline.json
+  --help                 this text`;
 
-const program = fileURLToPath(new URL('./guard/figures-process.ts', import.meta.url));
 const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
 
-/** Processes of one measurement, and of each repetition of one that looks like a regression. */
-const PROCESSES = 3;
-const REPETITIONS = 4;
-const ACCEPTED_PROCESSES = 7;
-const PROCESS_TIMEOUT_MS = 60_000;
-
-interface Baseline {
-  readonly environment: Environment;
-  readonly yardsticksNs: number;
-  readonly ratios: Ratios;
-}
-
-const machine = ({ cpu, v8 }: Environment, yardsticks: number): Machine => ({ cpu, v8, yardsticksNs: yardsticks });
-
-/** The figure whose hostcall is to be slower, and the ratio that it is to have. */
-interface Slower {
-  readonly figure: string;
-  readonly ratio: number;
-}
-
-/** Of the cheapest figure of that call, measured as it is. */
-async function slowerBy({ call, percent }: SlowDown): Promise<Slower> {
-  const ratios = Object.entries(ratiosOf(await measure(PROCESSES, null)));
-  const own = ratios.filter(([name]) => name.split(' ')[0] === call);
-  const [cheapest] = own.toSorted(([, a], [, b]) => a - b);
-  if (!cheapest) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
-  const [figure, ratio] = cheapest;
-  return { figure, ratio: ratio * (1 + percent / 100) };
-}
-
-async function measureOnce(slow: Slower | null): Promise<Figures> {
-  const child = fork(program, slow === null ? [] : [slow.figure, String(slow.ratio)]);
-  let found: Figures | undefined;
-  child.once('message', (message) => {
-    found = message as Figures;
-  });
-  const timer = setTimeout(() => child.kill('SIGKILL'), PROCESS_TIMEOUT_MS);
-  const [code] = await once(child, 'exit');
-  clearTimeout(timer);
-  if (!found) throw new Error(`the measuring process ended with ${code}`);
-  return found;
-}
-
-async function measure(processes: number, slow: Slower | null): Promise<Figures[]> {
-  const runs: Figures[] = [];
-  while (runs.length < processes) runs.push(await measureOnce(slow));
-  return runs;
-}
-
-/** Measures until nothing looks like a regression, or until it has looked like one often enough. */
-async function check(
-  baseline: Baseline,
-  slow: Slower | null,
-): Promise<{ compared: Compared[]; shown: Compared[][]; tolerance: number }> {
-  const runs = await measure(PROCESSES, slow);
-  const then = machine(baseline.environment, baseline.yardsticksNs);
-  const judge = () => {
-    const tolerance = toleranceFor(then, machine(environment('full'), yardsticksNs(runs)));
-    return { tolerance, compared: compare(baseline.ratios, ratiosOf(runs), tolerance) };
-  };
-  let judged = judge();
-  const shown = [judged.compared];
-  for (let again = 0; again < REPETITIONS && shown.at(-1)?.some(({ verdict }) => verdict === 'slower'); again++) {
-    runs.push(...(await measure(PROCESSES, slow)));
-    judged = judge();
-    shown.push(judged.compared);
-  }
-  return { ...judged, shown };
+/** Of every figure of that call, measured as it is. */
+async function slowerBy({ call, percent }: SlowDown, groups: readonly FigureGroup[]): Promise<Plant> {
+  const ratios = Object.entries(ratiosOf(await measure(PROCESSES, {}, groups)));
+  const own = ratios.filter(([name]) => callOf(name) === call);
+  if (own.length === 0) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
+  return findPlant(Object.fromEntries(own), percent, groups);
 }
 
 const number = (value: number | null) => (value === null ? '–' : value.toFixed(2));
@@ -123,32 +55,17 @@ function report(shown: readonly Compared[][]): void {
   }
 }
 
-function readBaseline(file: string): Baseline {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Baseline;
-  } catch (error) {
-    throw new Error(`${file}: ${(error as Error).message}; npm run bench:check -- --accept makes one`);
-  }
-}
-
-async function accept(file: string): Promise<number> {
-  const runs = await measure(ACCEPTED_PROCESSES, null);
-  const ratios = Object.fromEntries(
-    Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]),
-  );
-  const baseline: Baseline = {
-    environment: environment('full'),
-    yardsticksNs: Math.round(yardsticksNs(runs)),
-    ratios,
-  };
+async function accept(file: string, groups: readonly FigureGroup[]): Promise<number> {
+  const baseline = await measureBaseline(groups);
   writeFileSync(file, `${JSON.stringify(baseline, null, 2)}\n`);
-  console.log(`${file} holds ${Object.keys(ratios).length} ratios, each the best of ${runs.length} processes`);
+  const { length } = Object.keys(baseline.ratios);
+  console.log(`${file} holds ${length} ratios, each the best of ${ACCEPTED_PROCESSES} processes`);
   return 0;
 }
 
-async function checkAndReport(file: string, slow: Slower | null): Promise<number> {
+async function checkAndReport(file: string, plant: Plant, groups: readonly FigureGroup[]): Promise<number> {
   const started = performance.now();
-  const { compared, shown, tolerance } = await check(readBaseline(file), slow);
+  const { compared, shown, tolerance } = await check(readBaseline(file), plant, groups);
   report(shown);
   if (tolerance !== TOLERANCE) {
     console.log(
@@ -171,13 +88,13 @@ async function checkAndReport(file: string, slow: Slower | null): Promise<number
   return 1;
 }
 
-async function repeat(times: number, file: string, slow: Slower | null): Promise<number> {
+async function repeat(times: number, file: string, plant: Plant): Promise<number> {
   const baseline = readBaseline(file);
   const { ratios } = baseline;
   const outcomes: Compared[][] = [];
   for (let round = 1; round <= times; round++) {
     const started = performance.now();
-    const { compared, shown } = await check(baseline, slow);
+    const { compared, shown } = await check(baseline, plant);
     outcomes.push(compared);
     const failed = compared.filter(isProblem).map(({ name }) => name);
     const seconds = ((performance.now() - started) / 1000).toFixed(0);
@@ -202,6 +119,8 @@ async function main(): Promise<number> {
       accept: { type: 'boolean' },
       slow: { type: 'string' },
       repeat: { type: 'string' },
+      prove: { type: 'string' },
+      only: { type: 'string' },
       baseline: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
@@ -211,10 +130,15 @@ async function main(): Promise<number> {
     return 0;
   }
   const file = values.baseline ?? committed;
-  if (values.accept) return accept(file);
-  const slow = values.slow === undefined ? null : await slowerBy(parseSlowDown(values.slow));
-  if (values.repeat !== undefined) return repeat(Number(values.repeat), file, slow);
-  return checkAndReport(file, slow);
+  const groups = values.only === undefined ? figureGroups : figureGroups.filter((group) => group === values.only);
+  if (groups.length === 0) throw new Error(`--only ${values.only}: the groups are ${figureGroups.join(' and ')}`);
+  if (values.accept) return accept(file, groups);
+  if (isBuildOld())
+    console.log('dist/ is older than src/: npm run build, or two of the figures are those of older code');
+  if (values.prove !== undefined) return prove(values.prove, groups);
+  const plant = values.slow === undefined ? {} : await slowerBy(parseSlowDown(values.slow), groups);
+  if (values.repeat !== undefined) return repeat(Number(values.repeat), file, plant);
+  return checkAndReport(file, plant, groups);
 }
 
 try {

@@ -1,4 +1,11 @@
-import type { Figures } from './figures-process.ts';
+/** Nanoseconds of one call, of ours and of its yardstick. */
+export interface Costs {
+  readonly ours: number;
+  readonly yardstick: number;
+}
+
+/** By the name of the guarded figure. */
+export type Figures = Readonly<Record<string, Costs>>;
 
 /** By the name of the guarded figure. */
 export type Ratios = Readonly<Record<string, number>>;
@@ -31,12 +38,12 @@ const SAME_MACHINE = 1.35;
 export interface Machine {
   readonly cpu: string;
   readonly v8: string;
-  /** What all yardsticks took together. */
-  readonly yardsticksNs: number;
+  /** What a yardstick takes. */
+  readonly yardstickNs: number;
 }
 
 export function toleranceFor(then: Machine, now: Machine): number {
-  const apart = Math.max(then.yardsticksNs / now.yardsticksNs, now.yardsticksNs / then.yardsticksNs);
+  const apart = Math.max(then.yardstickNs / now.yardstickNs, now.yardstickNs / then.yardstickNs);
   return then.cpu === now.cpu && then.v8 === now.v8 && apart <= SAME_MACHINE ? TOLERANCE : FOREIGN_TOLERANCE;
 }
 
@@ -69,9 +76,9 @@ export function ratiosOf(runs: readonly Figures[]): Ratios {
   return Object.fromEntries(names.map((name) => [name, least(name, 'ours') / least(name, 'yardstick')]));
 }
 
-/** The best of each yardstick over several processes, together. */
-export function yardsticksNs(runs: readonly Figures[]): number {
+/** The best of each yardstick over several processes, in the middle: some take nanoseconds and some half a millisecond. */
+export function yardstickNs(runs: readonly Figures[]): number {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run)))];
   const least = (name: string) => Math.min(...runs.flatMap((run) => run[name]?.yardstick ?? []));
-  return names.reduce((sum, name) => sum + least(name), 0);
+  return Math.exp(names.reduce((sum, name) => sum + Math.log(least(name)), 0) / names.length);
 }

@@ -9,7 +9,7 @@ const program = fileURLToPath(new URL('./bare-worker.ts', import.meta.url));
  * answer. What a guest on a thread of its own cannot do without.
  */
 export function openBareWorker(work: () => Promise<void> | void): { steps: Stepper; close(): Promise<unknown> } {
-  const worker = new Worker(program, { env: {} });
+  const worker = new Worker(program, { env: {}, name: 'bare-guest' });
   const waiting: ((times: number[]) => void)[] = [];
   const answer = (id: unknown) => worker.postMessage([id, 'done']);
   worker.on('message', (message: unknown[]) => {

@@ -1,10 +1,11 @@
 import { type CallName, calls } from '../../src/abi/calls.ts';
 import { GuestMemory } from '../../src/abi/memory.ts';
 import type { FdEntry } from '../../src/fd/table.ts';
-import { bindCoreImports } from '../../src/guest/core/bind.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
 import type { GuestState } from '../../src/hostcalls/guest-state.ts';
+import type { HostcallTable } from '../../src/hostcalls/table.ts';
+import { coreImports } from '../../test/support/core-imports.ts';
 import { TestGuest, type TestGuestOptions } from '../../test/support/test-guest.ts';
 import { loopModule } from './loop-module.ts';
 
@@ -38,8 +39,8 @@ export interface BareImport {
 
 export interface BenchGuestOptions extends TestGuestOptions {
   readonly bare?: Readonly<Record<string, BareImport>>;
-  /** Stands between the guest and the imports of the host: how the guard is shown to notice a slower call. */
-  readonly tamper?: (imports: Record<string, unknown>) => Record<string, unknown>;
+  /** What the imports are made of: how the guard is shown to notice a slower call. @default the real hostcalls */
+  readonly table?: HostcallTable;
 }
 
 /** Loops over hostcalls in real wasm on this thread, with the imports, the port and the services of a real run. */
@@ -58,7 +59,7 @@ export class BenchGuest {
     return new BenchGuest(await TestGuest.open(options), options);
   }
 
-  private constructor(host: TestGuest, { bare = {}, tamper = (imports) => imports }: BenchGuestOptions) {
+  private constructor(host: TestGuest, { bare = {}, table = hostcalls }: BenchGuestOptions) {
     this.#host = host;
     const log = new GuestLog(
       { write: () => true },
@@ -75,7 +76,7 @@ export class BenchGuest {
     };
     const yardsticks = Object.entries(bare).map(([name, { arity }]) => ({ name, arity }));
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(loopModule(yardsticks, PAGES)), {
-      spear: tamper(bindCoreImports(hostcalls, { guest: this.state, memory, counts })),
+      spear: coreImports(table, { guest: this.state, memory, counts }),
       bench: {
         memory: this.#memory,
         ...Object.fromEntries(Object.entries(bare).map(([name, one]) => [name, bareImport(one, bareMemory)])),

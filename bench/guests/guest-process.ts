@@ -9,6 +9,7 @@ import { requireBuild } from './built.ts';
 import { KIND_SHIFT, MAX_STEPS } from './stepping-guest.ts';
 
 const command = fileURLToPath(new URL('../../bin/spear-run.cjs', import.meta.url));
+const slowWrites = fileURLToPath(new URL('../guard/slow-writes.cjs', import.meta.url));
 const STAMP_BYTES = 8;
 const STEP_TIMEOUT_MS = 60_000;
 
@@ -16,6 +17,13 @@ export interface GuestProcessOptions {
   readonly wasm: Uint8Array;
   /** Flags of spear-run; files may lie in the folder. */
   readonly flags?: (folder: GuestFolder) => string[];
+  /** Makes it slower, to show that somebody notices. */
+  readonly slow?: SlowWrites | null;
+}
+
+/** Processor time that every write to a pipe or a socket costs on top. */
+export interface SlowWrites {
+  readonly ns: number;
 }
 
 /** A folder that goes away with the guest. */
@@ -34,7 +42,7 @@ export class GuestProcess {
   #ended: string | null = null;
   #wake: () => void = () => {};
 
-  constructor({ wasm, flags = () => [] }: GuestProcessOptions) {
+  constructor({ wasm, flags = () => [], slow = null }: GuestProcessOptions) {
     requireBuild();
     this.#folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
     const folder: GuestFolder = {
@@ -48,8 +56,9 @@ export class GuestProcess {
       },
     };
     const args = [command, folder.file('guest.wasm', wasm), ...flags(folder), '--limit', 'timeout_ms=600000'];
-    const env = { PATH: process.env.PATH, HOME: this.#folder };
-    this.#child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+    const env = { PATH: process.env.PATH, HOME: this.#folder, ...(slow && { SLOW_WRITE_NS: String(slow.ns) }) };
+    const preload = slow === null ? [] : ['--require', slowWrites];
+    this.#child = spawn(process.execPath, [...preload, ...args], { stdio: ['pipe', 'pipe', 'pipe'], env });
     this.#child.stdin.on('error', () => {}); // its end is noticed below
     this.#child.stdout.on('data', (chunk: Buffer) => {
       this.#chunks.push(chunk);
@@ -62,6 +71,11 @@ export class GuestProcess {
       this.#ended = `spear-run ended with ${code ?? signal}: ${this.#stderr.trim()}`;
       this.#wake();
     });
+  }
+
+  get pid(): number {
+    if (this.#child.pid === undefined) throw new Error('spear-run could not be started');
+    return this.#child.pid;
   }
 
   /** Lets the guest take steps of a kind; nanoseconds of each. */

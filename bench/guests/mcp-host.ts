@@ -6,6 +6,7 @@ import { openAuditLog } from '../../src/audit/log.ts';
 import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/mcp/tool-events.ts';
 import { McpPool } from '../../src/pool/pool.ts';
+import { noLists, noToolSearch } from '../../src/protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import { parseRecord } from '../../src/protocol/record-parse.ts';
 import { StaticRegistry } from '../../src/registry/static-registry.ts';
@@ -30,9 +31,15 @@ export function openMcpHost(servers: number, tools: number): McpHost {
   const guest = new GuestMcp({ pool, registry, audit: audit.forTask('bench'), events: new ToolEvents() }, 'bench', {
     enabled: true,
     defaultServerIds: ids,
+    serverTags: null,
+    profile: null,
+    toolSearch: noToolSearch,
     allowedServerIds: ids,
     toolAllowlist: null,
     toolDenylist: [],
+    resourceLists: noLists,
+    promptLists: noLists,
+    resourceTools: false,
     toolNaming: 'encoded',
   });
   return {

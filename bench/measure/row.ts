@@ -1,6 +1,6 @@
 import { median, medianInterval, p99 } from './statistics.ts';
 
-export type Unit = 'ns' | 'µs' | 'ms' | 'MiB' | 'definitions';
+export type Unit = 'ns' | 'µs' | 'ms' | 'KiB' | 'MiB' | 'definitions' | 'tokens' | 'questions';
 
 /** One figure of the bench. Everything that could not be measured is null, and `note` says why. */
 export interface Row {
@@ -43,6 +43,10 @@ export const goal = {
   addedAtMost: (limit: number, unit: Unit): Goal => ({
     text: `added ≤ ${limit} ${unit}`,
     met: ({ median: ours, yardstick }) => ours - yardstick <= limit,
+  }),
+  medianAtMost: (limit: number, unit: Unit): Goal => ({
+    text: `≤ ${limit} ${unit}`,
+    met: ({ median: ours }) => ours <= limit,
   }),
   p99AtMost: (limit: number, unit: Unit): Goal => ({
     text: `p99 ≤ ${limit} ${unit}`,

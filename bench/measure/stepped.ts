@@ -11,11 +11,17 @@ export interface SteppedSamples {
   readonly ratios: number[];
 }
 
+export interface StepRounds {
+  readonly rounds: number;
+  readonly steps: number;
+  readonly warmUp: number;
+}
+
 /** Rounds of steps in turn: the yardstick, ours, ours, the yardstick, … */
 export async function stepInTurns(
   ours: Stepper,
   yardstick: Stepper,
-  { rounds, steps, warmUp }: { readonly rounds: number; readonly steps: number; readonly warmUp: number },
+  { rounds, steps, warmUp }: StepRounds,
 ): Promise<SteppedSamples> {
   const samples: SteppedSamples = { ours: [], yardstick: [], ratios: [] };
   await ours(warmUp);

@@ -19,6 +19,17 @@ const encode =
     return length;
   };
 
+const copyBody =
+  (from: HandedOut): BareImport['make'] =>
+  ({ bytes, words }) =>
+  (_fd: number, out: number, slot: number) => {
+    const { body } = from;
+    if (body.byteLength > words.getUint32(slot, true)) return -1;
+    bytes.set(body, out);
+    words.setUint32(slot, body.byteLength, true);
+    return body.byteLength;
+  };
+
 /** The yardsticks: the same decode, encode or JSON.parse by the fastest means that Node has, and nothing else. */
 export const bareImports = (handedOut: HandedOut) =>
   ({
@@ -38,18 +49,24 @@ export const bareImports = (handedOut: HandedOut) =>
     },
     'encode the metrics': { arity: 4, make: encode(handedOut, 'metrics') },
     'encode the status': { arity: 4, make: encode(handedOut, 'status') },
-    'copy the body': {
-      arity: 3,
-      make:
-        ({ bytes, words }) =>
-        (_fd: number, out: number, slot: number) => {
-          const { body } = handedOut;
-          if (body.byteLength > words.getUint32(slot, true)) return -1;
-          bytes.set(body, out);
-          words.setUint32(slot, body.byteLength, true);
-          return body.byteLength;
-        },
+    'copy the body': { arity: 3, make: copyBody(handedOut) },
+    'Suspending import that makes a record': {
+      arity: 4,
+      suspending: true,
+      make: ({ bytes, words }) => {
+        const record = new DataView(new ArrayBuffer(8));
+        const made = new Uint8Array(record.buffer);
+        return (fd: number, out: number, slot: number, events: number) => {
+          if (made.byteLength > words.getUint32(slot, true)) return -1;
+          record.setInt32(0, fd, true);
+          record.setInt32(4, events, true);
+          bytes.set(made, out);
+          words.setUint32(slot, made.byteLength, true);
+          return 1;
+        };
+      },
     },
+    'Suspending import that copies the body': { arity: 3, suspending: true, make: copyBody(handedOut) },
     'import that returns at once': { arity: 2, make: () => (a: number, b: number) => a + b },
     'Suspending import that returns at once': {
       arity: 2,

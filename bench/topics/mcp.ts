@@ -1,90 +1,153 @@
 import { openBareWorker } from '../guests/bare-worker-host.ts';
-import {
-  ARGUMENTS,
-  bareServer,
-  callBare,
-  type EchoServer,
-  openHttpServer,
-  resultOf,
-  SERVER_ID,
-  stdioServer,
-  TOOL,
-} from '../guests/echo-servers.ts';
-import { type GuestFolder, GuestProcess } from '../guests/guest-process.ts';
-import { DROP, loadFrom, mustBe, storeAt } from '../guests/instructions.ts';
-import { type Steps, steppingGuest } from '../guests/stepping-guest.ts';
-import { type Goal, goal, type Row, rowWithRatios } from '../measure/row.ts';
-import { inMicroseconds, type SteppedSamples, stepInTurns, stepper } from '../measure/stepped.ts';
+import { bareServer, callBare, type EchoServer, openHttpServer, stdioServer } from '../guests/echo-servers.ts';
+import { GuestProcess } from '../guests/guest-process.ts';
+import { BATCH, callingGuest, mcpFlags, SUBMITTED } from '../guests/mcp-guest.ts';
+import { type Placement, placeGuestApart, placementProblem, placeOnOneCore } from '../measure/placement.ts';
+import { type Goal, goal, notMeasured, type Row, type RowText, rowWithRatios } from '../measure/row.ts';
+import { inMicroseconds, type SteppedSamples, type Stepper, stepInTurns, stepper } from '../measure/stepped.ts';
+import { countedHere, countedSteps } from '../measure/threads.ts';
+import { type ProcessorTimes, processorRows } from './processor-rows.ts';
 import type { Effort, Topic } from './topic.ts';
 
-const SUBMITTED = 32;
-/** The step that submits. */
-const BATCH = 1;
+const BARE = 'bare SDK client';
 /** What a guest on a thread of its own cannot do without: what is above it is policy, checks and the trail. */
 const HOPPING = 'bare SDK client behind a bare thread hop';
-/** Where the guest keeps the descriptors of what it has submitted. */
-const CALL_FDS = 512;
 
-const cause =
-  'two hops between threads, policy, validation and two lines of the trail; three threads of ours and the server share the cores';
+interface Goals {
+  readonly one: Goal;
+  readonly hopping: Goal | null;
+  /** The guest's thread on the other core; undefined: not measured. */
+  readonly apart?: Goal;
+  readonly submitted: Goal;
+  readonly host: Goal | null;
+}
 
-const throughput: Goal = { text: 'throughput ≥ 0.9', met: ({ ratio }) => ratio <= 1 / 0.9 };
+const stdioGoals: Goals = {
+  one: goal.addedAtMost(50, 'µs'),
+  hopping: goal.ratioAtMost(1),
+  apart: goal.ratioAtMost(1.15),
+  submitted: { text: 'throughput ≥ 0.9', met: ({ ratio }) => ratio <= 1 / 0.9 },
+  host: goal.medianAtMost(70, 'µs'),
+};
+
+const httpGoals: Goals = {
+  one: goal.ratioAtMost(0.9),
+  hopping: null,
+  submitted: goal.ratioAtMost(0.9),
+  host: null,
+};
 
 /** A whole governed call: guest → policy → validation → budget → audit → server → guest. */
 export const topic: Topic = async (effort) => {
+  const problem = placementProblem('one core');
+  // Before any server is started: each is to run where its clients do.
+  if (problem === null) placeOnOneCore();
   const http = await openHttpServer();
   try {
-    const rows = [...(await rowsOf('stdio', stdioServer, effort)), ...(await rowsOf('HTTP', http, effort))];
+    const rows = [
+      ...(await rowsOf('stdio', stdioServer, stdioGoals, effort)),
+      ...(await rowsOf('HTTP', http, httpGoals, effort)),
+    ];
     if (effort.quick) return rows;
-    return [...rows, ...(await rowsOf('stdio server that does nothing', bareServer, effort)).map(withoutGoal)];
+    return [...rows, ...(await rowsOf('stdio, a server that does nothing', bareServer, stdioGoals, effort))];
   } finally {
     await http.close();
   }
 };
 
-/** Such a server does not exist, but beside it nothing of our own cost is hidden. */
-const withoutGoal = (row: Row): Row => ({ ...row, goal: null, ok: null, note: '' });
+async function rowsOf(transport: string, server: EchoServer, goals: Goals, effort: Effort): Promise<Row[]> {
+  const rows = await onOneCore(transport, server, goals, effort);
+  return goals.apart === undefined ? rows : [...rows, await guestApart(transport, server, goals.apart, effort)];
+}
 
-async function rowsOf(transport: string, server: EchoServer, effort: Effort): Promise<Row[]> {
-  const expected = resultOf(server).length;
-  const wasm = steppingGuest({
-    setup: (steps) => steps.set(0, steps.call('mcp_open', ...steps.text(SERVER_ID))),
-    step: oneByOne(expected),
-    otherStep: submitted(expected),
-  });
-  const ours = new GuestProcess({ wasm, flags: (folder) => mcpFlags(folder, [server.record]) });
-  const client = await server.connect();
-  const bare = (atOnce: number) =>
-    stepper(() => Promise.all(Array.from({ length: atOnce }, () => callBare(client, server))));
+async function onOneCore(transport: string, server: EchoServer, goals: Goals, effort: Effort): Promise<Row[]> {
+  const one = textOf(`${transport}, one at a time`, 'one core', BARE, goals.one);
+  const hop = textOf(`${transport}, one at a time`, 'one core', HOPPING, goals.hopping);
+  const all = `${transport}, ${SUBMITTED} submitted, all in flight on both sides, a call`;
+  const many = textOf(all, 'one core', BARE, goals.submitted);
+  const problem = placementProblem('one core');
+  const processor = (times: ProcessorTimes) =>
+    processorRows('mcp', `${transport}, one at a time, one core`, BARE, goals.host, times);
+  if (problem !== null) {
+    return [...[one, hop, many].map((text) => notMeasured(text, problem)), ...processor({ problem })];
+  }
+
+  const { ours, bare, hopping, close } = await openSides(server);
   try {
-    const rounds = effort.of(7, 41);
-    const one = await stepInTurns((count) => ours.steps(count), bare(1), {
-      rounds,
-      steps: effort.of(20, 100),
-      warmUp: effort.of(300, 2_000),
-    });
-    const hopping = openBareWorker(() => callBare(client, server));
-    const hops = await stepInTurns((count) => ours.steps(count), hopping.steps, {
-      rounds,
-      steps: effort.of(20, 100),
-      warmUp: effort.of(100, 500),
-    });
-    await hopping.close();
-    const many = await stepInTurns((count) => ours.steps(count, BATCH), bare(SUBMITTED), {
-      rounds,
+    const rounds = roundsOf(effort);
+    const counted = countedSteps(ours.pid, (count) => ours.steps(count));
+    const countedBare = countedHere(bare(1));
+    const alone = await stepInTurns(counted.steps, countedBare.steps, rounds);
+    const times = { ours: counted.perStep(), yardstick: countedBare.perStep() };
+    const behindHop = await stepInTurns((count) => ours.steps(count), hopping.steps, rounds);
+    const atOnce = await stepInTurns((count) => ours.steps(count, BATCH), bare(SUBMITTED), {
+      rounds: rounds.rounds,
       steps: effort.of(2, 6),
       warmUp: effort.of(10, 30),
     });
     return [
-      rowWithRatios(textOf(`${transport}, one at a time`, goal.addedAtMost(100, 'µs')), inMicroseconds(one)),
-      rowWithRatios({ ...textOf(`${transport}, one at a time`, null), yardstickName: HOPPING }, inMicroseconds(hops)),
-      rowWithRatios(textOf(`${transport}, ${SUBMITTED} submitted, a call`, throughput), perCall(inMicroseconds(many))),
+      rowWithRatios(one, inMicroseconds(alone)),
+      rowWithRatios(hop, inMicroseconds(behindHop)),
+      rowWithRatios(many, perCall(inMicroseconds(atOnce))),
+      ...processor(times),
     ];
   } finally {
-    await client.close();
-    await ours.close();
+    await close();
   }
 }
+
+async function guestApart(transport: string, server: EchoServer, wanted: Goal, effort: Effort): Promise<Row> {
+  const text = textOf(`${transport}, one at a time`, 'guest apart', HOPPING, wanted);
+  const problem = placementProblem('guest apart');
+  if (problem !== null) return notMeasured(text, problem);
+  const { ours, hopping, close } = await openSides(server);
+  try {
+    await ours.steps(1); // its threads are there
+    placeGuestApart(ours.pid);
+    placeGuestApart(process.pid);
+    const samples = await stepInTurns((count) => ours.steps(count), hopping.steps, roundsOf(effort));
+    return rowWithRatios(text, inMicroseconds(samples));
+  } finally {
+    await close();
+  }
+}
+
+interface Sides {
+  readonly ours: GuestProcess;
+  /** So many calls at once by the bare client. */
+  readonly bare: (atOnce: number) => Stepper;
+  readonly hopping: { readonly steps: Stepper };
+  close(): Promise<void>;
+}
+
+async function openSides(server: EchoServer): Promise<Sides> {
+  const ours = new GuestProcess({
+    wasm: callingGuest(server),
+    flags: (folder) => mcpFlags(folder, [allInFlight(server.record)]),
+  });
+  const client = await server.connect();
+  const hopping = openBareWorker(() => callBare(client, server));
+  await hopping.steps(1); // its thread is there
+  return {
+    ours,
+    bare: (atOnce) => stepper(() => Promise.all(Array.from({ length: atOnce }, () => callBare(client, server)))),
+    hopping,
+    close: async () => {
+      await hopping.close();
+      await client.close();
+      await ours.close();
+    },
+  };
+}
+
+/** The bare client knows no window, so ours is as large as what is submitted. */
+const allInFlight = (record: object) => ({ ...record, budgets: { max_concurrency: SUBMITTED } });
+
+const roundsOf = (effort: Effort) => ({
+  rounds: effort.of(7, 41),
+  steps: effort.of(20, 100),
+  warmUp: effort.of(300, 2_000),
+});
 
 const perCall = ({ ours, yardstick, ratios }: SteppedSamples): SteppedSamples => ({
   ours: ours.map((time) => time / SUBMITTED),
@@ -92,37 +155,10 @@ const perCall = ({ ours, yardstick, ratios }: SteppedSamples): SteppedSamples =>
   ratios,
 });
 
-const textOf = (name: string, wanted: Goal | null) =>
-  ({ topic: 'mcp', name, unit: 'µs', yardstickName: 'bare SDK client', goal: wanted, cause }) as const;
-
-/** MCP as a task has it by default, with its trail. */
-export function mcpFlags(folder: GuestFolder, records: readonly object[], backend = ''): string[] {
-  const ids = records.map((record) => (record as { server_id: string }).server_id);
-  const config = { 'mcp.enabled': 'true', 'mcp.default_server_ids': JSON.stringify(ids) };
-  const task = folder.file('task.json', { name: 'bench', config });
-  for (const [index, record] of records.entries()) folder.file(`mcp.d/${ids[index]}.json`, record);
-  const files = ['--task-config', task, '--config', hostConfig(folder, backend), '--mcp-dir', `${folder.path}/mcp.d`];
-  return [...files, '--audit', `${folder.path}/audit.jsonl`];
-}
-
-/** Without its one line a node reaches no server on its own machine. */
-export const hostConfig = (folder: GuestFolder, backend: string): string =>
-  folder.file('host.toml', `[egress]\nallow_addresses = ["loopback"]\n${backend}`);
-
-const oneByOne = (expected: number) => (steps: Steps) => {
-  const [tool, args] = [steps.text(TOOL), steps.text(ARGUMENTS)];
-  const called = steps.call('mcp_call_tool', steps.get(0), ...tool, ...args, ...steps.out);
-  return [...steps.setCapacity, ...mustBe(called, expected)];
-};
-
-const submitted = (expected: number) => (steps: Steps) => {
-  const [tool, args] = [steps.text(TOOL), steps.text(ARGUMENTS)];
-  const places = Array.from({ length: SUBMITTED }, (_, index) => CALL_FDS + index * 4);
-  const submit = (place: number) => storeAt(place, steps.call('mcp_submit', steps.get(0), ...tool, ...args));
-  const take = (place: number) => [
-    ...steps.setCapacity,
-    ...mustBe(steps.call('mcp_result', loadFrom(place), ...steps.out), expected),
-    ...[...steps.call('mcp_close', loadFrom(place)), ...DROP],
-  ];
-  return [...places.flatMap(submit), ...places.flatMap(take)];
-};
+const textOf = (name: string, placement: Placement, yardstickName: string, wanted: Goal | null): RowText => ({
+  topic: 'mcp',
+  name: `${name}, ${placement}`,
+  unit: 'µs',
+  yardstickName,
+  goal: wanted,
+});

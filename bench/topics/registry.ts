@@ -1,5 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RegistryCache } from '../../src/registry/cache.ts';
 import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
@@ -19,6 +22,12 @@ const PAUSE_MS = 20;
 const SETTLE_MS = 1_000;
 const READY_MS = 60_000;
 const UPSERTS_PER_ROUND = 10;
+/** What a commit writes and waits for: three pages of the log. */
+const COMMIT_BYTES = 3 * 4096;
+
+const cause =
+  'a change is on the disk before it is seen, so it waits for whoever else writes there (the row of the disk alone); ' +
+  'and the nodes of a process collect their garbage at the same moment, because all of them got the same change';
 
 const now = () => performance.timeOrigin + performance.now();
 /** A record that says what it said before would be no change. */
@@ -36,23 +45,25 @@ export const topic: Topic = async (effort) => {
   const records = effort.of(1_000, 10_000);
   const sms = await openSms(records);
   const local = await openLocal(records);
+  const disk = openDisk();
   try {
     const one = { processes: 1, caches: 1, watchers: 0 };
     const many = effort.quick ? { processes: 1, caches: 2, watchers: 18 } : { processes: 4, caches: 2, watchers: 23 };
-    return [await measure(sms, local, records, one, effort), await measure(sms, local, records, many, effort)];
+    const sides = { sms, local, disk };
+    return [...(await measure(sides, records, one, effort)), ...(await measure(sides, records, many, effort))];
   } finally {
+    disk.close();
     await local.close();
     await sms.close();
   }
 };
 
 async function measure(
-  sms: SmsProcess,
-  local: Local,
+  { sms, local, disk }: { readonly sms: SmsProcess; readonly local: Local; readonly disk: Disk },
   records: number,
   watching: Watching,
   effort: Effort,
-): Promise<Row> {
+): Promise<Row[]> {
   const { processes, caches, watchers } = watching;
   const revision = await sms.upsert(sampleRecord(largeRegistryId(0), { display_name: 'before the nodes' }));
   const given = [sms.grpc, sms.nodeToken, String(revision), String(caches), String(watchers)];
@@ -61,6 +72,7 @@ async function measure(
     await Promise.all(nodes.map((node) => once(node, 'message')));
     const started = new Map<number, { atMs: number; round: number }>();
     const yardstick: number[] = [];
+    const commits: number[] = [];
     const rounds: number[][] = [];
     for (let round = 0; round < effort.of(3, 25); round++) {
       const before = yardstick.length;
@@ -68,6 +80,7 @@ async function measure(
         const id = largeRegistryId(((round * UPSERTS_PER_ROUND + index) * 37) % records);
         const record = sampleRecord(id, { display_name: `changed ${++changes}` });
         yardstick.push(await local.upsert(record));
+        commits.push(disk.commit());
         const atMs = now();
         started.set(await sms.upsert(record), { atMs, round });
         await pause(PAUSE_MS);
@@ -76,23 +89,24 @@ async function measure(
     }
     await pause(SETTLE_MS);
     const seen = (await Promise.all(nodes.map(collect))).flat();
-    return rowOf(records, watching, { started, seen, yardstick, rounds });
+    return rowsOf(records, watching, { started, seen, yardstick, commits, rounds });
   } finally {
     for (const node of nodes) node.kill('SIGKILL');
   }
 }
 
-function rowOf(
+function rowsOf(
   records: number,
   { processes, caches, watchers }: Watching,
   measured: {
     started: ReadonlyMap<number, { atMs: number; round: number }>;
     seen: Seen;
     yardstick: readonly number[];
+    commits: readonly number[];
     rounds: readonly (readonly number[])[];
   },
-): Row {
-  const { started, seen, yardstick, rounds } = measured;
+): Row[] {
+  const { started, seen, yardstick, commits, rounds } = measured;
   const delays = seen.flatMap(([revision, atMs]) => {
     const upsert = started.get(revision);
     return upsert === undefined ? [] : [{ ms: atMs - upsert.atMs, round: upsert.round }];
@@ -110,8 +124,21 @@ function rowOf(
     unit: 'ms',
     yardstickName: 'in-process event',
     goal: goal.p99AtMost(P99_MS, 'ms'),
+    cause,
   } as const;
-  return rowWithRatios(text, { ours: delays.map(({ ms }) => ms), yardstick, ratios });
+  const all = delays.map(({ ms }) => ms);
+  const disk = {
+    topic: 'registry',
+    name: `the disk alone meanwhile, ${clients} watching`,
+    unit: 'ms',
+    yardstickName: 'upsert to visible',
+    goal: null,
+  } as const;
+  const share = [median(commits) / median(all)];
+  return [
+    rowWithRatios(text, { ours: all, yardstick, ratios }),
+    rowWithRatios(disk, { ours: commits, yardstick: all, ratios: share }),
+  ];
 }
 
 type Seen = readonly (readonly [revision: number, atMs: number])[];
@@ -121,6 +148,31 @@ async function collect(node: ChildProcess): Promise<Seen> {
   const answer = once(node, 'message') as Promise<[{ inCaches: Seen }]>;
   node.send('report');
   return (await answer)[0].inCaches;
+}
+
+interface Disk {
+  /** Milliseconds until so many bytes as a commit has are on the disk. */
+  commit(): number;
+  close(): void;
+}
+
+/** The disk that the registry's file lies on. */
+function openDisk(): Disk {
+  const folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
+  const file = openSync(join(folder, 'commits'), 'w');
+  const bytes = Buffer.alloc(COMMIT_BYTES, 1);
+  return {
+    commit() {
+      const atMs = now();
+      writeSync(file, bytes);
+      fsyncSync(file);
+      return now() - atMs;
+    },
+    close() {
+      closeSync(file);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 interface Local {

@@ -1,5 +1,5 @@
 import { McpCall } from '../../src/fd/mcp-entries.ts';
-import { BenchGuest } from '../guests/bench-guest.ts';
+import { BenchGuest, type BenchGuestOptions } from '../guests/bench-guest.ts';
 import { interleave, type Side } from '../measure/rounds.ts';
 import { goal, rowFrom } from '../measure/row.ts';
 import { bareImports } from './bare-imports.ts';
@@ -12,18 +12,20 @@ const RESULT = '{"content":[{"text":"It is 21 degrees in Lisbon, with a light wi
 const OUT = 4;
 const ADD = 1;
 
-const bare = 'Suspending import that returns at once';
-const cause = 'the result is written into the guest’s memory, which the yardstick does not do';
+const AT_ONCE = 'Suspending import that returns at once';
+const RECORD = 'Suspending import that makes a record';
+const COPY = 'Suspending import that copies the body';
 
 export interface WaitingBench {
   readonly cases: readonly HostcallCase[];
-  readonly contests: (callsPerSample: number) => Side[][];
+  readonly contests: (callsPerSample: number) => [yardstick: Side, ours: Side][];
   close(): Promise<void>;
 }
 
 /** Calls that are made to wait, at a moment at which there is nothing to wait for. */
-export async function openWaitingBench(): Promise<WaitingBench> {
-  const guest = await BenchGuest.open({ bare: bareImports({ status: '', metrics: '', body: new Uint8Array() }) });
+export async function openWaitingBench(options: Pick<BenchGuestOptions, 'table'> = {}): Promise<WaitingBench> {
+  const handedOut = { status: '', metrics: '', body: Buffer.from(RESULT) };
+  const guest = await BenchGuest.open({ ...options, bare: bareImports(handedOut) });
   const epoll = await guest.call('spear_epoll_create');
   const session = await guest.call('cchat_create');
   await guest.call('spear_epoll_ctl', epoll, ADD, session, OUT);
@@ -32,19 +34,40 @@ export async function openWaitingBench(): Promise<WaitingBench> {
   result.complete(Buffer.from(RESULT), '{}');
   const finished = guest.openFd(result);
 
-  const one = (name: string, call: string, args: () => number[], expected: number): HostcallCase => ({
-    name,
-    call,
-    bare,
-    args,
-    bareArgs: () => [1, 2],
-    expected: (found) => found === expected,
-  });
-  const cases = [
-    one('spear_epoll_wait(0), nothing ready', 'spear_epoll_wait', () => [empty, ...guest.out(), 0], 0),
-    one('spear_epoll_wait(0), one ready', 'spear_epoll_wait', () => [epoll, ...guest.out(), 0], 1),
-    one('mcp_result, ready', 'mcp_result', () => [finished, ...guest.out()], RESULT.length),
-    one('sleep_ms(0)', 'sleep_ms', () => [0], 0),
+  const out = guest.out();
+  const cases: HostcallCase[] = [
+    {
+      name: 'spear_epoll_wait(0), nothing ready',
+      call: 'spear_epoll_wait',
+      bare: AT_ONCE,
+      args: () => [empty, ...out, 0],
+      bareArgs: () => [1, 2],
+      expected: (found) => found === 0,
+    },
+    {
+      name: 'spear_epoll_wait(0), one ready',
+      call: 'spear_epoll_wait',
+      bare: RECORD,
+      args: () => [epoll, ...out, 0],
+      bareArgs: () => [session, ...out, OUT],
+      expected: (found) => found === 1,
+    },
+    {
+      name: 'mcp_result, ready',
+      call: 'mcp_result',
+      bare: COPY,
+      args: () => [finished, ...out],
+      bareArgs: () => [finished, ...out],
+      expected: (found) => found === RESULT.length,
+    },
+    {
+      name: 'sleep_ms(0)',
+      call: 'sleep_ms',
+      bare: AT_ONCE,
+      args: () => [0],
+      bareArgs: () => [1, 2],
+      expected: (found) => found === 0,
+    },
   ];
   return {
     cases,
@@ -58,7 +81,7 @@ export const topic: Topic = async (effort) => {
   try {
     const rounds = { rounds: effort.of(101, 1_001), warmUp: WARM_UP_ROUNDS };
     const samples = await interleave(contests(CALLS_PER_SAMPLE), rounds);
-    return cases.map(({ name }, index) => {
+    return cases.map(({ name, bare }, index) => {
       const [yardstick = [], ours = []] = samples[index] ?? [];
       const text = {
         topic: 'waiting',
@@ -66,7 +89,6 @@ export const topic: Topic = async (effort) => {
         unit: 'ns',
         yardstickName: bare,
         goal: goal.ratioAtMost(1.5),
-        cause,
       } as const;
       return rowFrom(text, ours, yardstick);
     });

@@ -6,9 +6,10 @@ import {
   ratiosOf,
   TOLERANCE,
   toleranceFor,
-  yardsticksNs,
+  yardstickNs,
 } from '../../bench/guard/compare.ts';
-import { findWork, parseSlowDown, withExtraWork } from '../../bench/guard/slow-down.ts';
+import { callOf, findWork, parseSlowDown, slowHostcalls } from '../../bench/guard/slow-down.ts';
+import { hostcalls } from '../../src/hostcalls/all.ts';
 
 describe('the guard', () => {
   it('takes the best of each side, so that a disturbed yardstick flatters nobody [bench.check]', () => {
@@ -41,40 +42,50 @@ describe('the guard', () => {
   it('can be given a slower hostcall, which does the same [bench.check]', () => {
     expect(parseSlowDown('cchat_recv')).toEqual({ call: 'cchat_recv', percent: 30 });
     expect(parseSlowDown('cchat_recv=50')).toEqual({ call: 'cchat_recv', percent: 50 });
-    const imports = { sum: (a: number, b: number) => a + b, other: () => 7 };
-    const slower = withExtraWork(imports, 'sum', { turns: 1_000 });
-    expect((slower.sum as (a: number, b: number) => number)(2, 3)).toBe(5);
-    expect(slower.other).toBe(imports.other);
-    expect(() => withExtraWork(imports, 'absent', { turns: 1 })).toThrow('absent is no hostcall');
+    const slower = slowHostcalls(['spear_abi_version'], { turns: 1_000 });
+    const guest = {} as Parameters<typeof hostcalls.spear_abi_version>[0];
+    expect(slower.spear_abi_version).not.toBe(hostcalls.spear_abi_version);
+    expect(slower.spear_abi_version(guest)).toBe(hostcalls.spear_abi_version(guest));
+    expect(slower.time_now_ms).toBe(hostcalls.time_now_ms);
+    expect(() => slowHostcalls(['absent'], { turns: 1 })).toThrow('absent is no hostcall');
+    expect(['cchat_recv', 'spear_epoll_wait(0), one ready', 'cchat_create + cchat_close'].map(callOf)).toEqual([
+      'cchat_recv',
+      'spear_epoll_wait',
+      'cchat_create',
+    ]);
   });
 });
 
 it.each([
   ['the same machine', {}, TOLERANCE],
-  ['the same machine, somewhat disturbed', { yardsticksNs: 1300 }, TOLERANCE],
+  ['the same machine, somewhat disturbed', { yardstickNs: 1300 }, TOLERANCE],
   ['another processor', { cpu: 'another' }, FOREIGN_TOLERANCE],
   ['another V8', { v8: '99' }, FOREIGN_TOLERANCE],
-  ['a faster one of the same name', { yardsticksNs: 700 }, FOREIGN_TOLERANCE],
-  ['a slower one of the same name', { yardsticksNs: 1400 }, FOREIGN_TOLERANCE],
+  ['a faster one of the same name', { yardstickNs: 700 }, FOREIGN_TOLERANCE],
+  ['a slower one of the same name', { yardstickNs: 1400 }, FOREIGN_TOLERANCE],
 ])('%s has its tolerance [bench.check]', (_what, differs, tolerance) => {
-  const then = { cpu: 'a', v8: '14', yardsticksNs: 1000 };
+  const then = { cpu: 'a', v8: '14', yardstickNs: 1000 };
   expect(toleranceFor(then, { ...then, ...differs })).toBe(tolerance);
 });
 
-it('adds the best of each yardstick [bench.check]', () => {
+it('takes the best of each yardstick, and the middle of them [bench.check]', () => {
   const runs = [
-    { a: { ours: 5, yardstick: 3 }, b: { ours: 5, yardstick: 9 } },
-    { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 7 } },
+    { a: { ours: 5, yardstick: 2 }, b: { ours: 5, yardstick: 900 } },
+    { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 800 } },
   ];
-  expect(yardsticksNs(runs)).toBe(10);
+  expect(yardstickNs(runs)).toBeCloseTo(40);
 });
 
-it('finds the work that gives a call the wanted ratio, whatever a turn costs [bench.check]', async () => {
-  const work = { turns: 0 };
-  const ratio = () => 1 + Math.max(0, work.turns - 10) * 0.007;
-  await findWork(work, 1.3, async () => ratio());
-  expect(ratio()).toBeGreaterThan(1.25);
-  expect(ratio()).toBeLessThan(1.35);
-  await findWork(work, 0.9, async () => 1);
-  expect(work.turns).toBe(0);
+it('finds the work that gives each call its wanted ratio, whatever a turn costs [bench.check]', async () => {
+  const turns: Record<string, number> = {};
+  const ratios = () => ({
+    cheap: 1 + Math.max(0, (turns.cheap ?? 0) - 10) * 0.007,
+    dear: 2 + (turns.dear ?? 0) * 0.001,
+    slow: 1,
+  });
+  await findWork({ cheap: 1.3, dear: 2.6, slow: 0.9 }, turns, async () => ratios());
+  expect(ratios().cheap).toBeGreaterThan(1.25);
+  expect(ratios().cheap).toBeLessThan(1.35);
+  expect(ratios().dear).toBeCloseTo(2.6, 1);
+  expect(turns.slow).toBe(0);
 });

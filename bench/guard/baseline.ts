@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { type Environment, environment } from '../report/environment.ts';
+import { type Machine, type Ratios, ratiosOf, yardstickNs } from './compare.ts';
+import { type FigureGroup, figureGroups } from './figure-groups.ts';
+import { measure } from './measure.ts';
+
+/** What the guard compares with: the ratios of one machine, and what tells whether this is the same. */
+export interface Baseline {
+  readonly environment: Environment;
+  readonly yardstickNs: number;
+  readonly ratios: Ratios;
+}
+
+export const ACCEPTED_PROCESSES = 7;
+
+export const machineOf = ({ environment: { cpu, v8 }, yardstickNs: typical }: Baseline): Machine => ({
+  cpu,
+  v8,
+  yardstickNs: typical,
+});
+
+export function readBaseline(file: string): Baseline {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Baseline;
+  } catch (error) {
+    throw new Error(`${file}: ${(error as Error).message}; npm run bench:check -- --accept makes one`);
+  }
+}
+
+/** What is measured now. */
+export async function measureBaseline(groups: readonly FigureGroup[] = figureGroups): Promise<Baseline> {
+  const runs = await measure(ACCEPTED_PROCESSES, {}, groups);
+  const rounded = Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]);
+  return {
+    environment: environment('full'),
+    yardstickNs: Number(yardstickNs(runs).toFixed(1)),
+    ratios: Object.fromEntries(rounded),
+  };
+}

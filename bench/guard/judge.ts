@@ -1,0 +1,46 @@
+import { environment } from '../report/environment.ts';
+import { type Baseline, machineOf } from './baseline.ts';
+import { type Compared, compare, ratiosOf, toleranceFor, yardstickNs } from './compare.ts';
+import { type FigureGroup, figureGroups, groupOf } from './figure-groups.ts';
+import { measure, PROCESSES } from './measure.ts';
+import type { Plant } from './slow-down.ts';
+
+/** Of a measurement that looks like a regression. */
+const REPETITIONS = 4;
+
+export interface Checked {
+  /** The last word. */
+  readonly compared: Compared[];
+  /** After each measurement. */
+  readonly shown: readonly Compared[][];
+  readonly tolerance: number;
+}
+
+/** Measures until nothing looks like a regression, or until it has looked like one often enough. */
+export async function check(
+  baseline: Baseline,
+  plant: Plant,
+  groups: readonly FigureGroup[] = figureGroups,
+): Promise<Checked> {
+  const ratios = Object.fromEntries(
+    Object.entries(baseline.ratios).filter(([figure]) => groups.includes(groupOf(figure))),
+  );
+  const runs = await measure(PROCESSES, plant, groups);
+  const judge = () => {
+    const { cpu, v8 } = environment('full');
+    const tolerance = toleranceFor(machineOf(baseline), { cpu, v8, yardstickNs: yardstickNs(runs) });
+    return { tolerance, compared: compare(ratios, ratiosOf(runs), tolerance) };
+  };
+  let judged = judge();
+  const shown = [judged.compared];
+  for (let again = 0; again < REPETITIONS; again++) {
+    const slower = new Set(
+      judged.compared.filter(({ verdict }) => verdict === 'slower').map(({ name }) => groupOf(name)),
+    );
+    if (slower.size === 0) break;
+    runs.push(...(await measure(PROCESSES, plant, [...slower])));
+    judged = judge();
+    shown.push(judged.compared);
+  }
+  return { ...judged, shown };
+}
