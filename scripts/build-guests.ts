@@ -35,7 +35,7 @@ const notGuests = new Set([
   'rust/expenses.rs',
 ]);
 /** Examples that are built in both forms. */
-const alsoComponents = new Set(['hello', 'chat', 'sum', 'agent', 'tour', 'inventory']);
+const alsoComponents = new Set(['hello', 'chat', 'stream', 'sum', 'agent', 'tour', 'inventory', 'resources', 'echo']);
 
 interface Guest {
   readonly language: Language;

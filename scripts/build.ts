@@ -16,6 +16,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { buildConsole } from './build-console.ts';
 import { keepReachableTypes } from './reachable-types.ts';
 import { thirdPartyNotices } from './third-party.ts';
 
@@ -27,8 +28,10 @@ const fresh = mkdtempSync(join(root, '.dist-'));
 const entries = {
   'spear-run': 'src/cli/run/entry.ts',
   'spear-sms': 'src/cli/sms/entry.ts',
+  spearlet: 'src/cli/spearlet/entry.ts',
   spear: 'src/cli/spear/entry.ts',
   'guest-worker': 'src/guest/worker.ts',
+  'turn-clock': 'src/run/threads/turn-clock-thread.ts',
   'transpile-worker': 'src/load/component/transpile-worker.ts',
   'audit-thread': 'src/audit/thread.ts',
   'schema-thread': 'src/pool/schema/thread.ts',
@@ -54,6 +57,8 @@ for (const [name, file] of Object.entries(entries)) {
     checks: { ineffectiveDynamicImport: false },
     // undici and the MCP client stay packages: they are large, and loaded only when a guest needs them.
     external: [/^node:/, 'undici', /^@modelcontextprotocol\//, 'ajv', /^ajv\//, 'pino'],
+    // Native helpers of `ws` that are not here: it looks for them unless it is told not to.
+    transform: { define: { 'process.env.WS_NO_BUFFER_UTIL': '"1"', 'process.env.WS_NO_UTF_8_VALIDATE': '"1"' } },
     // "use components" stands above jco's own code, and means nothing to Node.
     onLog: (level, log, write) => log.code !== 'MODULE_LEVEL_DIRECTIVE' && write(level, log),
     // jco asks for no files and no network, so it gets the form of its WASI that starts no thread and has no native part.
@@ -78,6 +83,8 @@ for (const [name, file] of Object.entries(entries)) {
   for (const part of output) if (part.type === 'chunk') for (const id of part.moduleIds) bundled.add(id);
   await bundle.close();
 }
+
+for (const id of await buildConsole(root, fresh)) bundled.add(id);
 
 // Read at run time by what was bundled: the modules of jco, and the adapters of `spear componentize`. Bundled and not
 // depended on, because the packages that bring them are far too large.

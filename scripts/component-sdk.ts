@@ -13,9 +13,14 @@ export function fillSource(source: string, content: string): string {
   return [...lines.slice(0, begin + 1), content.trimEnd(), ...lines.slice(end)].join('\n');
 }
 
+/** What does not fit the buffer is kept for the same call with a larger one. */
+const held = ['mcp_call_tool', 'mcp_read_resource', 'mcp_get_prompt'];
+
 /** A call whose wrapper needs more than converting values is written by hand. */
 const byHand = (call: string) =>
-  ['cchat_write_fn', 'cchat_send', 'mcp_call_tool', 'spear_epoll_wait'].includes(call) || /_(ctl|close)$/.test(call);
+  ['cchat_write_fn', 'cchat_send', 'cchat_read', ...held, 'spear_epoll_wait'].includes(call) ||
+  /^user_stream_.*read$/.test(call) ||
+  (/_(ctl|close)$/.test(call) && call !== 'spear_epoll_ctl');
 
 type Shape = 'plain' | 'done' | 'number' | 'bytes';
 

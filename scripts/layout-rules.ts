@@ -6,8 +6,11 @@ import { isNode, lineOf, literalText, nodesOf, parseTypeScript, type SyntaxNode 
 export const layers = [
   'cli',
   'doctor',
+  'judge',
+  'spearlet',
   'run',
   'sms',
+  'queue',
   'load',
   'guest',
   'hostcalls',
@@ -17,6 +20,7 @@ export const layers = [
   'pool',
   'registry',
   'policy',
+  'journal',
   'metrics',
   'audit',
   'config',
@@ -30,6 +34,11 @@ export const layers = [
 const GUEST_ENTRY = 'guest/worker.ts';
 const GUEST_LAYERS: readonly string[] = ['guest', 'hostcalls', 'fd', 'protocol', 'abi', 'base'];
 
+/** What runs in a browser: its own files, and what they reach below, none of which may need more than a browser has. */
+const BROWSER_FOLDER = 'sms/console/';
+const BROWSER_LAYERS: readonly string[] = ['protocol', 'base'];
+const BROWSER_PACKAGES = /^(?:preact|uplot)(?:\/|$)/;
+
 export const MAX_LINES = 500;
 
 /** The public surface: it may import anything, and nothing imports it. */
@@ -42,6 +51,13 @@ interface Import {
   /** Relative to src/. */
   readonly target: string;
   readonly line: number;
+  /** Nothing of it is there at run time. */
+  readonly isType: boolean;
+}
+
+interface PackageImport {
+  readonly name: string;
+  readonly line: number;
 }
 
 interface SourceFile {
@@ -49,6 +65,8 @@ interface SourceFile {
   readonly path: string;
   readonly lines: number;
   readonly imports: readonly Import[];
+  /** Those of them that are there at run time. */
+  readonly packages: readonly PackageImport[];
   readonly environmentReads: readonly number[];
 }
 
@@ -56,15 +74,15 @@ interface SourceFile {
 export function layoutProblems(root: string): string[] {
   const src = join(root, 'src');
   const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts'))
+    .filter((path) => /\.tsx?$/.test(path))
     .map((path) => readSource(src, path))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
-  return [...files.flatMap(problemsOfFile), ...guestReach(files), ...cycles(files)];
+  return [...files.flatMap(problemsOfFile), ...guestReach(files), ...browserReach(files), ...cycles(files)];
 }
 
 function readSource(src: string, path: string): SourceFile {
   const text = readFileSync(join(src, path), 'utf8');
-  const found = [...nodesOf(parseTypeScript(text))];
+  const found = [...nodesOf(parseTypeScript(text, path.endsWith('x') ? 'tsx' : 'ts'))];
   return {
     path: path.replaceAll(sep, '/'),
     lines: text.trimEnd().split('\n').length,
@@ -72,7 +90,13 @@ function readSource(src: string, path: string): SourceFile {
       const specifier = specifierOf(node);
       if (!specifier?.startsWith('.')) return [];
       const target = relative(src, resolve(src, dirname(path), specifier)).replaceAll(sep, '/');
-      return [{ target, line: lineOf(text, node.start) }];
+      return [{ target, line: lineOf(text, node.start), isType: isTypeImport(node) }];
+    }),
+    packages: found.flatMap((node) => {
+      const name = specifierOf(node);
+      return name === undefined || name.startsWith('.') || isTypeImport(node)
+        ? []
+        : [{ name, line: lineOf(text, node.start) }];
     }),
     environmentReads: found.filter(readsEnvironment).map((node) => lineOf(text, node.start)),
   };
@@ -90,6 +114,10 @@ function specifierOf(node: SyntaxNode): string | undefined {
     default:
       return undefined;
   }
+}
+
+function isTypeImport({ type, importKind, exportKind }: SyntaxNode): boolean {
+  return type === 'TSImportType' || importKind === 'type' || exportKind === 'type';
 }
 
 /** `process.env` in any of its spellings. */
@@ -186,6 +214,42 @@ function guestReach(files: readonly SourceFile[]): string[] {
   }
 
   visit(GUEST_ENTRY);
+  return found;
+}
+
+/** One line for each import by which the browser would need what it has not, or the rest would need the browser's. */
+function browserReach(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const isBrowsers = (path: string) => path.startsWith(BROWSER_FOLDER);
+  const reached = new Set<string>();
+  const found: string[] = [];
+
+  function visit(path: string): void {
+    if (reached.has(path)) return;
+    reached.add(path);
+    const { imports = [], packages = [] } = byPath.get(path) ?? {};
+    for (const { name, line } of packages) {
+      if (BROWSER_PACKAGES.test(name)) continue;
+      found.push(
+        `src/${path}:${line}: imports ${name}, which a browser does not have: src/${BROWSER_FOLDER} reaches it`,
+      );
+    }
+    for (const { target, line, isType } of imports) {
+      if (!isBrowsers(target) && !BROWSER_LAYERS.includes(layerOf(target) ?? '')) {
+        const allowed = BROWSER_LAYERS.join(', ');
+        found.push(`src/${path}:${line}: imports src/${target}: what runs in a browser may reach ${allowed}`);
+      } else if (!isType) visit(target);
+    }
+  }
+
+  for (const { path, imports } of files) {
+    if (isBrowsers(path)) visit(path);
+    else {
+      for (const { target, line } of imports.filter(({ target: name }) => isBrowsers(name))) {
+        found.push(`src/${path}:${line}: imports src/${target}, which runs in a browser and nowhere else`);
+      }
+    }
+  }
   return found;
 }
 

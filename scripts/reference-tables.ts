@@ -1,5 +1,6 @@
 import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../src/abi/chat-params.ts';
 import { backendLimitSpecs } from '../src/config/host/limits.ts';
+import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
 import { smsLimitSpecs } from '../src/config/sms/limits.ts';
 import type { ToolErrorCode } from '../src/pool/errors.ts';
 import { poolLimitSpecs } from '../src/pool/pool-options.ts';
@@ -13,6 +14,9 @@ export const limitsTable = (): string => specs(limitSpecs);
 
 /** Limits of a `[backends.<name>]` table. */
 export const backendLimitsTable = (): string => specs(backendLimitSpecs);
+
+/** Limits of `[node]` of the host's config. */
+export const nodeLimitsTable = (): string => specs(nodeLimitSpecs);
 
 /** `[limits]` and `[store]` of the registry's config. */
 export const smsLimitsTable = (): string => specs(smsLimitSpecs);
@@ -30,6 +34,7 @@ export const poolLimitsTable = (): string =>
 
 const budgetTexts: Readonly<Record<keyof typeof budgetRanges, string>> = {
   tool_timeout_ms: 'how long the server may work on one call',
+  max_tool_timeout_ms: 'the same where the server goes on telling of progress; 0: progress puts nothing off',
   max_concurrency: 'calls at the server at one time; more wait in line',
   max_tool_output_bytes: 'the result of one call; more is cut',
   connect_timeout_ms: 'starting or connecting, the handshake included',
@@ -55,6 +60,7 @@ const toolErrorTexts: Readonly<Record<ToolErrorCode, string>> = {
   mcp_cancelled: 'the guest, the send or the run ended',
   mcp_budget_exceeded: 'the line at the server was full or too slow, or too many servers run',
   mcp_approval_denied: 'somebody or a rule said no, or nobody could be asked in time',
+  mcp_outcome_unknown: 'a resumed run had sent it before, and nobody knows whether it was done',
   mcp_tool_error: 'the tool itself reported a failure, or broke its own output schema',
 };
 
@@ -91,6 +97,14 @@ const mcpTexts: Readonly<Record<McpParamKey, readonly [type: string, doc: string
   'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
   'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
   'mcp.tool_denylist': ['string list', 'patterns of tools not to offer'],
+  'mcp.resources': [
+    'bool',
+    'whether the model gets a tool that lists resources and one that reads them; default: as the task says, else no',
+  ],
+  'mcp.resource_allowlist': ['string list', 'patterns of URIs that may be read, within what the task allows'],
+  'mcp.resource_denylist': ['string list', 'patterns of URIs that may not be read'],
+  'mcp.prompt_allowlist': ['string list', 'patterns of prompts that may be got, within what the task allows'],
+  'mcp.prompt_denylist': ['string list', 'patterns of prompts that may not be got'],
   'mcp.tool_naming': [
     'string',
     '`encoded` or `readable`: how tools are named to the model; default: as the task says, else `encoded`',

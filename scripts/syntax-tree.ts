@@ -7,8 +7,8 @@ export interface SyntaxNode {
   readonly [key: string]: unknown;
 }
 
-export function parseTypeScript(text: string): SyntaxNode {
-  return parseAst(text, { lang: 'ts' }) as unknown as SyntaxNode;
+export function parseTypeScript(text: string, lang: 'ts' | 'tsx' = 'ts'): SyntaxNode {
+  return parseAst(text, { lang }) as unknown as SyntaxNode;
 }
 
 /** Every node below and including `value`, parents first. */

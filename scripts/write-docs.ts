@@ -4,9 +4,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { auditHelp } from '../src/cli/audit/help.ts';
 import { doctorHelp, explainHelp } from '../src/cli/doctor/help.ts';
+import { journalHelp, replayHelp } from '../src/cli/journal/help.ts';
+import { runCommandHelp, runsHelp, tasksHelp } from '../src/cli/node/help.ts';
 import { runHelp } from '../src/cli/run/help.ts';
 import { smsHelp } from '../src/cli/sms/help.ts';
 import { spearHelp } from '../src/cli/spear/help.ts';
+import { spearletHelp } from '../src/cli/spearlet/help.ts';
+import { testHelp } from '../src/cli/test/help.ts';
 import { abiCalls, abiConventions, errnoTable, featureList } from './abi-page.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { fill } from './markdown.ts';
@@ -14,6 +18,7 @@ import {
   backendLimitsTable,
   budgetsTable,
   limitsTable,
+  nodeLimitsTable,
   poolLimitsTable,
   sessionParamsTable,
   smsLimitsTable,
@@ -36,9 +41,16 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/commands.md': {
     'run-help': () => asText(runHelp),
     'sms-help': () => asText(smsHelp),
+    'spearlet-help': () => asText(spearletHelp),
+    'tasks-help': () => asText(tasksHelp),
+    'run-command-help': () => asText(runCommandHelp),
+    'runs-help': () => asText(runsHelp),
     'spear-help': () => asText(spearHelp),
     'doctor-help': () => asText(doctorHelp),
     'explain-help': () => asText(explainHelp),
+    'replay-help': () => asText(replayHelp),
+    'journal-help': () => asText(journalHelp),
+    'test-help': () => asText(testHelp),
     'audit-help': () => asText(auditHelp),
   },
   'docs/configuration.md': {
@@ -47,6 +59,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
     'session-parameters': sessionParamsTable,
   },
   'docs/mcp.md': { 'tool-errors': toolErrorsTable, budgets: budgetsTable, 'pool-limits': poolLimitsTable },
+  'docs/node.md': { 'node-limits': nodeLimitsTable },
   'docs/registry.md': { 'sms-limits': smsLimitsTable },
 };
 

@@ -15,9 +15,11 @@ export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'hostcalls/limits': () => import('./hostcalls/limits.test.ts'),
   'hostcalls/log': () => import('./hostcalls/log.test.ts'),
   'hostcalls/nonblocking': () => import('./hostcalls/nonblocking.test.ts'),
+  'hostcalls/streaming': () => import('./hostcalls/streaming.test.ts'),
   'hostcalls/parse-json': () => import('./hostcalls/parse-json.test.ts'),
   'mcp/chat': () => import('./mcp/chat.test.ts'),
   'mcp/hostcalls': () => import('./mcp/hostcalls.test.ts'),
+  'mcp/offers': () => import('./mcp/offers.test.ts'),
   'mcp/once': () => import('./mcp/once.test.ts'),
   'mcp/submit': () => import('./mcp/submit.test.ts'),
   'mcp/tool-choice': () => import('./mcp/tool-choice.test.ts'),
@@ -38,6 +40,7 @@ export const coreTests: readonly RegExp[] = [
 /** Requirements that speak of what only a core module has, and why a component cannot verify them. */
 export const notApplicable: Readonly<Record<string, string>> = {
   'abi.out-buffer': 'a component has no out-buffers: results are memory of its own allocator',
+  'mcp.offers.once': 'a component has no out-buffer that could be too small, so nothing waits for a larger one',
   'abi.pointers': 'a bad pointer ends a component by a trap, as the canonical ABI says: component.pointers',
   'arena.capacity': 'no callbacks, so no memory for them',
   'arena.layout': 'no callbacks, so no memory for them',

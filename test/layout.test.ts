@@ -108,6 +108,30 @@ describe("what the guest's thread can reach", () => {
   );
 });
 
+describe('what runs in a browser', () => {
+  it('reaches its own files, protocol and base, and the packages of the page', () => {
+    const main = "import { h } from 'preact';\nimport { one } from '../../base/one.ts';\nexport const two = h(one);\n";
+    expect(problemsOf({ 'sms/console/main.tsx': main, 'base/one.ts': leaf })).toEqual([]);
+  });
+
+  it('reaches nothing of the host, but for types, and nobody imports it', () => {
+    const one = "import { createHash } from 'node:crypto';\nexport const one = createHash;\n";
+    const problems = problemsOf({
+      'sms/console/a.tsx': "import { one } from '../../protocol/one.ts';\nexport const a = one;\n",
+      'sms/console/b.ts': "import type { one } from '../../protocol/one.ts';\nexport type B = typeof one;\n",
+      'sms/console/c.ts': "import { two } from '../../policy/two.ts';\nexport const c = two;\n",
+      'sms/sms.ts': "import { a } from './console/a.tsx';\nexport const sms = a;\n",
+      'protocol/one.ts': one,
+      'policy/two.ts': leaf.replace('one', 'two'),
+    });
+    expect(problems).toEqual([
+      expect.stringContaining('src/protocol/one.ts:1: imports node:crypto, which a browser does not have'),
+      expect.stringContaining('src/sms/console/c.ts:1: imports src/policy/two.ts: what runs in a browser may reach'),
+      expect.stringContaining('src/sms/sms.ts:1: imports src/sms/console/a.tsx, which runs in a browser'),
+    ]);
+  });
+});
+
 describe('the environment', () => {
   it.each([
     'export const home = process.env.HOME;',

@@ -4,6 +4,7 @@ import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { toolError } from '../../src/chat/error-body.ts';
 import { McpTimeoutError } from '../../src/pool/errors.ts';
 import { convertError, convertResult } from '../../src/pool/tool-result.ts';
+import type { CallKind } from '../../src/protocol/call-kind.ts';
 import { fdCommand, fdGet, HAND_BACK, METRICS, newSession, recv, send, writeTool } from '../support/chat-calls.ts';
 import type { TestGuest } from '../support/test-guest.ts';
 import { useGuests } from '../support/use-guest.ts';
@@ -38,13 +39,15 @@ async function bodyOf(turns: readonly ScriptTurn[], flags = 0): Promise<string> 
   return recv(guest, response);
 }
 
-function mcpResult(result: JsonObject): string {
+function mcpResult(result: JsonObject, kind: CallKind = 'tool'): string {
   const redact = (text: string) => text;
   return convertResult(result, {
+    kind,
     serverId: 'weather',
     toolName: 'read',
     maxOutputBytes: 4096,
     outputProblem: null,
+    keepsMeta: false,
     redact,
     redactContent: redact,
   }).json;
@@ -59,6 +62,14 @@ const made: Readonly<Record<string, () => Promise<string> | string>> = {
   'mcp-result': () => mcpResult({ content: [{ type: 'text', text: '17 °C' }], structuredContent: { celsius: 17 } }),
   'mcp-failure': () => convertError(new McpTimeoutError('weather', 8000, 'tool "read"'), 4096).json,
   'mcp-tool-error': () => mcpResult({ content: [{ type: 'text', text: 'no such city' }], isError: true }),
+  'mcp-resource': () => {
+    const contents = [{ uri: 'notes://notes/roadmap', mimeType: 'text/plain', text: 'Ship it in May.' }];
+    return mcpResult({ contents }, 'resource');
+  },
+  'mcp-prompt': () => {
+    const messages = [{ role: 'user', content: { type: 'text', text: 'Write a sad poem.' } }];
+    return mcpResult({ description: 'a sad poem', messages }, 'prompt');
+  },
   metrics: async () => {
     const { guest, response } = await sendTo(answers, METRICS);
     const metrics: JsonObject = JSON.parse(await fdGet(guest, response, fdCommand.GET_METRICS));
@@ -71,6 +82,7 @@ it.each(Object.keys(made))('the example "%s" of docs/abi.md is what the code mak
 });
 
 it('no example of docs/abi.md is unchecked', () => {
-  // The list of tools is the result of mcp_list_tools, which the tests of that call compare.
-  expect([...examples.keys()].filter((name) => name !== 'mcp-tools').sort()).toEqual(Object.keys(made).sort());
+  // Lists are the results of mcp_list_tools and its like, which the tests of these calls compare.
+  const lists = ['mcp-tools', 'mcp-resources', 'mcp-prompts'];
+  expect([...examples.keys()].filter((name) => !lists.includes(name)).sort()).toEqual(Object.keys(made).sort());
 });

@@ -5,6 +5,7 @@ import type { TestGuest } from './test-guest.ts';
 export const METRICS = 1;
 export const AUTO_TOOL_CALL = 2;
 export const HAND_BACK = 4;
+export const STREAM = 8;
 
 export const SET_PARAM = 1;
 export const GET_METRICS = 2;
@@ -63,6 +64,32 @@ export async function recv(guest: TestGuest, response: number): Promise<string> 
   const length = await guest.call('cchat_recv', response, ...out.args);
   expect(length).toBe(out.length);
   return out.text();
+}
+
+/** The events that one `cchat_read` gives; empty: the stream has ended. */
+export async function readEvents(guest: TestGuest, response: number, capacity = BODY_BYTES): Promise<JsonObject[]> {
+  const out = guest.heap.out(capacity);
+  const length = await guest.call('cchat_read', response, ...out.args);
+  expect(length).toBe(out.length);
+  expect(out.isIntactBeyond(length)).toBe(true);
+  const lines = out.text().split('\n');
+  expect(lines.pop()).toBe('');
+  return lines.map((line) => JSON.parse(line) as JsonObject);
+}
+
+/** All events of a response to its end. */
+export async function readToEnd(guest: TestGuest, response: number): Promise<JsonObject[]> {
+  const all: JsonObject[] = [];
+  for (;;) {
+    const some = await readEvents(guest, response);
+    if (some.length === 0) return all;
+    all.push(...some);
+  }
+}
+
+/** The text that the events add up to. */
+export function textOf(events: readonly JsonObject[], type = 'text'): string {
+  return events.flatMap((event) => (event.type === type ? [event.text] : [])).join('');
 }
 
 export async function recvJson(guest: TestGuest, response: number): Promise<JsonObject> {

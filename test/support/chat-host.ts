@@ -6,10 +6,12 @@ import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import { ToolEvents } from '../../src/mcp/tool-events.ts';
-import { type HostReply, parseGuestMessage } from '../../src/protocol/port.ts';
+import type { HostReply } from '../../src/protocol/port.ts';
 import { ChatService } from '../../src/run/chat-service.ts';
+import { GuestPort } from '../../src/run/guest-port.ts';
 import { McpService } from '../../src/run/mcp-service.ts';
 import { NativeTools } from '../../src/run/native-tools.ts';
+import { StreamHub } from '../../src/run/streams/stream-hub.ts';
 
 /** Notes every request on its way to a real backend, and can hold the answers back. */
 export class ObservedBackend implements ChatBackend {
@@ -82,10 +84,10 @@ export function serveGuest(
   port: MessagePort,
   backend: ChatBackend,
   side: McpSide | null,
-): { chat: ChatService; mcp: McpService } {
+): { chat: ChatService; mcp: McpService; streams: StreamHub } {
   const native = new NativeTools('test', side?.audit ?? noAudit, side?.events ?? new ToolEvents());
-  const reply = (call: number, message: HostReply, transfer: ArrayBuffer[] = []) =>
-    port.postMessage([0, call, ...message], transfer);
+  const host = new GuestPort(port, 0);
+  const reply = (call: number, message: HostReply) => host.reply(call, message);
   const chat = new ChatService({
     backend: async () => backend,
     tools: side?.guest ?? null,
@@ -95,19 +97,25 @@ export function serveGuest(
         throw error;
       },
     }),
+    onModelEvent: null,
     reply,
   });
   const mcp = new McpService(side?.guest ?? null, reply);
-  port.on('message', (raw: unknown) => {
-    const message = parseGuestMessage(raw);
+  const streams = new StreamHub(reply);
+  const violated = (why: string) => {
+    throw new Error(why);
+  };
+  host.listen((message) => {
     const call = message[1];
     if (message[3] === 'send') chat.send(call, message[4], message[5], message[6]);
     else if (message[3] === 'cancel') {
       mcp.cancel(call);
       chat.cancel(call);
-    } else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
+    } else if (message[3] === 'read') chat.read(call, message[4]);
+    else if (message[3] === 'tool_result') chat.toolResult(call, message[4], message[5], message[6]);
     else if (message[3] === 'close_session') chat.closeSession(call, message[4]);
+    else if (message[3].startsWith('stream_')) streams.receive(message);
     else mcp.receive(message);
-  });
-  return { chat, mcp };
+  }, violated);
+  return { chat, mcp, streams };
 }

@@ -1,6 +1,6 @@
 import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
 import { type ErrnoName, errno } from '../../src/abi/errno.ts';
-import { newCounts } from '../../src/guest/binding/hostcall-counts.ts';
+import { sharedCounts } from '../../src/guest/binding/hostcall-counts.ts';
 import { componentCalls, hostInterface, withoutVersion } from '../../src/guest/component/calls.ts';
 import { instantiateInFastLane } from '../../src/guest/component/fast-lane.ts';
 import { glueInterface } from '../../src/guest/component/glue-imports.ts';
@@ -29,7 +29,7 @@ export class ComponentInstance {
 
   constructor(component: ForwarderComponent, lane: 'fast lane' | 'glue', state: GuestState, pages: number) {
     this.memory = new WebAssembly.Memory({ initial: pages });
-    const counts = newCounts();
+    const counts = sharedCounts();
     const imports = Object.fromEntries(
       component.imports.map((name) => [
         withoutVersion(name),
@@ -51,7 +51,8 @@ export class ComponentInstance {
     const left = [...args];
     const next = () => left.shift() as number;
     for (const { kind, name: param } of row.params) {
-      if (kind === 'text') given.push(this.#given(row, next(), next()));
+      if (kind === 'text') given.push(this.#text(next(), next()));
+      else if (kind === 'bytes') given.push(this.#bytes(next(), next()));
       else if (kind === 'out') out = { ptr: next(), lengthPtr: next() };
       else if (kind === 'arg') {
         const place = { ptr: next(), lengthPtr: next() };
@@ -83,9 +84,8 @@ export class ComponentInstance {
     return this.#words.getUint32(lengthPtr, true);
   }
 
-  #given(row: Call, ptr: number, length: number): unknown {
-    const bytes = row.params.some((param) => param.kind === 'text' && param.bytes);
-    return bytes ? new Uint8Array(this.memory.buffer.slice(ptr, ptr + length)) : this.#text(ptr, length);
+  #bytes(ptr: number, length: number): Uint8Array {
+    return new Uint8Array(this.memory.buffer.slice(ptr, ptr + length));
   }
 
   #text(ptr: number, length: number): string {

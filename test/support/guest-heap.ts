@@ -55,7 +55,7 @@ export class OutBuffer {
   }
 }
 
-/** Places things in a guest's memory, one after the other, and never frees them. */
+/** Places things in a guest's memory, one after the other, and frees none of them alone. */
 export class GuestHeap {
   readonly memory: WebAssembly.Memory;
   #next = FIRST;
@@ -74,6 +74,11 @@ export class GuestHeap {
     if (this.#next > this.memory.buffer.byteLength)
       throw new Error('the test guest has no room left: give it more pages');
     return ptr;
+  }
+
+  /** Everything that was placed may be overwritten from here on. */
+  reset(): void {
+    this.#next = FIRST;
   }
 
   text(text: string | Uint8Array): [ptr: number, length: number] {

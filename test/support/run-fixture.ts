@@ -10,6 +10,7 @@ import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
 import type { ToolEvents } from '../../src/mcp/tool-events.ts';
 import type { Metrics } from '../../src/metrics/metrics.ts';
 import type { LimitName } from '../../src/protocol/limits.ts';
+import type { JournalOption } from '../../src/run/journal-option.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);
@@ -31,6 +32,7 @@ export interface FixtureOptions {
   readonly audit?: AuditTrail;
   readonly events?: ToolEvents;
   readonly metrics?: Metrics;
+  readonly journal?: JournalOption;
 }
 
 export interface FixtureRun extends RunResult {

@@ -2,37 +2,44 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { type Call, type CallName, calls } from '../../src/abi/calls.ts';
 import { type ErrnoName, errno, errnoNames } from '../../src/abi/errno.ts';
 import { GuestMemory } from '../../src/abi/memory.ts';
+import type { ChatBackend } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
 import { WaitPoint } from '../../src/fd/readiness.ts';
 import { FdTable } from '../../src/fd/table.ts';
-import { newCounts } from '../../src/guest/binding/hostcall-counts.ts';
-import { bindCoreImports } from '../../src/guest/core/bind.ts';
+import { sharedCounts } from '../../src/guest/binding/hostcall-counts.ts';
 import { CoreToolRunner, functionTable } from '../../src/guest/core/tool-runner.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
+import { systemChance } from '../../src/hostcalls/chance.ts';
 import { GuestLog } from '../../src/hostcalls/guest-log.ts';
 import type { GuestState, ToolRunner } from '../../src/hostcalls/guest-state.ts';
-import { HostLink } from '../../src/hostcalls/host-link.ts';
 import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { compileLimits, type LimitName } from '../../src/protocol/limits.ts';
 import { mcpParamCheck } from '../../src/protocol/mcp-params.ts';
 import { disabledTask } from '../../src/protocol/policy-layers.ts';
 import type { ChatService } from '../../src/run/chat-service.ts';
 import type { McpService } from '../../src/run/mcp-service.ts';
-import { type McpSide, type ObservedBackend, scripted, serveGuest } from './chat-host.ts';
+import type { StreamHub } from '../../src/run/streams/stream-hub.ts';
+import { type McpSide, ObservedBackend, scripted, serveGuest } from './chat-host.ts';
 import { ComponentInstance } from './component-instance.ts';
+import { coreImports, linkTo } from './core-imports.ts';
 import { forwarderModule, slot } from './forwarder.ts';
 import type { ForwarderComponent } from './forwarder-component.ts';
-import { type GuestBinding, guestBinding } from './guest-binding.ts';
+import { type GuestBinding, guestBinding, isCore } from './guest-binding.ts';
 import { GuestHeap } from './guest-heap.ts';
 import { HandBackLoop } from './hand-back-loop.ts';
+import { SharedCompany } from './shared-company.ts';
 
 export interface TestGuestOptions {
   /** @default one turn that answers "hello" to everything */
   readonly turns?: readonly ScriptTurn[];
+  /** Another backend than a script. The guest closes it. */
+  readonly backend?: ChatBackend;
   readonly limits?: Partial<Record<LimitName, number>>;
   /** Pages of memory at the start. @default 16 */
   readonly pages?: number;
   readonly verbose?: boolean;
+  /** Whether the host serves user streams; clients connect to {@link TestGuest.streams}. @default false */
+  readonly streams?: boolean;
   /** Asked when the guest is opened; whoever made it closes it. @default a host without MCP */
   readonly mcp?: () => McpSide | Promise<McpSide>;
 }
@@ -66,6 +73,7 @@ export class TestGuest {
   readonly backend: ObservedBackend;
   readonly service: ChatService;
   readonly heap: GuestHeap;
+  readonly streams: StreamHub;
   readonly notices: string[] = [];
   readonly output: [stream: StandardStream, text: string][] = [];
   /** Whether a function of the wrong type was entered. */
@@ -81,15 +89,15 @@ export class TestGuest {
 
   static async open(options: TestGuestOptions = {}): Promise<TestGuest> {
     const binding = guestBinding();
-    const component = binding === 'core' ? undefined : await loadForwarder();
-    const backend = await scripted(options.turns ?? HELLO);
+    const component = isCore(binding) ? undefined : await loadForwarder();
+    const backend = options.backend ? new ObservedBackend(options.backend) : await scripted(options.turns ?? HELLO);
     return new TestGuest(backend, (await options.mcp?.()) ?? null, options, binding, component);
   }
 
   private constructor(
     backend: ObservedBackend,
     side: McpSide | null,
-    { limits: given = {}, pages = 16, verbose = false }: TestGuestOptions,
+    { limits: given = {}, pages = 16, verbose = false, streams: areServed = false }: TestGuestOptions,
     binding: GuestBinding,
     component: ForwarderComponent | undefined,
   ) {
@@ -98,7 +106,8 @@ export class TestGuest {
     this.#ports = [port1, port2];
     const notice = (text: string) => void this.notices.push(text);
     this.backend = backend;
-    const { chat, mcp } = serveGuest(port2, backend, side);
+    const { chat, mcp, streams } = serveGuest(port2, backend, side);
+    this.streams = streams;
     this.service = chat;
     this.#mcp = mcp;
 
@@ -111,8 +120,9 @@ export class TestGuest {
     this.state = {
       fds: new FdTable(limits.max_fds),
       wait,
-      link: new HostLink(port1, 0, wait),
+      link: linkTo(port1, wait),
       limits,
+      chance: systemChance,
       log: new GuestLog(output, {
         verbose,
         bytesPerSecond: limits.log_bytes_per_second,
@@ -120,6 +130,7 @@ export class TestGuest {
         onFirstDrop: () => notice('log lines are dropped'),
       }),
       runTool: (...request) => runTool(...request),
+      streams: { areServed, open: new Set(), ctl: null },
       waitingTools: [],
       chatBytes: 0,
       closingSessions: 0,
@@ -129,7 +140,7 @@ export class TestGuest {
       depth: 0,
       notice,
     };
-    if (component && binding !== 'core') {
+    if (component && (binding === 'fast lane' || binding === 'glue')) {
       const instance = new ComponentInstance(component, binding, this.state, pages);
       this.heap = new GuestHeap(instance.memory);
       this.#enter = new HandBackLoop(
@@ -138,19 +149,26 @@ export class TestGuest {
         (index) => this.#handlers[index - slot.firstCallback],
       ).enter;
     } else {
-      const exports = this.#coreInstance(pages);
+      const company = binding === 'shared' ? new SharedCompany(output, limits.turn_ms) : null;
+      const exports = this.#coreInstance(pages, company);
       this.heap = new GuestHeap(exports.memory as WebAssembly.Memory);
       const memory = this.#memory;
       memory.attach(this.heap.memory);
       const tools = new CoreToolRunner(memory, functionTable(exports), () => false, notice);
       runTool = (...request) => tools.run(...request);
-      this.#enter = (name, ...args) => WebAssembly.promising(exports[name] as WebAssembly.GuestFunction)(...args);
+      this.#enter = (name, ...args) => {
+        company?.timeIsUp();
+        return WebAssembly.promising(exports[name] as WebAssembly.GuestFunction)(...args);
+      };
     }
   }
 
-  #coreInstance(pages: number): WebAssembly.Instance['exports'] {
-    const { exports } = new WebAssembly.Instance(forwarder(pages), {
-      spear: bindCoreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: newCounts() }),
+  #coreInstance(pages: number, company: SharedCompany | null): WebAssembly.Instance['exports'] {
+    const { module, imports } = company?.forwarder(pages) ?? { module: forwarder(pages), imports: {} };
+    const leash = company?.leash ?? null;
+    const { exports } = new WebAssembly.Instance(module, {
+      ...imports,
+      spear: coreImports(hostcalls, { guest: this.state, memory: this.#memory, counts: sharedCounts(), leash }),
       test: {
         callback: new WebAssembly.Suspending((...args: [number, number, number, number, number]) =>
           this.#callback(...args),

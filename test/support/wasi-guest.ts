@@ -1,6 +1,7 @@
 import { GuestMemory } from '../../src/abi/memory.ts';
 import { throwUncatchable } from '../../src/guest/uncatchable.ts';
 import { preview1 } from '../../src/guest/wasi/preview1.ts';
+import { systemChance } from '../../src/hostcalls/chance.ts';
 import type { StandardStream } from '../../src/protocol/guest-spec.ts';
 import { GuestHeap } from './guest-heap.ts';
 import { call, localGet, type ValueType, WasmModule } from './wasm-encoder.ts';
@@ -57,6 +58,7 @@ export class WasiGuest {
       output: {
         write: (stream, bytes) => takesOutput && this.output.push([stream, Buffer.from(bytes).toString()]) > 0,
       },
+      chance: systemChance,
       readStdin: stdin,
       exit: (code) => {
         this.exitCode = code;

@@ -1,0 +1,112 @@
+/**
+ * Tests that have to pass with servers of either era, by their files. Each is run with servers of the old one, where it
+ * stands, and with servers of the new one in `test/pool/new-era.test.ts` and `test/mcp/new-era.test.ts`.
+ */
+export const poolTests: Readonly<Record<string, () => Promise<unknown>>> = {
+  'pool/budgets': () => import('./pool/budgets.test.ts'),
+  'pool/connection': () => import('./pool/connection.test.ts'),
+  'pool/direct-http': () => import('./pool/direct-http.test.ts'),
+  'pool/direct-stdio': () => import('./pool/direct-stdio.test.ts'),
+  'pool/http-answers': () => import('./pool/http-answers.test.ts'),
+  'pool/http-servers': () => import('./pool/http-servers.test.ts'),
+  'pool/oauth/client-credentials': () => import('./pool/oauth/client-credentials.test.ts'),
+  'pool/odd-answers': () => import('./pool/odd-answers.test.ts'),
+  'pool/registry-change': () => import('./pool/registry-change.test.ts'),
+  'pool/schema/odd-schemas': () => import('./pool/schema/odd-schemas.test.ts'),
+  'pool/secrets': () => import('./pool/secrets.test.ts'),
+  'pool/stdio-servers': () => import('./pool/stdio-servers.test.ts'),
+  'pool/tools-cache': () => import('./pool/tools-cache.test.ts'),
+  'pool/waits': () => import('./pool/waits.test.ts'),
+};
+
+export const dispatchTests: Readonly<Record<string, () => Promise<unknown>>> = {
+  'mcp/approval/gate': () => import('./mcp/approval/gate.test.ts'),
+  'mcp/chat': () => import('./mcp/chat.test.ts'),
+  'mcp/content-kinds': () => import('./mcp/content-kinds.test.ts'),
+  'mcp/dispatch': () => import('./mcp/dispatch.test.ts'),
+  'mcp/hostcalls': () => import('./mcp/hostcalls.test.ts'),
+  'mcp/injected-names': () => import('./mcp/injected-names.test.ts'),
+  'mcp/injection': () => import('./mcp/injection.test.ts'),
+  'mcp/name-claims': () => import('./mcp/name-claims.test.ts'),
+  'mcp/once': () => import('./mcp/once.test.ts'),
+  'mcp/pins': () => import('./mcp/pins.test.ts'),
+  'mcp/prepared-arguments': () => import('./mcp/prepared-arguments.test.ts'),
+  'mcp/profiles': () => import('./mcp/profiles.test.ts'),
+  'mcp/progress': () => import('./mcp/progress.test.ts'),
+  'mcp/resource-tools': () => import('./mcp/resource-tools.test.ts'),
+  'mcp/run-guest': () => import('./mcp/run-guest.test.ts'),
+  'mcp/search/governed': () => import('./mcp/search/governed.test.ts'),
+  'mcp/submit': () => import('./mcp/submit.test.ts'),
+  'mcp/tool-choice': () => import('./mcp/tool-choice.test.ts'),
+  'mcp/turns': () => import('./mcp/turns.test.ts'),
+};
+
+const PURE = 'speaks to no server';
+const COMMAND = 'drives a command with records of its own; what the commands wire is tested above in both eras';
+
+/** Tests of the same folders that are run once, and why: by their files, or by the beginning of their paths. */
+export const testedOnce: Readonly<Record<string, string>> = {
+  'mcp/approval/definition-difference': PURE,
+  'mcp/approval/grants': PURE,
+  'mcp/approval/library': 'its server is from npm, of the era that it has',
+  'mcp/audit-flood': 'about the trail: the calls stand in for any',
+  'mcp/audit-many': COMMAND,
+  'mcp/audit-refuse': 'about the trail: the calls stand in for any',
+  'mcp/audit-revocation': COMMAND,
+  'mcp/audit.test': COMMAND,
+  'mcp/command-line': COMMAND,
+  'mcp/direct-calls': 'ten thousand calls for the sake of the trail; the way of a call is in pool/direct-stdio',
+  'mcp/elicitation/': 'has servers of both eras itself',
+  'mcp/find-name': PURE,
+  'mcp/images': 'its server is from npm, of the era that it has',
+  'mcp/injection-memory': PURE,
+  'mcp/inventory': PURE,
+  'mcp/new-era': 'is the run in the new era',
+  'mcp/offers': 'its server is built on the SDK that speaks both eras, and is asked; pool/offers has both',
+  'mcp/processes': COMMAND,
+  'mcp/schema-types': PURE,
+  'mcp/search/ranking': PURE,
+  'mcp/tool-events': PURE,
+  'mcp/tool-names': PURE,
+  'mcp/toolbox': 'its servers are from npm, of the era that they have',
+  'mcp/two-hundred': 'what crosses the port and the trail under load; the places of a server are in pool/budgets',
+  'mcp/wire': COMMAND,
+  'policy/': PURE,
+  'pool/call-queue': PURE,
+  'pool/deadlines': PURE,
+  'pool/egress': 'about addresses and sockets, below any protocol',
+  'pool/elicitation/': PURE,
+  'pool/eras': 'has both eras itself',
+  'pool/errors': PURE,
+  'pool/header-parameters': PURE,
+  'pool/new-era': 'is the run in the new era',
+  'pool/npm-servers': 'its servers are from npm, of the era that they have',
+  'pool/offers': 'has both eras itself',
+  'pool/oauth/hostile-servers': 'about authorization servers, which know no eras',
+  'pool/oauth/login':
+    'about authorization servers, which know no eras; calls with their tokens are in client-credentials',
+  'pool/pool-options': PURE,
+  'pool/process/': 'about processes, below any protocol',
+  'pool/progress': 'has both eras itself',
+  'pool/schema/arguments': PURE,
+  'pool/schema/normalise': PURE,
+  'pool/schema/schemas': PURE,
+  'pool/tool-result': PURE,
+  'pool/transport/': PURE,
+};
+
+/** What tests are about that servers of the new era have not, or that does not differ, and why it is tested once. */
+export const onlyLegacy = {
+  answersByChoice: 'whether a stream has event ids, or an answer is JSON, is a choice of the SDK of the old era',
+  cancellationOverHttp: 'over HTTP a server of the new era is told by the end of the stream, which is tested instead',
+  listsOfTheLibrary: 'in the new era tools are listed beside the library too, which takes the first id',
+  oldTransport: 'HTTP+SSE is older than the new era: a record with it is always greeted the old way',
+  processes: 'how a process is started, what it sees and how it is ended is below any protocol',
+  publishedServers: 'servers from npm are of the era they have, and are found out by pool/npm-servers',
+  requestsOfServers: 'a server of the new era sends no requests of its own, so it gets no answer to one',
+  sessions: 'the new era has no sessions: none is named, expires or is made anew',
+  streamOfNotifications: 'the new era has no stream that is opened by GET; what replaces it is in pool/eras',
+  versions: 'no version is agreed on by a handshake; versions that both sides know are in pool/eras',
+} as const satisfies Readonly<Record<string, string>>;
+
+export type LegacyTrait = keyof typeof onlyLegacy;

@@ -1,0 +1,46 @@
+import { GuestTurns } from '../../src/guest/guest-turns.ts';
+import { Leash } from '../../src/guest/leash.ts';
+import { ThreadTurns } from '../../src/guest/thread-turns.ts';
+import type { Output } from '../../src/hostcalls/output.ts';
+import { boundMemory } from '../../src/load/bound-memory.ts';
+import { withTurns } from '../../src/load/turns/with-turns.ts';
+import { compileLimits } from '../../src/protocol/limits.ts';
+import { turnsAt } from '../../src/protocol/thread-spec.ts';
+import { TURNS_MODULE, type Turns } from '../../src/protocol/turns.ts';
+import { forwarderModule } from './forwarder.ts';
+
+const GUEST = 1;
+const modules = new Map<number, { readonly module: WebAssembly.Module; readonly turns: Turns }>();
+
+/** The guest is suspended and goes on at once: the host of these tests is in the same thread, and would act meanwhile. */
+class PromptTurns extends ThreadTurns {
+  override async next(): Promise<void> {}
+}
+
+/** What a guest has around it that shares this thread: a leash, and somebody who says that its time is up. */
+export class SharedCompany {
+  readonly leash = new Leash(() => {});
+  readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  readonly #turns: GuestTurns;
+
+  constructor(output: Output, turnMs: number) {
+    this.#turns = new GuestTurns(new PromptTurns(this.#memory), GUEST, this.leash, [output], turnMs);
+  }
+
+  /** The guest gives way at the next place where it looks. */
+  timeIsUp(): void {
+    Atomics.store(new Int32Array(this.#memory.buffer), turnsAt.giveWay, 1);
+  }
+
+  forwarder(pages: number): { readonly module: WebAssembly.Module; readonly imports: WebAssembly.Imports } {
+    const { module, turns } = modules.get(pages) ?? turned(pages);
+    modules.set(pages, { module, turns });
+    return { module, imports: { [TURNS_MODULE]: this.#turns.imports(turns.memory) } };
+  }
+}
+
+function turned(pages: number): { readonly module: WebAssembly.Module; readonly turns: Turns } {
+  const turns = withTurns(boundMemory(forwarderModule(pages), compileLimits()), true);
+  if (turns === null) throw new Error('the forwarder has no code');
+  return { module: new WebAssembly.Module(turns.bytes), turns };
+}
