@@ -12,15 +12,19 @@ import { MachinePace } from '../machine-pace.ts';
 import { processesWith } from '../processes/marked.ts';
 import type { Random } from '../random.ts';
 import { type Attack, type AttackEnd, attack, behavioursOf, CHECK_MS, LIST_MS, recordOf } from '../servers/attack.ts';
-import { HonestCalls } from '../servers/honest-server.ts';
+import { HonestCalls, type HonestPace } from '../servers/honest-server.ts';
 import { HostileHttp } from '../servers/hostile-host.ts';
 import { httpBehaviours } from '../servers/http-behaviours.ts';
 import { type Effort, Failures, type Finding, type Topic } from '../topic.ts';
 
 /** Hostile servers at one time. */
 const LANES = 6;
-/** What 99 of 100 calls of the honest server may take at most on a quiet machine, and how far past its deadline a wait may end there. */
-const HONEST_P99_MS = 250;
+/**
+ * What the host thread may do for others during 99 of 100 calls of the honest server. It is counted in processor time: who
+ * holds the thread spends it, and a machine that is busy with something else does not.
+ */
+const HELD_P99_MS = 250;
+/** What such a call may wait besides, and how far past its deadline a wait may end, on a quiet machine. */
 const SLACK_MS = 750;
 /** So many times what the machine itself needs for an echo is its own doing. */
 const PACE_FACTOR = 4;
@@ -38,7 +42,7 @@ interface Toll {
   readonly attacks: number;
   readonly honestCalls: number;
   readonly honestWrong: number;
-  readonly p99: number;
+  readonly p99: HonestPace;
   readonly pace: number;
   readonly latest: number;
   readonly crashes: number;
@@ -57,7 +61,7 @@ export const topic: Topic = async (effort) => {
 function findingOf(transport: McpTransport, tolls: readonly Toll[], failures: Failures): Finding {
   const sum = (of: (toll: Toll) => number) => tolls.reduce((total, toll) => total + of(toll), 0);
   const worst = (of: (toll: Toll) => number) => Math.round(Math.max(0, ...tolls.map(of)));
-  const honest = `${sum((toll) => toll.honestCalls).toLocaleString('en')} honest calls, p99 ${worst((toll) => toll.p99)} ms`;
+  const honest = `${sum((toll) => toll.honestCalls).toLocaleString('en')} honest calls, p99 ${worst((toll) => toll.p99.clockMs)} ms, host thread ${worst((toll) => toll.p99.processorMs)} ms`;
   return {
     what: `${behavioursOf(transport).length} behaviours, ${transport}`,
     count: sum((toll) => toll.attacks),
@@ -109,12 +113,13 @@ async function siege(effort: Effort, transport: McpTransport, failures: Failures
   await honest.stop();
   for (const wrong of honest.wrong) failures.add(`the honest server beside ${transport}: ${wrong}`);
   const pace = await machine.stop();
-  const [allowedMs, p99] = [HONEST_P99_MS + PACE_FACTOR * pace.p99Ms, honest.percentile(0.99)];
-  if (p99 > allowedMs)
-    failures.add(`the honest server’s p99 was ${Math.round(p99)} ms, over ${Math.round(allowedMs)} ms`);
+  const [slackMs, p99] = [SLACK_MS + PACE_FACTOR * pace.worstMs, honest.p99()];
+  const took = `the honest server’s p99 was ${Math.round(p99.clockMs)} ms, ${Math.round(p99.processorMs)} ms of them the host thread’s work`;
+  if (p99.processorMs > HELD_P99_MS) failures.add(`${took}, over ${HELD_P99_MS}`);
+  if (p99.clockMs > HELD_P99_MS + slackMs) failures.add(`${took}, over ${Math.round(HELD_P99_MS + slackMs)} in all`);
   const late = ends.flatMap((end) => end.late);
   for (const { what, byMs } of late) {
-    if (byMs > SLACK_MS + PACE_FACTOR * pace.worstMs) failures.add(`${what}, took ${Math.round(byMs)} ms more`);
+    if (byMs > slackMs) failures.add(`${what}, took ${Math.round(byMs)} ms more`);
   }
   if (pace.p99Ms < SLOW_MS) for (const starved of ends.flatMap((end) => end.starved)) failures.add(starved);
   await pool.close();
