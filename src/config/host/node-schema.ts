@@ -22,6 +22,7 @@ export const nodeTable = strictTable({
   slots: limit('slots'),
   runs_per_caller: limit('runs_per_caller'),
   max_queued: limit('max_queued'),
+  max_subprocesses: limit('max_subprocesses'),
   retention_hours: limit('retention_hours'),
   drain_ms: limit('drain_ms'),
 });
