@@ -58,8 +58,9 @@ export { compileLimits, type LimitName, type Limits, limitSpecs } from './protoc
 export type { BackendOption } from './run/choose-backend.ts';
 export type { OutputCallback, OutputOption, OutputTarget } from './run/guest-output.ts';
 export type { JournalMode, JournalOption } from './run/journal-option.ts';
-export { type McpLogEntry, type McpNodeOptions, type McpOptions, type OpenMcp, openMcp } from './run/open-mcp.ts';
+export { type McpNodeOptions, type McpOptions, type OpenMcp, openMcp } from './run/open-mcp.ts';
 export type { RegistryOptions, SmsOptions } from './run/open-registry.ts';
+export type { McpLogEntry } from './run/registry-servers.ts';
 export { type RunReason, type RunResult, runGuest } from './run/run-guest.ts';
 export type { RunMcp } from './run/run-mcp.ts';
 export type { RunOptions } from './run/run-options.ts';

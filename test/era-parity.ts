@@ -5,6 +5,7 @@
 export const poolTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'pool/budgets': () => import('./pool/budgets.test.ts'),
   'pool/connection': () => import('./pool/connection.test.ts'),
+  'pool/connection-scope': () => import('./pool/connection-scope.test.ts'),
   'pool/direct-http': () => import('./pool/direct-http.test.ts'),
   'pool/direct-stdio': () => import('./pool/direct-stdio.test.ts'),
   'pool/http-answers': () => import('./pool/http-answers.test.ts'),

@@ -6,14 +6,20 @@ const BYTES_PER_TOKEN = 3;
 /** What an answer is expected to take where the request does not bound it. */
 const ANSWER_TOKENS = 1_024;
 
-/** Tokens that may be spent for something, and what of them is. */
+/** What is spent for something. */
+export interface TokenLedger {
+  spent: number;
+  /** By sends that are under way. */
+  reserved: number;
+}
+
+/** Tokens that may be spent for something. */
 export interface TokenAccount {
   /** What a refusal calls it. */
   readonly name: string;
   readonly limit: number;
-  spent: number;
-  /** By sends that are under way. */
-  reserved: number;
+  /** Of everybody who spends for the same. */
+  readonly ledger: TokenLedger;
 }
 
 /**
@@ -32,18 +38,18 @@ export function budgetedBackend(
     complete: async (request, signal, by) => {
       const accounts = await open();
       const estimate = estimateOf(request);
-      const short = accounts.find(({ limit, spent, reserved }) => spent + reserved + estimate > limit);
+      const short = accounts.find(({ limit, ledger }) => ledger.spent + ledger.reserved + estimate > limit);
       if (short !== undefined) throw exceeded(short, estimate);
-      for (const account of accounts) account.reserved += estimate;
+      for (const { ledger } of accounts) ledger.reserved += estimate;
       let took = 0;
       try {
         const body = await backend.complete(request, signal, by);
         took = isJsonObject(body.usage ?? null) ? totalTokens(body.usage as JsonObject) : 0;
         return body;
       } finally {
-        for (const account of accounts) {
-          account.reserved -= estimate;
-          account.spent += took;
+        for (const { ledger } of accounts) {
+          ledger.reserved -= estimate;
+          ledger.spent += took;
         }
         if (took > 0) onSpent(took);
       }
@@ -63,7 +69,8 @@ export function totalTokens(usage: Readonly<Record<string, unknown>>): number {
   return typeof total === 'number' ? total : Number(prompt ?? 0) + Number(completion ?? 0);
 }
 
-function exceeded({ name, limit, spent, reserved }: TokenAccount, estimate: number): BackendError {
+function exceeded({ name, limit, ledger }: TokenAccount, estimate: number): BackendError {
+  const { spent, reserved } = ledger;
   const taken = reserved === 0 ? '' : ` and ${reserved} are reserved`;
   const message = `${name} = ${limit}: ${spent} tokens are spent${taken}, and this send may take ${estimate}`;
   return new BackendError('budget_exceeded', message, { retryable: false });

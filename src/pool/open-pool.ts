@@ -31,6 +31,8 @@ export interface OpenPoolOptions {
 export interface OpenPool {
   readonly pool: McpPool;
   readonly secrets: PoolDeps['secrets'];
+  /** Where the homes of stdio servers are. */
+  readonly stateDir: string;
   /** Ends every server that was started. */
   close(): Promise<void>;
 }
@@ -47,6 +49,7 @@ export async function openPool(options: OpenPoolOptions): Promise<OpenPool> {
   return {
     pool,
     secrets,
+    stateDir: state.directory,
     close: async () => {
       await pool.close();
       await state.release();

@@ -25,6 +25,7 @@ import { authorizedFetch } from './oauth/authorized-fetch.ts';
 import type { KeptTokens } from './oauth/kept-tokens.ts';
 import type { PoolLog } from './pool-log.ts';
 import type { CompiledPoolOptions } from './pool-options.ts';
+import type { HomePlace } from './process/directories.ts';
 import { StderrLog } from './process/stderr-log.ts';
 import type { ProcessSupervisor } from './process/supervisor.ts';
 import { type ResolvedRecord, resolveRecord } from './resolved-record.ts';
@@ -37,6 +38,8 @@ import { StreamableHttpTransport } from './transport/streamable-http-transport.t
 export interface OpenSessionDeps {
   readonly options: CompiledPoolOptions;
   readonly supervisor: ProcessSupervisor;
+  /** Of the process of a stdio server. */
+  readonly home: HomePlace;
   readonly secrets: SecretSource;
   readonly http: () => Promise<HttpClient>;
   readonly tokens: KeptTokens;
@@ -258,7 +261,7 @@ class Opening {
 
   #stdio(library: McpLibrary, resolved: ResolvedRecord, asked: Asked): StdioTransport {
     const { server_id: serverId, stdio } = this.#record;
-    const { options, log, now, supervisor } = this.#deps;
+    const { options, log, now, supervisor, home } = this.#deps;
     if (stdio === null) throw new McpConnectionError(serverId, 'record_invalid', `server "${serverId}" has no command`);
     const emit = (message: string) => log({ level: 'info', event: 'stderr', serverId, message });
     const stderr = new StderrLog({ limits: options, redact: resolved.redact, emit, now });
@@ -268,7 +271,7 @@ class Opening {
       start: async () => {
         const { command, args, cwd } = stdio;
         const { sandbox } = this.#record;
-        const running = await supervisor.start({ serverId, command, args, cwd, env: resolved.env, sandbox });
+        const running = await supervisor.start({ serverId, home, command, args, cwd, env: resolved.env, sandbox });
         this.#note = running.note;
         stderr.attach(running.child.stderr);
         return running;

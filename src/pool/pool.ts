@@ -4,6 +4,7 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
 import { CallQueue } from './call-queue.ts';
+import { ConnectionOwners, healthByServer, type PoolUser, runKey, taskKey } from './connection-owner.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
 import { createHttpClient, type HttpClient } from './http-client.ts';
 import { KeptTokens } from './oauth/kept-tokens.ts';
@@ -12,6 +13,7 @@ import { type ConnectLimits, openSession, type SessionEvents } from './open-sess
 import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './pool-call.ts';
 import type { PoolLog } from './pool-log.ts';
 import { type CompiledPoolOptions, compilePoolOptions, type PoolOptions } from './pool-options.ts';
+import type { HomePlace } from './process/directories.ts';
 import type { Spawn } from './process/spawn.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
@@ -40,21 +42,31 @@ export interface PoolStats {
   readonly callsQueued: number;
 }
 
+/** What one run uses of a pool. */
+export interface PoolOfRun
+  extends Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'> {
+  /** Ends the servers that it has for itself. */
+  close(): void;
+}
+
+interface ListOptions {
+  readonly signal?: AbortSignal;
+}
+
 const nothingStarted: StartedCall = { cancel: () => {} };
 
 /** Long enough for every grace of a server that ends slowly. */
 const CLOSE_TIMEOUT_MS = 8_000;
 
 /**
- * The connections to MCP servers of this process, shared by all guests. It knows nothing of policy: whoever calls has
- * asked before, and is asked again through `beforeDispatch`.
+ * The connections to MCP servers of this process, shared as their records say: by all guests, by those of a task, or by
+ * nobody. It knows nothing of policy: whoever calls has asked before, and is asked again through `beforeDispatch`.
  */
 export class McpPool {
   readonly #options: CompiledPoolOptions;
   readonly #deps: Required<PoolDeps>;
   readonly #supervisor: ProcessSupervisor;
-  readonly #places: CallQueue;
-  readonly #entries = new Map<string, ServerEntry>();
+  readonly #owners: ConnectionOwners;
   /** Removed servers and the revision of their last record, so that a caller with an old one does not bring it back. */
   readonly #removed = new Map<string, number>();
   readonly #ending = new Set<Promise<void>>();
@@ -81,25 +93,59 @@ export class McpPool {
       idleMs: this.#options.idleTimeoutMs,
     });
     this.#supervisor = new ProcessSupervisor(this.#options, { ...this.#deps, giveWay: () => this.#closeLongestIdle() });
-    this.#places = new CallQueue(
-      { capacity: this.#options.maxCallsInFlight, maxQueued: this.#options.maxQueuedCalls },
-      () => new McpBudgetError('', 'too many calls wait for a place at any server (maxCallsInFlight, maxQueuedCalls)'),
-    );
+    const { stateDir, maxCallsInFlight: capacity, maxQueuedCalls: maxQueued } = this.#options;
+    const full = 'too many calls wait for a place at any server (maxCallsInFlight, maxQueuedCalls)';
+    const newPlaces = () => new CallQueue({ capacity, maxQueued }, () => new McpBudgetError('', full));
+    this.#owners = new ConnectionOwners(stateDir, newPlaces);
   }
 
-  /** @throws McpError */
-  async listTools(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<ToolList> {
-    return this.#entry(record).listTools(options.signal ?? null);
+  /** The pool as one run of a task uses it. */
+  forRun(user: PoolUser): PoolOfRun {
+    let isClosed = false;
+    const why = `run ${user.run} has ended`;
+    const open = ({ server_id: id }: McpServerRecord): PoolUser => {
+      if (isClosed) throw new McpConnectionError(id, 'closed', why);
+      return user;
+    };
+    return {
+      listTools: async (record, options) => this.listTools(record, options, open(record)),
+      listResources: async (record, options) => this.listResources(record, options, open(record)),
+      listPrompts: async (record, options) => this.listPrompts(record, options, open(record)),
+      describeCall: async (record, call) => this.describeCall(record, call, open(record)),
+      startCall: (record, call) => this.#startCall(record, call, () => open(record)),
+      close: () => {
+        isClosed = true;
+        void this.#endOwner(runKey(user.run), why).then(() => this.#supervisor.removeRun(user.run));
+      },
+    };
+  }
+
+  /** Ends the servers that runs of this task share, and nobody else. */
+  async endTask(task: string): Promise<void> {
+    await this.#endOwner(taskKey(task), 'no run of the task is left');
+  }
+
+  /** `user`: null is the node. @throws McpError */
+  async listTools(record: McpServerRecord, options: ListOptions = {}, user: PoolUser | null = null): Promise<ToolList> {
+    return this.#entry(record, user).listTools(options.signal ?? null);
   }
 
   /** What the server lists, whatever a guest may see of it. @throws McpError */
-  async listResources(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<ResourceList> {
-    return this.#entry(record).listResources(options.signal ?? null);
+  async listResources(
+    record: McpServerRecord,
+    options: ListOptions = {},
+    user: PoolUser | null = null,
+  ): Promise<ResourceList> {
+    return this.#entry(record, user).listResources(options.signal ?? null);
   }
 
   /** @throws McpError */
-  async listPrompts(record: McpServerRecord, options: { signal?: AbortSignal } = {}): Promise<PromptList> {
-    return this.#entry(record).listPrompts(options.signal ?? null);
+  async listPrompts(
+    record: McpServerRecord,
+    options: ListOptions = {},
+    user: PoolUser | null = null,
+  ): Promise<PromptList> {
+    return this.#entry(record, user).listPrompts(options.signal ?? null);
   }
 
   /**
@@ -107,15 +153,23 @@ export class McpPool {
    * decide about a call before it takes a place in any line.
    * @throws McpError
    */
-  async describeCall(record: McpServerRecord, call: ProposedCall): Promise<DescribedCall> {
-    return this.#entry(record).describeCall(call);
+  async describeCall(
+    record: McpServerRecord,
+    call: ProposedCall,
+    user: PoolUser | null = null,
+  ): Promise<DescribedCall> {
+    return this.#entry(record, user).describeCall(call);
   }
 
   /** Calls a tool at most once. A failure is an outcome, not an exception. */
   startCall(record: McpServerRecord, call: ToldCall): StartedCall {
+    return this.#startCall(record, call, () => null);
+  }
+
+  #startCall(record: McpServerRecord, call: ToldCall, user: () => PoolUser | null): StartedCall {
     let entry: ServerEntry;
     try {
-      entry = this.#entry(record);
+      entry = this.#entry(record, user());
     } catch (error) {
       call.finished(convertError(error, record.budgets.max_tool_output_bytes));
       return nothingStarted;
@@ -123,23 +177,32 @@ export class McpPool {
     return entry.startCall(call);
   }
 
+  /** One line for each server, however many connections there are to it. */
   health(): ServerHealth[] {
-    return [...this.#entries.values()].map((entry) => entry.health);
+    return healthByServer(this.#owners.entries());
   }
 
   /** The last list of tools of each server that gave one. */
   listed(): ToolList[] {
-    return [...this.#entries.values()].flatMap(({ tools }) => tools.last?.list ?? []);
+    const last = new Map<string, ToolList>();
+    for (const { tools } of this.#owners.entries()) {
+      const list = tools.last?.list;
+      if (list === undefined) continue;
+      if ((last.get(list.serverId)?.version ?? 0) < list.version) last.set(list.serverId, list);
+    }
+    return [...last.values()];
   }
 
   stats(): PoolStats {
-    const entries = [...this.#entries.values()];
+    const entries = this.#owners.entries();
+    const places = this.#owners.places();
+    const sum = (numbers: Iterable<number>) => [...numbers].reduce((all, one) => all + one, 0);
     return {
       servers: entries.length,
       connected: entries.filter((entry) => entry.connection.health.state === 'connected').length,
       subprocesses: this.#supervisor.count,
-      callsInFlight: this.#places.running,
-      callsQueued: entries.reduce((sum, { queue }) => sum + queue.queued, this.#places.queued),
+      callsInFlight: sum([...places].map(({ running }) => running)),
+      callsQueued: sum([...places, ...entries.map(({ queue }) => queue)].map(({ queued }) => queued)),
     };
   }
 
@@ -148,18 +211,18 @@ export class McpPool {
    * calls at a server that is gone are cancelled there.
    */
   applyChange(change: RegistryChange): void {
+    const owners = this.#owners.all();
     for (const id of change.deleted) {
-      const entry = this.#entries.get(id);
-      this.#removed.set(id, entry?.record.mod_revision ?? 0);
+      const entries = owners.flatMap((owner) => owner.entries.get(id) ?? []);
+      this.#removed.set(id, Math.max(0, ...entries.map(({ record }) => record.mod_revision)));
       this.#tokens.forget(id);
-      if (entry === undefined) continue;
-      this.#entries.delete(id);
-      this.#end(entry, `server "${id}" was removed from the registry`);
+      for (const { entries: all } of owners) all.delete(id);
+      for (const entry of entries) this.#end(entry, `server "${id}" was removed from the registry`);
     }
     for (const id of change.upserted) {
       this.#removed.delete(id);
       const record = change.snapshot.records.get(id);
-      if (record !== undefined) this.#entries.get(id)?.setRecord(record);
+      if (record !== undefined) for (const { entries } of owners) entries.get(id)?.setRecord(record);
     }
   }
 
@@ -170,8 +233,7 @@ export class McpPool {
   }
 
   async #close(timeoutMs: number): Promise<void> {
-    for (const entry of this.#entries.values()) this.#end(entry, 'the pool is closing');
-    this.#entries.clear();
+    for (const key of this.#owners.keys()) void this.#endOwner(key, 'the pool is closing');
     const timer = setTimeout(() => this.#supervisor.killAll(), timeoutMs);
     await Promise.all(this.#ending);
     await this.#supervisor.close();
@@ -180,10 +242,11 @@ export class McpPool {
     await (await this.#http)?.close();
   }
 
-  #entry(record: McpServerRecord): ServerEntry {
+  #entry(record: McpServerRecord, user: PoolUser | null): ServerEntry {
     const id = record.server_id;
     if (this.#closing !== null) throw new McpConnectionError(id, 'closed', 'the pool is closed');
-    const existing = this.#entries.get(id);
+    const { home, places, entries } = this.#owners.of(record.connection_scope, user);
+    const existing = entries.get(id);
     if (existing !== undefined) {
       // A caller may still hold an older record than the registry has announced.
       if (record.mod_revision >= existing.record.mod_revision) existing.setRecord(record);
@@ -196,27 +259,38 @@ export class McpPool {
     const entry = new ServerEntry(record, {
       ...this.#deps,
       limits: this.#options,
-      places: this.#places,
+      places,
       schemas: () => this.#loadSchemas(),
       nextVersion: () => {
         this.#version += 1;
         return this.#version;
       },
-      open: (wanted, events, limits) => this.#open(wanted, events, limits),
+      open: (wanted, events, limits) => this.#open(wanted, events, limits, home),
     });
-    this.#entries.set(id, entry);
+    entries.set(id, entry);
     return entry;
   }
 
-  #end(entry: ServerEntry, why: string): void {
+  async #endOwner(key: string, why: string): Promise<void> {
+    await Promise.all(this.#owners.take(key).map((entry) => this.#end(entry, why)));
+  }
+
+  #end(entry: ServerEntry, why: string): Promise<void> {
     entry.cancelCalls(why);
     const ended = entry.connection.close().finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
+    return ended;
   }
 
-  #open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession> {
+  #open(
+    record: McpServerRecord,
+    events: SessionEvents,
+    limits: ConnectLimits,
+    home: HomePlace,
+  ): Promise<ServerSession> {
     return openSession(record, events, limits, {
       ...this.#deps,
+      home,
       options: this.#options,
       supervisor: this.#supervisor,
       http: () => this.#httpClient(),
@@ -227,7 +301,7 @@ export class McpPool {
   /** Where all places for processes are taken, the server that was not used for longest gives up its own. */
   #closeLongestIdle(): Promise<void> | null {
     let longest: ServerEntry | null = null;
-    for (const entry of this.#entries.values()) {
+    for (const entry of this.#owners.entries()) {
       if (entry.record.transport !== 'stdio' || !entry.connection.idle) continue;
       if (longest === null || entry.lastUsedMs < longest.lastUsedMs) longest = entry;
     }

@@ -5,33 +5,21 @@ import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
 import { loadTaskConfig, type TaskConfig, type TaskInput, taskLabel } from '../config/task/task-config.ts';
 import { RegistryDesk } from '../mcp/approval/registry-desk.ts';
 import { GuestMcp } from '../mcp/guest-mcp.ts';
-import { watchMcp } from '../mcp/watch-mcp.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { ApprovalRule, ApprovalRules } from '../policy/approval-rules.ts';
 import { parseApprovalRules } from '../policy/approval-rules-parse.ts';
 import { type EffectiveSet, effectiveSet } from '../policy/effective-set.ts';
 import { type ParsedTaskPolicy, parseTaskPolicy } from '../policy/task-policy.ts';
 import type { EgressOptions } from '../pool/egress.ts';
-import { type OpenPool, openPool } from '../pool/open-pool.ts';
-import type { PoolLogEntry } from '../pool/pool-log.ts';
 import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
 import { auditProfiles, auditRegistry, auditRegistryState } from './audit-registry.ts';
 import { libraryWords } from './library-words.ts';
-import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from './open-registry.ts';
-import { nodeId, reportNode } from './report-node.ts';
+import { openRunRegistry, type RegistryOptions, type RegistryWords } from './open-registry.ts';
+import { type McpLogEntry, RegistryServers, type TaskServers } from './registry-servers.ts';
+import { nodeId } from './report-node.ts';
 import { newRunId } from './run-id.ts';
 import type { McpOfRun, McpRun, RunMcp } from './run-mcp.ts';
-
-/** A line about the servers of MCP, or about the registry that they come from. */
-export type McpLogEntry =
-  | PoolLogEntry
-  | {
-      readonly level: 'info';
-      readonly event: 'report_failed';
-      readonly serverId: null;
-      readonly message: string;
-    };
 
 /** What this node lets MCP use, and who is told of it. */
 export interface McpNodeOptions extends RegistryOptions {
@@ -87,16 +75,6 @@ const mcpOptionKeys: OptionKeys<McpOptions> = {
 /** @throws ConfigError */
 export const refuseUnknownMcpKeys = (given: McpNodeOptions): void => refuseUnknownKeys('mcp', given, nodeOptionKeys);
 
-/** What changes the picture that a registry has of this node. */
-const healthEvents: ReadonlySet<McpLogEntry['event']> = new Set([
-  'connected',
-  'connect_failed',
-  'connection_lost',
-  'idle_closed',
-  'tools_listed',
-  'list_failed',
-]);
-
 /**
  * MCP for guests of one task: its registry and its connections, which several runs may use one after the other or at
  * once. `await using` closes it.
@@ -122,11 +100,11 @@ export interface TaskMcp {
   readonly words: RegistryWords & { readonly approvalRules: string };
 }
 
-/** Null if the task does not have MCP on. `shared`: a registry that other tasks use too, and that stays open. */
+/** Null if the task does not have MCP on. `shared`: servers that other tasks use too, and that stay open. */
 export async function openTaskMcp(
   options: Omit<McpOptions, 'task'>,
   about: TaskMcp,
-  shared: RunRegistry | null = null,
+  shared: RegistryServers | null = null,
 ): Promise<OpenMcp | null> {
   const say = options.onNotice ?? (() => {});
   const { policy, approvalRules } = readPolicy(about, say);
@@ -134,19 +112,29 @@ export async function openTaskMcp(
   const rules = Object.freeze({ node: nodeRules(options, about, say), task: approvalRules });
   const { words } = about;
   const registry =
-    shared === null
-      ? await openRunRegistry(options, { words, say, profiles: policy.profile !== null, waiting: options.waiting })
-      : { ...shared, close: async () => {} };
+    shared?.registry ??
+    (await openRunRegistry(options, { words, say, profiles: policy.profile !== null, waiting: options.waiting }));
   const view = registry.cache.view();
   const effective = effectiveSet(view, policy, initialSession(policy));
   if (view !== null) warnIfEmpty(effective, say);
-  return OpenMcp.open(options, { ...about, policy, rules, registry, effective });
+  const servers = shared ?? (await RegistryServers.open(options, registry, about.id));
+  const { labels } = options.metrics?.mcp ?? {};
+  for (const id of policy.allowedServerIds ?? effective.serverIds) labels?.knowServer(id);
+  const ofTask = servers.forTask(about.label, options.stateDir);
+  const release = async () => {
+    await ofTask.close();
+    if (shared !== null) return;
+    await servers.close();
+    await registry.close();
+  };
+  return new OpenMcp({ ...about, policy, rules, servers, ofTask, effective }, say, release);
 }
 
 interface Opening extends TaskMcp {
   readonly policy: TaskPolicy;
   readonly rules: ApprovalRules;
-  readonly registry: RunRegistry;
+  readonly servers: RegistryServers;
+  readonly ofTask: TaskServers;
   readonly effective: EffectiveSet;
 }
 
@@ -156,9 +144,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   /** What a session gets that asks for nothing else, as the registry stood at the start. */
   readonly effective: EffectiveSet;
   readonly #opening: Opening;
-  readonly #pool: OpenPool;
   readonly #runs = new Set<McpRun>();
-  readonly #changed: () => void;
   readonly #release: () => Promise<void>;
   readonly #say: (text: string) => void;
   /** What ended runs still tell the registry. */
@@ -166,26 +152,18 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   readonly #unsubscribe: readonly ((() => void) | undefined)[];
   #closing: Promise<void> | undefined;
 
-  private constructor(
-    opening: Opening,
-    pool: OpenPool,
-    changed: () => void,
-    say: (text: string) => void,
-    release: () => Promise<void>,
-  ) {
+  /** @internal */
+  constructor(opening: Opening, say: (text: string) => void, release: () => Promise<void>) {
     this.#say = say;
     this.taskName = opening.task.name;
     this.effective = opening.effective;
     this.#opening = opening;
-    this.#pool = pool;
-    this.#changed = changed;
     this.#release = release;
-    const { cache } = opening.registry;
+    const { servers } = opening;
+    const { cache } = servers.registry;
     this.#unsubscribe = [
-      cache.onChange((change) => {
-        // The trail has the cause before its effects.
+      servers.onChange((change) => {
         for (const { audit, run } of this.#runs) auditRegistry(change, audit, run);
-        pool.pool.applyChange(change);
       }),
       cache.profiles?.onChange((change) => {
         for (const { audit, run } of this.#runs) auditProfiles(change, audit, run);
@@ -196,42 +174,10 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     ];
   }
 
-  static async open(options: Omit<McpOptions, 'task'>, opening: Opening): Promise<OpenMcp> {
-    const { registry, policy } = opening;
-    const metrics = options.metrics?.mcp;
-    let changed = () => {};
-    const log = (entry: McpLogEntry) => {
-      metrics?.poolEvent(entry);
-      if (healthEvents.has(entry.event)) changed();
-      options.log?.(entry);
-    };
-    const { allowHosts = null, allowAddresses = null } = options.egress ?? {};
-    const pool = await openPool({
-      references: registry.references,
-      egress: { allowHosts, allowAddresses },
-      stdio: options.stdio ?? null,
-      stateDir: options.stateDir,
-      log,
-      waiting: options.waiting,
-    });
-    const reporter = reportNode(registry, pool.pool, opening.id, ({ message }) => {
-      const text = `the registry did not take a report: ${message}`;
-      log({ level: 'info', event: 'report_failed', serverId: null, message: text });
-    });
-    changed = () => reporter?.changed();
-    for (const id of policy.allowedServerIds ?? opening.effective.serverIds) metrics?.labels.knowServer(id);
-    const forget = metrics && watchMcp(metrics, pool.pool, registry.cache);
-    return new OpenMcp(opening, pool, changed, options.onNotice ?? (() => {}), async () => {
-      forget?.();
-      await reporter?.close();
-      await pool.close();
-      await registry.close();
-    });
-  }
-
   forRun(run: McpRun): McpOfRun & { readonly guest: GuestMcp } {
     if (this.#closing !== undefined) throw new ConfigError('mcp: it is closed already');
-    const { registry, policy, rules, task } = this.#opening;
+    const { servers, ofTask, policy, rules, task } = this.#opening;
+    const { registry } = servers;
     const { audit, events } = run;
     const snapshot = registry.cache.snapshot();
     if (snapshot !== null) {
@@ -245,8 +191,9 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     const { approve, elicit, decidedBy, approvalTimeoutMs: timeoutMs, stopClocks } = run;
     const desk = approve === 'sms' ? this.#desk(run) : null;
     const decide = approve === 'sms' ? null : approve;
+    const pool = ofTask.forRun(run.run);
     const deps = {
-      pool: this.#pool.pool,
+      pool,
       registry: registry.cache,
       audit,
       events,
@@ -255,12 +202,13 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     };
     const asked = { decide, desk, elicit, decidedBy, timeoutMs };
     const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, ...asked });
-    const unsubscribe = events.subscribe(() => this.#changed());
+    const unsubscribe = events.subscribe(() => servers.changed());
     return {
       guest,
       close: () => {
         unsubscribe();
         guest.close();
+        pool.close();
         this.#runs.delete(run);
         if (desk !== null) this.#leave(desk);
       },
@@ -269,7 +217,8 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
 
   /** The people of the registry. @throws ConfigError where the records come from elsewhere */
   #desk({ run, approvalTimeoutMs: fileWithinMs }: McpRun): RegistryDesk {
-    const { registry, id, words } = this.#opening;
+    const { servers, id, words } = this.#opening;
+    const { registry } = servers;
     if (registry.approvals === null) {
       throw new ConfigError(`approvals by sms: the records do not come from a registry; ${words.sms} names one`);
     }

@@ -70,7 +70,10 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
       args: [task.name, ...task.args],
       env: { ...task.env, SPEAR_TASK: taskId(task), SPEAR_RUN_ID: run.id },
       limits: runtime.limits,
-      backend: options.budgets.forRun(task, runtime.backend, totalTokens(earlier?.cost.tokens ?? {})),
+      backend: options.budgets.forRun(
+        { task, submittedBy: run.submitted_by, spentBefore: totalTokens(earlier?.cost.tokens ?? {}) },
+        runtime.backend,
+      ),
       mcp: runtime.mcp,
       audit: runtime.audit,
       metrics: options.metrics,

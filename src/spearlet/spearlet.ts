@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { openAuditLog } from '../audit/log.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
 import { ConfigError } from '../config/config-error.ts';
@@ -5,9 +6,11 @@ import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import { nodeFiles } from '../config/node/paths.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
+import { RegistryServers } from '../run/registry-servers.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -57,6 +60,9 @@ export interface RunningSpearlet {
 
 /** Answers that are on their way when the node ends have so long. */
 const CLOSE_GRACE_MS = 2_000;
+
+/** No namespace has this name: beside it are those of the tasks. */
+const SHARED_SERVERS = '@node';
 
 /** A task file is wrong, and that was not to be. */
 export class TasksRefused extends Error {}
@@ -112,8 +118,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   let dispatcher: Dispatcher | null = null;
   const metrics = new NodeMetrics(facts);
   closers.push(() => metrics.close());
+  const servers = await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests });
+  closers.push(() => servers?.close());
   const runtimes = new TaskRuntimes({
-    ...{ host, blobs, registry, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
+    ...{ host, blobs, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
   });
   closers.push(() => runtimes.close());
   const threads = new GuestThreads();
@@ -207,6 +215,18 @@ async function openRegistry({ host, registry, words, log }: SpearletOptions): Pr
   if (registry.directory === undefined && registry.sms === undefined) return null;
   const say = (message: string) => log('warn', 'registry', { message });
   return openRunRegistry({ ...nodeOptions(host), ...registry, required: false }, { words, say, profiles: true });
+}
+
+/** One pool for all tasks: who shares which connection is the records' to say. */
+async function openServers(
+  { host }: SpearletOptions,
+  registry: RunRegistry | null,
+  { stateDir, metrics }: { readonly stateDir: string; readonly metrics: Metrics },
+): Promise<RegistryServers | null> {
+  if (registry === null) return null;
+  const { name, limits } = host.node;
+  const ofNode = { stateDir: join(stateDir, SHARED_SERVERS), limits: { maxSubprocesses: limits.max_subprocesses } };
+  return RegistryServers.open({ ...nodeOptions(host), ...ofNode, metrics }, registry, name);
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {

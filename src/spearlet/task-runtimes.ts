@@ -11,7 +11,7 @@ import type { FindBackend } from '../run/choose-backend.ts';
 import { libraryWords } from '../run/library-words.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { type OpenMcp, openTaskMcp } from '../run/open-mcp.ts';
-import type { RunRegistry } from '../run/open-registry.ts';
+import type { RegistryServers } from '../run/registry-servers.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import type { Blobs } from './tasks/blobs.ts';
 
@@ -29,8 +29,8 @@ export interface RuntimesOptions {
   readonly host: CompiledHostConfig;
   readonly blobs: Blobs;
   /** Null: there are no records of MCP servers. */
-  readonly registry: RunRegistry | null;
-  /** Where stdio servers keep what outlives them. */
+  readonly servers: RegistryServers | null;
+  /** Where stdio servers of tasks keep what outlives them. */
   readonly stateDir: string;
   readonly audit: AuditLog | null;
   readonly metrics: Metrics;
@@ -48,7 +48,7 @@ interface Open {
   timer: NodeJS.Timeout | null;
 }
 
-/** Revisions of tasks that are open: each has its own connections, so that no task sees what another told a server. */
+/** Revisions of tasks that are open. No task sees what another told a server, unless its record says so. */
 export class TaskRuntimes {
   readonly #options: RuntimesOptions;
   readonly #backends: BackendSet;
@@ -110,9 +110,9 @@ export class TaskRuntimes {
   }
 
   async #openMcp(task: TaskRevision, label: string): Promise<OpenMcp | null> {
-    const { host, registry, stateDir, metrics, node, log } = this.#options;
+    const { host, servers, stateDir, metrics, node, log } = this.#options;
     const { args, env, backend, config, limits, namespace } = task;
-    if (registry === null) return null;
+    if (servers === null) return null;
     const say = (message: string) => log('warn', 'task', { task: label, message });
     const about = {
       task: { name: label, namespace, config, limits, args, env, backend, wasm: task.wasm },
@@ -121,6 +121,6 @@ export class TaskRuntimes {
       words: { ...libraryWords, approvalRules: `${host.file}: mcp.approval_rules` },
     };
     const own = { stateDir: join(stateDir, task.namespace, task.name), metrics, onNotice: say };
-    return openTaskMcp({ ...nodeOptions(host), ...own }, about, registry);
+    return openTaskMcp({ ...nodeOptions(host), ...own }, about, servers);
   }
 }

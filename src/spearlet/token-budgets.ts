@@ -1,73 +1,96 @@
-import { budgetedBackend, type TokenAccount } from '../chat/budgeted-backend.ts';
+import { budgetedBackend, type TokenAccount, type TokenLedger } from '../chat/budgeted-backend.ts';
+import type { NamespaceBudgets } from '../config/host/node.ts';
 import type { TaskRevision } from '../protocol/task.ts';
 import { taskId } from '../protocol/task.ts';
 import type { RunQueue } from '../queue/run-queue.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
 
+/** Whose tokens a run spends. */
+export interface Spender {
+  readonly task: TaskRevision;
+  readonly submittedBy: string;
+  /** By earlier attempts at the run. */
+  readonly spentBefore: number;
+}
+
+/** A bound of a day, and what counts for it. */
+interface DailyBudget {
+  readonly scope: string;
+  readonly name: string;
+  readonly limit: number;
+}
+
 /**
- * What tokens are spent for, by run, task and namespace. Before a send its estimate is reserved, so that sends at the
- * same time cannot overspend together; after it what it took is counted, by the day (UTC) and over restarts.
+ * What tokens are spent for, by run, task, caller and namespace. Before a send its estimate is reserved, so that sends at
+ * the same time cannot overspend together; after it what it took is counted, by the day (UTC) and over restarts.
  */
 export class TokenBudgets {
   readonly #queue: RunQueue;
-  readonly #ofNamespaces: ReadonlyMap<string, number>;
+  readonly #ofNamespaces: ReadonlyMap<string, NamespaceBudgets>;
   readonly #now: () => number;
-  readonly #days = new Map<string, Promise<TokenAccount>>();
+  readonly #ledgers = new Map<string, Promise<TokenLedger>>();
   #day = '';
 
-  constructor(queue: RunQueue, ofNamespaces: ReadonlyMap<string, number>, now: () => number = Date.now) {
+  constructor(queue: RunQueue, ofNamespaces: ReadonlyMap<string, NamespaceBudgets>, now: () => number = Date.now) {
     this.#queue = queue;
     this.#ofNamespaces = ofNamespaces;
     this.#now = now;
   }
 
-  /** The models of one run, bounded. `spentBefore`: by its earlier attempts. */
-  forRun(task: TaskRevision, find: FindBackend, spentBefore: number): FindBackend {
-    const { tokens_per_run, tokens_per_day } = task.budgets;
-    const ofNamespace = this.#ofNamespaces.get(task.namespace);
-    if (tokens_per_run === null && tokens_per_day === null && ofNamespace === undefined) return find;
-    const ofRun: TokenAccount | null =
-      tokens_per_run === null
-        ? null
-        : { name: 'budgets.tokens_per_run', limit: tokens_per_run, spent: spentBefore, reserved: 0 };
-    const daily = async (): Promise<TokenAccount[]> =>
-      Promise.all([
-        ...(tokens_per_day === null
-          ? []
-          : [this.#account(`task ${taskId(task)}`, 'budgets.tokens_per_day', tokens_per_day)]),
-        ...(ofNamespace === undefined
-          ? []
-          : [
-              this.#account(
-                `namespace ${task.namespace}`,
-                `node.budgets.${task.namespace}.tokens_per_day`,
-                ofNamespace,
-              ),
-            ]),
-      ]);
-    return async (name) => {
-      const backend = await find(name);
-      const accounts = async () => [...(ofRun === null ? [] : [ofRun]), ...(await daily())];
-      return budgetedBackend(backend, accounts, (took) => {
-        if (tokens_per_day !== null) void this.#note(`task ${taskId(task)}`, took);
-        if (ofNamespace !== undefined) void this.#note(`namespace ${task.namespace}`, took);
-      });
+  /** The models of one run, bounded. */
+  forRun(spender: Spender, find: FindBackend): FindBackend {
+    const { tokens_per_run } = spender.task.budgets;
+    const daily = this.#daily(spender);
+    if (tokens_per_run === null && daily.length === 0) return find;
+    const ofRun: TokenAccount[] = [];
+    if (tokens_per_run !== null) {
+      const ledger = { spent: spender.spentBefore, reserved: 0 };
+      ofRun.push({ name: 'budgets.tokens_per_run', limit: tokens_per_run, ledger });
+    }
+    const accounts = async () => {
+      const ofDay = daily.map(async ({ scope, name, limit }) => ({ name, limit, ledger: await this.#ledger(scope) }));
+      return [...ofRun, ...(await Promise.all(ofDay))];
     };
+    return async (name) =>
+      budgetedBackend(await find(name), accounts, (took) => {
+        for (const { scope } of daily) void this.#note(scope, took);
+      });
   }
 
-  #account(scope: string, name: string, limit: number): Promise<TokenAccount> {
+  #daily({ task, submittedBy }: Spender): DailyBudget[] {
+    const { namespace } = task;
+    const ofNamespace = this.#ofNamespaces.get(namespace);
+    const bounds = [
+      { scope: `task ${taskId(task)}`, name: 'budgets.tokens_per_day', limit: task.budgets.tokens_per_day },
+      {
+        scope: `caller ${namespace} ${submittedBy}`,
+        name: `node.budgets.${namespace}.tokens_per_caller_per_day (${submittedBy})`,
+        limit: ofNamespace?.tokensPerCallerPerDay ?? null,
+      },
+      {
+        scope: `namespace ${namespace}`,
+        name: `node.budgets.${namespace}.tokens_per_day`,
+        limit: ofNamespace?.tokensPerDay ?? null,
+      },
+    ];
+    return bounds.flatMap(({ limit, ...bound }) => (limit === null ? [] : [{ ...bound, limit }]));
+  }
+
+  #ledger(scope: string): Promise<TokenLedger> {
     const day = this.#today();
-    if (day !== this.#day) this.#days.clear();
+    if (day !== this.#day) this.#ledgers.clear();
     this.#day = day;
-    // Another revision may have another limit: what was spent is the task's.
-    const key = `${scope} ${limit}`;
-    const known = this.#days.get(key) ?? this.#open(scope, day, name, limit);
-    this.#days.set(key, known);
+    const known = this.#ledgers.get(scope) ?? this.#open(scope, day);
+    this.#ledgers.set(scope, known);
+    // Where it cannot be read now, the next send tries again.
+    known.catch(() => {
+      if (this.#ledgers.get(scope) === known) this.#ledgers.delete(scope);
+    });
     return known;
   }
 
-  async #open(scope: string, day: string, name: string, limit: number): Promise<TokenAccount> {
-    return { name, limit, spent: await this.#queue.spent(scope, day), reserved: 0 };
+  async #open(scope: string, day: string): Promise<TokenLedger> {
+    return { spent: await this.#queue.spent(scope, day), reserved: 0 };
   }
 
   async #note(scope: string, tokens: number): Promise<void> {

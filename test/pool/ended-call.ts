@@ -6,7 +6,7 @@ import type { McpServerRecord } from '../../src/protocol/record.ts';
 
 /** What the pool makes of a call; the signal cancels it. */
 export function ended(
-  pool: McpPool,
+  pool: Pick<McpPool, 'startCall'>,
   record: McpServerRecord,
   call: PoolCall,
   signal?: AbortSignal,

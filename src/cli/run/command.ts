@@ -6,7 +6,7 @@ import { ConfigError } from '../../config/config-error.ts';
 import { loadTaskConfig } from '../../config/task/task-config.ts';
 import { moduleRemedies } from '../../doctor/module-remedy.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
-import type { McpLogEntry } from '../../run/open-mcp.ts';
+import type { McpLogEntry } from '../../run/registry-servers.ts';
 import type { RunResult } from '../../run/run-guest.ts';
 import { type OpenTask, openTask, type TaskCheck } from '../../run/run-task.ts';
 import { serveMetrics } from '../../run/serve-metrics.ts';

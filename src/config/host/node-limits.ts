@@ -3,6 +3,12 @@ export const nodeLimitSpecs = {
   slots: { default: 256, min: 1, max: 20_000, doc: 'runs at once' },
   runs_per_caller: { default: 20_000, min: 1, max: 20_000, doc: 'runs at once of one caller' },
   max_queued: { default: 10_000, min: 1, max: 1_000_000, doc: 'runs that may wait; a further one is told 429' },
+  max_subprocesses: {
+    default: 256,
+    min: 1,
+    max: 10_000,
+    doc: 'stdio servers at one time, of all tasks together; an idle one is ended for a new one',
+  },
   retention_hours: {
     default: 7 * 24,
     min: 24,

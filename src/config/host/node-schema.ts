@@ -6,6 +6,9 @@ import { type NodeLimitName, nodeLimitSpecs } from './node-limits.ts';
 const limit = (name: NodeLimitName) => z.int().min(nodeLimitSpecs[name].min).max(nodeLimitSpecs[name].max).optional();
 const text = z.string().min(1);
 
+const tokens = z.int().min(1).optional();
+const namespaceBudgets = strictTable({ tokens_per_day: tokens, tokens_per_caller_per_day: tokens });
+
 /** `[node]` of the host's config file. */
 export const nodeTable = strictTable({
   listen: text.optional(),
@@ -18,10 +21,11 @@ export const nodeTable = strictTable({
   allowed_hosts: z.array(text).optional(),
   stream_models: z.boolean().optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),
-  budgets: z.record(plainName, strictTable({ tokens_per_day: z.int().min(1) })).optional(),
+  budgets: z.record(plainName, namespaceBudgets).optional(),
   slots: limit('slots'),
   runs_per_caller: limit('runs_per_caller'),
   max_queued: limit('max_queued'),
+  max_subprocesses: limit('max_subprocesses'),
   retention_hours: limit('retention_hours'),
   drain_ms: limit('drain_ms'),
 });

@@ -15,6 +15,13 @@ export interface Submitter {
   readonly tokenFile: string | null;
 }
 
+/** Tokens of a namespace, by the day; null: no bound. */
+export interface NamespaceBudgets {
+  readonly tokensPerDay: number | null;
+  /** Of each who submits runs there. */
+  readonly tokensPerCallerPerDay: number | null;
+}
+
 /** `[node]`, every field set; paths are absolute. */
 export interface CompiledNode {
   readonly listen: string;
@@ -26,8 +33,8 @@ export interface CompiledNode {
   /** Whether models are asked for a stream, so that events of a run have what they say while they say it. */
   readonly streamModels: boolean;
   readonly submitters: readonly Submitter[];
-  /** Tokens a day, by namespace. */
-  readonly budgets: ReadonlyMap<string, number>;
+  /** By namespace. */
+  readonly budgets: ReadonlyMap<string, NamespaceBudgets>;
   readonly limits: NodeLimits;
 }
 
@@ -47,7 +54,10 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
       tokenFile: token_file === undefined ? null : resolve(folder, token_file),
     })),
     budgets: new Map(
-      Object.entries(document.budgets ?? {}).map(([name, { tokens_per_day }]) => [name, tokens_per_day]),
+      Object.entries(document.budgets ?? {}).map(([name, { tokens_per_day, tokens_per_caller_per_day }]) => [
+        name,
+        { tokensPerDay: tokens_per_day ?? null, tokensPerCallerPerDay: tokens_per_caller_per_day ?? null },
+      ]),
     ),
     limits: Object.freeze(Object.fromEntries(limits)) as NodeLimits,
   });

@@ -4,7 +4,7 @@ import type { McpSandbox } from '../../protocol/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import type { CompiledPoolOptions } from '../pool-options.ts';
-import { removeTree, ServerDirectories } from './directories.ts';
+import { type HomePlace, removeTree, ServerDirectories } from './directories.ts';
 import { HostWatchdog } from './host-watchdog.ts';
 import { type Launch, Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
 import type { Spawn } from './spawn.ts';
@@ -12,6 +12,7 @@ import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
 
 export interface ProcessSpec {
   readonly serverId: string;
+  readonly home: HomePlace;
   readonly command: string;
   readonly args: readonly string[];
   /** The host's own where null. */
@@ -42,7 +43,7 @@ export class ProcessSupervisor {
     this.#spawn = deps.spawn;
     this.#log = deps.log;
     this.#giveWay = deps.giveWay;
-    this.#directories = new ServerDirectories(options.stateDir, options.tmpDir);
+    this.#directories = new ServerDirectories(options.tmpDir);
     this.#sandbox = new Sandbox({ ...deps, command: options.sandboxCommand, path: options.path });
   }
 
@@ -73,6 +74,11 @@ export class ProcessSupervisor {
     await Promise.all([...this.#running].map((running) => running.end()));
     await this.#watchdog?.close();
     await this.#directories.close();
+  }
+
+  /** The homes that servers had for this run alone; their processes have ended. */
+  removeRun(run: string): Promise<void> {
+    return this.#directories.removeRun(run);
   }
 
   killAll(): void {
@@ -151,13 +157,14 @@ export class ProcessSupervisor {
 
   async #makeDirectories(spec: ProcessSpec): Promise<[home: string, tmpRoot: string, tmpDir: string]> {
     const directories = this.#directories;
-    const { serverId } = spec;
+    const { serverId, home } = spec;
     try {
       return await Promise.all([directories.home(spec), directories.tmpRoot(), directories.makeTmp()]);
     } catch (error) {
-      const { stateDir, tmpDir } = this.#options;
+      const { tmpDir } = this.#options;
       const code = errorCode(error) ?? 'unknown error';
-      const message = `server "${serverId}": its directories under ${stateDir} and ${tmpDir} could not be made: ${code}`;
+      const under = 'run' in home ? tmpDir : `${home.stateDir} and ${tmpDir}`;
+      const message = `server "${serverId}": its directories under ${under} could not be made: ${code}`;
       throw new McpConnectionError(serverId, 'spawn_failed', message);
     }
   }

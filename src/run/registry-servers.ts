@@ -1,0 +1,141 @@
+import type { Waiting } from '../base/waiting.ts';
+import { watchMcp } from '../mcp/watch-mcp.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { EgressOptions } from '../pool/egress.ts';
+import { type OpenPool, openPool } from '../pool/open-pool.ts';
+import type { PoolOfRun } from '../pool/pool.ts';
+import type { PoolLogEntry } from '../pool/pool-log.ts';
+import type { PoolOptions } from '../pool/pool-options.ts';
+import type { StdioPolicy } from '../protocol/record.ts';
+import type { RegistryChange } from '../registry/snapshot.ts';
+import type { RunRegistry } from './open-registry.ts';
+import { reportNode } from './report-node.ts';
+
+/** A line about the servers of MCP, or about the registry that they come from. */
+export type McpLogEntry =
+  | PoolLogEntry
+  | {
+      readonly level: 'info';
+      readonly event: 'report_failed';
+      readonly serverId: null;
+      readonly message: string;
+    };
+
+/** What changes the picture that a registry has of this node. */
+const healthEvents: ReadonlySet<McpLogEntry['event']> = new Set([
+  'connected',
+  'connect_failed',
+  'connection_lost',
+  'idle_closed',
+  'tools_listed',
+  'list_failed',
+]);
+
+/** As in `McpOptions`. */
+export interface RegistryServersOptions {
+  readonly egress?: EgressOptions | undefined;
+  readonly stdio?: StdioPolicy | null | undefined;
+  /** Of servers that all tasks share. */
+  readonly stateDir?: string | undefined;
+  readonly limits?: NonNullable<PoolOptions['limits']>;
+  readonly log?: ((entry: McpLogEntry) => void) | undefined;
+  readonly metrics?: Metrics | null | undefined;
+  readonly waiting?: Waiting | undefined;
+}
+
+/**
+ * The servers of a registry as this process uses them: one pool for all its tasks, which follows the registry and tells
+ * it what it sees. Who shares which connection is the records' to say.
+ */
+export class RegistryServers {
+  readonly registry: RunRegistry;
+  readonly #pool: OpenPool;
+  readonly #report: () => void;
+  readonly #release: () => Promise<void>;
+  /** How many hold a task open: revisions of it share its servers. */
+  readonly #tasks = new Map<string, number>();
+  readonly #beforeChange = new Set<(change: RegistryChange) => void>();
+
+  private constructor(registry: RunRegistry, pool: OpenPool, report: () => void, release: () => Promise<void>) {
+    this.registry = registry;
+    this.#pool = pool;
+    this.#report = report;
+    const unsubscribe = registry.cache.onChange((change) => {
+      for (const listener of this.#beforeChange) listener(change);
+      pool.pool.applyChange(change);
+    });
+    this.#release = async () => {
+      await release();
+      await pool.close();
+      unsubscribe();
+    };
+  }
+
+  /** `id` names this node to the registry, which stays open when this is closed. */
+  static async open(options: RegistryServersOptions, registry: RunRegistry, id: string): Promise<RegistryServers> {
+    const metrics = options.metrics?.mcp;
+    let changed = () => {};
+    const log = (entry: McpLogEntry) => {
+      metrics?.poolEvent(entry);
+      if (healthEvents.has(entry.event)) changed();
+      options.log?.(entry);
+    };
+    const { allowHosts = null, allowAddresses = null } = options.egress ?? {};
+    const pool = await openPool({
+      references: registry.references,
+      egress: { allowHosts, allowAddresses },
+      stdio: options.stdio ?? null,
+      stateDir: options.stateDir,
+      limits: options.limits ?? {},
+      log,
+      waiting: options.waiting,
+    });
+    const reporter = reportNode(registry, pool.pool, id, ({ message }) => {
+      const text = `the registry did not take a report: ${message}`;
+      log({ level: 'info', event: 'report_failed', serverId: null, message: text });
+    });
+    changed = () => reporter?.changed();
+    const forget = metrics && watchMcp(metrics, pool.pool, registry.cache);
+    return new RegistryServers(registry, pool, changed, async () => {
+      forget?.();
+      await reporter?.close();
+    });
+  }
+
+  /** Told of each change before any call ends because of it: the trail has the cause before its effects. */
+  onChange(listener: (change: RegistryChange) => void): () => void {
+    this.#beforeChange.add(listener);
+    return () => this.#beforeChange.delete(listener);
+  }
+
+  /** The picture that the registry has of this node is another one now. */
+  changed(): void {
+    this.#report();
+  }
+
+  /** The connections of a task. */
+  forTask(task: string, stateDir: string | undefined): TaskServers {
+    this.#tasks.set(task, (this.#tasks.get(task) ?? 0) + 1);
+    const { pool, stateDir: own } = this.#pool;
+    return {
+      forRun: (run) => pool.forRun({ task, stateDir: stateDir ?? own, run }),
+      close: async () => {
+        const others = (this.#tasks.get(task) ?? 1) - 1;
+        if (others > 0) this.#tasks.set(task, others);
+        else this.#tasks.delete(task);
+        if (others === 0) await pool.endTask(task);
+      },
+    };
+  }
+
+  /** Ends every server that was started. */
+  close(): Promise<void> {
+    return this.#release();
+  }
+}
+
+export interface TaskServers {
+  forRun(run: string): PoolOfRun;
+  /** Ends what it shares with no other task. */
+  close(): Promise<void>;
+}
