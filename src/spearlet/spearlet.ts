@@ -10,6 +10,7 @@ import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { runEventsRoute } from './http/events-route.ts';
 import { nodeListener } from './http/node-listener.ts';
@@ -25,6 +26,7 @@ import { RunAttempts } from './run-attempts.ts';
 import { AllRunEvents } from './run-events.ts';
 import { RunJournals } from './run-journals.ts';
 import { RunStreams } from './run-streams.ts';
+import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
 import { Blobs } from './tasks/blobs.ts';
 import { type DirectoryOutcome, loadTaskDirectory } from './tasks/task-directory.ts';
@@ -112,6 +114,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   let dispatcher: Dispatcher | null = null;
   const metrics = new NodeMetrics(facts);
   closers.push(() => metrics.close());
+  const telemetry = await openTelemetryOf(options, metrics);
+  closers.push(() => telemetry?.close());
+  const tracer = telemetry?.tracer ?? null;
+  const traces = tracer && new RunTraces(tracer);
   const runtimes = new TaskRuntimes({
     ...{ host, blobs, registry, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
   });
@@ -126,13 +132,13 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
     streamModels: host.node.streamModels,
     budgets: new TokenBudgets(queue, host.node.budgets),
-    streams,
+    ...{ streams, traces },
   });
 
   let draining = false;
   const shutdown = new AbortController();
   const routes = [
-    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, log }),
+    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, traces, log }),
     streamSessionRoute(queue, streams),
     runEventsRoute(queue, events),
     ...taskRoutes({ tasks, blobs, admission }),
@@ -143,7 +149,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     files,
     nodeListener({
       routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
-      ...{ access, metrics, log },
+      ...{ access, metrics, tracer, log },
       origins: { scheme: 'http', hosts: [address.host, ...host.node.allowedHosts], origins: [] },
       shutdown: shutdown.signal,
     }),
@@ -207,6 +213,15 @@ async function openRegistry({ host, registry, words, log }: SpearletOptions): Pr
   if (registry.directory === undefined && registry.sms === undefined) return null;
   const say = (message: string) => log('warn', 'registry', { message });
   return openRunRegistry({ ...nodeOptions(host), ...registry, required: false }, { words, say, profiles: true });
+}
+
+/** Loaded only where somebody collects traces or metrics. */
+async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetrics): Promise<Telemetry | null> {
+  if (host.telemetry === null) return null;
+  const { openTelemetry } = await import('../telemetry/telemetry.ts');
+  const telemetry = openTelemetry(host.telemetry, 'spearlet', (message) => log('warn', 'telemetry', { message }));
+  if (metrics.guests.collect !== null) telemetry.pushMetrics(metrics.guests.collect);
+  return telemetry;
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {
