@@ -23,6 +23,7 @@ export const layers = [
   'journal',
   'metrics',
   'audit',
+  'telemetry',
   'config',
   'protocol',
   'secrets',

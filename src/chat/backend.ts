@@ -23,6 +23,8 @@ export interface AskedBy {
   readonly timeLeftMs: number;
   /** Takes the answer while it comes; a backend that cannot do that need not: the whole answer is told then. */
   readonly deltas?: AnswerDeltas | undefined;
+  /** What the provider is told the request is a part of (W3C Trace Context). @default nothing */
+  readonly traceparent?: string | undefined;
 }
 
 /** One source of model answers. It lives on the host thread and is shared by all sessions of the process. */

@@ -28,10 +28,10 @@ export class GuestMcp implements ToolSource {
   readonly #injector: ToolInjector;
 
   constructor(deps: McpDeps, run: string, task: TaskPolicy, approvals: ApprovalOptions = {}) {
-    const { pool, registry, audit, events, journal = null, stopClocks } = deps;
+    const { pool, registry, audit, events, journal = null, trace = null, stopClocks } = deps;
     this.task = task;
     this.approvalRules = approvals.rules ?? noRules;
-    this.#scope = { pool, registry, audit, events, journal, stopClocks, run, task };
+    this.#scope = { pool, registry, audit, events, journal, trace, stopClocks, run, task };
     this.#calls = new ToolCalls(this.#scope, approvals);
     this.#injector = new ToolInjector(this.#scope, this.#calls);
   }

@@ -3,6 +3,7 @@ import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { McpPool } from '../pool/pool.ts';
+import type { CallKind } from '../protocol/call-kind.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { RegistryCache } from '../registry/cache.ts';
 import type { ToolEvents } from './tool-events.ts';
@@ -15,8 +16,24 @@ export interface McpDeps {
   readonly events: ToolEvents;
   /** Where the tool calls of its run are written. @default nowhere */
   readonly journal?: ToolJournal | null;
+  /** Who follows its calls. @default nobody */
+  readonly trace?: CallTrace | null;
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
+}
+
+/** Follows the calls of a guest from when they are made: the trail says what becomes of them. */
+export interface CallTrace {
+  /** Gives what its server is told that the call is a part of (W3C Trace Context). */
+  made(call: TracedCall): string;
+}
+
+export interface TracedCall {
+  readonly session: string;
+  readonly callId: string;
+  readonly serverId: string;
+  readonly tool: string;
+  readonly kind?: CallKind | undefined;
 }
 
 /** The same for one guest: who it is, and what its task may use. */

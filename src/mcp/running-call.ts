@@ -62,6 +62,7 @@ export class RunningCall implements ToldCall {
   /** The arguments, whatever they are; undefined: no JSON. */
   readonly given: JsonValue | undefined;
   readonly origin: string;
+  readonly traceparent: string | undefined;
   readonly startedAt = performance.now();
   readonly kind: CallKind | undefined;
   readonly tool: string;
@@ -97,11 +98,13 @@ export class RunningCall implements ToldCall {
     scope: GuestScope,
     { approvals, elicitations }: CallDesks,
     observer: CallObserver,
+    traceparent: string | undefined,
   ) {
     this.call = call;
     this.given = given;
     this.kind = call.kind;
-    this.origin = origin;
+    this.origin = traceparent === undefined ? origin : `${origin},"traceparent":"${traceparent}"`;
+    this.traceparent = traceparent;
     this.tool = call.tool;
     this.owner = `${scope.run}/${call.session}`;
     this.maxOutputBytes = call.maxOutputBytes;

@@ -184,9 +184,11 @@ export class ToolCalls implements CallObserver {
   }
 
   #make(call: McpToolCall, take: TakeAnswer): RunningCall {
+    const { trace } = this.#scope;
     const origin = `${this.#origin}${JSON.stringify(ordinalOf(call))}`;
     const given = parsedArguments(call.arguments);
-    const running = new RunningCall(call, given, origin, this.#scope, this.#desks, this);
+    const traceparent = trace ? trace.made(call) : undefined;
+    const running = new RunningCall(call, given, origin, this.#scope, this.#desks, this, traceparent);
     this.#inFlight.set(running, take);
     return running;
   }

@@ -1,4 +1,5 @@
 import type { MeterProvider } from '@opentelemetry/api';
+import type { CollectMetrics } from '../telemetry/metric-push.ts';
 import { GuestMetrics } from './guest-metrics.ts';
 import { McpMetrics } from './mcp-metrics.ts';
 
@@ -6,10 +7,15 @@ import { McpMetrics } from './mcp-metrics.ts';
 export interface Metrics {
   readonly mcp: McpMetrics;
   readonly guests: GuestMetrics;
+  /** What they say, for whoever sends that somewhere; null: the provider sees to it. */
+  readonly collect: CollectMetrics | null;
 }
 
 /** Makes the instruments with a program's own meter provider; whoever reads from that provider decides where they go. */
-export function createMetrics(provider: Pick<MeterProvider, 'getMeter'>): Metrics {
+export function createMetrics(
+  provider: Pick<MeterProvider, 'getMeter'>,
+  collect: CollectMetrics | null = null,
+): Metrics {
   const meter = provider.getMeter('spear');
-  return Object.freeze({ mcp: new McpMetrics(meter), guests: new GuestMetrics(meter) });
+  return Object.freeze({ mcp: new McpMetrics(meter), guests: new GuestMetrics(meter), collect });
 }

@@ -1,6 +1,7 @@
 import type { Meter, MeterProvider } from '@opentelemetry/api';
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider as SdkMeterProvider } from '@opentelemetry/sdk-metrics';
+import type { CollectMetrics } from '../telemetry/metric-push.ts';
 
 export const PROMETHEUS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -10,7 +11,9 @@ const COLLECT_TIMEOUT_MS = 2_000;
 /** A meter provider whose state can be read in the text format of Prometheus. */
 export interface PrometheusMeters {
   readonly provider: MeterProvider;
-  /** @throws if nothing could be collected in time */
+  /** What the instruments say now. @throws if nothing could be collected in time */
+  readonly collect: CollectMetrics;
+  /** The same as text. @throws likewise */
   text(): Promise<string>;
   close(): Promise<void>;
 }
@@ -23,13 +26,15 @@ export function openPrometheusMeters(startedAtMs: number): PrometheusMeters {
   const withoutScope = true;
   const serializer = new PrometheusSerializer('', false, undefined, withoutTarget, withoutScope);
   processGauges(provider.getMeter('process'), startedAtMs);
+  const collect = async () => {
+    const { resourceMetrics, errors } = await reader.collect({ timeoutMillis: COLLECT_TIMEOUT_MS });
+    if (errors.length > 0 && resourceMetrics.scopeMetrics.length === 0) throw errors[0];
+    return resourceMetrics;
+  };
   return {
     provider,
-    text: async () => {
-      const { resourceMetrics, errors } = await reader.collect({ timeoutMillis: COLLECT_TIMEOUT_MS });
-      if (errors.length > 0 && resourceMetrics.scopeMetrics.length === 0) throw errors[0];
-      return serializer.serialize(resourceMetrics);
-    },
+    collect,
+    text: async () => serializer.serialize(await collect()),
     close: () => provider.shutdown(),
   };
 }

@@ -78,10 +78,14 @@ function entries(value: JsonValue | undefined): [string, JsonValue][] {
   return isJsonObject(value) ? Object.entries(value) : [];
 }
 
-/** The headers of one call. A parameter that is not given has none. */
-export function callHeaders(parameters: readonly HeaderParameter[], args: JsonObject): CallHeaders {
-  if (parameters.length === 0) return NO_HEADERS;
-  const headers: Record<string, string> = {};
+/** The headers of one call, with the trace that it is a part of. A parameter that is not given has none. */
+export function callHeaders(
+  parameters: readonly HeaderParameter[],
+  args: JsonObject,
+  traceparent?: string | undefined,
+): CallHeaders {
+  if (parameters.length === 0 && traceparent === undefined) return NO_HEADERS;
+  const headers: Record<string, string> = traceparent === undefined ? {} : { traceparent };
   for (const { path, header } of parameters) {
     const text = headerText(valueAt(args, path));
     if (text !== null) headers[header] = encodedHeader(text);

@@ -89,13 +89,15 @@ export function checkOfferArguments(serverId: string, name: string, args: JsonOb
   throw new McpArgumentsError(serverId, name, message);
 }
 
-/** `more`: what goes on with one that the server wants again. */
+/** `more`: what goes on with one that the server wants again. `traceparent`: what it is a part of. */
 export function offerRequest(
   kind: OfferKind,
   name: string,
   args: JsonObject,
   more: JsonObject | null,
+  traceparent?: string | undefined,
 ): [method: string, params: JsonObject] {
-  if (kind === 'resource') return ['resources/read', { uri: name, ...more }];
-  return ['prompts/get', { name, arguments: args, ...more }];
+  const meta = traceparent === undefined ? {} : { _meta: { traceparent } };
+  if (kind === 'resource') return ['resources/read', { uri: name, ...more, ...meta }];
+  return ['prompts/get', { name, arguments: args, ...more, ...meta }];
 }

@@ -16,6 +16,8 @@ export interface PoolCall {
   readonly owner: string;
   /** What the server is told of the call in its `_meta`, as the inside of a JSON object. */
   readonly origin?: string | undefined;
+  /** The trace that it is a part of, for what stands before a server; `origin` tells the server itself. */
+  readonly traceparent?: string | undefined;
   /** Can only shorten what the record allows. */
   readonly timeoutMs?: number | undefined;
   /** Can only lower what the record allows. */

@@ -299,14 +299,14 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
   #ask(more: JsonObject | null): void {
     const { calls, requests } = this.#session as ServerSession;
     const { headers } = this.#found as Found;
-    const { tool } = this.#call;
+    const { tool, traceparent } = this.#call;
     const kind = this.#kind;
     this.#askedAtMs = performance.now();
     try {
       const id =
         kind === 'tool'
-          ? calls.ask(tool, this.#args, this, callHeaders(headers, this.#args), more, this.#call.origin)
-          : requests.askFor(...offerRequest(kind, tool, this.#args, more), this);
+          ? calls.ask(tool, this.#args, this, callHeaders(headers, this.#args, traceparent), more, this.#call.origin)
+          : requests.askFor(...offerRequest(kind, tool, this.#args, more, traceparent), this);
       if (!this.#hasEnded) this.#sent = id;
     } catch (error) {
       this.failed(error);

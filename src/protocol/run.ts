@@ -58,6 +58,11 @@ export const runRecord = z.object({
   input_bytes: z.int(),
   input_sha256: z.string(),
   result_bytes: z.int().nullable(),
+  traceparent: z
+    .string()
+    .nullable()
+    .optional()
+    .meta({ description: 'the trace that it belongs to (W3C Trace Context); null: nobody traces it' }),
   retry_of: z.string().nullable().meta({ description: 'the run whose task and input it has' }),
 });
 export type RunRecord = z.infer<typeof runRecord>;

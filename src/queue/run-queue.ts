@@ -13,6 +13,8 @@ export interface NewRun {
   readonly input: Uint8Array;
   readonly maxAttempts: number;
   readonly retryOf?: string | null;
+  /** What it is a part of (W3C Trace Context). @default nothing */
+  readonly traceparent?: string | null;
 }
 
 /** A run that is this node's until its lease ends. `attempt` is its fence: who has an older one owns nothing. */

@@ -5,6 +5,8 @@ export interface TaskWords extends RegistryWords {
   readonly backend: string;
   /** What names the rules of the node, where the config file does not. */
   readonly approvalRules: string;
+  /** What a process is called where its traces and metrics go. */
+  readonly service: string;
   /** What to do about a model that is none. */
   readonly stubUsed: string;
 }
@@ -20,5 +22,6 @@ export const libraryWords: TaskWords = {
   refused: (problems) => problems.join('; '),
   backend: 'backend',
   approvalRules: 'approvalRules',
+  service: 'spear',
   stubUsed: 'no model is configured, a stub answers; "backend" names one',
 };

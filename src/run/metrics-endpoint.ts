@@ -25,7 +25,7 @@ export async function openMetricsEndpoint(given: string, name: string): Promise<
     throw new ConfigError(`${name} ${given}: expected HOST:PORT or :PORT, for example ${DEFAULT_HOST}:9464`);
   }
   const meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
-  const metrics = createMetrics(meters.provider);
+  const metrics = createMetrics(meters.provider, meters.collect);
   const names = isLoopbackHost(address.host) ? [address.host] : null;
   const server = await startHttpServer(
     address,

@@ -198,6 +198,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       audit,
       events,
       journal: run.journal ?? null,
+      trace: run.trace ?? null,
       stopClocks,
     };
     const asked = { decide, desk, elicit, decidedBy, timeoutMs };

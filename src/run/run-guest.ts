@@ -16,6 +16,7 @@ import {
   PortViolation,
   type ReplayState,
 } from '../protocol/port.ts';
+import type { RunTracing } from '../telemetry/span.ts';
 import { auditGuestStart } from './audit-guest.ts';
 import { ChatService } from './chat-service.ts';
 import { GuestOutput, throughHost } from './guest-output.ts';
@@ -58,7 +59,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const compiled = { ...asked, ...opened?.begun };
   const counts = sharedCounts();
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => namedCounts(counts));
-  const options = metrics?.options ?? compiled;
+  const counted = metrics?.options ?? compiled;
+  const trace = counted.tracing && (await openTrace(counted, counted.tracing, journal?.attempt ?? 1));
+  const options = trace?.options ?? counted;
   const { approve, elicit, decidedBy, run, audit, events } = options;
   const approvalTimeoutMs = options.limits.approval_timeout_ms;
   const desks = { approve, elicit, decidedBy, approvalTimeoutMs };
@@ -71,7 +74,8 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       for (const start of goOn) start?.();
     };
   };
-  const mcpOfRun = options.mcp?.forRun({ run, audit, events, ...desks, journal, stopClocks }) ?? null;
+  const mcpOfRun =
+    options.mcp?.forRun({ run, audit, events, ...desks, journal, trace: trace?.calls ?? null, stopClocks }) ?? null;
   const mcpTask = journal?.recorded?.header.policy ?? mcpOfRun?.guest.task ?? disabledTask;
   journal?.begin(mcpTask, mcpOfRun === null ? null : rulesInJournal(mcpOfRun.guest.approvalRules));
   const started = performance.now();
@@ -257,6 +261,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   await chat.close();
   mcpOfRun?.close();
   metrics?.ended(ending.reason);
+  trace?.ended(ending);
   const { reason: status, exitCode } = ending;
   const totalMs = Math.round(performance.now() - started);
   audit.write(run, { event: 'guest.ended', status, exit_code: exitCode, duration_ms: totalMs });
@@ -271,6 +276,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     },
     hostcalls: namedCounts(counts),
     chat: chat.totals,
+    traceId: trace?.traceId ?? null,
     droppedLogLines: report?.droppedLogLines ?? 0,
   };
 }
@@ -279,6 +285,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
 async function openJournal(options: CompiledRunOptions, journal: CompiledJournal, onFull: (why: string) => void) {
   const { openGuestJournal } = await import('./guest-journal.ts');
   return openGuestJournal(options, journal, onFull);
+}
+
+/** Loaded only where somebody wants to see it. */
+async function openTrace(options: CompiledRunOptions, tracing: RunTracing, attempt: number) {
+  const { RunTrace } = await import('./run-trace.ts');
+  return new RunTrace(options, tracing, attempt);
 }
 
 /** Loaded only where guests share threads. */
@@ -327,6 +339,7 @@ function endedBefore(end: EndRecord, onNotice: (text: string) => void): RunResul
     durations: { loadMs: 0, runMs: 0, totalMs: 0 },
     hostcalls: {},
     chat: { sends: 0, iterations: 0, toolCalls: 0, usage: {} },
+    traceId: null,
     droppedLogLines: 0,
   };
 }

@@ -3,6 +3,7 @@ import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
 import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
 import type { GuestMcp, GuestToolCall } from '../mcp/guest-mcp.ts';
+import type { CallTrace } from '../mcp/guest-scope.ts';
 import type { TakeAnswer } from '../mcp/tool-calls.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
@@ -25,6 +26,8 @@ export interface McpRun {
   readonly approvalTimeoutMs: number;
   /** Where its tool calls are written. @default nowhere */
   readonly journal?: ToolJournal | null;
+  /** Who follows its tool calls. @default nobody */
+  readonly trace?: CallTrace | null;
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
 }

@@ -10,6 +10,7 @@ import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
+import type { RunTracing } from '../telemetry/span.ts';
 import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
 import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
 import { type CompiledJournal, compileJournal, type JournalOption } from './journal-option.ts';
@@ -70,6 +71,8 @@ export interface RunOptions {
   readonly events?: ToolEvents | undefined;
   /** Instruments that count what the guest does. @default none */
   readonly metrics?: Metrics | null | undefined;
+  /** Makes spans of what the guest does. @default none */
+  readonly tracing?: RunTracing | null | undefined;
   /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default nobody */
   readonly trace?: ((line: string) => void) | null | undefined;
   /**
@@ -127,6 +130,7 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     audit: options.audit ?? noAudit,
     events: options.events ?? new ToolEvents(),
     metrics: options.metrics ?? null,
+    tracing: options.tracing ?? null,
     trace: options.trace ?? null,
     onModelEvent: options.onModelEvent ?? null,
     journal: compileJournal(options),

@@ -44,5 +44,7 @@ export interface RunResult {
     /** Sums of what the model's answers say, by the provider's own names (`prompt_tokens`). */
     readonly usage: JsonObject;
   };
+  /** The trace of its spans; null: there are none. */
+  readonly traceId: string | null;
   readonly droppedLogLines: number;
 }

@@ -7,6 +7,7 @@ import { type CompiledHostConfig, loadHostConfig } from '../config/host/host-con
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { loadTaskConfig, type TaskConfig, taskLabel } from '../config/task/task-config.ts';
+import type { CompiledTelemetry } from '../config/telemetry.ts';
 import { describePrepared } from '../load/describe-prepared.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { prepare } from '../load/prepare.ts';
@@ -21,6 +22,7 @@ import type { OpenMcp } from './open-mcp.ts';
 import { type RunResult, runGuest } from './run-guest.ts';
 import { newRunId } from './run-id.ts';
 import { type TaskOptions, type TaskRunOptions, taskOptionKeys, taskRunOptionKeys } from './task-options.ts';
+import type { TaskTelemetry } from './task-telemetry.ts';
 
 /** What a run would have, found out without one. */
 export interface TaskCheck {
@@ -64,8 +66,10 @@ export async function openTask(options: TaskOptions, words: TaskWords = libraryW
   const host = withDefaultBackend(await loadHostConfig({ file: options.config, env: processEnvironment }), asked);
   const models = openModels(options, host, words);
   const id = options.run ?? newRunId();
-  const mcp = await openMcpOf(options, task, host, { label, id, words });
-  return new OpenTask(options, { wasm, id, task, limits, host, mcp, models });
+  const telemetry = host.telemetry && (await openTelemetryOf(options, host.telemetry, words));
+  const metrics = telemetry === null ? options.metrics : telemetry.metrics;
+  const mcp = await openMcpOf({ ...options, metrics }, task, host, { label, id, words });
+  return new OpenTask({ ...options, metrics }, { wasm, id, task, limits, host, mcp, models, telemetry });
 }
 
 interface Opened {
@@ -77,6 +81,7 @@ interface Opened {
   readonly host: CompiledHostConfig;
   readonly mcp: OpenMcp | null;
   readonly models: OpenModels;
+  readonly telemetry: TaskTelemetry | null;
 }
 
 interface OpenModels {
@@ -96,6 +101,12 @@ function openModels(
   }
   const backends = new BackendSet(host, { onStubUsed, waiting });
   return { find: (name) => backends.get(name), close: () => backends.close() };
+}
+
+/** Loaded only where somebody collects traces or metrics. */
+async function openTelemetryOf({ metrics, onNotice }: TaskOptions, config: CompiledTelemetry, words: TaskWords) {
+  const { TaskTelemetry } = await import('./task-telemetry.ts');
+  return new TaskTelemetry(config, words.service, metrics ?? null, onNotice ?? (() => {}));
 }
 
 /** Loaded only for a task that speaks of MCP: the libraries behind it cost more than a small guest's whole run. */
@@ -171,12 +182,13 @@ export class OpenTask implements AsyncDisposable {
   async run(more: TaskRunOptions = {}): Promise<RunResult> {
     refuseUnknownKeys('run', more, taskRunOptionKeys);
     const { task: _task, config: _config, waiting: _waiting, ...options } = { ...this.#options, ...more };
-    const { wasm, task, models } = this.#opened;
+    const { wasm, task, models, telemetry } = this.#opened;
     const run = more.run ?? this.#runId ?? newRunId();
     this.#runId = undefined;
     const module = typeof options.wasm === 'string' ? options.wasm : null;
     return runGuest({
       ...options,
+      tracing: options.tracing ?? telemetry?.tracing(this.name) ?? null,
       ...(options.journal ? { journal: { module, ...options.journal, key: this.#journalKey(options.journal) } } : {}),
       wasm,
       run,
@@ -223,6 +235,7 @@ export class OpenTask implements AsyncDisposable {
     await this.mcp?.close();
     await this.#opened.models.close();
     await (await this.#log)?.close();
+    await this.#opened.telemetry?.close();
   }
 }
 

@@ -72,6 +72,7 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   audit: true,
   events: true,
   metrics: true,
+  tracing: true,
   trace: true,
   onModelEvent: true,
   journal: true,

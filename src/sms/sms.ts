@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { egressOf } from '../pool/egress.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import { ApprovalQueue } from './approvals/queue.ts';
 import { ConsoleState } from './console-state.ts';
 import { type Credentials, openCredentials } from './credentials.ts';
@@ -88,6 +89,7 @@ async function serve(
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
+  const telemetry = await openTelemetryOf(config, log);
   const serving = new ServingState();
   const shutdown = new AbortController();
   const reports = new NodeReports({
@@ -148,8 +150,17 @@ async function serve(
       approvals_waiting: approvals.waiting,
     };
   };
+  telemetry?.pushMetrics(async () => metrics.collect(await gauges()));
   const { access, tls } = credentials;
-  const common = { access, slowReaderMs: limits.slow_reader_ms, shutdown: shutdown.signal, metrics, trail, log };
+  const common = {
+    access,
+    slowReaderMs: limits.slow_reader_ms,
+    shutdown: shutdown.signal,
+    metrics,
+    tracer: telemetry?.tracer ?? null,
+    trail,
+    log,
+  };
   const shared = { store, profiles, approvals, reports, serving, strict, metrics, log };
   const services = allServices({ ...shared, heartbeatMs: limits.heartbeat_ms, watchers, held });
   const testServer: TestServer = async (record, signal) =>
@@ -204,6 +215,7 @@ async function serve(
     shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
     await listeners.close(limits.shutdown_ms);
     approvals.close();
+    await telemetry?.close();
     await credentials.close();
     await store.close();
     trail.write({ event: 'sms.ended' });
@@ -223,6 +235,13 @@ async function serve(
       return closing;
     },
   };
+}
+
+/** Loaded only where somebody collects traces or metrics. */
+async function openTelemetryOf({ telemetry }: SmsConfig, log: ServiceLog): Promise<Telemetry | null> {
+  if (telemetry === null) return null;
+  const { openTelemetry } = await import('../telemetry/telemetry.ts');
+  return openTelemetry(telemetry, 'spear-sms', (message) => log('warn', 'telemetry', { message }));
 }
 
 /** What is stored is served also when the directory cannot be taken over: nodes depend on it. */

@@ -20,7 +20,7 @@ export class NodeMetrics {
   constructor(read: () => NodeFacts) {
     this.#read = read;
     this.#meters = openPrometheusMeters(Date.now() - process.uptime() * 1000);
-    this.guests = createMetrics(this.#meters.provider);
+    this.guests = createMetrics(this.#meters.provider, this.#meters.collect);
     const meter = this.#meters.provider.getMeter('spearlet');
     const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
     this.requests = meter.createCounter('spearlet_requests_total', {

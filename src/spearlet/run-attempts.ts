@@ -7,6 +7,7 @@ import { type AttemptOutcome, attemptRun, endedEarlier } from './run-claim.ts';
 import type { AllRunEvents } from './run-events.ts';
 import type { EarlierAttempt, RunJournals } from './run-journals.ts';
 import type { RunStreams } from './run-streams.ts';
+import type { RunTraces } from './run-traces.ts';
 import type { TaskRuntimes } from './task-runtimes.ts';
 import type { TaskStore } from './tasks/task-store.ts';
 import type { TokenBudgets } from './token-budgets.ts';
@@ -18,6 +19,8 @@ export interface RunAttemptsOptions {
   readonly journals: RunJournals;
   readonly events: AllRunEvents;
   readonly metrics: Metrics;
+  /** Null: runs are not traced. */
+  readonly traces: RunTraces | null;
   readonly componentCache: string | null;
   readonly threads: GuestThreads;
   readonly streamModels: boolean;
@@ -46,12 +49,13 @@ export class RunAttempts {
     );
     // Those who follow a run that waits again are told of its next attempt.
     if (outcome.kind === 'ended') events.end(id);
+    if (outcome.kind === 'ended') this.#options.traces?.ended(claim, outcome.ending);
     return outcome;
   }
 
   async #attempt(claim: Claim, signal: AbortSignal): Promise<AttemptOutcome> {
     const { queue, tasks, runtimes, journals, events, log } = this.#options;
-    const { metrics, componentCache, threads, streamModels, budgets } = this.#options;
+    const { metrics, componentCache, threads, streamModels, budgets, traces } = this.#options;
     const { run, attempt } = claim;
     let earlier: EarlierAttempt | null;
     try {
@@ -75,7 +79,7 @@ export class RunAttempts {
     const ofRun = events.of(run.id) ?? events.begin(run.id, attempt);
     const streams = this.#options.streams.listen(run.namespace, run.id);
     const options = { claim, input, journals, events: ofRun, streams, signal, onNotice };
-    const shared = { metrics, componentCache, threads, budgets, streamModels };
+    const shared = { metrics, componentCache, threads, budgets, streamModels, tracing: traces?.attempt(claim) ?? null };
     try {
       return await runtimes.using(task, (runtime) => attemptRun({ runtime, ...options, ...shared }, earlier));
     } finally {

@@ -13,6 +13,7 @@ import { runGuest } from '../run/run-guest.ts';
 import type { RunResult } from '../run/run-result.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
+import type { RunTracing } from '../telemetry/span.ts';
 import { bytesJson, type RunEvents } from './run-events.ts';
 import { addTokens, type EarlierAttempt, type RunJournals } from './run-journals.ts';
 import type { TaskRuntime } from './task-runtimes.ts';
@@ -33,6 +34,7 @@ export interface AttemptOptions {
   readonly journals: RunJournals;
   readonly events: RunEvents;
   readonly metrics: Metrics;
+  readonly tracing: RunTracing | null;
   readonly componentCache: string | null;
   /** For tasks whose guests share threads. */
   readonly threads: GuestThreads;
@@ -77,6 +79,7 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
       mcp: runtime.mcp,
       audit: runtime.audit,
       metrics: options.metrics,
+      tracing: options.tracing,
       events: toolEvents,
       componentCache: options.componentCache,
       threads: task.isolation === 'shared' ? options.threads : null,

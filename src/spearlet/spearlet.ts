@@ -13,6 +13,7 @@ import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegi
 import { RegistryServers } from '../run/registry-servers.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { runEventsRoute } from './http/events-route.ts';
 import { nodeListener } from './http/node-listener.ts';
@@ -28,6 +29,7 @@ import { RunAttempts } from './run-attempts.ts';
 import { AllRunEvents } from './run-events.ts';
 import { RunJournals } from './run-journals.ts';
 import { RunStreams } from './run-streams.ts';
+import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
 import { Blobs } from './tasks/blobs.ts';
 import { type DirectoryOutcome, loadTaskDirectory } from './tasks/task-directory.ts';
@@ -120,6 +122,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   closers.push(() => metrics.close());
   const servers = await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests });
   closers.push(() => servers?.close());
+  const telemetry = await openTelemetryOf(options, metrics);
+  closers.push(() => telemetry?.close());
+  const tracer = telemetry?.tracer ?? null;
+  const traces = tracer && new RunTraces(tracer);
   const runtimes = new TaskRuntimes({
     ...{ host, blobs, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
   });
@@ -134,13 +140,13 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
     streamModels: host.node.streamModels,
     budgets: new TokenBudgets(queue, host.node.budgets),
-    streams,
+    ...{ streams, traces },
   });
 
   let draining = false;
   const shutdown = new AbortController();
   const routes = [
-    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, log }),
+    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, traces, log }),
     streamSessionRoute(queue, streams),
     runEventsRoute(queue, events),
     ...taskRoutes({ tasks, blobs, admission }),
@@ -151,7 +157,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     files,
     nodeListener({
       routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
-      ...{ access, metrics, log },
+      ...{ access, metrics, tracer, log },
       origins: { scheme: 'http', hosts: [address.host, ...host.node.allowedHosts], origins: [] },
       shutdown: shutdown.signal,
     }),
@@ -227,6 +233,15 @@ async function openServers(
   const { name, limits } = host.node;
   const ofNode = { stateDir: join(stateDir, SHARED_SERVERS), limits: { maxSubprocesses: limits.max_subprocesses } };
   return RegistryServers.open({ ...nodeOptions(host), ...ofNode, metrics }, registry, name);
+}
+
+/** Loaded only where somebody collects traces or metrics. */
+async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetrics): Promise<Telemetry | null> {
+  if (host.telemetry === null) return null;
+  const { openTelemetry } = await import('../telemetry/telemetry.ts');
+  const telemetry = openTelemetry(host.telemetry, 'spearlet', (message) => log('warn', 'telemetry', { message }));
+  if (metrics.guests.collect !== null) telemetry.pushMetrics(metrics.guests.collect);
+  return telemetry;
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {

@@ -37,6 +37,19 @@ export interface OpenAiBackendDeps {
   waiting?: Waiting | undefined;
 }
 
+interface Endpoint {
+  readonly origin: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface AskedRequest {
+  readonly body: string;
+  readonly what: string;
+  readonly deltas: AnswerDeltas | null;
+  readonly traceparent: string | undefined;
+}
+
 type Outcome = { answer: JsonObject } | { failure: BackendError; mayRetry: boolean };
 
 /** Any provider with an OpenAI-compatible `/chat/completions`. */
@@ -45,7 +58,7 @@ export class OpenAiBackend implements ChatBackend {
   readonly model: string | undefined;
   readonly images: ImagePlacement;
   readonly #config: CompiledOpenAiBackend;
-  readonly #endpoint: Pick<Dispatcher.DispatchOptions, 'path' | 'headers'> & { readonly origin: string };
+  readonly #endpoint: Endpoint;
   readonly #dispatcher: Dispatcher;
   readonly #timing: RetryTiming;
   readonly #waiting: Waiting;
@@ -82,7 +95,8 @@ export class OpenAiBackend implements ChatBackend {
       const leftMs = Math.min(timeoutMs, by?.timeLeftMs ?? timeoutMs);
       const deltas = by?.deltas ?? null;
       const sent = deltas === null ? request : { ...request, stream: true };
-      const asked = { body: requestBody(sent), what: answerOf(this.name, request.model), deltas };
+      const traceparent = by?.traceparent;
+      const asked = { body: requestBody(sent), what: answerOf(this.name, request.model), deltas, traceparent };
       return await this.#tryUntil(this.#timing.now() + leftMs, asked, running);
     } catch (error) {
       // Whatever an ended request fails with, the reason of its end is what happened.
@@ -108,13 +122,13 @@ export class OpenAiBackend implements ChatBackend {
 
   async #tryUntil(
     deadline: number,
-    { body, what, deltas }: { readonly body: string; readonly what: string; readonly deltas: AnswerDeltas | null },
+    { body, what, deltas, traceparent }: AskedRequest,
     running: Ending,
   ): Promise<JsonObject> {
     for (let attempt = 0; ; attempt++) {
       const began = once(this.#waiting({ what, atMostMs: deadline - this.#timing.now() }));
       const clean = deltas && new CleanDeltas(deltas, began);
-      const outcome = await this.#try(body, running, clean).finally(began);
+      const outcome = await this.#try(body, running, clean, traceparent).finally(began);
       if ('answer' in outcome) return outcome.answer;
       if (!outcome.mayRetry || attempt >= this.#config.maxRetries) throw outcome.failure;
       const { retryAfterMs } = outcome.failure;
@@ -127,10 +141,16 @@ export class OpenAiBackend implements ChatBackend {
   }
 
   /** One request. Once a 2xx has arrived there is no way back to a retry: the answer is being used. */
-  async #try(body: string, running: Ending, deltas: CleanDeltas | null): Promise<Outcome> {
+  async #try(
+    body: string,
+    running: Ending,
+    deltas: CleanDeltas | null,
+    traceparent: string | undefined,
+  ): Promise<Outcome> {
     let answer: Answer<JsonObject | string>;
+    const endpoint = traceparent === undefined ? this.#endpoint : tracedEndpoint(this.#endpoint, traceparent);
     try {
-      answer = await post(this.#dispatcher, { ...this.#endpoint, body }, this.#reader(deltas), running);
+      answer = await post(this.#dispatcher, { ...endpoint, body }, this.#reader(deltas), running);
     } catch (error) {
       if (error instanceof BackendError) throw error;
       return this.#unreachable(error);
@@ -174,6 +194,11 @@ function once(over: () => void): () => void {
     left = null;
   };
 }
+
+const tracedEndpoint = (endpoint: Endpoint, traceparent: string): Endpoint => ({
+  ...endpoint,
+  headers: { ...endpoint.headers, traceparent },
+});
 
 function headersOf(config: CompiledOpenAiBackend): Record<string, string> {
   const headers: Record<string, string> = {

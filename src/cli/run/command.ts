@@ -268,5 +268,6 @@ function toJson(result: RunResult, code: number) {
     tool_calls: result.chat.toolCalls,
     tokens: result.chat.usage,
     dropped_log_lines: result.droppedLogLines,
+    ...(result.traceId === null ? {} : { trace_id: result.traceId }),
   };
 }

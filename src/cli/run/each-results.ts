@@ -17,6 +17,8 @@ export interface EachResult {
   /** Instead of `output` where that is no text. */
   readonly output_base64?: string;
   readonly tokens?: number;
+  /** Where runs are traced. */
+  readonly trace_id?: string;
   /** Of a guest that failed: what went wrong, and the end of its log. */
   readonly message?: string;
   readonly log?: string;

@@ -92,6 +92,7 @@ function resultOf(index: number, sha256: string, result: RunResult, output: Buff
     ...shown(output),
     ...(typeof tokens === 'number' ? { tokens } : {}),
     ...(message === null ? {} : { message }),
+    ...(result.traceId === null ? {} : { trace_id: result.traceId }),
     ...(exit === 0 || log === '' ? {} : { log }),
   };
 }

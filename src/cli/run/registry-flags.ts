@@ -30,5 +30,6 @@ export const flagWords: TaskWords = {
   refused: () => '--strict refuses the files above',
   backend: '--backend',
   approvalRules: 'mcp.approval_rules',
+  service: 'spear-run',
   stubUsed: 'no model is configured, a stub answers; see spear-run --help, "The model"',
 };

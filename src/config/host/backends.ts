@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { isHeaderValue } from '../../base/http-header.ts';
-import { looksLikeCredential } from '../../protocol/record-credentials.ts';
 import { isSecretReference, resolveSecret, Secret, SecretError } from '../../secrets/secret.ts';
 import { ConfigError } from '../config-error.ts';
 import type { ConfigFile, ReadTextFile } from '../config-file.ts';
+import { headerSecret } from '../header-secret.ts';
 import { backendUrlComplaint } from './http.ts';
 import type { ImagePlacement } from './image-placement.ts';
 import { backendLimitSpecs } from './limits.ts';
@@ -155,13 +155,6 @@ function resolveSecrets(
     if (secret !== undefined) headers.set(header.toLowerCase(), secret);
   }
   return { apiKey, headers, problem: problems.length === 0 ? undefined : problems.join('\n') };
-}
-
-/** A title or a version is kept from this backend's messages, but is no secret to the rest of the host. */
-export function headerSecret(header: string, value: string): Secret {
-  return looksLikeCredential(header, value)
-    ? new Secret(value, [value, value.replace(/^\S+ +/, '')])
-    : new Secret(value, []);
 }
 
 function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: ConfigFile): void {

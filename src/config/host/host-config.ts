@@ -4,6 +4,7 @@ import { readSecretFile } from '../../secrets/secret-file.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
+import { type CompiledTelemetry, compileTelemetry, telemetryKeyVariables } from '../telemetry.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
 import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
@@ -62,7 +63,9 @@ export interface CompiledHostConfig {
   readonly journal: CompiledJournalTable;
   /** What a `spearlet` of this config is; nothing else looks at it. */
   readonly node: CompiledNode;
-  /** Names of the variables that hold keys of models, of the trail and of journals. No record may refer to them. */
+  /** Where traces and metrics go; null: nowhere. */
+  readonly telemetry: CompiledTelemetry | null;
+  /** Names of the variables that hold keys of models, of the trail, of journals and of collectors. No record may refer to them. */
   readonly keyVariables: readonly string[];
 }
 
@@ -87,6 +90,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
     journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
     node: compileNode(document.node, file?.folder ?? '.'),
+    telemetry: compileTelemetry(document.telemetry, file, { env, readFile: readSecret }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -116,9 +120,10 @@ function keyVariables(document: HostDocument): string[] {
   const references = Object.values(document.backends ?? {}).flatMap((table) =>
     table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
   );
-  return [...references, document.audit?.key ?? '', document.journal?.key ?? '']
+  const named = [...references, document.audit?.key ?? '', document.journal?.key ?? '']
     .filter((reference) => reference.startsWith('env:'))
     .map((reference) => reference.slice('env:'.length));
+  return [...named, ...telemetryKeyVariables(document.telemetry)];
 }
 
 function chooseDefault(named: string | undefined, valid: readonly string[], file: ConfigFile | undefined): string {

@@ -4,6 +4,7 @@ import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.t
 import { auditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
+import { telemetryTable } from '../telemetry-schema.ts';
 import { backendUrlComplaint, headerNameComplaint } from './http.ts';
 import { imagePlacements } from './image-placement.ts';
 import { type BackendLimitName, backendLimitSpecs } from './limits.ts';
@@ -56,6 +57,7 @@ const hostDocument = strictTable({
   audit: auditTable.optional(),
   journal: strictTable({ key: secretReference.optional() }).optional(),
   node: nodeTable.optional(),
+  telemetry: telemetryTable.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

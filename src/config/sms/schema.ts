@@ -3,6 +3,7 @@ import { recordLimits } from '../../protocol/record-limits.ts';
 import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
+import { telemetryTable } from '../telemetry-schema.ts';
 import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
 import { oidcTable } from './oidc.ts';
 
@@ -45,6 +46,7 @@ const smsDocument = strictTable({
   approvals: strictTable({ rules: z.array(approverRule).max(MAX_APPROVER_RULES).optional() }).optional(),
   egress: egressTable.optional(),
   audit: smsAuditTable.optional(),
+  telemetry: telemetryTable.optional(),
   tls: strictTable({ cert: text.optional(), key: text.optional() }).optional(),
   auth: strictTable({
     admin_token_file: text.optional(),

@@ -4,6 +4,7 @@ import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from '../host/audit.ts';
+import { type CompiledTelemetry, compileTelemetry } from '../telemetry.ts';
 import { readTomlFile } from '../toml.ts';
 import {
   DEFAULT_GRPC_ADDRESS,
@@ -53,6 +54,8 @@ export interface SmsConfig {
   readonly oidc: OidcConfig | null;
   /** Its own trail; null: it keeps none. */
   readonly audit: SmsAudit | null;
+  /** Where traces and metrics go; null: nowhere. */
+  readonly telemetry: CompiledTelemetry | null;
   readonly limits: SmsLimits;
   /** Who decides about which calls; the first that matches counts. */
   readonly approverRules: readonly ApproverRule[];
@@ -111,6 +114,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     egress: compileEgress(document.egress),
     oidc: compileOidc(document.oidc, env),
     audit: auditOf(document, file, files, env),
+    telemetry: compileTelemetry(document.telemetry, file, { env, readFile: readSecretFile }),
     limits: limitsOf(document),
     approverRules: approverRulesOf(document),
   };

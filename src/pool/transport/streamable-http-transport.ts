@@ -127,8 +127,15 @@ export class StreamableHttpTransport implements Transport, CallSender {
     this.#calls.describeEachBy(meta);
   }
 
-  ask(tool: string, args: JsonObject, asker: Asker, headers: CallHeaders, more: JsonObject | null): number {
-    return this.#calls.ask(tool, args, asker, headers, more);
+  ask(
+    tool: string,
+    args: JsonObject,
+    asker: Asker,
+    headers: CallHeaders,
+    more: JsonObject | null,
+    origin?: string | undefined,
+  ): number {
+    return this.#calls.ask(tool, args, asker, headers, more, origin);
   }
 
   askFor(method: string, params: JsonObject, asker: Asker): number {

@@ -16,11 +16,12 @@ export class RunTable {
 
   insert(run: NewRun, inputSha256: string, now: number): number {
     const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null, input } = run;
+    const { traceparent = null } = run;
     const { lastInsertRowid } = this.#run(
       `INSERT INTO runs (id, namespace, task, revision, wasm, pool, status, submitted_by, submitted_at_ms, max_attempts,
-        input_bytes, input_sha256, retry_of) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?)`,
+        input_bytes, input_sha256, retry_of, traceparent) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, namespace, task, revision, wasm, pool, submittedBy, now, maxAttempts],
-      ...[input.byteLength, inputSha256, retryOf],
+      ...[input.byteLength, inputSha256, retryOf, traceparent],
     );
     const seq = Number(lastInsertRowid);
     this.#run('INSERT INTO inputs VALUES (?, ?)', seq, input);

@@ -28,6 +28,7 @@ const createTables = `
     input_sha256 TEXT NOT NULL,
     result_bytes INTEGER,
     retry_of TEXT,
+    traceparent TEXT,
     cancel INTEGER NOT NULL DEFAULT 0
   ) STRICT;
   CREATE INDEX runs_by_namespace ON runs (namespace, task, seq);
@@ -56,4 +57,6 @@ export function prepareSchema(db: DatabaseSync, path: string): void {
   if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a queue of runs`);
   const format = pragma('user_version');
   if (format !== FORMAT) throw new Error(`${path} has format ${format}, and this program reads format ${FORMAT} only`);
+  const known = db.prepare("SELECT count(*) AS count FROM pragma_table_info('runs') WHERE name = 'traceparent'").get();
+  if (known?.count === 0) db.exec('ALTER TABLE runs ADD COLUMN traceparent TEXT');
 }

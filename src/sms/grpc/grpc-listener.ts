@@ -2,6 +2,8 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
+import { beginGrpcSpan, endGrpcSpan } from '../../telemetry/server-span.ts';
+import type { Tracer } from '../../telemetry/span.ts';
 import { peerOf } from '../connections.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import { type Access, type Stranger, strangerAdvice } from '../people/access.ts';
@@ -22,6 +24,8 @@ export interface GrpcListenerOptions {
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
+  /** Null: calls are not traced. */
+  readonly tracer: Tracer | null;
   readonly trail: SmsTrail;
   readonly log: ServiceLog;
 }
@@ -135,9 +139,13 @@ async function serve(
   req: Http2ServerRequest,
   res: Http2ServerResponse,
   who: Identity | Stranger,
-  { metrics, trail, log, slowReaderMs }: GrpcListenerOptions,
+  { metrics, tracer, trail, log, slowReaderMs }: GrpcListenerOptions,
 ): Promise<void> {
   const { method } = handler;
+  const span =
+    tracer && need.needs !== 'anybody'
+      ? beginGrpcSpan(tracer, req.headers.traceparent, `${handler.service.typeName}/${method.name}`)
+      : null;
   const caller = callerOf(req, 'grpc', method.name, typeof who === 'string' ? null : who);
   const timer = setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), REQUEST_TIMEOUT_MS);
   const sink = responseSink(res, { peer: peerOf(req.socket), slowReaderMs, onBegin: () => clearTimeout(timer) });
@@ -161,6 +169,7 @@ async function serve(
   } finally {
     clearTimeout(timer);
     metrics.requests.add(1, { protocol: 'grpc', method: handler.method.name, code: status });
+    if (span !== null) endGrpcSpan(span, status === '0' ? 'Ok' : (Code[Number(status)] ?? status));
   }
 }
 

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
+import type { Span, Tracer } from '../../telemetry/span.ts';
 import { peerOf } from '../connections.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
@@ -34,6 +36,8 @@ export interface HttpListenerOptions {
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
+  /** Null: requests are not traced. */
+  readonly tracer: Tracer | null;
   readonly trail: SmsTrail;
   readonly log: ServiceLog;
 }
@@ -78,6 +82,7 @@ async function serve(
   options: HttpListenerOptions,
 ): Promise<void> {
   let label = 'none';
+  let span: Span | null = null;
   let caller = callerOf(req, 'http', label, null);
   let reply: HttpReply | 'streamed';
   try {
@@ -92,6 +97,9 @@ async function serve(
     }
     const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
+    if (options.tracer !== null && route.needs !== 'anybody') {
+      span = beginHttpSpan(options.tracer, req.headers.traceparent, route.method, route.path);
+    }
     caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
     const identity = admitted(who, route, options);
     reply = await asCaller(caller, () => route.run(callOf(req, res, { url, id, identity }, options)));
@@ -105,6 +113,7 @@ async function serve(
     reply = problem.toReply();
   }
   options.metrics.requests.add(1, { protocol: 'http', method: label, code: codeOf(reply, res) });
+  if (span !== null) endHttpSpan(span, Number(codeOf(reply, res)));
   if (reply !== 'streamed') send(req, res, reply, options);
 }
 

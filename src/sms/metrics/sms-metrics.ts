@@ -1,4 +1,5 @@
 import { openPrometheusMeters } from '../../metrics/prometheus.ts';
+import type { CollectMetrics } from '../../telemetry/metric-push.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface SmsGauges {
@@ -75,6 +76,11 @@ export class SmsMetrics {
       const gauge = meter.createObservableGauge(`spear_sms_${name}`, { description });
       gauge.addCallback((result) => result.observe(this.#gauges[name as keyof SmsGauges]));
     }
+  }
+
+  collect(gauges: SmsGauges): ReturnType<CollectMetrics> {
+    this.#gauges = gauges;
+    return this.#meters.collect();
   }
 
   text(gauges: SmsGauges): Promise<string> {

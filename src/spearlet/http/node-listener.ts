@@ -3,6 +3,9 @@ import { QueueError } from '../../queue/run-queue.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../sms/http/problem.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
+import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
+import type { Span, Tracer } from '../../telemetry/span.ts';
+import { parseTraceparent } from '../../telemetry/trace-context.ts';
 import type { NodeAccess, NodeIdentity } from '../node-access.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
 import { TaskError } from '../tasks/task-error.ts';
@@ -14,6 +17,8 @@ export interface NodeListenerOptions {
   readonly origins: OriginPolicy;
   readonly shutdown: AbortSignal;
   readonly metrics: NodeMetrics;
+  /** Null: requests are not traced. */
+  readonly tracer: Tracer | null;
   readonly log: ServiceLog;
 }
 
@@ -33,11 +38,16 @@ export function nodeListener(options: NodeListenerOptions): (req: IncomingMessag
 
 async function serve(req: IncomingMessage, res: ServerResponse, options: NodeListenerOptions): Promise<void> {
   let label = 'none';
+  let span: Span | null = null;
   let reply: NodeReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
     const { route, params } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
+    const { traceparent } = req.headers;
+    if (options.tracer !== null && route.needs !== 'anybody') {
+      span = beginHttpSpan(options.tracer, traceparent, route.method, route.path);
+    }
     const caller = allowed(req, route, params, options.access);
     const gone = new AbortController();
     res.once('close', () => gone.abort());
@@ -47,6 +57,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
       query: url.searchParams,
       params,
       caller,
+      trace: parseTraceparent(traceparent) === null ? null : (span?.context ?? null),
       bytes: (maxBytes) => readBytes(req, maxBytes),
       signal: AbortSignal.any([gone.signal, options.shutdown]),
     });
@@ -55,6 +66,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
   }
   const status = reply === 'streamed' ? res.statusCode : reply.status;
   options.metrics.requests.add(1, { method: label, code: String(status) });
+  if (span !== null) endHttpSpan(span, status);
   if (reply !== 'streamed') send(req, res, reply);
 }
 

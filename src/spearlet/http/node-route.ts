@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { z } from 'zod';
 import { HttpProblem } from '../../sms/http/problem.ts';
+import type { SpanContext } from '../../telemetry/trace-context.ts';
 import type { NodeIdentity, NodeRole } from '../node-access.ts';
 
 export interface NodeReply {
@@ -18,6 +19,8 @@ export interface NodeCall {
   readonly params: Readonly<Record<string, string>>;
   /** Somebody without a token: only where a route is for anybody. */
   readonly caller: NodeIdentity;
+  /** The span of this request, where it came as a part of a trace; null: it did not, or nobody traces. */
+  readonly trace: SpanContext | null;
   /** At most `maxBytes`, else 413. */
   bytes(maxBytes: number): Promise<Uint8Array>;
   /** Aborts when the client has gone or the node ends. */

@@ -15,6 +15,7 @@ import { HttpProblem } from '../../sms/http/problem.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
 import type { NodeIdentity } from '../node-access.ts';
 import type { RunJournals } from '../run-journals.ts';
+import type { RunTraces } from '../run-traces.ts';
 import { type TaskStore, unknownTask } from '../tasks/task-store.ts';
 import { jsonReply, type NodeCall, type NodeReply, type NodeRoute } from './node-route.ts';
 
@@ -23,6 +24,8 @@ export interface RunRoutesDeps {
   readonly tasks: TaskStore;
   readonly journals: RunJournals;
   readonly isDraining: () => boolean;
+  /** Null: runs are not traced. */
+  readonly traces: RunTraces | null;
   readonly log: ServiceLog;
 }
 
@@ -151,7 +154,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
 }
 
 async function submit(
-  { queue, tasks, isDraining, log }: RunRoutesDeps,
+  { queue, tasks, isDraining, traces, log }: RunRoutesDeps,
   reading: ReadingInputs,
   call: NodeCall,
 ): Promise<NodeReply> {
@@ -163,9 +166,10 @@ async function submit(
   const waitS = waitSeconds(call.request.headers.prefer);
   const input = await reading.read(call);
   const { revision, wasm, pool, retry: again } = task.live;
+  const id = runId(call.caller, namespace, name, key);
   const { run, created } = await queue.submit({
-    id: runId(call.caller, namespace, name, key),
-    ...{ namespace, task: name, revision, wasm, pool, input },
+    ...{ id, namespace, task: name, revision, wasm, pool, input },
+    traceparent: traces?.submitted(id, call.trace) ?? null,
     submittedBy: call.caller.name,
     maxAttempts: again.max_attempts,
   });
@@ -208,17 +212,18 @@ class ReadingInputs {
   }
 }
 
-async function retry({ queue }: RunRoutesDeps, call: NodeCall): Promise<NodeReply> {
+async function retry({ queue, traces }: RunRoutesDeps, call: NodeCall): Promise<NodeReply> {
   const run = await found(queue, call);
   if (!hasEnded(run.status))
     throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only what has ended is run again`);
   const input = (await queue.input(run.id)) ?? new Uint8Array();
+  const id = runId(call.caller, run.namespace, run.task, null);
   const again: NewRun = {
-    id: runId(call.caller, run.namespace, run.task, null),
-    ...{ namespace: run.namespace, task: run.task, revision: run.revision, wasm: run.wasm, pool: run.pool, input },
+    ...{ id, namespace: run.namespace, task: run.task, revision: run.revision, wasm: run.wasm, pool: run.pool, input },
     submittedBy: call.caller.name,
     maxAttempts: run.max_attempts,
     retryOf: run.id,
+    traceparent: traces?.submitted(id, call.trace) ?? null,
   };
   const { run: made } = await queue.submit(again);
   return jsonReply(202, made, { location: `/v1/namespaces/${made.namespace}/runs/${made.id}` });

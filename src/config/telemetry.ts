@@ -1,0 +1,247 @@
+import { resolve } from 'node:path';
+import { isHeaderValue } from '../base/http-header.ts';
+import type { LimitSpec } from '../protocol/limits.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import { ConfigError } from './config-error.ts';
+import type { ConfigFile } from './config-file.ts';
+import { headerSecret } from './header-secret.ts';
+import { backendUrlComplaint, headerNameComplaint } from './host/http.ts';
+
+/** How a collector is spoken to. */
+export const otlpProtocols = ['http/protobuf', 'http/json'] as const;
+export type OtlpProtocol = (typeof otlpProtocols)[number];
+
+/** The bounds of the `[telemetry]` table, same names. */
+export const telemetryLimitSpecs = {
+  timeout_ms: { default: 10_000, min: 100, max: 600_000, doc: 'for one request to the collector' },
+  metric_interval_ms: { default: 60_000, min: 1_000, max: 86_400_000, doc: 'between two pushes of metrics' },
+  span_delay_ms: { default: 1_000, min: 1, max: 60_000, doc: 'that spans wait for others, to be sent together' },
+  max_queued_spans: {
+    default: 2_048,
+    min: 1,
+    max: 1_000_000,
+    doc: 'that may wait; what is beyond is dropped and counted',
+  },
+} as const satisfies Record<string, LimitSpec>;
+
+/** Which traces are sent. */
+export interface CompiledSampler {
+  /** Whether a trace that came from elsewhere is sent if it says so itself. */
+  readonly followsParent: boolean;
+  /** Of the others: 1, all of them. */
+  readonly ratio: number;
+}
+
+/** Where traces and metrics of this process go. */
+export interface CompiledTelemetry {
+  /** Null: none are sent. */
+  readonly tracesUrl: string | null;
+  readonly metricsUrl: string | null;
+  readonly protocol: OtlpProtocol;
+  /** Read when they are asked for. @throws ConfigError */
+  readonly headers: () => ReadonlyMap<string, Secret>;
+  /** Null: the name of the command. */
+  readonly serviceName: string | null;
+  readonly resource: Readonly<Record<string, string>>;
+  readonly sampler: CompiledSampler;
+  /** Of `TRACEPARENT`: what this process is a part of; null: nothing. */
+  readonly parent: string | null;
+  readonly timeoutMs: number;
+  readonly metricIntervalMs: number;
+  readonly spanDelayMs: number;
+  readonly maxQueuedSpans: number;
+}
+
+export interface TelemetryTable {
+  readonly endpoint?: string | undefined;
+  readonly protocol?: OtlpProtocol | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly traces?: boolean | undefined;
+  readonly metrics?: boolean | undefined;
+  readonly sample_ratio?: number | undefined;
+  readonly service_name?: string | undefined;
+  readonly resource?: Readonly<Record<string, string>> | undefined;
+  readonly timeout_ms?: number | undefined;
+  readonly metric_interval_ms?: number | undefined;
+  readonly span_delay_ms?: number | undefined;
+  readonly max_queued_spans?: number | undefined;
+}
+
+type Env = NodeJS.ProcessEnv;
+
+const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+
+/**
+ * What the standard variables say, and what they leave open as the table of the file has it; null: nothing is sent. A
+ * process that has neither an endpoint nor a table pays for this look and for nothing else.
+ * @throws ConfigError
+ */
+export function compileTelemetry(
+  table: TelemetryTable | undefined,
+  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
+  sources: SecretSources,
+): CompiledTelemetry | null {
+  const { env } = sources;
+  const isNamed = env[ENDPOINT] || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT;
+  if ((!isNamed && table?.endpoint === undefined) || env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
+  const tracesUrl = signalUrl('TRACES', '/v1/traces', table?.traces ?? true, table, env);
+  const metricsUrl = signalUrl('METRICS', '/v1/metrics', table?.metrics ?? true, table, env);
+  if (tracesUrl === null && metricsUrl === null) return null;
+  const limits = telemetryLimitSpecs;
+  const interval = env.OTEL_METRIC_EXPORT_INTERVAL;
+  return Object.freeze({
+    tracesUrl,
+    metricsUrl,
+    protocol: protocolOf(table, env),
+    headers: () => headersOf(table, file, sources),
+    serviceName: env.OTEL_SERVICE_NAME || table?.service_name || null,
+    resource: Object.freeze({ ...table?.resource, ...pairs('OTEL_RESOURCE_ATTRIBUTES', env) }),
+    sampler: samplerOf(table, env),
+    parent: env.TRACEPARENT || null,
+    timeoutMs: number('OTEL_EXPORTER_OTLP_TIMEOUT', env, limits.timeout_ms, table?.timeout_ms),
+    metricIntervalMs: interval
+      ? number('OTEL_METRIC_EXPORT_INTERVAL', env, { ...limits.metric_interval_ms, min: 10 }, undefined)
+      : (table?.metric_interval_ms ?? limits.metric_interval_ms.default),
+    spanDelayMs: number('OTEL_BSP_SCHEDULE_DELAY', env, limits.span_delay_ms, table?.span_delay_ms),
+    maxQueuedSpans: number('OTEL_BSP_MAX_QUEUE_SIZE', env, limits.max_queued_spans, table?.max_queued_spans),
+  });
+}
+
+/** Variables of which no record of an MCP server may see anything. */
+export function telemetryKeyVariables(table: TelemetryTable | undefined): string[] {
+  const named = Object.values(table?.headers ?? {}).flatMap((reference) =>
+    reference.startsWith('env:') ? [reference.slice('env:'.length)] : [],
+  );
+  return [...headerVariables, ...named];
+}
+
+const headerVariables = [
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+  'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
+] as const;
+
+function signalUrl(
+  signal: 'TRACES' | 'METRICS',
+  path: string,
+  isOn: boolean,
+  table: TelemetryTable | undefined,
+  env: Env,
+): string | null {
+  const exporter = env[`OTEL_${signal}_EXPORTER`];
+  if (exporter && exporter !== 'otlp' && exporter !== 'none') {
+    throw new ConfigError(`OTEL_${signal}_EXPORTER: expected otlp or none, found "${exporter}"`);
+  }
+  if (exporter === 'none' || (!exporter && !isOn)) return null;
+  const own = `OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`;
+  if (env[own]) return checkedUrl(own, env[own]);
+  const [where, base] = env[ENDPOINT] ? [ENDPOINT, env[ENDPOINT]] : ['telemetry.endpoint', table?.endpoint];
+  if (base === undefined) return null;
+  const url = new URL(checkedUrl(where, base));
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+  return url.href;
+}
+
+function checkedUrl(where: string, text: string): string {
+  const complaint = backendUrlComplaint(text)?.replace('https://api.openai.com/v1', 'http://127.0.0.1:4318');
+  if (complaint !== undefined)
+    throw new ConfigError(`${where}: ${complaint.replace('use api_key or headers', 'use headers')}`);
+  return text;
+}
+
+function protocolOf(table: TelemetryTable | undefined, env: Env): OtlpProtocol {
+  const text = env.OTEL_EXPORTER_OTLP_PROTOCOL;
+  if (!text) return table?.protocol ?? 'http/protobuf';
+  const known = otlpProtocols.find((one) => one === text);
+  if (known !== undefined) return known;
+  throw new ConfigError(`OTEL_EXPORTER_OTLP_PROTOCOL: expected ${otlpProtocols.join(' or ')}, found "${text}"`);
+}
+
+const samplers: Readonly<Record<string, CompiledSampler | 'ratio' | 'parent_ratio'>> = {
+  always_on: { followsParent: false, ratio: 1 },
+  always_off: { followsParent: false, ratio: 0 },
+  traceidratio: 'ratio',
+  parentbased_always_on: { followsParent: true, ratio: 1 },
+  parentbased_always_off: { followsParent: true, ratio: 0 },
+  parentbased_traceidratio: 'parent_ratio',
+};
+
+function samplerOf(table: TelemetryTable | undefined, env: Env): CompiledSampler {
+  const name = env.OTEL_TRACES_SAMPLER;
+  if (!name) return { followsParent: true, ratio: table?.sample_ratio ?? 1 };
+  const sampler = Object.hasOwn(samplers, name) ? samplers[name] : undefined;
+  if (sampler === undefined) {
+    throw new ConfigError(`OTEL_TRACES_SAMPLER: expected one of ${Object.keys(samplers).join(', ')}, found "${name}"`);
+  }
+  if (typeof sampler === 'object') return sampler;
+  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG || 1);
+  if (!(ratio >= 0 && ratio <= 1)) {
+    throw new ConfigError(
+      `OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1, found "${env.OTEL_TRACES_SAMPLER_ARG}"`,
+    );
+  }
+  return { followsParent: sampler === 'parent_ratio', ratio };
+}
+
+function number(
+  name: string,
+  env: Env,
+  { default: fallback, min, max }: LimitSpec,
+  inFile: number | undefined,
+): number {
+  const text = env[name];
+  if (!text) return inFile ?? fallback;
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigError(`${name}: expected a whole number from ${min} to ${max}, found "${text}"`);
+}
+
+/** `a=b,c=d`, encoded as in a URL. Values are never shown: a variable of this form may hold keys. */
+function pairs(name: string, env: Env): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const pair of (env[name] ?? '').split(',')) {
+    if (pair.trim() === '') continue;
+    const at = pair.indexOf('=');
+    const key = pair.slice(0, at).trim();
+    try {
+      if (at < 1 || key === '') throw new Error('no name');
+      found[key] = decodeURIComponent(pair.slice(at + 1).trim());
+    } catch {
+      throw new ConfigError(
+        `${name}: expected NAME=VALUE,NAME=VALUE, with what else is in a value encoded as in a URL`,
+      );
+    }
+  }
+  return found;
+}
+
+function headersOf(
+  table: TelemetryTable | undefined,
+  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
+  { env, readFile }: SecretSources,
+): ReadonlyMap<string, Secret> {
+  const headers = new Map<string, Secret>();
+  const read = { env, readFile: (path: string) => readFile(resolve(file?.folder ?? '.', path)) };
+  for (const [name, reference] of Object.entries(table?.headers ?? {})) {
+    const where = `${file?.path}: telemetry.headers.${name}`;
+    try {
+      headers.set(name.toLowerCase(), checkedHeader(where, name, resolveSecret(reference, read).reveal()));
+    } catch (error) {
+      if (!(error instanceof SecretError)) throw error;
+      throw new ConfigError(`${where}: ${error.message}`);
+    }
+  }
+  for (const variable of headerVariables) {
+    for (const [name, value] of Object.entries(pairs(variable, env))) {
+      headers.set(name.toLowerCase(), checkedHeader(`${variable}: ${name}`, name, value));
+    }
+  }
+  return headers;
+}
+
+function checkedHeader(where: string, name: string, value: string): Secret {
+  const complaint =
+    headerNameComplaint(name) ?? (isHeaderValue(value) ? undefined : 'has a value that no header can have');
+  if (complaint !== undefined) throw new ConfigError(`${where} ${complaint}`);
+  return headerSecret(name, value);
+}
