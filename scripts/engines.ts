@@ -1,5 +1,5 @@
 // The engines that the cluster's tests and demos run on: nats-server and etcd, brought into a cache and never installed.
-// `node scripts/engines.ts` brings both and prints where they are.
+// `npm run engines` brings both and prints where they are.
 import { execFile } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
