@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { idOf, type RecordKind, type StoreStamps } from '../../protocol/record-kind.ts';
-import type { LocalState, Stored } from './local-store.ts';
+import type { LocalState } from './local-store.ts';
+import type { Stored } from './record-memory.ts';
 
 export interface ReadState<R> {
   readonly state: LocalState<R>;
