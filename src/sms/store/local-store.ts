@@ -129,6 +129,10 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     return this.#memory.watch(since, signal);
   }
 
+  currencyProblem(): null {
+    return null;
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

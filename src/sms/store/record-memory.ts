@@ -61,6 +61,10 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
     return this.#revision;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   get(id: string): S | undefined {
     return this.#records.get(id);
   }
@@ -117,6 +121,11 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
       upserts: changes.flatMap(({ stored }) => (stored === null ? [] : [stored.record])),
       deletes: changes.flatMap(({ stored, id }) => (stored === null ? [id] : [])),
     });
+  }
+
+  /** The same records, held elsewhere: nobody is told. */
+  relocate(records: Iterable<readonly [string, S]>): void {
+    for (const [id, stored] of records) this.#records.set(id, stored);
   }
 
   close(): void {
