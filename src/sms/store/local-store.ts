@@ -2,37 +2,20 @@ import { Turns } from '../../base/turns.ts';
 import { contentKey, sameContent } from '../../protocol/record-compare.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { idOf, type RecordKind, type StoreStamps } from '../../protocol/record-kind.ts';
+import { closedError, type LoggedChange, type MemoryState, RecordMemory, type Stored } from './record-memory.ts';
 import {
   type ApplyResult,
   DEFAULT_ORIGIN,
   type RegistryStore,
   type StoreChange,
-  StoreError,
   type UpsertOptions,
   type UpsertResult,
   type WriteOptions,
 } from './store.ts';
-import { failedWatch, WatchHub } from './watch-hub.ts';
+import { checkCondition, notFound } from './write-conditions.ts';
 
-/** A record as a local backend holds it. */
-export interface Stored<R> {
-  readonly record: R;
-  readonly origin: string;
-}
-
-export interface LoggedChange {
-  readonly revision: number;
-  readonly id: string;
-}
-
-export interface LocalState<R> {
+export interface LocalState<R> extends MemoryState<Stored<R>> {
   readonly epoch: string;
-  readonly revision: number;
-  /** Changes up to here are no longer in the log. */
-  readonly compacted: number;
-  readonly records: ReadonlyMap<string, Stored<R>>;
-  /** Oldest first. */
-  readonly log: readonly LoggedChange[];
   /** Ids whose record is there and cannot be read: they can be written anew and removed. */
   readonly damaged: readonly string[];
 }
@@ -75,50 +58,43 @@ export interface LocalStoreOptions<R extends StoreStamps> {
 
 /**
  * A store that one process owns: it answers from memory, and a change is made durable before it is made visible. What
- * a call reads or changes it does in one synchronous step, which is what keeps a watch free of holes. Revisions go up by
- * one for each change of a call, and watchers see the last one only.
+ * a call reads or changes it does in one synchronous step. Revisions go up by one for each change of a call, and
+ * watchers see the last one only.
  */
 export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
   readonly kind: RecordKind<R>;
-  readonly #options: LocalStoreOptions<R>;
-  readonly #records: Map<string, Stored<R>>;
-  readonly #log: LoggedChange[];
+  readonly #durability: Durability;
+  readonly #now: () => number;
+  readonly #memory: RecordMemory<R>;
   readonly #damaged: Set<string>;
-  readonly #hub: WatchHub<RegistryEvent<R>>;
-  #revision: number;
-  #compacted: number;
   #closed = false;
 
   constructor(options: LocalStoreOptions<R>) {
     this.kind = options.kind;
-    this.#options = options;
-    this.#records = new Map(options.state.records);
-    this.#log = [...options.state.log];
+    this.#durability = options.durability;
+    this.#now = options.now;
+    this.#memory = new RecordMemory(options.state.epoch, options.state, options);
     this.#damaged = new Set(options.state.damaged);
-    this.#revision = options.state.revision;
-    this.#compacted = options.state.compacted;
-    this.#hub = new WatchHub(options.watcherQueue);
   }
 
   async epoch(): Promise<string> {
     this.#ensureOpen();
-    return this.#options.state.epoch;
+    return this.#memory.epoch;
   }
 
   async revision(): Promise<number> {
     this.#ensureOpen();
-    return this.#revision;
+    return this.#memory.revision;
   }
 
   async list(): Promise<RegistryListing<R>> {
     this.#ensureOpen();
-    const records = [...this.#records].sort(byId).map(([, { record }]) => record);
-    return { epoch: this.#options.state.epoch, revision: this.#revision, records };
+    return this.#memory.list();
   }
 
   async get(id: string): Promise<R | null> {
     this.#ensureOpen();
-    return this.#records.get(id)?.record ?? null;
+    return this.#memory.get(id)?.record ?? null;
   }
 
   async upsert(record: R, options: UpsertOptions = {}): Promise<UpsertResult<R>> {
@@ -146,81 +122,57 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
 
   async origins(): Promise<ReadonlyMap<string, string>> {
     this.#ensureOpen();
-    return new Map([...this.#records].map(([id, { origin }]) => [id, origin]));
+    return this.#memory.origins();
   }
 
   watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent<R>> {
-    if (this.#closed) return failedWatch(closedError());
-    if (!Number.isSafeInteger(since) || since < 0 || since > this.#revision) {
-      const message = `revision ${since} is not one of this store, which is at ${this.#revision}`;
-      return failedWatch(new StoreError('future_revision', message));
-    }
-    if (since > 0 && since < this.#compacted) {
-      const message = `changes up to revision ${this.#compacted} are no longer kept, so none after ${since} can be told`;
-      return failedWatch(new StoreError('compacted', message));
-    }
-    return this.#hub.subscribe(this.#past(since), signal);
+    return this.#memory.watch(since, signal);
+  }
+
+  currencyProblem(): null {
+    return null;
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    this.#hub.close();
-    this.#options.durability.close();
+    this.#memory.close();
+    this.#durability.close();
   }
 
   /** What takes time, ahead of the step that must not take any. */
   #stage(change: StoreChange<R>): StagedChange<R> {
     if ('remove' in change) return { change, content: '', current: null, same: false };
     const content = contentKey(change.upsert);
-    const current = this.#records.get(idOf(this.kind, change.upsert))?.record ?? null;
+    const current = this.#memory.get(idOf(this.kind, change.upsert))?.record ?? null;
     return { change, content, current, same: current !== null && sameContent(current, change.upsert) };
   }
 
   #commit(staged: readonly StagedChange<R>[]): ApplyResult<R> {
-    const prevRevision = this.#revision;
     const { changes, records } = this.#changesOf(staged);
     const last = changes.at(-1);
-    if (last === undefined) return { revision: prevRevision, records, changed: 0 };
+    if (last === undefined) return { revision: this.#memory.revision, records, changed: 0 };
     const { revision } = last;
-    const surplus = this.#log.length + changes.length - this.#options.keptChanges;
-    const lastDropped = surplus <= 0 ? undefined : (this.#log[surplus - 1] ?? changes[surplus - 1 - this.#log.length]);
-    const compacted = lastDropped?.revision ?? this.#compacted;
-    this.#options.durability.write({ changes, revision, compacted });
-
-    this.#revision = revision;
-    this.#compacted = compacted;
-    for (const { id, stored, ...change } of changes) {
-      this.#log.push({ revision: change.revision, id });
-      this.#damaged.delete(id);
-      if (stored === null) this.#records.delete(id);
-      else this.#records.set(id, { record: stored.record, origin: stored.origin });
-    }
-    if (surplus > 0) this.#log.splice(0, surplus);
-    this.#hub.publish({
-      epoch: this.#options.state.epoch,
-      revision,
-      prevRevision,
-      upserts: changes.flatMap(({ stored }) => (stored === null ? [] : [stored.record])),
-      deletes: changes.flatMap(({ stored, id }) => (stored === null ? [id] : [])),
-    });
+    this.#durability.write({ changes, revision, compacted: this.#memory.compactedAfter(changes) });
+    for (const { id } of changes) this.#damaged.delete(id);
+    this.#memory.advance(revision, changes.map(visible));
     return { revision, records, changed: changes.length };
   }
 
   /** What is to be written, and the records as they will be; throws where a condition does not hold. */
   #changesOf(staged: readonly StagedChange<R>[]): { changes: DurableChange<R>[]; records: (R | null)[] } {
-    const updatedAt = this.#options.now();
+    const updatedAt = this.#now();
     const changes: DurableChange<R>[] = [];
     const records: (R | null)[] = [];
     const named = new Set<string>();
     for (const { change, content, ...compared } of staged) {
       const id = 'remove' in change ? change.remove : idOf(this.kind, change.upsert);
       if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice at once`);
-      const current = this.#records.get(id)?.record ?? null;
-      this.#checkCondition(id, current, change);
-      const revision = this.#revision + changes.length + 1;
+      const current = this.#memory.get(id)?.record ?? null;
+      checkCondition(this.kind, id, current, change);
+      const revision = this.#memory.revision + changes.length + 1;
       if ('remove' in change) {
-        if (current === null && !this.#damaged.has(id)) throw this.#notFound(id);
+        if (current === null && !this.#damaged.has(id)) throw notFound(this.kind.name, id);
         changes.push({ revision, id, stored: null });
         records.push(null);
         continue;
@@ -238,48 +190,12 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     return { changes, records };
   }
 
-  /** What changed after `since` as one event: the records as they are now, and the ids that are gone. */
-  #past(since: number): RegistryEvent<R> | null {
-    if (since === this.#revision) return null;
-    const named = since === 0 ? this.#records.keys() : this.#idsChangedAfter(since);
-    const upserts: R[] = [];
-    const deletes: string[] = [];
-    for (const id of [...named].sort()) {
-      const stored = this.#records.get(id);
-      if (stored === undefined) deletes.push(id);
-      else upserts.push(stored.record);
-    }
-    return { epoch: this.#options.state.epoch, revision: this.#revision, prevRevision: since, upserts, deletes };
-  }
-
-  #idsChangedAfter(since: number): Set<string> {
-    return new Set(this.#log.filter((change) => change.revision > since).map((change) => change.id));
-  }
-
-  #checkCondition(id: string, current: R | null, options: WriteOptions): void {
-    const wanted = options.ifModRevision;
-    const found = current?.mod_revision ?? 0;
-    if (wanted === undefined || wanted === found) return;
-    const { name } = this.kind;
-    if (wanted === 0) throw new StoreError('already_exists', `there is a ${name} "${id}" already`);
-    if (current === null) throw this.#notFound(id);
-    const message = `${name} "${id}" is at revision ${found}, not ${wanted}: somebody changed it`;
-    throw new StoreError('revision_mismatch', message);
-  }
-
-  #notFound(id: string): StoreError {
-    return new StoreError('not_found', `there is no ${this.kind.name} "${id}"`);
-  }
-
   #ensureOpen(): void {
     if (this.#closed) throw closedError();
   }
 }
 
-function closedError(): StoreError {
-  return new StoreError('closed', 'the store was closed');
-}
-
-function byId([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+/** Without the text, which nobody needs once it is on the disk. */
+function visible<R extends StoreStamps>({ revision, id, stored }: DurableChange<R>) {
+  return { revision, id, stored: stored === null ? null : { record: stored.record, origin: stored.origin } };
 }

@@ -42,7 +42,8 @@ export interface UpsertResult<R = McpServerRecord> {
 /**
  * The store of one kind of record. Revisions start at 0, rise strictly with every change and may skip numbers; they survive
  * restarts and never go back within one epoch. A write that cannot be made durable fails with `not_stored` and changes
- * nothing; reading goes on. All methods reject with StoreError; after `close` always with `closed`.
+ * nothing; reading goes on. Where others write to the same store, a write may fail with `outcome_unknown` (it may have been
+ * made) or `not_visible` (it was made, and is not read here yet), and anything with `not_current`. All methods reject with StoreError; after `close` always with `closed`.
  */
 export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
   readonly kind: RecordKind<R>;
@@ -69,6 +70,11 @@ export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
    * fails with `compacted`, `future_revision`, `lagging` (the reader was too slow) or `closed`, and ends on `signal`.
    */
   watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent<R>>;
+  /**
+   * Why what it would answer may be out of date, which it then does not: it was cut off from where the records are. Null: it
+   * is known to be current.
+   */
+  currencyProblem(): string | null;
   close(): Promise<void>;
 }
 
@@ -85,6 +91,9 @@ const storeErrorCodes = [
   'already_exists',
   'revision_mismatch',
   'not_stored',
+  'outcome_unknown',
+  'not_visible',
+  'not_current',
   'compacted',
   'future_revision',
   'lagging',

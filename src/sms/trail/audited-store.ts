@@ -92,6 +92,7 @@ function audited<R extends StoreStamps>(
     get: (id) => store.get(id),
     origins: () => store.origins(),
     watch: (since, signal) => store.watch(since, signal),
+    currencyProblem: () => store.currencyProblem(),
     close: () => store.close(),
 
     async upsert(record, options) {

@@ -1,0 +1,200 @@
+import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { errorText } from '../../base/error-text.ts';
+import type { EtcdConfig } from '../../config/sms/etcd.ts';
+import { Auth, Lease, Maintenance } from '../../protocol/generated/etcdserverpb/cluster_pb.ts';
+import { KV } from '../../protocol/generated/etcdserverpb/kv_pb.ts';
+import { Watch, type WatchResponse } from '../../protocol/generated/etcdserverpb/watch_pb.ts';
+
+/** One try on one member. */
+const TRY_MS = 3_000;
+/** A member that hangs is noticed after both of these together. */
+const PING_INTERVAL_MS = 2_000;
+const PING_TIMEOUT_MS = 2_000;
+/** Between two rounds over all members. */
+const ROUND_PAUSE_MS = 100;
+/** All records of a kind come in one message. */
+const MAX_MESSAGE_BYTES = 512 * 1024 * 1024;
+
+/** What asking again, or another member, does not change. */
+const definite: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.NotFound,
+  Code.PermissionDenied,
+  Code.FailedPrecondition,
+  Code.OutOfRange,
+  Code.Unimplemented,
+  Code.ResourceExhausted,
+]);
+
+export interface Member {
+  readonly endpoint: string;
+  readonly kv: Client<typeof KV>;
+  readonly lease: Client<typeof Lease>;
+  readonly maintenance: Client<typeof Maintenance>;
+  readonly watch: Client<typeof Watch>;
+}
+
+/** etcd refused for good what it was asked, or nobody answered in time. */
+export class EtcdError extends Error {
+  /** Asking again would be answered the same. */
+  readonly isDefinite: boolean;
+
+  constructor(message: string, isDefinite: boolean, cause: unknown) {
+    super(message, { cause });
+    this.name = 'EtcdError';
+    this.isDefinite = isDefinite;
+  }
+}
+
+/** The members of one etcd, of which any answers: who fails is left for the next one. */
+export class EtcdClient {
+  readonly #members: readonly Member[];
+  readonly #sessions: Http2SessionManager[] = [];
+  readonly #config: EtcdConfig;
+  #token: string | null = null;
+  #at = 0;
+
+  constructor(config: EtcdConfig) {
+    this.#config = config;
+    this.#members = config.endpoints.map((endpoint) => this.#connect(endpoint));
+  }
+
+  /** What calls to it are named by in messages. */
+  get name(): string {
+    return this.#config.endpoints.join(', ');
+  }
+
+  /**
+   * Asks one member after another until one answers or the time is up. For what may be asked twice; `onDoubt` is told
+   * when a member failed in a way that leaves open whether it did what it was asked.
+   */
+  async ask<T>(
+    work: (member: Member, options: { timeoutMs: number; signal?: AbortSignal }) => Promise<T>,
+    options: { readonly deadlineMs: number; readonly signal?: AbortSignal; readonly onDoubt?: () => void },
+  ): Promise<T> {
+    const endsAt = performance.now() + options.deadlineMs;
+    for (let failures = 0; ; ) {
+      const leftMs = Math.ceil(endsAt - performance.now());
+      const member = this.#current;
+      try {
+        await this.#logIn(member);
+        const timeoutMs = Math.max(1, Math.min(TRY_MS, leftMs));
+        return await work(member, { timeoutMs, ...(options.signal ? { signal: options.signal } : {}) });
+      } catch (error) {
+        failures++;
+        options.signal?.throwIfAborted();
+        const problem = this.#problemOf(error);
+        if (problem.isDefinite) throw problem;
+        if (!wasNeverSent(error)) options.onDoubt?.();
+        this.leave(member);
+        const pause = failures % this.#members.length === 0 ? ROUND_PAUSE_MS : 0;
+        if (performance.now() + pause >= endsAt) throw problem;
+        if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+      }
+    }
+  }
+
+  /** One stream of one member; whoever reads it finds the next member after its end. */
+  async *watch(
+    key: Uint8Array,
+    rangeEnd: Uint8Array,
+    startRevision: bigint,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchResponse> {
+    const member = this.#current;
+    try {
+      await this.#logIn(member);
+      const create = { key, rangeEnd, startRevision, progressNotify: true };
+      const requests = async function* () {
+        yield { requestUnion: { case: 'createRequest' as const, value: create } };
+        // Its end would end the stream.
+        await aborted(signal);
+      };
+      // A member that has lost its leader ends the stream instead of saying nothing.
+      yield* member.watch.watch(requests(), { signal, headers: { hasleader: 'true' } });
+      throw new Error('the watch stream ended');
+    } catch (error) {
+      this.leave(member);
+      throw this.#problemOf(error);
+    }
+  }
+
+  /** The next call goes to another member, unless that has been seen to already. */
+  leave(member: Member): void {
+    if (this.#current === member) this.#at = (this.#at + 1) % this.#members.length;
+  }
+
+  close(): void {
+    for (const session of this.#sessions) session.abort();
+  }
+
+  get #current(): Member {
+    const member = this.#members[this.#at];
+    if (!member) throw new Error('an etcd has at least one member');
+    return member;
+  }
+
+  #connect(endpoint: string): Member {
+    const { tls } = this.#config;
+    const sessionManager = new Http2SessionManager(
+      endpoint,
+      { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
+      {
+        ...(tls.ca === null ? {} : { ca: tls.ca }),
+        ...(tls.cert === null || tls.key === null ? {} : { cert: tls.cert, key: tls.key }),
+      },
+    );
+    this.#sessions.push(sessionManager);
+    const loggedIn: Interceptor = (next) => (request) => {
+      if (this.#token !== null) request.header.set('token', this.#token);
+      return next(request);
+    };
+    const transport = createGrpcTransport({
+      baseUrl: endpoint,
+      sessionManager,
+      acceptCompression: [],
+      readMaxBytes: MAX_MESSAGE_BYTES,
+      interceptors: [loggedIn],
+    });
+    return {
+      endpoint,
+      kv: createClient(KV, transport),
+      lease: createClient(Lease, transport),
+      maintenance: createClient(Maintenance, transport),
+      watch: createClient(Watch, transport),
+      ...(this.#config.login === null ? {} : { auth: createClient(Auth, transport) }),
+    };
+  }
+
+  async #logIn(member: Member & { readonly auth?: Client<typeof Auth> }): Promise<void> {
+    const { login } = this.#config;
+    if (login === null || member.auth === undefined || this.#token !== null) return;
+    const request = { name: login.user, password: login.password().reveal() };
+    this.#token = (await member.auth.authenticate(request, { timeoutMs: TRY_MS })).token;
+  }
+
+  #problemOf(error: unknown): EtcdError {
+    if (error instanceof EtcdError) return error;
+    const text = `etcd at ${this.#current.endpoint}: ${errorText(error)}`;
+    if (!(error instanceof ConnectError)) return new EtcdError(text, false, error);
+    if (error.code === Code.Unauthenticated) this.#token = null; // it ends after some time
+    const hint = error.code === Code.Unauthenticated && this.#config.login === null ? ': give store.etcd.user' : '';
+    // A member that has just lost its leader, or is overloaded, says so with a code of its own words.
+    const passes = /no leader|timed out|too many requests|leader changed/.test(error.rawMessage);
+    const isFinal = definite.has(error.code) || /authentication failed|user name is empty/.test(error.rawMessage);
+    return new EtcdError(text + hint, isFinal && !passes, error);
+  }
+}
+
+/** Nobody listened there, so nothing was done. */
+function wasNeverSent(error: unknown): boolean {
+  return error instanceof ConnectError && /ECONNREFUSED|ENOTFOUND|EHOSTUNREACH/.test(error.rawMessage);
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto';
+import { errorText } from '../../base/error-text.ts';
+import { Turns } from '../../base/turns.ts';
+import { contentKey } from '../../protocol/record-compare.ts';
+import type { StoreStamps } from '../../protocol/record-kind.ts';
+import { StoreError } from '../store/store.ts';
+import type { EtcdClient } from './etcd-client.ts';
+import { bytesOf, type EtcdKeys, textOf } from './etcd-keys.ts';
+import { drop, dropAll, keyAt, keyPresent, type Operation, put } from './etcd-operations.ts';
+import { recordText } from './etcd-record.ts';
+import type { EtcdWriter, WriteOutcome } from './etcd-writer.ts';
+import type { KindMirror } from './kind-mirror.ts';
+import type { Plan } from './planned-changes.ts';
+
+const BATCH_OPERATIONS = 100;
+const BATCH_BYTES = 512 * 1024;
+const BATCH_MS = 10_000;
+/** Longer than any import takes: what was begun before and never finished is removed. */
+const ABANDONED_MS = 3_600_000;
+
+/** What all imports share. */
+export class EtcdImports {
+  readonly client: EtcdClient;
+  readonly keys: EtcdKeys;
+  readonly writer: EtcdWriter;
+  readonly now: () => number;
+
+  constructor(client: EtcdClient, keys: EtcdKeys, writer: EtcdWriter, now: () => number) {
+    this.client = client;
+    this.keys = keys;
+    this.writer = writer;
+    this.now = now;
+  }
+
+  begin<R extends StoreStamps>(mirror: KindMirror<R>): EtcdImport<R> {
+    return new EtcdImport(this, mirror);
+  }
+
+  /** Removes what imports left behind that did not come to their end. */
+  async removeAbandoned(): Promise<void> {
+    const range = this.keys.allStaging();
+    const { kvs } = await this.client.ask(({ kv }, options) => kv.range(range, options), { deadlineMs: BATCH_MS });
+    for (const { key, value } of kvs) {
+      const { kind, space } = this.keys.staged(key);
+      const age = this.now() - Number(textOf(value));
+      if (!(age < ABANDONED_MS)) await this.clear(kind, space);
+    }
+  }
+
+  /** Where this fails it is done by another one, later. */
+  async clear(kind: string, space: string): Promise<void> {
+    const marker = this.keys.staging(kind, space);
+    const request = {
+      compare: [keyPresent(marker)],
+      success: [dropAll(this.keys.records(kind, space)), drop(marker)],
+    };
+    await this.client.ask(({ kv }, options) => kv.txn(request, options), { deadlineMs: BATCH_MS }).catch(() => {});
+  }
+}
+
+/**
+ * Writes more than one transaction takes, and shows all of it at once: the records of the kind as they will be are put into a
+ * space of their own, where nobody looks, and one write names that as the kind's. Where others were quicker, what differs
+ * now is put there too, and the naming is tried again.
+ */
+export class EtcdImport<R extends StoreStamps> {
+  readonly #imports: EtcdImports;
+  readonly #mirror: KindMirror<R>;
+  readonly #space = randomUUID();
+  /** Present while the space is not the kind's: batches that come late need it, and change nothing without it. */
+  readonly #marker: Uint8Array;
+  /** What the space holds. */
+  #texts: ReadonlyMap<string, string> | null = null;
+
+  constructor(imports: EtcdImports, mirror: KindMirror<R>) {
+    this.#imports = imports;
+    this.#mirror = mirror;
+    this.#marker = imports.keys.staging(mirror.kind.name, this.#space);
+  }
+
+  async write(planned: Plan<R>): Promise<WriteOutcome> {
+    const { keys, writer, now } = this.#imports;
+    const { head, space } = this.#mirror;
+    const { name } = this.#mirror.kind;
+    const unchanged = [keyAt(keys.head(name), head), keyAt(keys.space(name), space.revision)];
+    if (planned.refusal !== null || planned.changes.every(({ text }) => text === undefined)) {
+      const outcome = await writer.write(this.#mirror, { conditions: unchanged, operations: [] });
+      if ('done' in outcome && planned.refusal !== null) throw planned.refusal;
+      return outcome;
+    }
+    try {
+      await this.#stage(await this.#wanted(planned));
+    } catch (error) {
+      throw new StoreError('not_stored', `nothing was changed: ${errorText(error)}`, error);
+    }
+    const outcome = await writer.write(this.#mirror, {
+      conditions: [...unchanged, keyPresent(this.#marker)],
+      operations: [
+        put(keys.space(name), bytesOf(this.#space)),
+        drop(this.#marker),
+        // What is left of the one before is to be removed, by whoever gets to it.
+        put(keys.staging(name, space.name), bytesOf(String(now()))),
+      ],
+    });
+    if ('done' in outcome) await this.#imports.clear(name, space.name);
+    return outcome;
+  }
+
+  /** Removes what was put and is not the kind's. */
+  async end(): Promise<void> {
+    if (this.#texts !== null) await this.#imports.clear(this.#mirror.kind.name, this.#space);
+  }
+
+  /** The texts of all records as they are to be. */
+  async #wanted({ changes }: Plan<R>): Promise<ReadonlyMap<string, string>> {
+    const turns = new Turns();
+    const texts = new Map<string, string>();
+    const written = new Map(changes.filter(({ text }) => text !== undefined).map(({ id, text }) => [id, text]));
+    for (const [id, { record, origin }] of [...this.#mirror.memory.entries()]) {
+      if (turns.over) await turns.next();
+      if (written.has(id)) continue;
+      const { updated_at_ms: updatedAtMs, mod_revision: at } = record;
+      texts.set(id, recordText({ content: contentKey(record), origin, updatedAtMs, at }));
+    }
+    for (const [id, text] of written) if (typeof text === 'string') texts.set(id, text);
+    return texts;
+  }
+
+  async #stage(wanted: ReadonlyMap<string, string>): Promise<void> {
+    const { keys, now } = this.#imports;
+    const { name } = this.#mirror.kind;
+    const before = this.#texts ?? new Map<string, string>();
+    if (this.#texts === null) await this.#put([put(this.#marker, bytesOf(String(now())))], false);
+    this.#texts = wanted;
+    let batch: Operation[] = [];
+    let bytes = 0;
+    const add = async (operation: Operation, size: number) => {
+      if (batch.length >= BATCH_OPERATIONS || bytes + size > BATCH_BYTES) {
+        await this.#put(batch, true);
+        batch = [];
+        bytes = 0;
+      }
+      batch.push(operation);
+      bytes += size;
+    };
+    for (const [id, text] of wanted) {
+      if (before.get(id) !== text) await add(put(keys.record(name, this.#space, id), bytesOf(text)), text.length);
+    }
+    for (const id of before.keys()) if (!wanted.has(id)) await add(drop(keys.record(name, this.#space, id)), 0);
+    if (batch.length > 0) await this.#put(batch, true);
+  }
+
+  async #put(success: Operation[], needsMarker: boolean): Promise<void> {
+    const request = { compare: needsMarker ? [keyPresent(this.#marker)] : [], success };
+    const { succeeded } = await this.#imports.client.ask(({ kv }, options) => kv.txn(request, options), {
+      deadlineMs: BATCH_MS,
+    });
+    if (!succeeded) throw new Error('the import took too long, and its beginning was removed');
+  }
+}

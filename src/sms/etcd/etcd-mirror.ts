@@ -1,0 +1,213 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../../base/backoff.ts';
+import { errorText } from '../../base/error-text.ts';
+import { type Event, Event_EventType as EventType } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
+import type { EtcdClient } from './etcd-client.ts';
+import { readEpoch } from './etcd-epoch.ts';
+import { type EtcdKeys, type KindName, textOf } from './etcd-keys.ts';
+import { listKind, listKinds } from './etcd-list.ts';
+import { range, rangeAll, rangeOf } from './etcd-operations.ts';
+import type { KindMirror } from './kind-mirror.ts';
+
+/** How often etcd is asked whether this is all. */
+const CONFIRM_MS = 1_000;
+/** What was not confirmed for longer is not current. */
+const CURRENT_MS = 5_000;
+/** For the watch to bring what a read has seen; one that does not has left something out. */
+const CATCH_UP_MS = 3_000;
+const ANSWER_MS = 3_000;
+const backoff = { firstMs: 20, maxMs: 1_000 };
+
+export interface EtcdMirrorOptions {
+  readonly client: EtcdClient;
+  readonly keys: EtcdKeys;
+  readonly epoch: string;
+  readonly log: (problem: string) => void;
+}
+
+/** Any kind: the mirror does not look into records. */
+export type AnyKindMirror = Pick<
+  KindMirror<never>,
+  'head' | 'space' | 'step' | 'replace' | 'reached' | 'close' | 'revisionOf'
+> & { readonly kind: { readonly name: KindName } };
+
+/**
+ * Keeps every kind as etcd has it: listed once, then followed by one watch, which any member may serve. A read by quorum
+ * confirms every second that nothing is missing; without that this is not current, and says so.
+ */
+export class EtcdMirror {
+  readonly #options: EtcdMirrorOptions;
+  readonly #kinds = new Map<string, AnyKindMirror>();
+  readonly #ended = new AbortController();
+  #stream: AbortController | null = null;
+  /** Everything up to this revision of etcd was taken over. */
+  #position: bigint;
+  #needsList = false;
+  #confirmedAt = performance.now();
+  #lastProblem: string | null = null;
+  /** What no waiting mends. */
+  #broken: string | null = null;
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(options: EtcdMirrorOptions, kinds: readonly AnyKindMirror[], position: bigint) {
+    this.#options = options;
+    this.#position = position;
+    for (const kind of kinds) this.#kinds.set(kind.kind.name, kind);
+  }
+
+  get signal(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  start(): void {
+    this.#running = Promise.all([this.#follow(), this.#confirmAlways()]);
+  }
+
+  /** Why this may not be what etcd has; null: it is. */
+  problem(): string | null {
+    if (this.#broken !== null) return this.#broken;
+    const age = performance.now() - this.#confirmedAt;
+    if (age <= CURRENT_MS) return null;
+    const why = this.#lastProblem === null ? '' : ` (${this.#lastProblem})`;
+    return `etcd has confirmed nothing for ${Math.round(age / 1_000)} s${why}`;
+  }
+
+  async close(): Promise<void> {
+    this.#ended.abort();
+    for (const kind of this.#kinds.values()) kind.close();
+    await this.#running;
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#ended;
+    for (let failures = 0; !signal.aborted && this.#broken === null; ) {
+      const stream = new AbortController();
+      this.#stream = stream;
+      try {
+        if (this.#needsList) await this.#listAgain();
+        const { key, rangeEnd } = this.#options.keys.all();
+        const both = AbortSignal.any([stream.signal, signal]);
+        for await (const { canceled, compactRevision, cancelReason, events } of this.#options.client.watch(
+          key,
+          rangeEnd,
+          this.#position + 1n,
+          both,
+        )) {
+          if (compactRevision > 0n) this.#needsList = true;
+          if (canceled) throw new Error(`etcd ended the watch: ${cancelReason || `compacted at ${compactRevision}`}`);
+          failures = 0;
+          await this.#take(events);
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        failures++;
+        this.#lastProblem = errorText(error);
+      } finally {
+        stream.abort();
+      }
+      await pause(backoffMs(backoff, Math.max(1, failures), Math), signal);
+    }
+  }
+
+  /** A revision comes whole, and revisions in order. */
+  async #take(events: readonly Event[]): Promise<void> {
+    for (let start = 0; start < events.length; ) {
+      const revision = events[start]?.kv?.modRevision ?? 0n;
+      let end = start;
+      while (end < events.length && events[end]?.kv?.modRevision === revision) end++;
+      if (revision > this.#position) await this.#takeRevision(revision, events.slice(start, end));
+      start = end;
+    }
+  }
+
+  async #takeRevision(revision: bigint, events: readonly Event[]): Promise<void> {
+    const { keys } = this.#options;
+    const read = events.flatMap(({ type, kv }) =>
+      kv === undefined ? [] : [{ meaning: keys.meaning(kv.key), value: type === EventType.PUT ? kv.value : null }],
+    );
+    for (const { meaning, value } of read) {
+      const mirror = meaning.what === 'head' ? this.#kinds.get(meaning.kind) : undefined;
+      if (mirror === undefined || value === null) continue;
+      const write = textOf(value);
+      const moved = read.find((other) => other.meaning.what === 'space' && other.meaning.kind === mirror.kind.name);
+      if (moved?.value) {
+        const space = { name: textOf(moved.value), revision };
+        await mirror.replace(
+          await listKind(this.#options, mirror.kind.name, { head: revision, write, space }, revision),
+        );
+        continue;
+      }
+      const records = read.flatMap(({ meaning: about, value: record }) =>
+        about.what === 'record' && about.kind === mirror.kind.name && about.space === mirror.space.name
+          ? [{ id: about.id, value: record }]
+          : [],
+      );
+      mirror.step({ head: revision, write, records });
+    }
+    this.#position = revision;
+  }
+
+  /** What was missed is found by comparing. */
+  async #listAgain(): Promise<void> {
+    const { revision, kinds } = await listKinds(this.#options, [...this.#kinds.keys()] as KindName[]);
+    for (const [name, listing] of kinds) {
+      const mirror = this.#kinds.get(name);
+      if (mirror === undefined || this.#wentBack(mirror, listing.head)) continue;
+      if (listing.head > mirror.head) await mirror.replace(listing);
+    }
+    if (revision > this.#position) this.#position = revision;
+    this.#needsList = false;
+  }
+
+  async #confirmAlways(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted && this.#broken === null) {
+      await this.#confirm().catch((error: unknown) => {
+        this.#lastProblem = errorText(error);
+      });
+      await pause(CONFIRM_MS, signal);
+    }
+    if (this.#broken !== null) this.#options.log(this.#broken);
+  }
+
+  async #confirm(): Promise<void> {
+    const { client, keys, epoch } = this.#options;
+    const askedAt = performance.now();
+    const request = { success: [range(keys.epoch()), rangeAll(keys.heads())] };
+    const answer = await client.ask(({ kv }, options) => kv.txn(request, options), {
+      deadlineMs: ANSWER_MS,
+      signal: this.#ended.signal,
+    });
+    const [own] = rangeOf(answer.responses[0]);
+    if (readEpoch(own?.value, answer.header)?.epoch !== epoch) {
+      this.#broken = 'etcd holds another registry than it did when this began: start it again';
+      return;
+    }
+    for (const { key, modRevision } of rangeOf(answer.responses[1])) {
+      const meaning = keys.meaning(key);
+      const mirror = meaning.what === 'head' ? this.#kinds.get(meaning.kind) : undefined;
+      if (mirror === undefined) continue;
+      if (this.#wentBack(mirror, modRevision)) return;
+      if (await mirror.reached(modRevision, CATCH_UP_MS, this.#ended.signal)) continue;
+      this.#lastProblem = `the watch has not told of revision ${modRevision} of ${mirror.kind.name}`;
+      this.#needsList = true;
+      this.#stream?.abort();
+      return;
+    }
+    // Whatever changes a kind writes its head, and those are all here.
+    const at = answer.header?.revision ?? 0n;
+    if (at > this.#position) this.#position = at;
+    this.#confirmedAt = askedAt;
+    this.#lastProblem = null;
+  }
+  /** Whoever followed the lower revisions would follow what was never told. */
+  #wentBack(mirror: AnyKindMirror, head: bigint): boolean {
+    if (head >= mirror.head) return false;
+    this.#broken = `etcd has gone back to revision ${head} of ${mirror.kind.name}, which was at ${mirror.head}: it was restored as the same cluster; restore it as a new one, or raise its revisions`;
+    return true;
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return delay(ms, undefined, { signal }).catch(() => {});
+}

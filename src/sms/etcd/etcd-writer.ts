@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto';
+import { errorText } from '../../base/error-text.ts';
+import { closedError } from '../store/record-memory.ts';
+import { StoreError } from '../store/store.ts';
+import type { EtcdClient } from './etcd-client.ts';
+import { bytesOf, type EtcdKeys } from './etcd-keys.ts';
+import type { AnyKindMirror } from './etcd-mirror.ts';
+import { type Condition, keyAbsent, type Operation, put, range, rangeOf } from './etcd-operations.ts';
+
+/** For all tries of one write together. */
+export const WRITE_MS = 10_000;
+/** Far longer than a write can be on its way. */
+const FENCE_SECONDS = 3_600;
+const FENCE_RENEW_MS = (FENCE_SECONDS / 2) * 1_000;
+
+/** A write on conditions. Where they hold, `operations` are done, and the kind's head is written with them. */
+export interface ConditionalWrite {
+  readonly conditions: readonly Condition[];
+  /** None: the conditions are only looked at. */
+  readonly operations: readonly Operation[];
+}
+
+/** `done`: at which revision. Otherwise a condition does not hold, and `head` is where the kind is now. */
+export type WriteOutcome = { readonly done: bigint } | { readonly head: bigint };
+
+/** What the writer asks the mirror of a kind. */
+type WrittenKind = Pick<AnyKindMirror, 'kind' | 'reached'> & {
+  revisionOfWrite(write: string): bigint | undefined;
+};
+
+/**
+ * Writes at most once, whatever happens to the answer. Every write has a name, which the head of its kind shows; one that may
+ * still be on its way when it is tried again is fenced off by its name first.
+ */
+export class EtcdWriter {
+  readonly #client: EtcdClient;
+  readonly #keys: EtcdKeys;
+  readonly #signal: AbortSignal;
+  #lease: { readonly id: bigint; readonly atMs: number } | null = null;
+
+  constructor(client: EtcdClient, keys: EtcdKeys, signal: AbortSignal) {
+    this.#client = client;
+    this.#keys = keys;
+    this.#signal = signal;
+  }
+
+  /** @throws StoreError `not_stored`, `outcome_unknown` */
+  async write(kind: WrittenKind, { conditions, operations }: ConditionalWrite): Promise<WriteOutcome> {
+    const write = randomUUID();
+    const endsAt = performance.now() + WRITE_MS;
+    const head = this.#keys.head(kind.kind.name);
+    const fence = this.#keys.fence(write);
+    let mayHaveBeenMade = false;
+    try {
+      const answer = await this.#client.ask(
+        async ({ kv }, options) => {
+          const closing = mayHaveBeenMade ? [put(fence, bytesOf(''), await this.#fenceLease())] : [];
+          const request = {
+            compare: [keyAbsent(fence), ...conditions],
+            success: operations.length === 0 ? [range(head)] : [...operations, put(head, bytesOf(write)), ...closing],
+            failure: [range(head)],
+          };
+          return kv.txn(request, options);
+        },
+        {
+          deadlineMs: WRITE_MS,
+          signal: this.#signal,
+          onDoubt: () => {
+            mayHaveBeenMade = operations.length > 0;
+          },
+        },
+      );
+      if (answer.succeeded && operations.length > 0) return { done: answer.header?.revision ?? 0n };
+      const [found] = rangeOf(answer.responses[0]);
+      if (answer.succeeded) return { done: found?.modRevision ?? 0n };
+      if (!mayHaveBeenMade) return { head: found?.modRevision ?? 0n };
+      return await this.#findOut(kind, write, endsAt);
+    } catch (error) {
+      if (this.#signal.aborted) throw closedError();
+      throw notWritten(error, mayHaveBeenMade);
+    }
+  }
+
+  /** A condition does not hold: perhaps because an earlier try of the same write was made after all. */
+  async #findOut(kind: WrittenKind, write: string, endsAt: number): Promise<WriteOutcome> {
+    const lease = await this.#fenceLease();
+    const request = {
+      success: [put(this.#keys.fence(write), bytesOf(''), lease), range(this.#keys.head(kind.kind.name))],
+    };
+    const leftMs = () => Math.max(1, endsAt - performance.now());
+    const answer = await this.#client.ask(({ kv }, options) => kv.txn(request, options), {
+      deadlineMs: leftMs(),
+      signal: this.#signal,
+    });
+    const head = rangeOf(answer.responses[1])[0]?.modRevision ?? 0n;
+    if (!(await kind.reached(head, leftMs(), this.#signal))) {
+      throw new Error(`this registry has not seen revision ${head} in time`);
+    }
+    const done = kind.revisionOfWrite(write);
+    return done === undefined ? { head } : { done };
+  }
+
+  async #fenceLease(): Promise<bigint> {
+    if (this.#lease === null || performance.now() - this.#lease.atMs > FENCE_RENEW_MS) {
+      const atMs = performance.now();
+      const request = { TTL: BigInt(FENCE_SECONDS) };
+      const { ID: id } = await this.#client.ask(({ lease }, options) => lease.leaseGrant(request, options), {
+        deadlineMs: WRITE_MS,
+        signal: this.#signal,
+      });
+      this.#lease = { id, atMs };
+    }
+    return this.#lease.id;
+  }
+}
+
+function notWritten(error: unknown, mayHaveBeenMade: boolean): StoreError {
+  if (error instanceof StoreError) return error;
+  const why = errorText(error);
+  if (mayHaveBeenMade) {
+    const message = `it is not known whether the change was stored: ${why}; look before you repeat it`;
+    return new StoreError('outcome_unknown', message, error);
+  }
+  return new StoreError('not_stored', `nothing was changed: ${why}`, error);
+}

@@ -1,0 +1,197 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Turns } from '../../base/turns.ts';
+import type { KeyValue } from '../../protocol/generated/etcdserverpb/key_value_pb.ts';
+import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
+import { leftOut } from '../store/read-record.ts';
+import { type MemoryBounds, RecordMemory, type VisibleChange } from '../store/record-memory.ts';
+import { FIRST_SPACE } from './etcd-keys.ts';
+import { type EtcdStored, type ReadStored, readStored } from './etcd-record.ts';
+
+/** Where a kind keeps its records; `revision` is that of the key that names it, 0 where there is none. */
+export interface Space {
+  readonly name: string;
+  readonly revision: bigint;
+}
+
+export const firstSpace: Space = Object.freeze({ name: FIRST_SPACE, revision: 0n });
+
+/** All that etcd has of a kind at one moment. */
+export interface KindListing {
+  /** The mod revision of its head; 0: nothing ever changed. */
+  readonly head: bigint;
+  readonly write: string;
+  readonly space: Space;
+  readonly records: readonly { readonly id: string; readonly kv: KeyValue }[];
+}
+
+/** One change of a kind, as the watch tells of it. */
+export interface KindStep {
+  readonly head: bigint;
+  readonly write: string;
+  /** A value of null: the key is gone. */
+  readonly records: readonly { readonly id: string; readonly value: Uint8Array | null }[];
+}
+
+/** Writes that are remembered, so that who lost the answer can find out what became of theirs. */
+const REMEMBERED_WRITES = 10_000;
+
+export interface KindMirrorOptions<R extends StoreStamps> {
+  readonly kind: RecordKind<R>;
+  readonly epoch: string;
+  /** What is added to etcd's revisions: those of a registry that moved here begin above all that it has shown. */
+  readonly base: number;
+  readonly bounds: MemoryBounds;
+  /** For messages. */
+  readonly place: string;
+  readonly warn: (problem: string) => void;
+}
+
+/** One kind of record as etcd has it, followed step by step. */
+export class KindMirror<R extends StoreStamps> {
+  readonly kind: RecordKind<R>;
+  readonly memory: RecordMemory<R, EtcdStored<R>>;
+  readonly #options: KindMirrorOptions<R>;
+  /** Keys whose record cannot be read: they can be written anew and removed. */
+  readonly #damaged = new Map<string, bigint>();
+  readonly #writes = new Map<string, bigint>();
+  readonly #waiting = new Set<() => void>();
+  #head = 0n;
+  #space = firstSpace;
+
+  constructor(options: KindMirrorOptions<R>, listing: KindListing) {
+    this.kind = options.kind;
+    this.#options = options;
+    const revision = this.revisionOf(listing.head);
+    const records = new Map<string, EtcdStored<R>>();
+    for (const { id, kv } of listing.records) {
+      const read = this.#read(id, kv.value, kv.modRevision, listing.space);
+      if ('stored' in read) records.set(id, read.stored);
+      else this.#leaveOut(id, kv.modRevision, read.problem);
+    }
+    this.memory = new RecordMemory(options.epoch, { revision, compacted: revision, records, log: [] }, options.bounds);
+    this.#reach(listing);
+    this.#space = listing.space;
+  }
+
+  get head(): bigint {
+    return this.#head;
+  }
+
+  get space(): Space {
+    return this.#space;
+  }
+
+  revisionOf(modRevision: bigint): number {
+    return this.#options.base + Number(modRevision);
+  }
+
+  /** What a write to this record has to compare with; 0: there is none. */
+  keyRevision(id: string): bigint {
+    return this.memory.get(id)?.keyRevision ?? this.#damaged.get(id) ?? 0n;
+  }
+
+  isDamaged(id: string): boolean {
+    return this.#damaged.has(id);
+  }
+
+  /** The revision of a write; undefined: it was not seen. */
+  revisionOfWrite(write: string): bigint | undefined {
+    return this.#writes.get(write);
+  }
+
+  /** Takes over one change. */
+  step({ head, write, records }: KindStep): void {
+    if (head <= this.#head) return;
+    const revision = this.revisionOf(head);
+    const changes: VisibleChange<EtcdStored<R>>[] = [];
+    for (const { id, value } of records) {
+      const wasDamaged = this.#damaged.delete(id);
+      const read = value === null ? null : this.#read(id, value, head, this.#space);
+      if (read !== null && 'problem' in read) this.#leaveOut(id, head, read.problem);
+      const stored = read !== null && 'stored' in read ? read.stored : null;
+      // Nobody was ever told of what could not be read.
+      if (stored === null && wasDamaged && this.memory.get(id) === undefined) continue;
+      changes.push({ revision, id, stored });
+    }
+    this.#reach({ head, write });
+    this.memory.advance(revision, changes);
+    this.#tell();
+  }
+
+  /** Takes over everything at once, as one step: after an import, or where the steps up to here are no longer kept. */
+  async replace(listing: KindListing): Promise<void> {
+    const turns = new Turns();
+    const changes: VisibleChange<EtcdStored<R>>[] = [];
+    const revision = this.revisionOf(listing.head);
+    const there = new Set<string>();
+    const kept: [string, EtcdStored<R>][] = [];
+    this.#damaged.clear();
+    for (const { id, kv } of listing.records) {
+      if (turns.over) await turns.next();
+      const read = this.#read(id, kv.value, kv.modRevision, listing.space);
+      if ('problem' in read) {
+        this.#leaveOut(id, kv.modRevision, read.problem);
+        continue;
+      }
+      there.add(id);
+      const before = this.memory.get(id);
+      if (before === undefined || !isDeepStrictEqual(before.record, read.stored.record)) {
+        changes.push({ revision, id, stored: read.stored });
+      } else kept.push([id, read.stored]);
+    }
+    for (const [id] of this.memory.entries()) if (!there.has(id)) changes.push({ revision, id, stored: null });
+    this.memory.relocate(kept);
+    this.#space = listing.space;
+    this.#reach(listing);
+    if (revision > this.memory.revision) this.memory.advance(revision, changes);
+    this.#tell();
+  }
+
+  /** Resolves when this has taken over the change of that head; false: not in time. */
+  async reached(head: bigint, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
+    const endsAt = performance.now() + deadlineMs;
+    while (this.#head < head) {
+      const leftMs = endsAt - performance.now();
+      if (leftMs <= 0 || signal.aborted) return false;
+      await new Promise<void>((resolve) => {
+        const settle = () => {
+          this.#waiting.delete(settle);
+          signal.removeEventListener('abort', settle);
+          clearTimeout(timer);
+          resolve();
+        };
+        const timer = setTimeout(settle, leftMs);
+        this.#waiting.add(settle);
+        signal.addEventListener('abort', settle);
+      });
+    }
+    return true;
+  }
+
+  close(): void {
+    this.memory.close();
+    this.#tell();
+  }
+
+  #read(id: string, value: Uint8Array, keyRevision: bigint, space: Space): ReadStored<R> {
+    // What was put into a space before that was named became visible when it was.
+    const visibleAt = keyRevision > space.revision ? keyRevision : space.revision;
+    return readStored(this.kind, id, value, keyRevision, this.revisionOf(visibleAt));
+  }
+
+  #leaveOut(id: string, keyRevision: bigint, problem: string): void {
+    this.#damaged.set(id, keyRevision);
+    this.#options.warn(leftOut(this.#options.place, this.kind, id, problem));
+  }
+
+  #reach({ head, write }: Pick<KindListing, 'head' | 'write'>): void {
+    this.#head = head;
+    this.#writes.set(write, head);
+    const [oldest] = this.#writes.keys();
+    if (this.#writes.size > REMEMBERED_WRITES && oldest !== undefined) this.#writes.delete(oldest);
+  }
+
+  #tell(): void {
+    for (const settle of [...this.#waiting]) settle();
+  }
+}
