@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { etcd } from '../../../scripts/engines.ts';
+import { type Cluster, ProcessMember } from './member.ts';
+import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
+
+export interface EtcdOptions {
+  /** @default 3 */
+  readonly members?: number;
+  /** Beside those that make the cluster. */
+  readonly flags?: readonly string[];
+}
+
+/** Real etcd members on loopback, all ready. They end with `stop`, and at the latest with this process. */
+export async function startEtcd({ members: count = 3, flags = [] }: EtcdOptions = {}): Promise<Cluster> {
+  const binary = await etcd();
+  const folder = mkdtempSync(join(tmpdir(), 'spear-etcd-'));
+  const ports = await freePorts(2 * count);
+  const names = Array.from({ length: count }, (_, index) => `m${index}`);
+  const peerOf = (index: number) => `http://127.0.0.1:${ports[count + index]}`;
+  const cluster = names.map((name, index) => `${name}=${peerOf(index)}`).join(',');
+  const members = names.map((name, index) => {
+    const client = `http://127.0.0.1:${ports[index]}`;
+    const log = join(folder, `${name}.log`);
+    const args = [
+      ...['--name', name, '--data-dir', join(folder, name)],
+      ...['--initial-cluster', cluster, '--initial-cluster-state', 'new', '--initial-cluster-token', folder],
+      ...['--listen-peer-urls', peerOf(index), '--initial-advertise-peer-urls', peerOf(index)],
+      ...['--listen-client-urls', client, '--advertise-client-urls', client],
+      ...flags,
+    ];
+    const isHealthy = async () => {
+      const answer = await fetch(`${client}/health`, { signal: AbortSignal.timeout(2_000) });
+      return answer.ok && ((await answer.json()) as { health: unknown }).health === 'true';
+    };
+    return new ProcessMember(name, `127.0.0.1:${ports[index]}`, {
+      spawn: () => spawnOwned(binary, args, { folder, log }),
+      ready: (process) => untilReady(isHealthy, `etcd ${name}`, process, log),
+    });
+  });
+  const stop = async () => {
+    await Promise.all(members.map((member) => member.kill()));
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    await Promise.all(members.map((member) => member.start()));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { members, stop };
+}
