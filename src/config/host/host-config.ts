@@ -7,6 +7,7 @@ import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
 import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
+import { type CompiledNats, compileNats } from './nats.ts';
 import { type CompiledNode, compileNode } from './node.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
 import type { HostDocument } from './schema.ts';
@@ -62,6 +63,8 @@ export interface CompiledHostConfig {
   readonly journal: CompiledJournalTable;
   /** What a `spearlet` of this config is; nothing else looks at it. */
   readonly node: CompiledNode;
+  /** How the queue of a cluster is reached, where a node has one. */
+  readonly nats: CompiledNats;
   /** Names of the variables that hold keys of models, of the trail and of journals. No record may refer to them. */
   readonly keyVariables: readonly string[];
 }
@@ -87,6 +90,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
     journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
     node: compileNode(document.node, file?.folder ?? '.'),
+    nats: compileNats(document.nats, file, { env, readFile: readSecret }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -116,7 +120,7 @@ function keyVariables(document: HostDocument): string[] {
   const references = Object.values(document.backends ?? {}).flatMap((table) =>
     table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
   );
-  return [...references, document.audit?.key ?? '', document.journal?.key ?? '']
+  return [...references, document.audit?.key ?? '', document.journal?.key ?? '', document.nats?.creds ?? '']
     .filter((reference) => reference.startsWith('env:'))
     .map((reference) => reference.slice('env:'.length));
 }

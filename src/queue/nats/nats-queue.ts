@@ -163,6 +163,7 @@ export class NatsQueue implements RunQueue {
     const owned = this.#ownedBy(claim);
     if (owned === null) return false;
     const { id, namespace } = claim.run;
+    await owned.settled();
     const kept = await this.#parts.bodies.keep(id, 'result', result);
     const finished: Finished = {
       status,
@@ -182,6 +183,7 @@ export class NatsQueue implements RunQueue {
   async release(claim: Claim, counts: boolean): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null) return false;
+    await owned.settled();
     if (!counts) owned.attempt -= 1;
     const { attempt } = owned;
     if (!(await owned.append('released', JSON.stringify({ counts })))) return false;

@@ -70,8 +70,12 @@ export class OwnedRun {
     return append;
   }
 
+  /** Resolves when the lines of its journal were appended. */
+  journaled: () => Promise<void> = () => Promise.resolve();
+
   /** What was appended so far is written, or the run is lost. */
   async settled(): Promise<void> {
+    await this.journaled();
     await this.#appending;
   }
 
