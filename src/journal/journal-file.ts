@@ -5,6 +5,7 @@ import type { BlockCipher } from './block-cipher.ts';
 import { NO_BLOCK, sealBlock } from './chain.ts';
 import { JournalError } from './journal-error.ts';
 import { JournalLock } from './journal-lock.ts';
+import type { JournalEnd, JournalWriter, WriterOptions } from './journal-place.ts';
 
 /** What nobody waits for is written after so long at the latest. */
 const BATCH_MS = 5;
@@ -12,25 +13,13 @@ const MAX_BATCH_CHARS = 256 * 1024;
 const PRIVATE = 0o600;
 const { O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 
-export interface JournalFileOptions {
+export interface JournalFileOptions extends WriterOptions {
   readonly path: string;
   readonly sync: JournalSync;
-  readonly maxBytes: number;
-  /** Null: it is written in the clear. */
-  readonly cipher: BlockCipher | null;
-  /** It has no more room, or cannot be written: the run is to end. */
-  readonly onFull: (why: string) => void;
-}
-
-/** Where an existing journal goes on. */
-export interface JournalEnd {
-  /** Of its whole blocks: what follows them is cut off. */
-  readonly bytes: number;
-  readonly hash: string;
 }
 
 /** A journal that is appended to, by one process. */
-export class JournalFile {
+export class JournalFile implements JournalWriter {
   readonly #options: JournalFileOptions;
   readonly #lock: JournalLock;
   #fd: number | null;
@@ -54,7 +43,6 @@ export class JournalFile {
     if (isNew && options.cipher !== null) this.#begin(options.cipher);
   }
 
-  /** Written soon, and before anything that is written at once; nothing is, once something could not be. */
   append(line: string): void {
     if (this.#isFull) return;
     this.#lines.push(line);
@@ -63,7 +51,6 @@ export class JournalFile {
     else this.#timer ??= setTimeout(() => this.#late(), BATCH_MS).unref();
   }
 
-  /** Everything so far is written when this returns. @throws JournalError if it cannot be */
   flush(): void {
     if (this.#isFull) this.#fail('what precedes could not be written');
     if (this.#lines.length === 0) return;
@@ -91,7 +78,6 @@ export class JournalFile {
     this.abandon();
   }
 
-  /** Nothing more is written. */
   abandon(): void {
     if (this.#fd === null) return;
     closeSync(this.#fd);

@@ -6,12 +6,15 @@ import { BlockCipher, type JournalKey } from './block-cipher.ts';
 import { JournalError } from './journal-error.ts';
 import { JournalFile } from './journal-file.ts';
 import { JournalLock } from './journal-lock.ts';
+import type { JournalPlace, JournalWriter } from './journal-place.ts';
 import { readJournal } from './read-journal.ts';
 import { RecordedRun } from './recorded-run.ts';
 import { RunJournal, type UnruledHeader } from './run-journal.ts';
 
 export interface JournalOpening {
   readonly file: string;
+  /** Where it is instead of a file of that name; null: in the file. */
+  readonly place: JournalPlace | null;
   readonly sync: JournalSync;
   /** Null: a new one is written in the clear, and an encrypted one is refused. */
   readonly key: JournalKey | null;
@@ -45,22 +48,21 @@ export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginni
   };
   const cipher = opening.key === null ? null : new BlockCipher(opening.key);
   const options = { ...fileOptions(opening, header.limits.journal_bytes), cipher };
-  return new RunJournal(header, null, new JournalFile(options));
+  const writer: JournalWriter = opening.place?.writer(options, null) ?? new JournalFile(options);
+  return new RunJournal(header, null, writer);
 }
 
 /** A journal that goes on, from where its last whole block ends, as it began: encrypted or not. @throws JournalError */
 export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxBytes: number): RunJournal {
-  const { file, key, onNotice } = opening;
+  const { file, key, place } = opening;
+  if (place !== null) {
+    const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
+    return new RunJournal(recorded.header, recorded, place.writer(options, end));
+  }
   readJournal(file, key); // what is no journal gets no lock beside it
   const lock = JournalLock.take(file);
   try {
-    const read = readJournal(file, key);
-    const recorded = new RecordedRun(read);
-    checkWasm(recorded, wasm);
-    warnOfOthers(recorded, onNotice);
-    const { cipher, end } = read;
-    if (key !== null && cipher === null) onNotice(`${file} was begun without a key, and goes on in the clear`);
-    const options = { ...fileOptions(opening, maxBytes), cipher };
+    const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
     return new RunJournal(recorded.header, recorded, new JournalFile(options, end, lock));
   } catch (error) {
     lock.release();
@@ -68,9 +70,20 @@ export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxByte
   }
 }
 
+function readAgain(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) {
+  const { file, key, place, onNotice } = opening;
+  const read = readJournal(file, key, place?.bytes ?? null);
+  const recorded = new RecordedRun(read);
+  checkWasm(recorded, wasm);
+  warnOfOthers(recorded, onNotice);
+  const { cipher, end } = read;
+  if (key !== null && cipher === null) onNotice(`${file} was begun without a key, and goes on in the clear`);
+  return { recorded, end, options: { ...fileOptions(opening, maxBytes), cipher } };
+}
+
 /** A journal that is only read. @throws JournalError */
-export function replayJournal({ file, key, onNotice }: JournalOpening, wasm: Uint8Array): RunJournal {
-  const recorded = new RecordedRun(readJournal(file, key));
+export function replayJournal({ file, key, place, onNotice }: JournalOpening, wasm: Uint8Array): RunJournal {
+  const recorded = new RecordedRun(readJournal(file, key, place?.bytes ?? null));
   checkWasm(recorded, wasm);
   warnOfOthers(recorded, onNotice);
   return new RunJournal(recorded.header, recorded, null);

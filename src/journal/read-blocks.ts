@@ -4,7 +4,7 @@ import { parseJson } from '../base/json.ts';
 import { type EncryptedLine, encryptedLine } from './block-cipher.ts';
 import { isWhole, NO_BLOCK, sealOf } from './chain.ts';
 import { JournalError } from './journal-error.ts';
-import type { JournalEnd } from './journal-file.ts';
+import type { JournalEnd } from './journal-place.ts';
 
 const LINE_END = 0x0a;
 /** A FIFO is not waited for. */
@@ -33,7 +33,11 @@ export interface ReadBlocks {
  * @throws JournalError that names the file and the line
  */
 export function readBlocks(file: string): ReadBlocks {
-  const bytes = read(file);
+  return blocksIn(file, read(file));
+}
+
+/** The same of a journal that was read already; `file` is what it is called. */
+export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
   const blocks: Block[] = [];
   let lines: string[] = [];
   let line = 1;

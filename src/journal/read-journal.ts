@@ -3,8 +3,8 @@ import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
 import { JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
 import { JournalError, JournalKeyMissing } from './journal-error.ts';
-import type { JournalEnd } from './journal-file.ts';
-import { type Block, type ReadBlocks, readBlocks } from './read-blocks.ts';
+import type { JournalEnd } from './journal-place.ts';
+import { type Block, blocksIn, type ReadBlocks, readBlocks } from './read-blocks.ts';
 import { isKnownKind, wrongField } from './record-shape.ts';
 
 export interface ReadJournal {
@@ -22,8 +22,13 @@ export interface ReadJournal {
  * A journal, checked: its blocks are those that were written, in their order; half a block at its end is left out.
  * @throws JournalError that names the file and the line; JournalKeyMissing where it is encrypted and there is no key
  */
-export function readJournal(file: string, key: JournalKey | null = null): ReadJournal {
-  const { blocks, encrypted, end, tornBytes } = readBlocks(file);
+export function readJournal(
+  file: string,
+  key: JournalKey | null = null,
+  /** What it has, where it is no file that is called so. */
+  bytes: Uint8Array | null = null,
+): ReadJournal {
+  const { blocks, encrypted, end, tornBytes } = bytes === null ? readBlocks(file) : blocksIn(file, Buffer.from(bytes));
   const cipher = encrypted === null ? null : cipherOf(file, encrypted, key);
   const values: JsonObject[] = [];
   for (const block of cipher === null ? blocks : blocks.slice(1)) {

@@ -17,7 +17,7 @@ import {
 import type { TapeStart } from '../protocol/journal-events.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { HostReply } from '../protocol/port.ts';
-import type { JournalFile } from './journal-file.ts';
+import type { JournalWriter } from './journal-place.ts';
 import type { RecordedRun } from './recorded-run.ts';
 import { type NamedResult, replyToJson, withResultNamed } from './reply-json.ts';
 import type { EarlierCall, ShownTools, StartedTool, ToolJournal } from './tool-journal.ts';
@@ -35,10 +35,11 @@ export class RunJournal implements ToolJournal {
   /** What was there before; null: nothing was. */
   readonly recorded: RecordedRun | null;
   readonly attempt: number;
+  readonly written: (() => Promise<void>) | undefined;
   /** For the guest's thread. */
   readonly tape: TapeStart;
   /** Null: nothing is written. */
-  readonly #file: JournalFile | null;
+  readonly #file: JournalWriter | null;
   readonly #offsets: Record<StandardStream, number> = { stdout: 0, stderr: 0 };
   readonly #settled = new Map<number, SettledSend>();
   readonly #questions = new Map<number, readonly (string | null)[]>();
@@ -50,12 +51,13 @@ export class RunJournal implements ToolJournal {
   isInterrupted = false;
 
   /** Without a file it is a replay. */
-  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalFile | null) {
+  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalWriter | null) {
     this.header = header;
     this.recorded = recorded;
     this.#file = file;
     this.attempt = recorded === null || file === null ? (recorded?.attempts ?? 1) : recorded.attempts + 1;
     const startWakes = header.quiet_start !== true;
+    this.written = file?.written;
     this.tape = { events: recorded?.events ?? [], thenLive: file !== null, startWakes };
   }
 
@@ -106,11 +108,13 @@ export class RunJournal implements ToolJournal {
     return true;
   }
 
-  asked(asked: Omit<ModelAsked, 't' | 'sha256'>, request: JsonObject): void {
+  /** It is about to be sent: not before what this gives has resolved, where it gives something. */
+  asked(asked: Omit<ModelAsked, 't' | 'sha256'>, request: JsonObject): Promise<void> | undefined {
     const said = asked.said?.map((message) => withResultNamed(message, this.#recentResults));
     const written = said === undefined ? asked : { ...asked, said };
     this.#write({ t: 'model.asked', ...written, sha256: hash('sha256', JSON.stringify(request)) });
     this.#file?.flush();
+    return this.written?.();
   }
 
   answered(answered: Omit<ModelAnswered, 't'>): void {

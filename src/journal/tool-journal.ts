@@ -19,7 +19,9 @@ export interface ToolJournal {
   readonly attempt: number;
   /** Whether the run has ended in a way that it may be taken up again from. */
   readonly isInterrupted: boolean;
-  /** It is about to leave; that is written when this returns. @throws where it cannot be */
+  /** Where the journal is far away: what was told to it so far is written when it resolves. @throws where it cannot be */
+  readonly written: (() => Promise<void>) | undefined;
+  /** It is about to leave; that is written when this returns, or `written` resolves. @throws where it cannot be */
   started(call: StartedTool): void;
   /** `refused`: what was wanted, where it was never started. */
   finished(ordinal: string, json: string, code: string | null, refused: RefusedTool | null): void;

@@ -117,7 +117,7 @@ export class RunningCall implements ToldCall {
 
   /** Where something has to be written or taken elsewhere before its server has the call. */
   get announce(): ((definition: ToolDescriptor, args: JsonObject) => Promise<void>) | undefined {
-    if (this.#scope.audit.written === undefined && !this.#approvals.mustClaim(this.#grant)) return undefined;
+    if (!this.#isWrittenLater() && !this.#approvals.mustClaim(this.#grant)) return undefined;
     return (definition, args) => this.#announce(definition, args);
   }
 
@@ -275,9 +275,16 @@ export class RunningCall implements ToldCall {
       this.#refusal = error;
       throw error;
     }
-    if (this.#scope.audit.written === undefined) return;
+    if (!this.#isWrittenLater()) return;
     this.#observer.sent(this, args);
     await this.#requireTrail();
+    await this.#scope.journal?.written?.();
+  }
+
+  /** Whether the trail or the journal has to be waited for before the call leaves. */
+  #isWrittenLater(): boolean {
+    const { audit, journal } = this.#scope;
+    return audit.written !== undefined || journal?.written !== undefined;
   }
 
   /** Waits for the lines so far, where the node wants that. @throws McpPolicyError if they cannot be written */

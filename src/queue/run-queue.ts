@@ -23,6 +23,8 @@ export interface Claim {
   readonly attempt: number;
   /** Somebody wanted it to end before it was claimed. */
   readonly isCancelled: boolean;
+  /** Aborted when the engine learns that the run is not this claim's any more: its guest is to be ended. @default never */
+  readonly lost?: AbortSignal | undefined;
 }
 
 export interface RunEnding {
@@ -76,9 +78,12 @@ export interface RunChange {
 
 /**
  * Where runs wait for a node, and where their results are. What a method resolved with is durable. Runs of one line are
- * begun in the order in which they were submitted, and the lines take turns.
+ * begun in the order in which they were submitted. Lines take turns where one process knows them all; a shared engine
+ * gives out runs in the order in which they came.
  */
 export interface RunQueue {
+  /** Whether other nodes take runs from it too: what this one does not know another may. */
+  readonly isShared: boolean;
   /** @throws QueueError */
   submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }>;
   /** At most `max` runs for `node`, of lines for which `hasRoom` says so; it is asked before each. */

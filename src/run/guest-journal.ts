@@ -21,9 +21,9 @@ export async function openGuestJournal(
   onFull: (why: string) => void,
 ): Promise<{ readonly journal: RunJournal; readonly begun: Begun }> {
   const { run, args, env, limits, verbose, allowUnknownImports, onNotice } = options;
-  const { file, sync } = journal;
+  const { file, sync, place } = journal;
   const key = journal.key === null ? null : journalKey(journal.key);
-  const opening: JournalOpening = { file, sync, key, onFull, onNotice };
+  const opening: JournalOpening = { file, sync, place, key, onFull, onNotice };
   const wasm = await options.wasm;
   if (usesRelaxedSimd(wasm)) throw new JournalError(journal.file, RELAXED_SIMD);
   if (journal.mode === 'record') {

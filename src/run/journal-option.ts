@@ -3,6 +3,7 @@ import type { JsonObject } from '../base/json.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { MIN_KEY_CHARS } from '../config/read-key.ts';
+import type { JournalPlace } from '../journal/journal-place.ts';
 import { type JournalSync, journalSyncs } from '../protocol/journal.ts';
 
 export const journalModes = ['record', 'resume', 'replay'] as const;
@@ -26,11 +27,13 @@ export interface JournalOption {
   readonly module?: string | null | undefined;
   /** Kept in the journal for whoever resumes. @default nothing */
   readonly command?: JsonObject | null | undefined;
+  /** Where it is kept instead of a file; `file` is then what errors call it. @default none */
+  readonly place?: JournalPlace | null | undefined;
 }
 
 export type CompiledJournal = { readonly [Key in keyof JournalOption]-?: Exclude<JournalOption[Key], undefined> };
 
-const keys = { file: true, mode: true, sync: true, key: true, module: true, command: true };
+const keys = { file: true, mode: true, sync: true, key: true, module: true, command: true, place: true };
 
 /** @throws ConfigError */
 export function compileJournal({
@@ -49,6 +52,7 @@ export function compileJournal({
     key = null,
     module = typeof wasm === 'string' ? wasm : null,
     command = null,
+    place = null,
   } = journal;
   if (typeof file !== 'string' || file === '') throw new ConfigError('journal.file: expected the path of a file');
   if (!journalModes.includes(mode)) throw new ConfigError(`journal.mode: expected ${journalModes.join(', ')}`);
@@ -63,5 +67,6 @@ export function compileJournal({
     key,
     module: module === null ? null : resolve(module),
     command,
+    place,
   });
 }

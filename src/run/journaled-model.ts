@@ -35,7 +35,8 @@ export function journaledModel(
       const images = backend.images === undefined || backend.images === 'none' ? {} : { images: backend.images };
       const asked = { call, n, backend: backend.name, model, messages: messages.length, ...lastOf(messages.at(-1)) };
       const said = requests.difference(by?.session ?? '', request);
-      journal.asked({ ...asked, ...said, ...images, ...tools, revision: revision() }, request);
+      const writing = journal.asked({ ...asked, ...said, ...images, ...tools, revision: revision() }, request);
+      if (writing !== undefined) await writing;
       try {
         const body = await backend.complete(request, signal, by);
         journal.answered({ call, n, body });

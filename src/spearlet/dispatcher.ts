@@ -10,14 +10,14 @@ export interface DispatcherOptions {
   readonly pool: string;
   readonly slots: number;
   readonly runsPerCaller: number;
+  /** A node that says nothing for so long has lost its runs. */
+  readonly leaseMs: number;
   /** How many runs of a task may run at once here. */
   readonly concurrency: (namespace: string, task: string) => number;
   readonly attempt: (claim: Claim, signal: AbortSignal) => Promise<AttemptOutcome>;
   readonly log: ServiceLog;
 }
 
-/** A node that says nothing for so long has lost its runs. */
-const LEASE_MS = 30_000;
 const PAUSES = { firstMs: 1_000, maxMs: 30_000 };
 const FAULTS = { firstMs: 250, maxMs: 10_000 };
 
@@ -48,7 +48,7 @@ export class Dispatcher {
       if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
       if (status === 'queued') this.fill();
     });
-    this.#leases = setInterval(() => void this.#renew(), LEASE_MS / 3);
+    this.#leases = setInterval(() => void this.#renew(), options.leaseMs / 3);
     this.fill();
   }
 
@@ -87,13 +87,13 @@ export class Dispatcher {
   }
 
   async #fillOnce(): Promise<void> {
-    const { queue, node, pool, slots, log } = this.#options;
+    const { queue, node, pool, slots, leaseMs, log } = this.#options;
     const left = this.#pausedUntil - performance.now();
     const free = slots - this.#running.size;
     if (left > 0) setTimeout(() => this.fill(), left).unref();
     if (left > 0 || free <= 0) return;
     try {
-      const claims = await queue.claim(node, pool, free, LEASE_MS, this.#room());
+      const claims = await queue.claim(node, pool, free, leaseMs, this.#room());
       for (const claim of claims) this.#start(claim);
     } catch (error) {
       log('error', 'claim_failed', { message: errorText(error) });
@@ -125,6 +125,7 @@ export class Dispatcher {
 
   #start(claim: Claim): void {
     const stop = new AbortController();
+    claim.lost?.addEventListener('abort', () => stop.abort('lost' satisfies StopReason));
     this.starts += 1;
     const ended = this.#see(claim, stop.signal).finally(() => {
       this.#running.delete(claim.run.id);
@@ -149,6 +150,8 @@ export class Dispatcher {
       log('info', 'run_ended', { ...about, status, reason: exit.reason, own });
       return;
     }
+    // Whoever has it now goes on with it; nobody waits for this one.
+    if (claim.lost?.aborted) return log('warn', 'run_lost', { ...about, why: String(claim.lost.reason) });
     if (outcome.why !== 'draining') log('warn', 'run_again', { ...about, why: outcome.why });
     if (outcome.pause) this.#pause();
     if (outcome.counts && this.#isOpen) await this.#wait(backoffMs(FAULTS, claim.attempt, Math), signal);
@@ -184,10 +187,13 @@ export class Dispatcher {
     });
   }
 
+  /** All at once: one that waits for an answer must not let the others' leases end. */
   async #renew(): Promise<void> {
-    for (const { claim, stop } of this.#running.values()) {
-      const own = await this.#options.queue.renew(claim, LEASE_MS);
+    const { queue, leaseMs } = this.#options;
+    const renew = async ({ claim, stop }: Running) => {
+      const own = await queue.renew(claim, leaseMs).catch(() => true);
       if (!own) stop.abort('lost' satisfies StopReason);
-    }
+    };
+    await Promise.all([...this.#running.values()].map(renew));
   }
 }

@@ -18,7 +18,7 @@ export class Retention {
       try {
         for (;;) {
           const gone = await queue.forget(now() - hours * HOUR_MS);
-          for (const { namespace, id } of gone) journals.remove(namespace, id);
+          for (const { namespace, id } of gone) await journals.remove(namespace, id);
           forgotten += gone.length;
           if (gone.length === 0) break;
         }

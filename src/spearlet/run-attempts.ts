@@ -1,5 +1,6 @@
 import { JournalError } from '../journal/journal-error.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import type { EventSender } from '../queue/nats/nats-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
@@ -26,6 +27,8 @@ export interface RunAttemptsOptions {
   readonly streamModels: boolean;
   readonly budgets: TokenBudgets;
   readonly streams: RunStreams;
+  /** For those who follow the run on another node; null: there is none. */
+  readonly sendEvents: ((claim: Claim) => EventSender) | null;
   readonly log: ServiceLog;
 }
 
@@ -41,6 +44,8 @@ export class RunAttempts {
     const { events } = this.#options;
     const { id } = claim.run;
     const ofRun = events.begin(id, claim.attempt);
+    const sender = this.#options.sendEvents?.(claim);
+    ofRun.listen((event) => event !== 'end' && sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
     const outcome = await this.#attempt(claim, signal);
     ofRun.emit(
@@ -50,6 +55,7 @@ export class RunAttempts {
     // Those who follow a run that waits again are told of its next attempt.
     if (outcome.kind === 'ended') events.end(id);
     if (outcome.kind === 'ended') this.#options.traces?.ended(claim, outcome.ending);
+    void sender?.close();
     return outcome;
   }
 
@@ -59,7 +65,7 @@ export class RunAttempts {
     const { run, attempt } = claim;
     let earlier: EarlierAttempt | null;
     try {
-      earlier = journals.earlier(run.namespace, run.id);
+      earlier = await journals.earlier(claim);
     } catch (error) {
       if (!(error instanceof JournalError)) throw error;
       // To begin anew would do again what was done.
@@ -73,7 +79,12 @@ export class RunAttempts {
       return ended('dead', 'lost', why);
     }
     const task = tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
-    if (task === null) return ended('dead', 'task', `revision ${run.revision} of the task is not here any more`);
+    if (task === null || task.wasm !== run.wasm) {
+      const why = `revision ${run.revision} of the task is not here any more`;
+      // Another node may have it, and each that has not counts as an attempt.
+      if (queue.isShared) return { kind: 'again', counts: true, pause: false, why };
+      return ended('dead', 'task', why);
+    }
     const input = (await queue.input(run.id)) ?? new Uint8Array();
     const onNotice = (message: string) => log('info', 'notice', { run: run.id, message });
     const ofRun = events.of(run.id) ?? events.begin(run.id, attempt);

@@ -63,7 +63,7 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
   const tooLarge = new AbortController();
   const toolEvents = new ToolEvents();
   toolEvents.subscribe((call) => events.emit('tool', { ...call, run: undefined }));
-  const journal = journals.option(run.namespace, run.id, earlier === null ? 'record' : 'resume');
+  const journal = journals.option(claim, earlier === null ? 'record' : 'resume');
   let result: RunResult;
   try {
     result = await runGuest({
@@ -100,8 +100,7 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
     const isJournal = error instanceof JournalError;
     return { kind: 'again', counts: !isJournal, pause: isJournal, why: errorText(error) };
   }
-  const cost =
-    attempt === 1 && earlier === null ? costOf(result) : (journals.earlier(run.namespace, run.id)?.cost ?? null);
+  const cost = attempt === 1 && earlier === null ? costOf(result) : await costInJournal(options);
   return outcomeOf(result, { stop: signal.aborted ? (signal.reason as StopReason) : null, output, cost });
 }
 
@@ -137,6 +136,12 @@ function endingOf(exit: RunEnding['exit'], result: Uint8Array, cost: RunCost | n
   const status =
     exit.reason === 'cancelled' ? 'cancelled' : exit.reason === 'exit' && exit.code === 0 ? 'succeeded' : 'failed';
   return { status, exit, cost, result: result.byteLength > MAX_RESULT_BYTES ? new Uint8Array() : result };
+}
+
+/** A run that is lost has none that could be told here. */
+async function costInJournal({ claim, journals, signal }: AttemptOptions): Promise<RunCost | null> {
+  if (signal.aborted && signal.reason === ('lost' satisfies StopReason)) return null;
+  return (await journals.earlier(claim))?.cost ?? null;
 }
 
 function costOf({ chat }: RunResult): RunCost {

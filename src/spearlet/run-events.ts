@@ -34,7 +34,11 @@ export class RunEvents {
   }
 
   emit(event: RunEvent['event'], data: unknown): void {
-    const made = { id: this.#next++, event, data: JSON.stringify(data) };
+    this.add({ id: this.#next++, event, data: JSON.stringify(data) });
+  }
+
+  /** One that has its id already. */
+  add(made: RunEvent): void {
     this.#kept.push(made);
     this.#chars += made.data.length;
     while (this.#chars > MAX_KEPT_CHARS && this.#kept.length > 1) {
@@ -61,8 +65,14 @@ export class RunEvents {
   }
 }
 
+/** Where the events of a run can be followed. */
+export interface EventSource {
+  /** Null: there are none. `close`: nobody follows any more. */
+  follow(namespace: string, run: string): Promise<{ readonly events: RunEvents; close(): void } | null>;
+}
+
 /** The events of the runs that this node runs, and of those that ended last. */
-export class AllRunEvents {
+export class AllRunEvents implements EventSource {
   readonly #runs = new Map<string, RunEvents>();
   readonly #ended = new Set<string>();
 
@@ -81,6 +91,11 @@ export class AllRunEvents {
       this.#ended.delete(old);
       this.#runs.delete(old);
     }
+  }
+
+  async follow(_namespace: string, run: string) {
+    const events = this.of(run);
+    return events === null ? null : { events, close() {} };
   }
 
   of(run: string): RunEvents | null {

@@ -1,11 +1,14 @@
 import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import { readJournal } from '../journal/read-journal.ts';
 import type { EndRecord, TimedRecord } from '../protocol/journal.ts';
 import type { RunCost } from '../protocol/run.ts';
+import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
 
@@ -23,8 +26,19 @@ export interface EarlierAttempt {
   readonly cost: RunCost;
 }
 
-/** The journals of a node's runs. */
-export class RunJournals {
+/** The journals of runs, wherever they are. */
+export interface RunJournals {
+  /** For a guest that begins, or goes on. */
+  option(claim: Claim, mode: JournalMode): JournalOption;
+  /** Null: there was none that did anything. @throws JournalError for one that is not what was written */
+  earlier(claim: Claim): Promise<EarlierAttempt | null>;
+  /** As it stands there; null: there is none. */
+  read(namespace: string, run: string): Promise<Uint8Array | null>;
+  remove(namespace: string, run: string): Promise<void>;
+}
+
+/** Those of one node alone: files. */
+export class FileJournals implements RunJournals {
   readonly #directory: string;
   readonly #key: Secret | null;
   readonly #made = new Set<string>();
@@ -48,13 +62,31 @@ export class RunJournals {
     return path;
   }
 
-  /** For a guest that begins, or goes on. */
-  option(namespace: string, run: string, mode: JournalMode): JournalOption {
-    return { file: this.prepare(namespace, run), mode, key: this.#key?.reveal() ?? null };
+  option({ run }: Claim, mode: JournalMode): JournalOption {
+    return { file: this.prepare(run.namespace, run.id), mode, key: this.#key?.reveal() ?? null };
   }
 
-  /** Null: there was none that did anything. @throws JournalError for one that is not what was written */
-  earlier(namespace: string, run: string): EarlierAttempt | null {
+  async earlier({ run }: Pick<Claim, 'run'>): Promise<EarlierAttempt | null> {
+    return this.summaryOf(run.namespace, run.id);
+  }
+
+  async read(namespace: string, run: string): Promise<Uint8Array | null> {
+    try {
+      return await readFile(this.path(namespace, run));
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return null;
+      throw error;
+    }
+  }
+
+  async remove(namespace: string, run: string): Promise<void> {
+    const path = this.path(namespace, run);
+    rmSync(path, { force: true });
+    rmSync(`${path}.lock`, { force: true }); // of a node that was killed
+  }
+
+  /** @throws JournalError */
+  summaryOf(namespace: string, run: string): EarlierAttempt | null {
     const path = this.path(namespace, run);
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined) return null;
@@ -67,15 +99,10 @@ export class RunJournals {
       return null;
     }
   }
-
-  remove(namespace: string, run: string): void {
-    const path = this.path(namespace, run);
-    rmSync(path, { force: true });
-    rmSync(`${path}.lock`, { force: true }); // of a node that was killed
-  }
 }
 
-function summary(records: readonly TimedRecord[]): EarlierAttempt {
+/** What the records of a journal come to. */
+export function summary(records: readonly TimedRecord[]): EarlierAttempt {
   const stdout: Uint8Array[] = [];
   let inputRead = 0;
   let end: EndRecord | null = null;

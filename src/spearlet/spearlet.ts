@@ -7,7 +7,6 @@ import { nodeFiles } from '../config/node/paths.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
@@ -26,8 +25,7 @@ import { openNodeListeners } from './node-listeners.ts';
 import { NodeMetrics } from './node-metrics.ts';
 import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
-import { AllRunEvents } from './run-events.ts';
-import { RunJournals } from './run-journals.ts';
+import { openRunEngine } from './run-engine.ts';
 import { RunStreams } from './run-streams.ts';
 import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
@@ -42,6 +40,8 @@ export interface SpearletOptions {
   readonly data: string;
   readonly listen: string;
   readonly slots: number;
+  /** `nats://…` of a cluster's queue; null: this node has its own. */
+  readonly queue: string | null;
   readonly taskDir: string | null;
   /** Whether a task file that is wrong keeps the node from starting. */
   readonly strict: boolean;
@@ -85,7 +85,8 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const { name: node, pool, limits } = host.node;
   const files = nodeFiles(options.data);
   const address = listenAddress(options.listen);
-  const queue = new EmbeddedQueue(files.runs, { maxQueued: limits.max_queued });
+  const engine = await openRunEngine({ host, files, queue: options.queue, log });
+  const { queue, journals, events } = engine;
   closers.push(() => queue.close());
   const tasks = new TaskStore(files.tasks);
   closers.push(() => tasks.close());
@@ -109,8 +110,6 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   closers.push(() => registry?.close());
   const audit = await openAudit(host);
   closers.push(() => audit?.close());
-  const journals = new RunJournals(files.journals, host.journal.key?.() ?? null);
-  const events = new AllRunEvents();
   const facts = () => ({
     queue: queue.facts(),
     slots,
@@ -140,6 +139,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
     streamModels: host.node.streamModels,
     budgets: new TokenBudgets(queue, host.node.budgets),
+    sendEvents: engine.sendEvents,
     ...{ streams, traces },
   });
 
@@ -148,7 +148,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const routes = [
     ...runRoutes({ queue, tasks, journals, isDraining: () => draining, traces, log }),
     streamSessionRoute(queue, streams),
-    runEventsRoute(queue, events),
+    runEventsRoute(queue, engine.allEvents),
     ...taskRoutes({ tasks, blobs, admission }),
   ];
   const notReady = () => (draining ? 'the node ends' : queue.problem());
@@ -167,6 +167,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   dispatcher = new Dispatcher({
     ...{ queue, node, pool, slots, log },
     runsPerCaller: limits.runs_per_caller,
+    leaseMs: limits.lease_ms,
     concurrency: (namespace, name) => tasks.find({ namespace, name })?.live.concurrency ?? slots,
     attempt: (claim, signal) => attempts.attempt(claim, signal),
   });

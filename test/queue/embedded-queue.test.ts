@@ -28,10 +28,24 @@ queueContract('the embedded engine', () => {
       await queue.close();
       return open();
     },
-    pass: (ms) => {
+    leaseMs: 30_000,
+    quietMs: 0,
+    pass: async (ms) => {
       passed += ms;
     },
   };
+});
+
+describe('lines of an embedded queue', () => {
+  it('take turns, each in its order', async () => {
+    const queue = new EmbeddedQueue(join(folder(), 'runs.db'), { maxQueued: 100 });
+    for (const id of ['a1', 'a2', 'a3']) await queue.submit(newRun(id));
+    for (const id of ['b1', 'b2']) await queue.submit(newRun(id, { submittedBy: 'bob' }));
+    await queue.submit(newRun('c1', { task: 'other' }));
+    const taken = await queue.claim('n1', 'default', 4, 30_000, ({ task }) => task === 'hello');
+    expect(taken.map(({ run }) => run.id)).toEqual(['a1', 'b1', 'a2', 'b2']);
+    await queue.close();
+  });
 });
 
 describe('the file of an embedded queue', () => {

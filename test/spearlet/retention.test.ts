@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
 import type { Claim } from '../../src/queue/run-queue.ts';
 import { Retention } from '../../src/spearlet/retention.ts';
-import { RunJournals } from '../../src/spearlet/run-journals.ts';
+import { FileJournals } from '../../src/spearlet/run-journals.ts';
 import { newRun, success } from '../queue/queue-contract.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-retention-'));
@@ -13,7 +13,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 it('a run that ended long ago goes, with its result and journal; others stay [node.retention]', async () => {
   const queue = new EmbeddedQueue(join(folder, 'runs.db'), { maxQueued: 10 });
-  const journals = new RunJournals(join(folder, 'journals'));
+  const journals = new FileJournals(join(folder, 'journals'));
   for (const id of ['run-old', 'run-waits']) {
     await queue.submit(newRun(id));
     writeFileSync(journals.prepare('default', id), '');

@@ -7,47 +7,47 @@ import { afterAll, expect, it } from 'vitest';
 import { runGuest } from '../../src/run/run-guest.ts';
 import { Secret } from '../../src/secrets/secret.ts';
 import { endedEarlier } from '../../src/spearlet/run-claim.ts';
-import { RunJournals } from '../../src/spearlet/run-journals.ts';
+import { FileJournals } from '../../src/spearlet/run-journals.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-journals-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const journals = new RunJournals(folder);
+const journals = new FileJournals(folder);
 const wasm = fileURLToPath(new URL('../../fixtures/c/hello.wasm', import.meta.url));
 
 it('a run that came to its end has its result in its journal, also where nobody wrote it elsewhere', async () => {
-  expect(journals.earlier('default', 'run-a')).toBeNull();
+  expect(journals.summaryOf('default', 'run-a')).toBeNull();
   const file = journals.prepare('default', 'run-a');
   await runGuest({ wasm, journal: { file }, output: () => {}, stdin: () => Readable.from(['x']) });
-  const earlier = journals.earlier('default', 'run-a');
+  const earlier = journals.summaryOf('default', 'run-a');
   const ending = endedEarlier(earlier);
   expect(ending).toMatchObject({ status: 'succeeded', exit: { reason: 'exit', code: 0 } });
   expect(Buffer.from(ending?.result ?? []).toString()).toBe('hello from C\n');
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
   // Without its last block it has not ended.
   writeFileSync(file, `${lines.slice(0, -1).join('\n')}\n`);
-  expect(endedEarlier(journals.earlier('default', 'run-a'))).toBeNull();
+  expect(endedEarlier(journals.summaryOf('default', 'run-a'))).toBeNull();
 });
 
 it('with a key they are encrypted, and read again with it; a lock that was left behind goes with its journal', async () => {
   const key = 'a key of sixteen characters';
-  const encrypted = new RunJournals(folder, new Secret(key));
-  const journal = encrypted.option('default', 'run-k', 'record');
+  const encrypted = new FileJournals(folder, new Secret(key));
+  const journal = { file: encrypted.prepare('default', 'run-k'), key };
   await runGuest({ wasm, journal, output: () => {}, stdin: () => Readable.from(['x']) });
   expect(readFileSync(journal.file, 'utf8')).not.toContain('"t":"header"');
-  expect(endedEarlier(encrypted.earlier('default', 'run-k'))).toMatchObject({ status: 'succeeded' });
-  expect(() => journals.earlier('default', 'run-k')).toThrow('encrypted');
+  expect(endedEarlier(encrypted.summaryOf('default', 'run-k'))).toMatchObject({ status: 'succeeded' });
+  expect(() => journals.summaryOf('default', 'run-k')).toThrow('encrypted');
   writeFileSync(`${journal.file}.lock`, '');
-  encrypted.remove('default', 'run-k');
+  await encrypted.remove('default', 'run-k');
   expect([existsSync(journal.file), existsSync(`${journal.file}.lock`)]).toEqual([false, false]);
 });
 
 it('half a header is nothing, and what was changed is not taken', () => {
   const file = journals.prepare('default', 'run-b');
   writeFileSync(file, '{"t":"header","for');
-  expect(journals.earlier('default', 'run-b')).toBeNull();
+  expect(journals.summaryOf('default', 'run-b')).toBeNull();
   expect(existsSync(file)).toBe(false);
   const other = journals.path('default', 'run-a');
   appendFileSync(other, `{"t":"end","reason":"exit","exit":0,"message":null,"#":"${'0'.repeat(64)}"}\n`);
-  expect(() => journals.earlier('default', 'run-a')).toThrow('it is not what was written');
+  expect(() => journals.summaryOf('default', 'run-a')).toThrow('it is not what was written');
 });

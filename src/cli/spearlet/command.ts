@@ -44,6 +44,7 @@ async function serve(flags: SpearletFlags): Promise<number> {
     data: dataDirectory(flags, host.node.data),
     listen: flags.listen ?? host.node.listen,
     slots: flags.slots ?? host.node.limits.slots,
+    queue: flags.queue ?? host.node.queue,
     taskDir: flags.taskDir === undefined ? null : resolve(flags.taskDir),
     strict: flags.strict,
     registry: { directory, sms: address === undefined ? undefined : { address, token, tokenFile, ca } },

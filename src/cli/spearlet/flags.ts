@@ -12,6 +12,7 @@ const options = {
   data: { type: 'string' },
   listen: { type: 'string' },
   slots: { type: 'string' },
+  queue: { type: 'string' },
   strict: { type: 'boolean' },
   config: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
@@ -28,6 +29,7 @@ export interface SpearletFlags {
   readonly data: string | undefined;
   readonly listen: string | undefined;
   readonly slots: number | undefined;
+  readonly queue: string | undefined;
   readonly strict: boolean;
   readonly config: string | undefined;
 }
@@ -52,6 +54,7 @@ export function parseSpearletFlags(argv: readonly string[]): SpearletFlags | 'he
     data: values.data,
     listen: values.listen,
     slots: wholeNumber('slots', values.slots, nodeLimitSpecs.slots),
+    queue: values.queue,
     strict: values.strict ?? false,
     config: values.config,
   };

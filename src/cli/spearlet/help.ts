@@ -13,6 +13,7 @@ When it is ready it prints one line of JSON on stdout: {"http":"http://HOST:PORT
 Examples:
   spearlet --task-dir tasks.d --mcp-dir mcp.d
   spearlet --task-dir tasks.d --sms 127.0.0.1:50051 --slots 200
+  spearlet --task-dir tasks.d --queue nats://127.0.0.1:4222   one node of many
   spear run hello --input question.txt                        submit a run, and print its result
   spear runs ls                                               what there is
 
@@ -25,6 +26,8 @@ Options, and the config field of each (flags come first):
   --data DIR               node.data (default: $XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node)
   --listen HOST:PORT       node.listen (default: ${DEFAULT_NODE_ADDRESS}; port 0 picks one); loopback only
   --slots N                node.slots: runs at once (default: ${nodeLimitSpecs.slots.default})
+  --queue nats://HOST:PORT,…  node.queue: runs, results and journals in NATS JetStream, shared by all nodes of a cluster;
+                           tls://… beyond loopback; [nats] of the config has creds, ca, replicas
   --strict                 refuse to start with a task file that is wrong; without, it is left out and the log says why
   --config FILE            $SPEAR_CONFIG; else ~/.config/spear/config.toml if it exists: models, [mcp], [audit], [node]
   -h, --help               this text

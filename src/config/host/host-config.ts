@@ -8,6 +8,7 @@ import { type CompiledTelemetry, compileTelemetry, telemetryKeyVariables } from 
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
 import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
+import { type CompiledNats, compileNats } from './nats.ts';
 import { type CompiledNode, compileNode } from './node.ts';
 import { type CompiledProxy, compileProxy, NO_PROXY } from './proxy.ts';
 import type { HostDocument } from './schema.ts';
@@ -65,7 +66,9 @@ export interface CompiledHostConfig {
   readonly node: CompiledNode;
   /** Where traces and metrics go; null: nowhere. */
   readonly telemetry: CompiledTelemetry | null;
-  /** Names of the variables that hold keys of models, of the trail, of journals and of collectors. No record may refer to them. */
+  /** How the queue of a cluster is reached, where a node has one. */
+  readonly nats: CompiledNats;
+  /** Names of the variables that hold keys of models, of the trail, of journals, of collectors and of queues. No record may refer to them. */
   readonly keyVariables: readonly string[];
 }
 
@@ -91,6 +94,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
     node: compileNode(document.node, file?.folder ?? '.'),
     telemetry: compileTelemetry(document.telemetry, file, { env, readFile: readSecret }),
+    nats: compileNats(document.nats, file, { env, readFile: readSecret }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
     proxy: [...backends.values()].some((backend) => backend.kind === 'openai') ? compileProxy(env) : NO_PROXY,
@@ -120,7 +124,7 @@ function keyVariables(document: HostDocument): string[] {
   const references = Object.values(document.backends ?? {}).flatMap((table) =>
     table.kind === 'openai' ? [table.api_key ?? '', ...Object.values(table.headers ?? {})] : [],
   );
-  const named = [...references, document.audit?.key ?? '', document.journal?.key ?? '']
+  const named = [...references, document.audit?.key ?? '', document.journal?.key ?? '', document.nats?.creds ?? '']
     .filter((reference) => reference.startsWith('env:'))
     .map((reference) => reference.slice('env:'.length));
   return [...named, ...telemetryKeyVariables(document.telemetry)];

@@ -21,6 +21,12 @@ export const nodeLimitSpecs = {
     max: 24 * 3_600_000,
     doc: 'how long runs may go on after SIGTERM; then they wait for the next start',
   },
+  lease_ms: {
+    default: 30_000,
+    min: 1_000,
+    max: 600_000,
+    doc: 'a node that says nothing for so long has lost its runs; the same on all nodes of a pool',
+  },
 } as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
 
 export type NodeLimitName = keyof typeof nodeLimitSpecs;

@@ -18,6 +18,7 @@ export const nodeTable = strictTable({
     .regex(/^[A-Za-z0-9._-]{1,64}$/, 'expected up to 64 of letters, digits, . _ and -')
     .optional(),
   pool: plainName.optional(),
+  queue: text.optional(),
   allowed_hosts: z.array(text).optional(),
   stream_models: z.boolean().optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),
@@ -28,6 +29,7 @@ export const nodeTable = strictTable({
   max_subprocesses: limit('max_subprocesses'),
   retention_hours: limit('retention_hours'),
   drain_ms: limit('drain_ms'),
+  lease_ms: limit('lease_ms'),
 });
 
 export type NodeDocument = z.infer<typeof nodeTable>;

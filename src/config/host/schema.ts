@@ -58,6 +58,13 @@ const hostDocument = strictTable({
   journal: strictTable({ key: secretReference.optional() }).optional(),
   node: nodeTable.optional(),
   telemetry: telemetryTable.optional(),
+  nats: strictTable({
+    creds: secretReference.optional(),
+    ca: nonEmpty.optional(),
+    plain_text: z.boolean().optional(),
+    replicas: z.int().min(1).max(5).optional(),
+    patience_ms: z.int().min(1_000).max(3_600_000).optional(),
+  }).optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

@@ -33,6 +33,7 @@ const CANCELLED = JSON.stringify({ reason: 'cancelled', code: null, message: 'it
 
 /** A queue in a file that this process alone has open: SQLite keeps it, and who is next is known in memory. */
 export class EmbeddedQueue implements RunQueue {
+  readonly isShared = false;
   readonly #db: DatabaseSync;
   readonly #table: RunTable;
   readonly #commits: Commits;

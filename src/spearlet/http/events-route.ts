@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { hasEnded } from '../../protocol/run.ts';
 import type { RunQueue } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../../sms/http/problem.ts';
-import type { AllRunEvents, RunEvent, RunEvents } from '../run-events.ts';
+import type { EventSource, RunEvent, RunEvents } from '../run-events.ts';
 import type { NodeCall, NodeRoute } from './node-route.ts';
 import { found, RUNS_PATH } from './run-routes.ts';
 
@@ -17,7 +17,7 @@ const MAX_WAITING = 10_000;
  * What happens in a run as Server-Sent Events: `output`, `log`, `model`, `tool`, `status`. Their ids rise over all
  * attempts; Last-Event-ID goes on after one, and `gap` says that some are not kept any more.
  */
-export function runEventsRoute(queue: RunQueue, events: AllRunEvents): NodeRoute {
+export function runEventsRoute(queue: RunQueue, events: EventSource): NodeRoute {
   let readers = 0;
   return {
     method: 'GET',
@@ -43,7 +43,7 @@ export function runEventsRoute(queue: RunQueue, events: AllRunEvents): NodeRoute
   };
 }
 
-async function follow(queue: RunQueue, all: AllRunEvents, call: NodeCall): Promise<void> {
+async function follow(queue: RunQueue, all: EventSource, call: NodeCall): Promise<void> {
   const run = await found(queue, call);
   const { response, signal } = call;
   const given = String(call.request.headers['last-event-id'] ?? '');
@@ -51,8 +51,8 @@ async function follow(queue: RunQueue, all: AllRunEvents, call: NodeCall): Promi
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
   response.flushHeaders();
   for (;;) {
-    const ofRun = all.of(run.id);
-    if (ofRun !== null) last = await tell(ofRun, last, response, signal);
+    const ofRun = await all.follow(run.namespace, run.id);
+    if (ofRun !== null) last = await tell(ofRun.events, last, response, signal).finally(() => ofRun.close());
     if (signal.aborted || response.destroyed) break;
     const now = await queue.get(run.namespace, run.id);
     if (now === null || hasEnded(now.status)) {

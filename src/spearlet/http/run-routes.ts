@@ -1,6 +1,4 @@
 import { hash, randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { errorCode } from '../../base/error-text.ts';
 import {
   hasEnded,
   MAX_INPUT_BYTES,
@@ -141,13 +139,9 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
       },
       run: async (call) => {
         const { namespace, id } = await found(queue, call);
-        try {
-          const body = await readFile(journals.path(namespace, id));
-          return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };
-        } catch (error) {
-          if (errorCode(error) !== 'ENOENT') throw error;
-          throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not begun');
-        }
+        const body = await journals.read(namespace, id);
+        if (body !== null) return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };
+        throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not begun');
       },
     },
   ];

@@ -1,0 +1,93 @@
+import { resolve } from 'node:path';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../../secrets/secret.ts';
+import { ConfigError } from '../config-error.ts';
+import type { ConfigFile } from '../config-file.ts';
+import { isLoopbackHost } from '../sms/address.ts';
+
+const DEFAULT_REPLICAS = 3;
+const DEFAULT_PATIENCE_MS = 60_000;
+
+export interface NatsDocument {
+  readonly creds?: string | undefined;
+  readonly ca?: string | undefined;
+  readonly plain_text?: boolean | undefined;
+  readonly replicas?: number | undefined;
+  readonly patience_ms?: number | undefined;
+}
+
+/** `[nats]`: how the queue of a cluster is reached. */
+export interface CompiledNats {
+  /** Read when it is asked for; null: nobody signs in. @throws ConfigError */
+  readonly creds: (() => Secret) | null;
+  /** File of certificates to trust instead of the system's. */
+  readonly ca: string | null;
+  /** Whether servers beyond loopback may be spoken to in clear. */
+  readonly plainText: boolean;
+  /** Null: of as many servers as were named, up to three. */
+  readonly replicas: number | null;
+  /** How long the servers may be out of reach before what waits for them is given up. */
+  readonly patienceMs: number;
+}
+
+export function compileNats(
+  document: NatsDocument = {},
+  file: Pick<ConfigFile, 'path' | 'folder'> | undefined,
+  sources: SecretSources,
+): CompiledNats {
+  const {
+    creds,
+    ca,
+    plain_text: plainText = false,
+    replicas = null,
+    patience_ms: patienceMs = DEFAULT_PATIENCE_MS,
+  } = document;
+  const folder = file?.folder ?? '.';
+  const readFile = (path: string) => sources.readFile(resolve(folder, path));
+  return Object.freeze({
+    creds:
+      creds === undefined ? null : () => readCreds(creds, `${file?.path}: nats.creds`, { env: sources.env, readFile }),
+    ca: ca === undefined ? null : resolve(folder, ca),
+    plainText,
+    replicas,
+    patienceMs,
+  });
+}
+
+function readCreds(reference: string, where: string, sources: SecretSources): Secret {
+  try {
+    return resolveSecret(reference, sources);
+  } catch (error) {
+    if (!(error instanceof SecretError)) throw error;
+    throw new ConfigError(`${where}: ${error.message}`);
+  }
+}
+
+/** Where a queue is. */
+export interface QueueAddress {
+  readonly servers: readonly string[];
+  readonly tls: boolean;
+  readonly replicas: number;
+}
+
+/** `nats://HOST:PORT,HOST:PORT` or `tls://…`. @throws ConfigError that names `from` */
+export function queueAddress(text: string, from: string, { plainText, replicas }: CompiledNats): QueueAddress {
+  const match = /^(nats|tls):\/\/([^/\s@]+)$/.exec(text);
+  if (match === null) {
+    throw new ConfigError(
+      `${from}: expected nats://HOST:PORT,… or tls://HOST:PORT,… without user or path, found "${text}"`,
+    );
+  }
+  const tls = match[1] === 'tls';
+  const servers = String(match[2]).split(',');
+  const wrong = servers.find((server) => !/^(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/.test(server));
+  if (wrong !== undefined) throw new ConfigError(`${from}: expected HOST:PORT, found "${wrong}"`);
+  const open = servers.find(
+    (server) => !isLoopbackHost(server.slice(0, server.lastIndexOf(':')).replaceAll(/[[\]]/g, '')),
+  );
+  if (!tls && !plainText && open !== undefined) {
+    throw new ConfigError(
+      `${from}: inputs, results and journals would go to ${open} in clear: use tls://, or say plain_text = true under [nats] where the network is trusted`,
+    );
+  }
+  return { servers, tls, replicas: replicas ?? Math.min(servers.length, DEFAULT_REPLICAS) };
+}

@@ -1,0 +1,40 @@
+import type { BlockCipher } from './block-cipher.ts';
+
+/** Where the lines of a journal go, by one writer. */
+export interface JournalWriter {
+  /** Written soon, and before anything that is written at once; nothing is, once something could not be. */
+  append(line: string): void;
+  /**
+   * Everything so far is written when this returns, unless there is `written`: then it is on its way.
+   * @throws JournalError if it cannot be
+   */
+  flush(): void;
+  /** For a place that answers later: everything so far is written when it resolves. @throws JournalError */
+  readonly written?: (() => Promise<void>) | undefined;
+  /** The last line may be written beyond the limit. Nothing follows it. */
+  close(last: string): void;
+  /** Nothing more is written. */
+  abandon(): void;
+}
+
+/** Where an existing journal goes on. */
+export interface JournalEnd {
+  /** Of its whole blocks: what follows them is cut off. */
+  readonly bytes: number;
+  readonly hash: string;
+}
+
+export interface WriterOptions {
+  readonly maxBytes: number;
+  /** Null: it is written in the clear. */
+  readonly cipher: BlockCipher | null;
+  /** It has no more room, or cannot be written: the run is to end. */
+  readonly onFull: (why: string) => void;
+}
+
+/** A place for the blocks of one journal that is no file. */
+export interface JournalPlace {
+  /** What it has so far; null: nothing. */
+  readonly bytes: Uint8Array | null;
+  writer(options: WriterOptions, end: JournalEnd | null): JournalWriter;
+}

@@ -1,0 +1,51 @@
+import type { ObjectStore } from '@nats-io/obj';
+import { QueueError } from '../run-queue.ts';
+import { patiently } from './patience.ts';
+
+/** What a run was given or came to: in its entry where it is small, since every node is told of entries. */
+export type Body = { readonly inline: string } | { readonly object: string };
+
+const MAX_INLINE_BYTES = 16 * 1024;
+
+/** Bytes that are too many for a message are objects, under a name that begins with their run. */
+export class Bodies {
+  readonly #objects: ObjectStore;
+  readonly #patienceMs: number;
+
+  constructor(objects: ObjectStore, patienceMs: number) {
+    this.#objects = objects;
+    this.#patienceMs = patienceMs;
+  }
+
+  async keep(run: string, name: string, bytes: Uint8Array): Promise<Body> {
+    if (bytes.byteLength <= MAX_INLINE_BYTES) return { inline: Buffer.from(bytes).toString('base64') };
+    return { object: await this.put(`${run}/${name}`, bytes) };
+  }
+
+  async read(body: Body): Promise<Uint8Array> {
+    if ('inline' in body) return Buffer.from(body.inline, 'base64');
+    return this.get(body.object);
+  }
+
+  /** The name. */
+  async put(name: string, bytes: Uint8Array): Promise<string> {
+    await patiently(this.#patienceMs, () => this.#objects.putBlob({ name }, bytes));
+    return name;
+  }
+
+  async get(name: string): Promise<Uint8Array> {
+    const bytes = await patiently(this.#patienceMs, () => this.#objects.getBlob(name));
+    if (bytes === null) throw new QueueError('not_stored', `the object ${name} is not on NATS any more`);
+    return bytes;
+  }
+
+  async remove(names: readonly string[]): Promise<void> {
+    for (const name of names) await patiently(this.#patienceMs, () => this.#objects.delete(name).catch(absent));
+  }
+}
+
+/** It is gone already. */
+function absent(error: unknown): null {
+  if (error instanceof Error && /not found/.test(error.message)) return null;
+  throw error;
+}

@@ -1,0 +1,137 @@
+import { createInbox, type Msg, type NatsConnection } from '@nats-io/transport-node';
+import { parseWork, streams } from './subjects.ts';
+
+/** A pull waits so long for a run. */
+const PULL_MS = 10_000;
+/** After it the server has ended the pull, whatever was lost on the way. */
+const PULL_GRACE_MS = 2_000;
+/** A run that was delivered and that nobody takes goes back. */
+const UNTAKEN_MS = 2_000;
+const NANOS = 1_000_000;
+
+/** The message of a run that this node was given. */
+export class Delivery {
+  readonly namespace: string;
+  readonly pool: string;
+  readonly run: string;
+  /** When it came, on the clock that only goes forward. */
+  readonly at = performance.now();
+  readonly #nc: NatsConnection;
+  readonly #reply: string;
+
+  constructor(
+    nc: NatsConnection,
+    reply: string,
+    names: { readonly namespace: string; readonly pool: string; readonly run: string },
+  ) {
+    this.#nc = nc;
+    this.#reply = reply;
+    this.namespace = names.namespace;
+    this.pool = names.pool;
+    this.run = names.run;
+  }
+
+  /** The server has confirmed it. */
+  async acknowledge(timeout: number): Promise<void> {
+    await this.#nc.request(this.#reply, '+ACK', { timeout });
+  }
+
+  async working(timeout: number): Promise<void> {
+    await this.#nc.request(this.#reply, '+WPI', { timeout });
+  }
+
+  /** Nobody is to have it any more. */
+  async terminate(timeout: number): Promise<void> {
+    await this.#nc.request(this.#reply, '+TERM', { timeout });
+  }
+
+  /** It is the next one that the server gives out. */
+  async giveBackFirst(timeout: number): Promise<void> {
+    await this.#nc.request(this.#reply, '-NAK', { timeout });
+  }
+
+  giveBack(delayMs = 0): void {
+    if (this.#nc.isClosed()) return;
+    const delay = delayMs === 0 ? '' : ` ${JSON.stringify({ delay: delayMs * NANOS })}`;
+    this.#nc.publish(this.#reply, `-NAK${delay}`);
+  }
+}
+
+/** Pulls as many runs of one pool as were wanted, and keeps them until they are taken. */
+export class Deliveries {
+  readonly #nc: NatsConnection;
+  readonly #subject: string;
+  readonly #arrived: (run: string) => void;
+  readonly #inbox: string;
+  readonly #waiting: { readonly delivery: Delivery; readonly timer: NodeJS.Timeout }[] = [];
+  #underway = 0;
+  #pullEnds: NodeJS.Timeout | null = null;
+  #wanted = 0;
+  #isOpen = true;
+
+  constructor(nc: NatsConnection, consumer: string, arrived: (run: string) => void) {
+    this.#nc = nc;
+    this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${streams.runs}.${consumer}`;
+    this.#arrived = arrived;
+    this.#inbox = createInbox();
+    nc.subscribe(this.#inbox, { callback: (error, message) => void (error === null && this.#receive(message)) });
+  }
+
+  /** What is here, up to `max`; the rest is pulled for the next time. */
+  take(max: number): Delivery[] {
+    const taken = this.#waiting.splice(0, max);
+    for (const { timer } of taken) clearTimeout(timer);
+    this.#wanted = max - taken.length;
+    this.#pull();
+    return taken.map(({ delivery }) => delivery);
+  }
+
+  close(): void {
+    this.#isOpen = false;
+    if (this.#pullEnds !== null) clearTimeout(this.#pullEnds);
+    for (const { delivery, timer } of this.#waiting.splice(0)) {
+      clearTimeout(timer);
+      delivery.giveBack();
+    }
+  }
+
+  /** One pull at a time: another one begins when it has ended. */
+  #pull(): void {
+    if (!this.#isOpen || this.#pullEnds !== null || this.#wanted <= 0) return;
+    this.#underway = this.#wanted;
+    const request = JSON.stringify({ batch: this.#underway, expires: PULL_MS * NANOS });
+    this.#nc.publish(this.#subject, request, { reply: this.#inbox });
+    this.#pullEnds = setTimeout(() => this.#ended(), PULL_MS + PULL_GRACE_MS).unref();
+  }
+
+  #ended(): void {
+    if (this.#pullEnds !== null) clearTimeout(this.#pullEnds);
+    this.#pullEnds = null;
+    this.#pull();
+  }
+
+  #receive(message: Msg): void {
+    // Statuses have a code: the pull is over, for whatever reason. One that was refused is not repeated at once.
+    if (message.headers !== undefined && message.headers.code > 0) {
+      const isOver = message.headers.code === 408;
+      if (isOver) this.#ended();
+      return;
+    }
+    const names = parseWork(message.subject);
+    if (names === null || message.reply === undefined) return;
+    const delivery = new Delivery(this.#nc, message.reply, names);
+    if (!this.#isOpen) {
+      delivery.giveBack();
+      return;
+    }
+    const back = () => {
+      const at = this.#waiting.findIndex((one) => one.delivery === delivery);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      delivery.giveBack();
+    };
+    this.#waiting.push({ delivery, timer: setTimeout(back, UNTAKEN_MS) });
+    this.#wanted = Math.max(0, this.#wanted - 1);
+    if (--this.#underway <= 0) this.#ended();
+    this.#arrived(names.run);
+  }
+}

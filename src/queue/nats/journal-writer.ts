@@ -1,0 +1,121 @@
+import { NO_BLOCK, sealBlock } from '../../journal/chain.ts';
+import { JournalError } from '../../journal/journal-error.ts';
+import type { JournalEnd, JournalWriter, WriterOptions } from '../../journal/journal-place.ts';
+import type { OwnedRun } from './owned-run.ts';
+
+/** What nobody waits for is sent after so long at the latest: a message costs more than a write. */
+const BATCH_MS = 50;
+const MAX_BATCH_CHARS = 256 * 1024;
+
+/**
+ * The journal of a run on its subject: the same blocks as in a file, one message at a time, each with all lines that have
+ * come since the one before.
+ */
+export class SubjectJournal implements JournalWriter {
+  readonly #owned: OwnedRun;
+  readonly #options: WriterOptions;
+  #hash: string;
+  #bytes: number;
+  #lines: string[] = [];
+  #chars = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #sending: Promise<void> | null = null;
+  #isFull = false;
+  #isClosed = false;
+
+  constructor(owned: OwnedRun, options: WriterOptions, end: JournalEnd | null) {
+    this.#owned = owned;
+    this.#options = options;
+    this.#hash = end?.hash ?? NO_BLOCK;
+    this.#bytes = end?.bytes ?? 0;
+    owned.journaled = () => this.#sent();
+  }
+
+  append(line: string): void {
+    if (this.#isFull || this.#isClosed) return;
+    this.#lines.push(line);
+    this.#chars += line.length;
+    if (this.#chars > MAX_BATCH_CHARS) this.#send();
+    else this.#timer ??= setTimeout(() => this.#send(), BATCH_MS).unref();
+  }
+
+  flush(): void {
+    if (this.#isFull) throw this.#error('what precedes could not be written');
+    this.#send();
+  }
+
+  readonly written = async (): Promise<void> => {
+    this.flush();
+    // What was sent meanwhile is waited for too: it precedes nothing, and is seldom there.
+    await this.#sent();
+    if (this.#isFull) throw this.#error('what precedes could not be written');
+    if (!(await this.#owned.mayAct())) throw this.#error(String(this.#owned.lost.reason));
+  };
+
+  close(last: string): void {
+    if (this.#isClosed) return;
+    if (this.#isFull) this.#lines = [last];
+    else this.#lines.push(last);
+    this.#isFull = false;
+    this.#isClosed = true;
+    this.#send();
+  }
+
+  abandon(): void {
+    this.#isClosed = true;
+    this.#lines = [];
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  async #sent(): Promise<void> {
+    while (this.#sending !== null) await this.#sending;
+  }
+
+  #send(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#sending ??= this.#sendAll().finally(() => {
+      this.#sending = null;
+    });
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#lines.length > 0) {
+      const lines = this.#lines;
+      this.#lines = [];
+      this.#chars = 0;
+      const block = this.#sealed(lines);
+      if (block === null) return;
+      // A run that is lost ends for that; nobody reads what it would have written.
+      if (!(await this.#owned.append('block', block))) return;
+    }
+  }
+
+  /** Null: it has no room. */
+  #sealed(lines: readonly string[]): string | null {
+    const { cipher, maxBytes, onFull } = this.#options;
+    let text = '';
+    let hash = this.#hash;
+    if (cipher !== null && hash === NO_BLOCK) {
+      // In one message with what follows: a journal that has nothing but this would be none.
+      const first = sealBlock([cipher.firstLine], hash);
+      text = first.text;
+      hash = first.hash;
+    }
+    const sealed = sealBlock(cipher === null ? lines : [cipher.seal(lines, hash)], hash);
+    text += sealed.text;
+    const bytes = this.#bytes + Buffer.byteLength(text);
+    if (bytes > maxBytes && !this.#isClosed) {
+      this.#isFull = true;
+      onFull(this.#error(`it would have more than limits.journal_bytes = ${maxBytes}`).message);
+      return null;
+    }
+    this.#bytes = bytes;
+    this.#hash = sealed.hash;
+    return text;
+  }
+
+  #error(why: string): JournalError {
+    return new JournalError(this.#owned.subject, why);
+  }
+}

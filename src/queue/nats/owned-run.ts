@@ -1,0 +1,158 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import { nuid } from '@nats-io/transport-node';
+import { errorText } from '../../base/error-text.ts';
+import type { Bodies } from './bodies.ts';
+import type { Delivery } from './deliveries.ts';
+import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
+import { isTransient, isWrongSequence } from './patience.ts';
+import { journalSubject } from './subjects.ts';
+
+/** What is larger is an object. */
+const MAX_MESSAGE_BYTES = 512 * 1024;
+const ANSWER_MS = 5_000;
+const PAUSE_MS = 100;
+/** Before an effect leaves, at least this part of the lease is left. */
+const MIN_LEASE_PART = 0.1;
+
+export interface OwnedRunParts {
+  readonly js: JetStreamClient;
+  readonly jsm: JetStreamManager;
+  readonly bodies: Bodies;
+  readonly leaseMs: number;
+  /** How long the servers may be out of reach. */
+  readonly patienceMs: number;
+}
+
+/**
+ * A run while it is this node's: its message, its lease, and the place in its journal where the next message goes. The
+ * server takes that one only if nobody else has written since, so whoever was replaced finds out and stops.
+ */
+export class OwnedRun {
+  readonly token = nuid.next();
+  readonly delivery: Delivery;
+  readonly subject: string;
+  readonly objects: string[] = [];
+  readonly #parts: OwnedRunParts;
+  readonly #lost = new AbortController();
+  #last: number;
+  #ordinal = 0;
+  #leaseEnds: number;
+  #appending: Promise<unknown> = Promise.resolve();
+  attempt: number;
+
+  constructor(delivery: Delivery, last: JournalMessage | null, parts: OwnedRunParts) {
+    this.delivery = delivery;
+    this.subject = journalSubject(delivery.namespace, delivery.run);
+    this.#parts = parts;
+    this.#last = last?.seq ?? 0;
+    this.attempt = (last?.attempt ?? 0) + 1;
+    this.#leaseEnds = delivery.at + parts.leaseMs;
+  }
+
+  /** Aborted when it is somebody else's, or nobody can be asked whose it is. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  get lastSeq(): number {
+    return this.#last;
+  }
+
+  lose(why: string): void {
+    this.#lost.abort(why);
+  }
+
+  /** One message, after those before it. False: it was not written, and the run is lost. */
+  append(kind: MessageKind, payload: Uint8Array | string): Promise<boolean> {
+    const append = this.#appending.then(() => this.#append(kind, payload));
+    this.#appending = append;
+    return append;
+  }
+
+  /** Resolves when the lines of its journal were appended. */
+  journaled: () => Promise<void> = () => Promise.resolve();
+
+  /** What was appended so far is written, or the run is lost. */
+  async settled(): Promise<void> {
+    await this.journaled();
+    await this.#appending;
+  }
+
+  /** The server gives it to nobody else for the time of a lease. @throws where it does not answer */
+  async renew(): Promise<void> {
+    const sent = performance.now();
+    await this.delivery.working(ANSWER_MS);
+    this.#leaseEnds = sent + this.#parts.leaseMs;
+  }
+
+  /** Whether it is this node's for long enough to let an effect out. A lease that has ended is renewed, and proved. */
+  async mayAct(): Promise<boolean> {
+    while (!this.lost.aborted && !this.#hasTime()) {
+      try {
+        await this.renew();
+        const last = await lastMessage(this.#parts.jsm, this.subject);
+        if (last?.claim !== this.token) this.lose('another node has taken it');
+      } catch (error) {
+        if (!isTransient(error)) throw error;
+        if (performance.now() > this.#leaseEnds + this.#parts.patienceMs) this.lose(unreachable(error));
+        else await delay(PAUSE_MS);
+      }
+    }
+    return !this.lost.aborted;
+  }
+
+  #hasTime(): boolean {
+    const { leaseMs } = this.#parts;
+    return this.#leaseEnds - performance.now() > leaseMs * MIN_LEASE_PART;
+  }
+
+  async #append(kind: MessageKind, payload: Uint8Array | string): Promise<boolean> {
+    if (this.lost.aborted) return false;
+    const { js, bodies, patienceMs } = this.#parts;
+    const ordinal = ++this.#ordinal;
+    const until = performance.now() + patienceMs;
+    const bytes = typeof payload === 'string' ? Buffer.from(payload) : payload;
+    for (;;) {
+      try {
+        const object =
+          bytes.byteLength > MAX_MESSAGE_BYTES
+            ? await bodies.put(`${this.delivery.run}/${this.token}.${ordinal}`, bytes)
+            : null;
+        const mark = toHeaders({ kind, claim: this.token, ordinal, attempt: this.attempt, object });
+        const options = { headers: mark, expect: { lastSubjectSequence: this.#last }, timeout: ANSWER_MS, retries: 0 };
+        const { seq } = await js.publish(this.subject, object === null ? bytes : '', options);
+        if (object !== null) this.objects.push(object);
+        this.#last = seq;
+        return true;
+      } catch (error) {
+        if (isWrongSequence(error)) return this.#refused(ordinal, until);
+        if (isTransient(error) && !this.lost.aborted && performance.now() < until) await delay(PAUSE_MS);
+        else return this.#give(unreachable(error));
+      }
+    }
+  }
+
+  /** Mine: its acknowledgement was lost. Not mine: somebody has taken the run. */
+  async #refused(ordinal: number, until: number): Promise<boolean> {
+    for (;;) {
+      try {
+        const last = await lastMessage(this.#parts.jsm, this.subject);
+        if (last?.claim !== this.token || last.ordinal !== ordinal) return this.#give('another node has taken it');
+        if (last.object !== null) this.objects.push(last.object);
+        this.#last = last.seq;
+        return true;
+      } catch (error) {
+        if (!isTransient(error) || performance.now() > until) return this.#give(unreachable(error));
+        await delay(PAUSE_MS);
+      }
+    }
+  }
+
+  #give(why: string): false {
+    this.lose(why);
+    return false;
+  }
+}
+
+const unreachable = (error: unknown) => `NATS does not take its journal: ${errorText(error)}`;

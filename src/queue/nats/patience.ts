@@ -1,0 +1,44 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { errorText } from '../../base/error-text.ts';
+import { QueueError } from '../run-queue.ts';
+
+/** A leader that is gone is replaced within seconds; until then nobody answers, and at once. */
+const PAUSE_MS = 100;
+const UNAVAILABLE = 503;
+const STORE_FAILED = 10077;
+
+/** Somebody else has written there since. */
+export function isWrongSequence(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError &&
+    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
+      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
+  );
+}
+
+/** Whether the same may be taken a little later: no leader, no connection, no answer. */
+export function isTransient(error: unknown): boolean {
+  return !(error instanceof JetStreamApiError) || (error.status === UNAVAILABLE && !isFull(error));
+}
+
+/** The stream has as many messages as it may have, in all or of that subject. */
+export function isFull(error: unknown): error is JetStreamApiError {
+  return error instanceof JetStreamApiError && error.code === STORE_FAILED && /^maximum messages/.test(error.message);
+}
+
+/** Tries until it is answered, or the time is up. `work` may be done twice. @throws QueueError, or what the server says */
+export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  const until = performance.now() + ms;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof QueueError || !isTransient(error)) throw error;
+      if (performance.now() + PAUSE_MS > until) {
+        throw new QueueError('not_stored', `NATS did not answer for ${ms} ms: ${errorText(error)}`);
+      }
+      await delay(PAUSE_MS);
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import type { KV, KvEntry } from '@nats-io/kv';
+import type { RunRecord } from '../../protocol/run.ts';
+import type { Body } from './bodies.ts';
+import { isWrongSequence, patiently } from './patience.ts';
+
+/** A run as its entry has it. */
+export interface StoredRun {
+  readonly run: RunRecord;
+  /** The revision that it was made with: the order of runs. Null in the first one, whose revision it is. */
+  readonly created: number | null;
+  /** Somebody wants it to end. */
+  readonly cancel: boolean;
+  /** Whose it is; null: nobody's. */
+  readonly claim: string | null;
+  readonly input: Body;
+  readonly result: Body | null;
+  /** To be removed with it. */
+  readonly objects: readonly string[];
+}
+
+export interface RunEntry extends StoredRun {
+  readonly created: number;
+  readonly revision: number;
+}
+
+/** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */
+export class RunEntries {
+  readonly #kv: KV;
+  readonly #patienceMs: number;
+
+  constructor(kv: KV, patienceMs: number) {
+    this.#kv = kv;
+    this.#patienceMs = patienceMs;
+  }
+
+  async get(id: string): Promise<RunEntry | null> {
+    const entry = await patiently(this.#patienceMs, () => this.#kv.get(id));
+    return entry === null ? null : toEntry(entry);
+  }
+
+  /** Null: there is one already. */
+  async create(stored: StoredRun): Promise<RunEntry | null> {
+    const { id } = stored.run;
+    try {
+      const revision = await patiently(this.#patienceMs, () => this.#kv.create(id, JSON.stringify(stored)));
+      return { ...stored, revision, created: revision };
+    } catch (error) {
+      if (isWrongSequence(error)) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Changes an entry as it is at that moment; `change` gives null to leave it, may be asked again, and must know its own
+   * work when it sees it. Null: there is none, or it was left.
+   */
+  async change(id: string, change: (entry: RunEntry) => StoredRun | null): Promise<RunEntry | null> {
+    return patiently(this.#patienceMs, async () => {
+      for (;;) {
+        const entry = await this.get(id);
+        const next = entry === null ? null : change(entry);
+        if (entry === null || next === null) return null;
+        try {
+          const stored = { ...next, created: entry.created, revision: undefined };
+          const revision = await this.#kv.update(id, JSON.stringify(stored), entry.revision);
+          return { ...next, created: entry.created, revision };
+        } catch (error) {
+          if (!isWrongSequence(error)) throw error;
+        }
+      }
+    });
+  }
+
+  /** False: it has changed since. */
+  async remove({ run, revision }: RunEntry): Promise<boolean> {
+    try {
+      await patiently(this.#patienceMs, () => this.#kv.purge(run.id, { previousSeq: revision }));
+      return true;
+    } catch (error) {
+      if (isWrongSequence(error)) return false;
+      throw error;
+    }
+  }
+}
+
+/** Null: it was removed. */
+export function toEntry(entry: KvEntry): RunEntry | null {
+  if (entry.operation !== 'PUT') return null;
+  const stored = entry.json<StoredRun>();
+  return { ...stored, created: stored.created ?? entry.revision, revision: entry.revision };
+}

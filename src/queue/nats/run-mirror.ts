@@ -1,0 +1,129 @@
+import type { KV } from '@nats-io/kv';
+import { Listeners } from '../../base/listeners.ts';
+import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
+import type { QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
+import { type RunEntry, toEntry } from './run-entries.ts';
+
+/** What is kept here of an entry. */
+interface Known {
+  readonly run: RunRecord;
+  readonly created: number;
+  readonly revision: number;
+  readonly claim: string | null;
+  readonly cancel: boolean;
+}
+
+/**
+ * All runs as they are known here, a moment behind the servers: for listing, counting, and telling of changes. What this
+ * node changes itself is in it at once.
+ */
+export class RunMirror {
+  readonly #known = new Map<string, Known>();
+  readonly #counts = Object.fromEntries(runStatuses.map((status) => [status, 0])) as Record<RunStatus, number>;
+  readonly #waiting = new Map<string, number>();
+  readonly #gone = new Map<string, number>();
+  readonly #changes = new Listeners<RunChange>();
+  #stop = () => {};
+
+  /** Resolves when everything that is there is here. */
+  async follow(kv: KV): Promise<void> {
+    const watch = await kv.watch();
+    this.#stop = () => watch.stop();
+    const ready = Promise.withResolvers<void>();
+    const isEmpty = ((await kv.status()).values ?? 0) === 0;
+    if (isEmpty) ready.resolve();
+    const read = async () => {
+      for await (const entry of watch) {
+        const found = toEntry(entry);
+        if (found === null) this.forget(entry.key, entry.revision);
+        else this.take(found);
+        if (entry.delta === 0) ready.resolve();
+      }
+    };
+    read().then(ready.resolve, ready.reject);
+    await ready.promise;
+  }
+
+  stop(): void {
+    this.#stop();
+  }
+
+  /** What is older than what is known is left out. */
+  take({ run, created, revision, claim, cancel }: RunEntry): void {
+    const before = this.#known.get(run.id);
+    if ((before?.revision ?? this.#gone.get(run.id) ?? 0) >= revision) return;
+    if (before !== undefined) this.#counts[before.run.status] -= 1;
+    this.#counts[run.status] += 1;
+    this.#known.set(run.id, { run, created, revision, claim, cancel });
+    if (run.status === 'queued') this.#waiting.set(run.id, run.submitted_at_ms);
+    else this.#waiting.delete(run.id);
+    this.#changes.tell({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
+  }
+
+  forget(id: string, revision: number): void {
+    const known = this.#known.get(id);
+    if (known === undefined || known.revision >= revision) return;
+    this.#known.delete(id);
+    this.#waiting.delete(id);
+    this.#counts[known.run.status] -= 1;
+  }
+
+  /** Somebody may begin a run. */
+  announce(id: string): void {
+    this.#changes.tell({ id, status: 'queued', cancel: false });
+  }
+
+  onChange(listener: (change: RunChange) => void): () => void {
+    return this.#changes.add(listener);
+  }
+
+  /** Whose it is, as far as is known here; undefined: it is not known. */
+  claimOf(id: string): string | null | undefined {
+    return this.#known.get(id)?.claim;
+  }
+
+  /** Runs that wait or run: as many messages there are. */
+  get underway(): number {
+    const { queued, running, waiting } = this.#counts;
+    return queued + running + waiting;
+  }
+
+  /** Those that wait since before `at`. */
+  waitingSince(at: number): readonly RunRecord[] {
+    return [...this.#waiting].flatMap(([id, since]) => {
+      const run = since < at ? this.#known.get(id)?.run : undefined;
+      return run === undefined ? [] : [run];
+    });
+  }
+
+  endedBefore(at: number, max: number): readonly string[] {
+    const found: string[] = [];
+    for (const { run } of this.#known.values()) {
+      if (found.length === max) break;
+      if (hasEnded(run.status) && run.ended_at_ms !== null && run.ended_at_ms < at) found.push(run.id);
+    }
+    return found;
+  }
+
+  page(namespace: string, { task, status, cursor, limit }: RunFilter) {
+    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
+    const found = [...this.#known.values()]
+      .filter(
+        ({ run, created }) =>
+          run.namespace === namespace &&
+          created < before &&
+          (task === undefined || run.task === task) &&
+          (status === undefined || run.status === status),
+      )
+      .sort((a, b) => b.created - a.created);
+    const shown = found.slice(0, limit);
+    const last = found.length > shown.length ? shown.at(-1) : undefined;
+    return { runs: shown.map(({ run }) => run), cursor: last === undefined ? null : String(last.created) };
+  }
+
+  facts(now: number): QueueFacts {
+    let oldest: number | null = null;
+    for (const since of this.#waiting.values()) if (oldest === null || since < oldest) oldest = since;
+    return { byStatus: { ...this.#counts }, oldestQueuedMs: oldest === null ? null : Math.max(0, now - oldest) };
+  }
+}

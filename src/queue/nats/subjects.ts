@@ -1,0 +1,39 @@
+import { QueueError } from '../run-queue.ts';
+
+/** What belongs to the queue in a NATS account. Replicas and bounds of each are in streams.ts. */
+export const streams = {
+  runs: 'SPEAR_RUNS',
+  journals: 'SPEAR_JOURNALS',
+  events: 'SPEAR_OUT',
+  dead: 'SPEAR_DEAD',
+  tokens: 'SPEAR_TOKENS',
+} as const;
+export const RUNS_BUCKET = 'spear_runs';
+export const OBJECTS_BUCKET = 'spear_objects';
+
+const token = /^[A-Za-z0-9_-]{1,128}$/;
+
+/** A word of a subject: what has dots or wildcards in it would be another subject. @throws QueueError */
+export function word(text: string, what: string): string {
+  if (token.test(text)) return text;
+  throw new QueueError('not_stored', `${what} ${JSON.stringify(text)}: expected letters, digits, _ and -`);
+}
+
+const ofRun = (kind: string) => (namespace: string, run: string) =>
+  `spear.${word(namespace, 'the namespace')}.${kind}.${word(run, 'the run')}`;
+
+export const journalSubject = ofRun('journal');
+export const eventsSubject = ofRun('out');
+export const deadSubject = ofRun('dead');
+
+export const workSubject = (namespace: string, pool: string, run: string) =>
+  `spear.${word(namespace, 'the namespace')}.run.${word(pool, 'the pool')}.${word(run, 'the run')}`;
+
+/** Null: it is no such subject. */
+export function parseWork(
+  subject: string,
+): { readonly namespace: string; readonly pool: string; readonly run: string } | null {
+  const [spear, namespace, kind, pool, run, ...more] = subject.split('.');
+  if (spear !== 'spear' || kind !== 'run' || more.length > 0) return null;
+  return namespace === undefined || pool === undefined || run === undefined ? null : { namespace, pool, run };
+}
