@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { type Environment, environment } from '../report/environment.ts';
-import { type Machine, type Ratios, ratiosOf, yardstickNs } from './compare.ts';
+import { type Machine, type Ratios, ratiosOf, yardsticksOf } from './compare.ts';
 import { type FigureGroup, figureGroups } from './figure-groups.ts';
 import { measure } from './measure.ts';
 
 /** What the guard compares with: the ratios of one machine, and what tells whether this is the same. */
 export interface Baseline {
   readonly environment: Environment;
-  readonly yardstickNs: number;
+  /** What each yardstick took, by figure. */
+  readonly yardstickNs: Ratios;
   readonly ratios: Ratios;
 }
 
@@ -30,10 +31,11 @@ export function readBaseline(file: string): Baseline {
 /** What is measured now. */
 export async function measureBaseline(groups: readonly FigureGroup[] = figureGroups): Promise<Baseline> {
   const runs = await measure(ACCEPTED_PROCESSES, {}, groups);
-  const rounded = Object.entries(ratiosOf(runs)).map(([name, ratio]) => [name, Number(ratio.toFixed(3))]);
+  const rounded = (figures: Ratios, digits: number) =>
+    Object.fromEntries(Object.entries(figures).map(([name, figure]) => [name, Number(figure.toFixed(digits))]));
   return {
     environment: environment('full'),
-    yardstickNs: Number(yardstickNs(runs).toFixed(1)),
-    ratios: Object.fromEntries(rounded),
+    yardstickNs: rounded(yardsticksOf(runs), 1),
+    ratios: rounded(ratiosOf(runs), 3),
   };
 }

@@ -1,3 +1,5 @@
+import { groupOf } from './figure-groups.ts';
+
 /** Nanoseconds of one call, of ours and of its yardstick. */
 export interface Costs {
   readonly ours: number;
@@ -25,26 +27,47 @@ export interface Compared {
  */
 export const TOLERANCE = 1.15;
 
+/** The same of whole processes: whoever else is busy empties their caches, and a machine that runs tests is busy. */
+export const PROCESS_TOLERANCE = 1.2;
+
 /**
  * The same on another machine than the baseline's, where parts of the processor weigh differently: only what is far off
  * can be told from that.
  */
 export const FOREIGN_TOLERANCE = 1.6;
 
-/** How far the yardsticks of the same machine are apart at most, in time. */
-const SAME_MACHINE = 1.35;
+/** How far the yardsticks of the same machine are apart at most, in time: it may be disturbed. */
+const SAME_SPEED = 1.35;
+
+/**
+ * How far any yardstick of the same machine is from the others at most, beside then. Disturbance slows all of them alike;
+ * another cache, memory or clock slows some.
+ */
+const SAME_SHAPE = 1.2;
 
 /** What tells whether a baseline is of this machine: names alone do not, one name stands for many processors. */
 export interface Machine {
   readonly cpu: string;
   readonly v8: string;
-  /** What a yardstick takes. */
-  readonly yardstickNs: number;
+  /** What each yardstick takes, by figure. */
+  readonly yardstickNs: Ratios;
 }
 
 export function toleranceFor(then: Machine, now: Machine): number {
-  const apart = Math.max(then.yardstickNs / now.yardstickNs, now.yardstickNs / then.yardstickNs);
-  return then.cpu === now.cpu && then.v8 === now.v8 && apart <= SAME_MACHINE ? TOLERANCE : FOREIGN_TOLERANCE;
+  return then.cpu === now.cpu && then.v8 === now.v8 && areAlike(then.yardstickNs, now.yardstickNs)
+    ? TOLERANCE
+    : FOREIGN_TOLERANCE;
+}
+
+function areAlike(then: Ratios, now: Ratios): boolean {
+  const apart = Object.entries(now).flatMap(([figure, ns]) => {
+    const before = then[figure];
+    return before === undefined ? [] : [Math.log(ns / before)];
+  });
+  if (apart.length === 0) return true; // nothing was measured that could tell
+  const typical = apart.reduce((sum, each) => sum + each, 0) / apart.length;
+  const furthest = Math.max(...apart.map((each) => Math.abs(each - typical)));
+  return Math.abs(typical) <= Math.log(SAME_SPEED) && furthest <= Math.log(SAME_SHAPE);
 }
 
 export const isProblem = ({ verdict }: Compared): boolean =>
@@ -54,9 +77,12 @@ export function compare(baseline: Ratios, measured: Ratios, tolerance = TOLERANC
   const names = [...new Set([...Object.keys(baseline), ...Object.keys(measured)])];
   return names.map((name) => {
     const [before = null, now = null] = [baseline[name], measured[name]];
-    return { name, baseline: before, measured: now, verdict: verdictOf(before, now, tolerance) };
+    return { name, baseline: before, measured: now, verdict: verdictOf(before, now, toleranceOf(name, tolerance)) };
   });
 }
+
+const toleranceOf = (name: string, tolerance: number): number =>
+  groupOf(name) === 'processor' ? Math.max(tolerance, PROCESS_TOLERANCE) : tolerance;
 
 function verdictOf(before: number | null, now: number | null, tolerance: number): Verdict {
   if (before === null) return 'new';
@@ -76,9 +102,12 @@ export function ratiosOf(runs: readonly Figures[]): Ratios {
   return Object.fromEntries(names.map((name) => [name, least(name, 'ours') / least(name, 'yardstick')]));
 }
 
-/** The best of each yardstick over several processes, in the middle: some take nanoseconds and some half a millisecond. */
-export function yardstickNs(runs: readonly Figures[]): number {
-  const names = [...new Set(runs.flatMap((run) => Object.keys(run)))];
+/**
+ * The best of each yardstick over several processes, by figure. Those of hostcalls: what whole processes take of the
+ * processor says how busy the machine is, not which it is.
+ */
+export function yardsticksOf(runs: readonly Figures[]): Ratios {
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run)))].filter((name) => groupOf(name) === 'hostcalls');
   const least = (name: string) => Math.min(...runs.flatMap((run) => run[name]?.yardstick ?? []));
-  return Math.exp(names.reduce((sum, name) => sum + Math.log(least(name)), 0) / names.length);
+  return Object.fromEntries(names.map((name) => [name, least(name)]));
 }

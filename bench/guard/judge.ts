@@ -1,6 +1,6 @@
 import { environment } from '../report/environment.ts';
 import { type Baseline, machineOf } from './baseline.ts';
-import { type Compared, compare, ratiosOf, toleranceFor, yardstickNs } from './compare.ts';
+import { type Compared, compare, ratiosOf, toleranceFor, yardsticksOf } from './compare.ts';
 import { type FigureGroup, figureGroups, groupOf } from './figure-groups.ts';
 import { measure, PROCESSES } from './measure.ts';
 import type { Plant } from './slow-down.ts';
@@ -28,7 +28,7 @@ export async function check(
   const runs = await measure(PROCESSES, plant, groups);
   const judge = () => {
     const { cpu, v8 } = environment('full');
-    const tolerance = toleranceFor(machineOf(baseline), { cpu, v8, yardstickNs: yardstickNs(runs) });
+    const tolerance = toleranceFor(machineOf(baseline), { cpu, v8, yardstickNs: yardsticksOf(runs) });
     return { tolerance, compared: compare(ratios, ratiosOf(runs), tolerance) };
   };
   let judged = judge();

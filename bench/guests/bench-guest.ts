@@ -34,7 +34,9 @@ export interface FastBuffer extends Buffer {
 export interface BareImport {
   readonly arity: number;
   readonly suspending?: boolean;
-  readonly make: (memory: BareMemory) => (...args: never[]) => number;
+  /** @default i32 */
+  readonly result?: 'i32' | 'i64';
+  readonly make: (memory: BareMemory) => (...args: never[]) => number | bigint;
 }
 
 export interface BenchGuestOptions extends TestGuestOptions {
@@ -74,7 +76,7 @@ export class BenchGuest {
       bytes: Buffer.from(this.#memory.buffer) as FastBuffer,
       words: new DataView(this.#memory.buffer),
     };
-    const yardsticks = Object.entries(bare).map(([name, { arity }]) => ({ name, arity }));
+    const yardsticks = Object.entries(bare).map(([name, { arity, result = 'i32' }]) => ({ name, arity, result }));
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(loopModule(yardsticks, PAGES)), {
       spear: coreImports(table, { guest: this.state, memory, counts }),
       bench: {

@@ -14,6 +14,8 @@ import {
   localTee,
 } from './instructions.ts';
 
+const asI32 = { i32: [], i64: I32_WRAP_I64, none: i32Const(0) };
+
 /** The count of calls, the slot and what is stored there. */
 const FIXED_PARAMS = 3;
 
@@ -27,6 +29,7 @@ export const pairs = {
 export interface Yardstick {
   readonly name: string;
   readonly arity: number;
+  readonly result: 'i32' | 'i64';
 }
 
 /**
@@ -46,10 +49,9 @@ export function loopModule(yardsticks: readonly Yardstick[], pages: number): Uin
       return [row.name, { row, index }];
     }),
   );
-  const bare = yardsticks.map(({ name, arity }) => ({
-    name,
-    arity,
-    index: module.importFunction('bench', name, i32s(arity), ['i32']),
+  const bare = yardsticks.map((yardstick) => ({
+    ...yardstick,
+    index: module.importFunction('bench', yardstick.name, i32s(yardstick.arity), [yardstick.result]),
   }));
 
   const loop = (name: string, arity: number, calling: readonly number[]) => {
@@ -70,10 +72,9 @@ export function loopModule(yardsticks: readonly Yardstick[], pages: number): Uin
     module.export(name, 'function', module.function(i32s(arity + FIXED_PARAMS + 1), ['i32'], body));
   };
   for (const { row, index } of hostcalls.values()) {
-    const asI32 = { i32: [], i64: I32_WRAP_I64, none: i32Const(0) }[row.result];
-    loop(row.name, coreParams(row).length, [...call(index), ...asI32]);
+    loop(row.name, coreParams(row).length, [...call(index), ...asI32[row.result]]);
   }
-  for (const { name, arity, index } of bare) loop(name, arity, call(index));
+  for (const { name, arity, result, index } of bare) loop(name, arity, [...call(index), ...asI32[result]]);
   module.export(WALK, 'function', module.function(i32s(8), ['i32'], walk(hostcalls.get('spear_fd_ctl')?.index ?? 0)));
   for (const [name, [open, close]] of Object.entries(pairs)) {
     const index = (of: string) => hostcalls.get(of)?.index ?? 0;

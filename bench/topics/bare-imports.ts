@@ -30,6 +30,18 @@ const copyBody =
     return body.byteLength;
   };
 
+/** As many as the calls of a sample: what is written to a session stays there until the session ends. */
+const KEPT = 200;
+
+/** What a session keeps: the whole of the last sample, as with the real one, so that both make the same garbage. */
+function keeper<Kept>(): (kept: Kept) => void {
+  let all: Kept[] = [];
+  return (kept) => {
+    if (all.length === KEPT) all = [];
+    all.push(kept);
+  };
+}
+
 /** The yardsticks: the same decode, encode or JSON.parse by the fastest means that Node has, and nothing else. */
 export const bareImports = (handedOut: HandedOut) =>
   ({
@@ -40,6 +52,35 @@ export const bareImports = (handedOut: HandedOut) =>
         (_fd: number, p1: number, n1: number, p2: number, n2: number) =>
           bytes.utf8Slice(p1, p1 + n1).length + bytes.utf8Slice(p2, p2 + n2).length > 0 ? 0 : -1,
     },
+    'decode and keep role and text': {
+      arity: 5,
+      make: ({ bytes }) => {
+        const keep = keeper<{ role: string; content: string }>();
+        return (_fd: number, p1: number, n1: number, p2: number, n2: number) => {
+          keep({ role: bytes.utf8Slice(p1, p1 + n1), content: bytes.utf8Slice(p2, p2 + n2) });
+          return 0;
+        };
+      },
+    },
+    'decode a text, encode a line': {
+      arity: 3,
+      make:
+        ({ bytes }) =>
+        (_level: number, ptr: number, length: number) =>
+          Buffer.from(`${bytes.utf8Slice(ptr, ptr + length)}\n`).byteLength > 0 ? 0 : -1,
+    },
+    'decode, JSON.parse, keep': {
+      arity: 4,
+      make: ({ bytes }) => {
+        const keep = keeper<string>();
+        return (_fd: number, _slot: number, ptr: number, length: number) => {
+          const json = bytes.utf8Slice(ptr, ptr + length);
+          keep(json);
+          return JSON.parse(json) === null ? -1 : 0;
+        };
+      },
+    },
+    'read the clock': { arity: 0, result: 'i64', make: () => () => BigInt(Date.now()) },
     'decode + JSON.parse': {
       arity: 4,
       make:

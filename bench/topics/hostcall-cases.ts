@@ -49,7 +49,7 @@ export interface HostcallBench {
   readonly fresh: () => Promise<number>;
   /** Those that have a goal. */
   readonly local: readonly HostcallCase[];
-  /** The others, beside an import that does nothing. */
+  /** The others: cheap ones beside an import that does nothing. */
   readonly others: readonly HostcallCase[];
 }
 
@@ -69,7 +69,7 @@ export async function openHostcallBench(options: Pick<BenchGuestOptions, 'table'
   const role = guest.text('user');
   const write = (content: string) => ({
     call: 'cchat_write_msg',
-    bare: 'decode role and text' as const,
+    bare: 'decode and keep role and text' as const,
     texts: [...role, ...guest.text(content)],
   });
   const message = ({ texts, ...rest }: ReturnType<typeof write>, name: string): HostcallCase => ({
@@ -130,20 +130,20 @@ export async function openHostcallBench(options: Pick<BenchGuestOptions, 'table'
 
   const epoll = await guest.call('spear_epoll_create');
   await guest.call('spear_epoll_ctl', epoll, 1, idle, 4);
-  const plain = (call: string, args: HostcallCase['args'], expected: HostcallCase['expected']): HostcallCase => ({
-    name: call,
-    call,
-    bare: BARE,
-    args,
-    bareArgs: BARE_ARGS,
-    expected,
-  });
+  /** Beside an import that does nothing, unless the work of another is what the call cannot do without. */
+  const plain = (
+    call: string,
+    args: HostcallCase['args'],
+    expected: HostcallCase['expected'],
+    [bare, bareArgs]: readonly [BareName, () => number[]] = [BARE, BARE_ARGS],
+  ): HostcallCase => ({ name: call, call, bare, args, bareArgs, expected });
   const [content, tool, feature, id] = [
     guest.text(SENTENCE),
     guest.text(TOOL),
     guest.text('epoll'),
     guest.text('call_1'),
   ];
+  const clock = ['read the clock', () => []] as const;
   const others: HostcallCase[] = [
     plain('spear_abi_version', () => [], isAnything),
     plain(
@@ -151,14 +151,23 @@ export async function openHostcallBench(options: Pick<BenchGuestOptions, 'table'
       () => feature,
       (result) => result === 1,
     ),
-    plain('time_now_ms', () => [], isAnything),
-    plain('wall_time_s', () => [], isAnything),
+    plain('time_now_ms', () => [], isAnything, clock),
+    plain('wall_time_s', () => [], isAnything, clock),
     plain('random_i64', () => [], isAnything),
-    plain('log', () => [2, ...content], isZero),
+    plain('log', () => [2, ...content], isZero, ['decode a text, encode a line', () => [2, ...content]]),
     plain('cchat_create + cchat_close', () => [], isZero),
-    plain('cchat_write_fn', async () => [await fresh(), -1, ...tool], isZero),
-    plain('cchat_write_tool_result', () => [idle, ...id, ...content], is(fail.ENOENT)),
-    plain('cchat_read', () => [answered, ...out()], is(fail.EINVAL)),
+    plain('cchat_write_fn', async () => [await fresh(), -1, ...tool], isZero, [
+      'decode, JSON.parse, keep',
+      () => [0, -1, ...tool],
+    ]),
+    plain('cchat_write_tool_result', () => [idle, ...id, ...content], is(fail.ENOENT), [
+      'decode role and text',
+      () => [0, ...id, ...content],
+    ]),
+    plain('cchat_read', () => [answered, ...out()], is(fail.EINVAL), [
+      'Suspending import that returns at once',
+      BARE_ARGS,
+    ]),
     plain('spear_epoll_create + spear_epoll_close', () => [], isZero),
     plain('spear_epoll_ctl', () => [epoll, 2, idle, 4], isZero),
     plain('spear_fd_cancel', () => [answered], isZero),

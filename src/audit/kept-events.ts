@@ -46,9 +46,11 @@ export class KeptEvents {
 
   /** False, and nothing kept, if that would be more than `room` characters, or is no event to keep. */
   add({ task, instance, event, refused, atMs }: Happened, room: number): boolean {
-    const chars = charsOf(event) + (refused === null ? 0 : charsOf(refused));
+    const first = copyOf(event);
+    const second = refused && copyOf(refused);
+    const chars = first.chars + (second?.chars ?? 0);
     if (chars > MAX_KEPT_CHARS || this.#chars + chars > room) return false;
-    this.#events.push({ task, instance, event: copyOf(event), refused: refused && copyOf(refused), atMs });
+    this.#events.push({ task, instance, event: first.copy, refused: second?.copy ?? null, atMs });
     this.#chars += chars;
     return true;
   }
@@ -59,13 +61,6 @@ export class KeptEvents {
     this.#chars = 0;
     return events;
   }
-}
-
-/** About what the line of an event has; infinite where something in it is nested deeper than any event is. */
-function charsOf(event: AuditEvent): number {
-  let chars = LINE_CHARS;
-  for (const key in event) chars += charsIn(event[key as keyof AuditEvent], MAX_KEPT_DEPTH);
-  return chars;
 }
 
 function charsIn(value: JsonValue | undefined, depth: number): number {
@@ -79,11 +74,22 @@ function charsIn(value: JsonValue | undefined, depth: number): number {
   return chars;
 }
 
-/** Whoever told of it may go on with the object. Precondition: its size is finite. */
-function copyOf<Event extends AuditEvent>(event: Event): Event {
+/**
+ * A copy, because whoever told of it may go on with the object, and about what its line has: infinite, and nothing more
+ * is copied, where something in it is nested deeper than any event is. Almost all that an event has are texts and numbers.
+ */
+function copyOf<Event extends AuditEvent>(event: Event): { readonly copy: Event; readonly chars: number } {
   const copy: Record<string, unknown> = { ...event };
-  for (const key in copy) if (typeof copy[key] === 'object') copy[key] = copyIn(copy[key] as JsonValue);
-  return copy as Event;
+  let chars = LINE_CHARS;
+  for (const key in copy) {
+    const value = copy[key];
+    if (typeof value === 'string') chars += value.length;
+    else if (typeof value === 'object' && value !== null) {
+      chars += charsIn(value as JsonValue, MAX_KEPT_DEPTH);
+      if (chars <= MAX_KEPT_CHARS) copy[key] = copyIn(value as JsonValue);
+    }
+  }
+  return { copy: copy as Event, chars };
 }
 
 function copyIn(value: JsonValue): JsonValue {

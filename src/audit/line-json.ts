@@ -37,12 +37,21 @@ export function auditTexts(lines: readonly LineSource[]): string[] {
 }
 
 function plainText({ task, instance, event, atMs }: LineSource): string {
-  const name = `"event":${JSON.stringify(event.event)}`;
+  const name = `"event":"${event.event}"`;
   // The line is the text of the event with three fields more: an object of all would cost more than its text.
   let text = JSON.stringify(event);
   if (!text.startsWith(name, 1)) text = JSON.stringify(nameFirst(event));
-  const about = `"task":${JSON.stringify(task)},"instance":${JSON.stringify(instance)}`;
-  return `{"ts":"${timeText(atMs)}",${name},${about}${text.slice(name.length + 1)}`;
+  return `{"ts":"${timeText(atMs)}",${name},${aboutText(task, instance)}${text.slice(name.length + 1)}`;
+}
+
+let lastAbout = { task: null as string | null, instance: null as string | null, text: '"task":null,"instance":null' };
+
+/** Lines of one batch are often of one run. */
+function aboutText(task: string | null, instance: string | null): string {
+  if (lastAbout.task !== task || lastAbout.instance !== instance) {
+    lastAbout = { task, instance, text: `"task":${JSON.stringify(task)},"instance":${JSON.stringify(instance)}` };
+  }
+  return lastAbout.text;
 }
 
 function nameFirst({ event, ...about }: LineSource['event']): object {

@@ -60,18 +60,26 @@ export function redactValue(value: JsonValue, whole: boolean): { readonly value:
   return { value: copy.any(value), wasCut: copy.wasCut };
 }
 
+/** Whether the name of a value says that it is one to keep, and whether the name itself is. */
+interface JudgedName {
+  readonly sensitive: boolean;
+  readonly isCredential: boolean;
+}
+
 /** Names of arguments recur with every call of a tool. */
-const judgedNames = new Map<string, boolean>();
+const judgedNames = new Map<string, JudgedName>();
 const MAX_JUDGED_NAMES = 1_000;
 
-/** Whether the name of a value says that it is one to keep. */
-export function isSensitiveName(name: string): boolean {
-  const judged = judgedNames.get(name);
-  if (judged !== undefined) return judged;
-  const sensitive = judgeName(name);
-  if (judgedNames.size < MAX_JUDGED_NAMES && name.length <= ARGUMENT_BOUNDS.keyChars) judgedNames.set(name, sensitive);
-  return sensitive;
+function judged(name: string): JudgedName {
+  const known = judgedNames.get(name);
+  if (known !== undefined) return known;
+  const found = { sensitive: judgeName(name), isCredential: looksLikeCredential('', name) };
+  if (judgedNames.size < MAX_JUDGED_NAMES && name.length <= ARGUMENT_BOUNDS.keyChars) judgedNames.set(name, found);
+  return found;
 }
+
+/** Whether the name of a value says that it is one to keep. */
+export const isSensitiveName = (name: string): boolean => judged(name).sensitive;
 
 function judgeName(name: string): boolean {
   const words = name
@@ -145,7 +153,7 @@ class ArgumentCopy {
   #key(key: string): string {
     const start = startOf(key, this.#bounds.keyChars);
     if (start !== key) this.wasCut = true;
-    return looksLikeCredential('', start) ? MARK : start;
+    return judged(start).isCredential ? MARK : start;
   }
 
   #cut(): string {

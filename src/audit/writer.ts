@@ -77,14 +77,10 @@ export class AuditWriter {
     const own = this.#allPending().map(({ event, at }) => auditJson(null, null, event, at));
     const lines = this.#chain.lines([...own, ...events]);
     const prefix = repair?.needsNewline ? '\n' : '';
-    const { written, error } = this.#file.write(Buffer.from(prefix + lines.map(({ text }) => text).join('')));
-    let end = prefix.length;
-    const kept = lines.findIndex(({ text }) => {
-      end += Buffer.byteLength(text);
-      return end > written;
-    });
-    const count = kept < 0 ? lines.length : kept;
-    for (const line of lines.slice(0, count)) line.keep();
+    const bytes = Buffer.from(prefix + lines.map(({ text }) => text).join(''));
+    const { written, error } = this.#file.write(bytes);
+    const count = written === bytes.byteLength ? lines.length : wholeLines(lines, written - prefix.length);
+    lines[count - 1]?.keep(); // and with it those before
     this.#settle(count, own.length, events.length, error);
     return error;
   }
@@ -111,6 +107,16 @@ export class AuditWriter {
   #tell(event: AuditChainEvent): void {
     if (this.#pending.length < MAX_PENDING) this.#pending = [...this.#pending, { event, at: new Date() }];
   }
+}
+
+/** How many lines are whole in so many bytes. */
+function wholeLines(lines: readonly { readonly text: string }[], written: number): number {
+  let end = 0;
+  const cut = lines.findIndex(({ text }) => {
+    end += Buffer.byteLength(text);
+    return end > written;
+  });
+  return cut < 0 ? lines.length : cut;
 }
 
 const sizeOf = (events: readonly string[]) => events.reduce((sum, { length }) => sum + length + CHAIN_CHARS, 0);

@@ -1,43 +1,21 @@
 import type { JsonObject } from '../base/json.ts';
-import { untold, type Waiting } from '../base/waiting.ts';
+import { untold } from '../base/waiting.ts';
 import type { CallKind } from '../protocol/call-kind.ts';
-import type { McpServerRecord } from '../protocol/record.ts';
 import type { CallQueue, Waiter } from './call-queue.ts';
 import type { Asker } from './call-sender.ts';
-import type { ServerConnection } from './connection.ts';
-import { type Deadline, Deadlines } from './deadlines.ts';
+import type { CallSite } from './call-site.ts';
+import { CallTime, type Timed } from './call-time.ts';
 import { CallQuestions, type QuestionedCall } from './elicitation/call-questions.ts';
 import type { Question, QuestionReply } from './elicitation/question.ts';
 import { McpBudgetError, McpConnectionError, type McpError, McpTimeoutError, McpToolError } from './errors.ts';
 import { callHeaders } from './header-parameters.ts';
 import { continuation, type InputRound, inputRound, MAX_INPUT_ROUNDS } from './input-rounds.ts';
-import type { Latency } from './latency.ts';
-import type { ListCache } from './list-cache.ts';
-import type { RawListing } from './list-tools.ts';
 import { checkOffer, offerRequest } from './offers.ts';
 import type { CallProgress, StartedCall, ToldCall } from './pool-call.ts';
-import type { PoolLimits } from './pool-options.ts';
 import type { ServerSession } from './session.ts';
-import type { ToolChecks } from './tool-checks.ts';
 import type { CheckedTool, CompiledToolList } from './tool-list.ts';
 import { convertError, convertResult, type ToolOutput } from './tool-result.ts';
 import { answerOf, placeAnywhere, placeAt } from './waits.ts';
-
-/** What the calls at one server share. */
-export interface CallSite {
-  readonly record: McpServerRecord;
-  readonly queue: CallQueue;
-  readonly connection: ServerConnection;
-  readonly tools: ListCache<RawListing, CompiledToolList>;
-  readonly checks: ToolChecks;
-  readonly calls: Set<StartedCall>;
-  /** Told of every answer. */
-  readonly latency: Latency;
-  /** Places for calls in flight, shared by all servers. */
-  readonly places: CallQueue;
-  readonly limits: PoolLimits;
-  readonly waiting: Waiting;
-}
 
 /** A call whose connection broke while it waited gets one more; after that it fails. */
 const MAX_ROUNDS = 2;
@@ -48,26 +26,18 @@ const HEADER_MISMATCH = -32020;
 /** What is asked for, as far as it was checked. */
 type Found = Omit<CheckedTool, 'input'>;
 
-/** Of all calls of the process. */
-const deadlines = new Deadlines();
-
 /**
  * One call at one server. It gathers what it needs: a place, a session, the tool, a verdict on its arguments, a place
  * among all calls, and is sent the moment nothing is missing. Where all of it is there already, that is at once and
  * without a promise; where something is missing, it waits for that and looks again.
  */
-export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, Deadline {
+export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, Timed {
   readonly owner: string;
-  dueMs = 0;
   readonly #call: ToldCall;
   readonly #kind: CallKind;
   readonly #site: CallSite;
   readonly wantsProgress: boolean;
-  readonly #timeoutMs: number;
-  /** For a call whose server goes on telling how far it is. */
-  readonly #longestMs: number;
-  /** By `performance.now()`: progress puts its end off to here. */
-  #latestMs = 0;
+  readonly #time: CallTime;
   readonly #maxOutputBytes: number;
   #hasPlace = false;
   #hasPlaceAnywhere = false;
@@ -90,9 +60,6 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
   #askedAtMs = 0;
   #inputRounds = 0;
   #questions: CallQuestions | null = null;
-  /** Of its time, while the clock stands still, and since when it does. */
-  #leftMs = 0;
-  #stoppedAtMs = 0;
   #isCancelled = false;
   #hasEnded = false;
 
@@ -103,10 +70,8 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
     this.#args = call.args;
     this.#site = site;
     this.owner = call.owner;
-    this.#timeoutMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, budgets.tool_timeout_ms);
-    const longestMs = Math.max(budgets.tool_timeout_ms, budgets.max_tool_timeout_ms);
-    this.#longestMs = Math.min(call.timeoutMs ?? Number.POSITIVE_INFINITY, longestMs);
-    this.wantsProgress = this.#longestMs > this.#timeoutMs;
+    this.#time = new CallTime(this, call.timeoutMs, site.record);
+    this.wantsProgress = this.#time.mayBeLonger;
     this.#maxOutputBytes = Math.min(call.maxOutputBytes ?? Number.POSITIVE_INFINITY, budgets.max_tool_output_bytes);
     this.#lineLeftMs = site.limits.queueTimeoutMs;
   }
@@ -141,15 +106,13 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
       this.#fail(new McpBudgetError(serverId, message));
     } else {
       const what = `${this.#subject().what} of server "${serverId}"`;
-      const isLatest = this.wantsProgress && this.dueMs >= this.#latestMs;
-      this.#fail(new McpTimeoutError(serverId, isLatest ? this.#longestMs : this.#timeoutMs, what));
+      this.#fail(new McpTimeoutError(serverId, this.#time.limitMs, what));
     }
   }
 
-  /** Another `tool_timeout_ms` from now, but never beyond the longest that the record allows. */
   progressed(progress: CallProgress): void {
     if (this.#sent === null || this.#hasEnded) return;
-    this.dueMs = Math.min(performance.now() + this.#timeoutMs, this.#latestMs);
+    this.#time.putOff();
     this.#call.progressed?.(progress);
   }
 
@@ -157,7 +120,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
     this.#sent = null;
     this.#site.latency.took(performance.now() - this.#askedAtMs);
     if (result.resultType === 'input_required' && this.#goesOn(result)) return;
-    deadlines.drop(this);
+    this.#time.drop();
     this.#endWait();
     const problem = this.#site.checks.outputProblem(this.#found as Found, result);
     if (!(problem instanceof Promise)) this.#finish(this.#outputOf(result, problem));
@@ -196,16 +159,13 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
   }
 
   stopClock(): void {
-    this.#stoppedAtMs = performance.now();
-    this.#leftMs = Math.max(0, this.dueMs - this.#stoppedAtMs);
-    deadlines.drop(this);
+    this.#time.stop();
     this.#endWait();
   }
 
   startClock(): void {
     if (this.#hasEnded) return;
-    this.#latestMs += performance.now() - this.#stoppedAtMs;
-    this.#keepTime(this.#leftMs);
+    this.#tellWait(this.#time.goOn());
   }
 
   #proceed(): void {
@@ -256,16 +216,14 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
   #send(): void {
     const found = this.#found as Found;
     this.#call.beforeDispatch?.(found.tool, this.#args);
-    this.#keepTime(this.#timeoutMs);
-    this.#latestMs = this.dueMs + this.#longestMs - this.#timeoutMs;
+    this.#tellWait(this.#time.begin());
     this.#ask(null);
   }
 
   /** Until the answer is there. */
-  #keepTime(timeoutMs: number): void {
+  #tellWait(timeoutMs: number): void {
     const { waiting, record } = this.#site;
     if (waiting !== untold) this.#waitIsOver = waiting(answerOf(this.#kind, this.#found as Found, record, timeoutMs));
-    deadlines.keep(this, timeoutMs);
   }
 
   /** Whether a server of the new era wants something before it gives a result, and may have it. */
@@ -286,14 +244,17 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
       try {
         responses.push([key, await questions.reply(method, params, this, null)]);
       } catch (error) {
-        const { tool } = this.#call;
-        const { server_id: serverId } = this.#site.record;
-        const what = `${this.#kind} "${tool}" asks for more input instead of giving a result`;
-        throw new McpToolError(serverId, tool, `${what}: its server ${(error as Error).message}`);
+        throw this.#unanswered(error as Error);
       }
       if (this.#hasEnded) return;
     }
     this.#ask(continuation(round, responses));
+  }
+
+  #unanswered({ message }: Error): McpToolError {
+    const { tool } = this.#call;
+    const what = `${this.#kind} "${tool}" asks for more input instead of giving a result`;
+    return new McpToolError(this.#site.record.server_id, tool, `${what}: its server ${message}`);
   }
 
   #ask(more: JsonObject | null): void {
@@ -351,7 +312,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#questions?.end(callEnded());
-    deadlines.drop(this);
+    this.#time.drop();
     this.#endWait();
     this.#site.calls.delete(this);
     // Whoever cancels one call often cancels those that wait behind it in the same breath: they must not be sent first.
@@ -399,7 +360,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
     }
     this.#questions?.end(failure);
     this.#questions = null;
-    deadlines.drop(this);
+    this.#time.drop();
     this.#endWait();
     this.#startOver();
     this.#proceed();
@@ -424,7 +385,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
     queue.enter(this);
     this.#line = queue;
     this.#lineSinceMs = performance.now();
-    deadlines.keep(this, this.#lineLeftMs);
+    this.#time.keep(this.#lineLeftMs);
     const { waiting, record, limits } = this.#site;
     if (waiting !== untold) {
       this.#waitIsOver = waiting(queue === this.#site.queue ? placeAt(record, limits) : placeAnywhere(limits));
@@ -435,7 +396,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, D
   #leaveLine(): void {
     this.#line = null;
     this.#lineLeftMs = Math.max(0, this.#lineLeftMs - (performance.now() - this.#lineSinceMs));
-    deadlines.drop(this);
+    this.#time.drop();
     this.#endWait();
   }
 

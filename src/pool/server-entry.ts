@@ -2,6 +2,7 @@ import { toldWhile, type Waiting } from '../base/waiting.ts';
 import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { CallQueue } from './call-queue.ts';
+import type { CallSite } from './call-site.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';
 import { McpBudgetError, McpCancelledError } from './errors.ts';
 import { Latency } from './latency.ts';
@@ -20,7 +21,7 @@ import type { DescribedCall, ProposedCall, StartedCall, ToldCall } from './pool-
 import type { PoolLog } from './pool-log.ts';
 import type { PoolLimits } from './pool-options.ts';
 import { type SchemaEngine, SchemaStrikes } from './schema/checks.ts';
-import { type CallSite, ServerCall } from './server-call.ts';
+import { ServerCall } from './server-call.ts';
 import type { ServerSession } from './session.ts';
 import { ToolChecks } from './tool-checks.ts';
 import { type CompiledToolList, compileToolList, type ToolList } from './tool-list.ts';

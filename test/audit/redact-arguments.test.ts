@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../src/audit/redact-arguments.ts';
-import { redactText } from '../../src/audit/redact-text.ts';
+import { isOrdinary, redactText, suspicious } from '../../src/audit/redact-text.ts';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
 
 const MARK = '[redacted]';
@@ -202,4 +202,27 @@ describe('a text', () => {
       redactText(part.repeat(1e6));
     expect(performance.now() - started).toBeLessThan(5_000);
   });
+});
+
+describe('the walk that spares ordinary texts a look', () => {
+  const word = fc.constantFrom(
+    ...['pass', 'pwd', 'SECRET', 'ToKeN', 'key', 'Credential', 'authorization', 'cookie', 'bearer', 'Basic', '-----'],
+    ...['=', ':', '$', 'abcdefghijk', 'abcdefghij', '0+/_=.-ABCD', '\u017f', '\u212aey', 'pa', 'ss', ' '],
+  );
+  const pieces = fc.array(fc.oneof(word, fc.string({ unit: 'grapheme', maxLength: 4 })), { maxLength: 12 });
+
+  it('never calls ordinary what a look would find', () => {
+    fc.assert(
+      fc.property(pieces, (parts) => {
+        const text = parts.join('');
+        if (suspicious.test(text)) expect(isOrdinary(text)).toBe(false);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it.each(['', 'It is 21 degrees in Lisbon, with a light wind.', 'Größe 5 – naïve café', 'echo this, please'])(
+    'knows %j for ordinary',
+    (text) => expect(isOrdinary(text)).toBe(true),
+  );
 });

@@ -3,11 +3,13 @@ import {
   compare,
   FOREIGN_TOLERANCE,
   isProblem,
+  PROCESS_TOLERANCE,
   ratiosOf,
   TOLERANCE,
   toleranceFor,
-  yardstickNs,
+  yardsticksOf,
 } from '../../bench/guard/compare.ts';
+import { GOVERNED_CALL } from '../../bench/guard/figure-groups.ts';
 import { callOf, findWork, parseSlowDown, slowHostcalls } from '../../bench/guard/slow-down.ts';
 import { hostcalls } from '../../src/hostcalls/all.ts';
 
@@ -37,6 +39,11 @@ describe('the guard', () => {
 
   it('leaves less than the thirty percent that it must notice [bench.check]', () => {
     expect(TOLERANCE).toBeLessThan(1.3);
+    expect(PROCESS_TOLERANCE).toBeLessThan(1.3);
+    const [call] = compare({ [GOVERNED_CALL]: 1 }, { [GOVERNED_CALL]: 1.3 });
+    expect(call?.verdict).toBe('slower');
+    const [busy] = compare({ [GOVERNED_CALL]: 1 }, { [GOVERNED_CALL]: PROCESS_TOLERANCE });
+    expect(busy?.verdict).toBe('ok');
   });
 
   it('can be given a slower hostcall, which does the same [bench.check]', () => {
@@ -56,24 +63,30 @@ describe('the guard', () => {
   });
 });
 
+const then = { cpu: 'a', v8: '14', yardstickNs: { decode: 1000, copy: 50, at_once: 20 } };
+const at = (factor: number) =>
+  Object.fromEntries(Object.entries(then.yardstickNs).map(([name, ns]) => [name, ns * factor]));
+
 it.each([
   ['the same machine', {}, TOLERANCE],
-  ['the same machine, somewhat disturbed', { yardstickNs: 1300 }, TOLERANCE],
+  ['the same machine, somewhat disturbed', { yardstickNs: at(1.3) }, TOLERANCE],
+  ['the same machine, with a figure that is new', { yardstickNs: { ...at(1), parse: 400 } }, TOLERANCE],
   ['another processor', { cpu: 'another' }, FOREIGN_TOLERANCE],
+  ['one of which nothing was measured that could tell', { yardstickNs: {} }, TOLERANCE],
   ['another V8', { v8: '99' }, FOREIGN_TOLERANCE],
-  ['a faster one of the same name', { yardstickNs: 700 }, FOREIGN_TOLERANCE],
-  ['a slower one of the same name', { yardstickNs: 1400 }, FOREIGN_TOLERANCE],
+  ['a faster one of the same name', { yardstickNs: at(0.7) }, FOREIGN_TOLERANCE],
+  ['a slower one of the same name', { yardstickNs: at(1.4) }, FOREIGN_TOLERANCE],
+  ['one of the same name with another memory', { yardstickNs: { ...at(1), decode: 700 } }, FOREIGN_TOLERANCE],
 ])('%s has its tolerance [bench.check]', (_what, differs, tolerance) => {
-  const then = { cpu: 'a', v8: '14', yardstickNs: 1000 };
   expect(toleranceFor(then, { ...then, ...differs })).toBe(tolerance);
 });
 
-it('takes the best of each yardstick, and the middle of them [bench.check]', () => {
+it('takes the best of each yardstick that tells a machine [bench.check]', () => {
   const runs = [
     { a: { ours: 5, yardstick: 2 }, b: { ours: 5, yardstick: 900 } },
-    { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 800 } },
+    { a: { ours: 5, yardstick: 4 }, b: { ours: 5, yardstick: 800 }, [GOVERNED_CALL]: { ours: 5, yardstick: 7 } },
   ];
-  expect(yardstickNs(runs)).toBeCloseTo(40);
+  expect(yardsticksOf(runs)).toEqual({ a: 2, b: 800 });
 });
 
 it('finds the work that gives each call its wanted ratio, whatever a turn costs [bench.check]', async () => {
