@@ -1,6 +1,6 @@
 import { median, medianInterval, p99 } from './statistics.ts';
 
-export type Unit = 'ns' | 'µs' | 'ms' | 'KiB' | 'MiB' | 'definitions' | 'tokens' | 'questions';
+export type Unit = 'ns' | 'µs' | 'ms' | 'KiB' | 'MiB' | 'MiB·s' | 'definitions' | 'tokens' | 'questions';
 
 /** One figure of the bench. Everything that could not be measured is null, and `note` says why. */
 export interface Row {

@@ -10,6 +10,7 @@ export type ThreadTimes = Readonly<Record<ThreadKind, number>>;
 
 const KIND_OF_NAME = new Map<string, ThreadKind>([
   ['spear-guest', 'guest'],
+  ['spear-guests', 'guest'],
   ['bare-guest', 'guest'],
   ['spear-trail', 'trail'],
 ]);

@@ -97,7 +97,7 @@ async function localRow(effort: Effort): Promise<Row> {
 
 const journalFlags = (folder: GuestFolder) => [
   ...['--journal', `${folder.path}/run.journal`],
-  ...['--limit', 'journal_bytes=4294967296'],
+  ...['--limit', 'journal_bytes=1073741824'],
 ];
 
 /** A guest that calls the tool of a server, some times a step. */

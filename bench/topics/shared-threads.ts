@@ -1,15 +1,13 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { toolchains } from '../../scripts/wasm-toolchains.ts';
 import type * as Library from '../../src/index.ts';
 import type { SharedMemory } from '../guests/shared-process.ts';
 import { callingModule, endingModule, spinningModule, waitingModule } from '../guests/waiting-module.ts';
-import { goal, notMeasured, type Row, type RowText, rowFrom } from '../measure/row.ts';
+import { goal, type Row, type RowText, rowFrom } from '../measure/row.ts';
+import { agentRow } from './agent-runs.ts';
 import type { Effort } from './topic.ts';
+import { turnPassRows } from './turn-pass.ts';
 
 const program = fileURLToPath(new URL('../guests/shared-process.ts', import.meta.url));
 const KIB = 1024;
@@ -24,9 +22,10 @@ export async function sharedThreadRows(effort: Effort): Promise<Row[]> {
   return [
     await memory(effort),
     await starts(library, effort),
-    ...(await costOfThePass(library, effort)),
+    ...(await turnPassRows(library, effort)),
     ...(await neighbours(library, effort)),
     await localCalls(library, effort),
+    await agentRow(effort),
   ];
 }
 
@@ -76,58 +75,6 @@ async function starts({ GuestThreads, runGuest }: Lib, effort: Effort): Promise<
   return rowFrom(text, ours.map(micro), yardstick.map(micro));
 }
 
-const heavy = `
-export function run() {
-  let h = 0;
-  for (let i = 0; i < ROUNDS; i++) {
-    const s = JSON.stringify({ i, list: [i, i + 1, 'x' + i] });
-    for (let j = 0; j < s.length; j++) h = (h * 31 + s.charCodeAt(j)) | 0;
-  }
-  if (h === 1) throw new Error('never');
-}`;
-
-/** QuickJS, which interprets: the kind of guest that computes in one large loop with many calls. */
-async function costOfThePass({ GuestThreads, runGuest }: Lib, effort: Effort): Promise<Row[]> {
-  const text: RowText = {
-    topic: 'node',
-    name: 'a guest that computes (QuickJS), made to give way',
-    unit: 'ms',
-    yardstickName: 'the same on a thread of its own',
-    goal: goal.ratioAtMost(1.25),
-    note: 'whole runs: the thread of its own compiles the module anew, the shared one has it; tight loops alone cost 1.5 to 3 times as much',
-  };
-  const compile = await toolchains.javascript.find();
-  if (!compile) return [notMeasured(text, `${toolchains.javascript.title} is missing`)];
-  const folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
-  try {
-    const source = `import { log } from 'spear:host/log@1.1.0';\n${heavy.replace('ROUNDS', String(effort.of(20_000, 60_000)))}`;
-    writeFileSync(
-      join(folder, 'heavy.js'),
-      source.replace('if (h === 1)', "if (h === 1) log(2, 'x');\n  if (h === 1)"),
-    );
-    await compile(join(folder, 'heavy.js'), join(folder, 'heavy.wasm'), 'component');
-    const wasm = readFileSync(join(folder, 'heavy.wasm'));
-    await using threads = new GuestThreads({ threads: 1 });
-    const run = async (shared: boolean) => {
-      const options = { wasm, output: () => {}, componentCache: folder, limits: PATIENT };
-      const result = await runGuest({ ...options, threads: shared ? threads : null });
-      if (result.reason !== 'exit') throw new Error(`${result.reason}: ${result.message}`);
-      if (shared && result.isolation.kind !== 'shared') throw new Error(String(result.isolation.why));
-      return result.durations.runMs;
-    };
-    const ours: number[] = [];
-    const yardstick: number[] = [];
-    await run(true);
-    for (let round = 0; round < effort.of(2, 7); round++) {
-      yardstick.push(await run(false));
-      ours.push(await run(true));
-    }
-    return [rowFrom(text, ours, yardstick)];
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
 /** What one guest that spins does to others, and how long it goes on after its deadline. */
 async function neighbours({ GuestThreads, runGuest }: Lib, effort: Effort): Promise<Row[]> {
   await using threads = new GuestThreads({ threads: 1 });
@@ -151,6 +98,18 @@ async function neighbours({ GuestThreads, runGuest }: Lib, effort: Effort): Prom
   }
   const shared = { topic: 'node', unit: 'ms', yardstickName: 'without it' } as const;
   return [
+    rowFrom(
+      {
+        ...shared,
+        name: 'a short run, one at a time',
+        yardstickName: 'one millisecond',
+        goal: goal.medianAtMost(0.5, 'ms'),
+        note: 'from runGuest to its result; what a queue adds is in node-queue',
+        cause: 'two crossings of the port and what stands around a run; what a queue adds is in node-queue',
+      },
+      alone,
+      alone.map(() => 1),
+    ),
     rowFrom(
       { ...shared, name: 'a short run beside a guest that spins', goal: goal.p99AtMost(20, 'ms') },
       beside,

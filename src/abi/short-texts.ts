@@ -8,12 +8,14 @@ const SLOTS = 64;
  * as much as seeing that its bytes are the same again. Texts of ASCII only: their bytes are their characters.
  */
 export class ShortTexts {
-  readonly #texts: string[] = Array.from({ length: SLOTS }, () => '');
+  /** Made at the first text: most guests that wait have said little. */
+  #texts: string[] | null = null;
 
   /** Precondition: the range is inside, and at most {@link SHORT_TEXT_BYTES} long. */
   read(bytes: Uint8Array, ptr: number, length: number, decode: (ptr: number, length: number) => string): string {
     const slot =
       length === 0 ? 0 : ((bytes[ptr] as number) * 31 + (bytes[ptr + length - 1] as number) * 7 + length) % SLOTS;
+    this.#texts ??= Array.from({ length: SLOTS }, () => '');
     const known = this.#texts[slot] as string;
     if (known.length === length && isSame(known, bytes, ptr, length)) return known;
     const text = decode(ptr, length);

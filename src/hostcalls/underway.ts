@@ -1,4 +1,4 @@
-import { MAX_UNDERWAY, underwayAt } from '../protocol/guest-spec.ts';
+import { MAX_UNDERWAY, TOLD_AT_ONCE, underwayAt } from '../protocol/guest-spec.ts';
 
 /** How long one wait for the host lasts before it is asked again. */
 const ROOM_WAIT_MS = 1_000;
@@ -13,9 +13,9 @@ export class Underway {
     this.#at = underwayAt[what];
   }
 
-  /** Waits until so much more has room; ending the thread ends the wait. */
+  /** Waits until so much more has room, or all was taken that one is told of; ending the thread ends the wait. */
   waitFor(amount: number): void {
-    for (let known = this.#load(); known > 0 && known + amount > MAX_UNDERWAY; known = this.#load()) {
+    for (let known = this.#load(); known >= TOLD_AT_ONCE && known + amount > MAX_UNDERWAY; known = this.#load()) {
       Atomics.wait(this.#counts, this.#at, known, ROOM_WAIT_MS);
     }
   }

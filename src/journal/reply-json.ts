@@ -7,13 +7,18 @@ export interface NamedResult {
   readonly json: string;
 }
 
-/** A reply as JSON. `result`: one that stands in the journal already, and is named instead where it comes again. */
-export function replyToJson(reply: HostReply, result: NamedResult | null): JsonValue[] {
-  return (reply as readonly unknown[]).map((part) => {
-    if (part instanceof Uint8Array) return { $bytes: Buffer.from(part).toString('base64') };
-    if (result !== null && part === result.json) return { $result: result.ordinal };
-    return part as JsonValue;
-  });
+/** A reply as JSON text. `result`: one that stands in the journal already, and is named instead where it comes again. */
+export function replyToJson(reply: HostReply, result: NamedResult | null): string {
+  let json = '';
+  for (const part of reply as readonly unknown[]) {
+    json += json === '' ? '[' : ',';
+    if (part === null) json += 'null';
+    else if (typeof part === 'object' && part instanceof Uint8Array) {
+      json += `{"$bytes":"${Buffer.from(part.buffer, part.byteOffset, part.byteLength).toString('base64')}"}`;
+    } else if (result !== null && part === result.json) json += `{"$result":${JSON.stringify(result.ordinal)}}`;
+    else json += JSON.stringify(part);
+  }
+  return `${json}]`;
 }
 
 export function replyFromJson(parts: readonly JsonValue[], resultOf: (ordinal: string) => string | null): HostReply {

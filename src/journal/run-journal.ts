@@ -29,7 +29,10 @@ const MAX_RECENT_RESULTS = 64;
 /** Before it is known what the task's policy is. */
 export type UnruledHeader = Omit<JournalHeader, 'policy'>;
 
-/** The host's half of a run's journal, while it runs. What a replay would write stands there already. */
+/**
+ * The host's half of a run's journal, while it runs. What a replay would write stands there already. The records of a
+ * governed call are put together as text: an object for each would cost the host as much as writing them.
+ */
 export class RunJournal implements ToolJournal {
   readonly header: UnruledHeader;
   /** What was there before; null: nothing was. */
@@ -82,7 +85,8 @@ export class RunJournal implements ToolJournal {
 
   /** What the guest's thread took. */
   taped(e: string): void {
-    this.#write({ t: 'guest', e });
+    // Checked where it came in: nothing in it needs escaping.
+    this.#append(`{"t":"guest","e":"${e}"`);
   }
 
   /** The guest asks something about servers: kept with the reply, for whoever asks the same of the journal. */
@@ -98,13 +102,13 @@ export class RunJournal implements ToolJournal {
   /** Whether the guest is to be told: a send that goes on asks again for callbacks that ran before. */
   reply(call: number, reply: HostReply): boolean {
     if (this.recorded !== null && reply[0] === 'tool' && reply[1] <= this.recorded.callbacks(call)) return false;
-    const send = this.#settled.get(call);
-    this.#settled.delete(call);
-    const q = this.#questions.size === 0 ? undefined : this.#questions.get(call);
-    if (q !== undefined) this.#questions.delete(call);
-    const m = replyToJson(reply, this.#lastResult);
-    if (send !== undefined) this.#write({ t: 'reply', call, m, send });
-    else this.#write(q === undefined ? { t: 'reply', call, m } : { t: 'reply', call, m, q });
+    if (this.#file === null) return true;
+    let record = `{"t":"reply","call":${call},"m":${replyToJson(reply, this.#lastResult)}`;
+    const send = taken(this.#settled, call);
+    if (send !== undefined) record += `,"send":${JSON.stringify(send)}`;
+    const q = taken(this.#questions, call);
+    if (q !== undefined) record += `,"q":${JSON.stringify(q)}`;
+    this.#append(record);
     return true;
   }
 
@@ -121,16 +125,20 @@ export class RunJournal implements ToolJournal {
     this.#write({ t: 'model.answered', ...answered });
   }
 
-  started(call: StartedTool): void {
-    this.#write({ t: 'tool.started', ...call, attempt: this.attempt });
+  started({ ordinal, session, kind, server, tool, args, revision }: StartedTool): void {
+    const who = `{"t":"tool.started","ordinal":${JSON.stringify(ordinal)},"attempt":${this.attempt}`;
+    const where = `,"session":${JSON.stringify(session)}${kind === undefined ? '' : `,"kind":"${kind}"`}`;
+    const what = `,"server":${JSON.stringify(server)},"tool":${JSON.stringify(tool)},"args":${JSON.stringify(args)}`;
+    this.#append(`${who}${where}${what},"revision":${revision}`);
     this.#file?.flush();
   }
 
   finished(ordinal: string, result: string, code: string | null, refused: RefusedTool | null): void {
     this.#lastResult = { ordinal, json: result };
     if (this.#recentResults.push(this.#lastResult) > MAX_RECENT_RESULTS) this.#recentResults.shift();
-    const finished = { t: 'tool.finished', ordinal, code, result } as const;
-    this.#write(refused === null ? finished : { ...finished, refused });
+    const how = `"code":${code === null ? 'null' : JSON.stringify(code)},"result":${JSON.stringify(result)}`;
+    const wanted = refused === null ? '' : `,"refused":${JSON.stringify(refused)}`;
+    this.#append(`{"t":"tool.finished","ordinal":${JSON.stringify(ordinal)},${how}${wanted}`);
   }
 
   injected(session: string, params: ToolsRecord['params'], key: object, shown: () => ShownTools): void {
@@ -164,7 +172,7 @@ export class RunJournal implements ToolJournal {
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
   end(end: Omit<EndRecord, 't'>): void {
     this.isInterrupted = mayGoOn(end);
-    this.#file?.close(this.#line({ t: 'end', ...end }));
+    this.#file?.close(this.#timed(JSON.stringify({ t: 'end', ...end }).slice(0, -1)));
     this.#hasEnded = true;
   }
 
@@ -176,11 +184,25 @@ export class RunJournal implements ToolJournal {
 
   #write(record: JournalRecord): void {
     if (this.#file === null || this.#hasEnded) return;
-    this.#file.append(this.#line(record));
+    this.#append(JSON.stringify(record).slice(0, -1));
+  }
+
+  /** An object without its end. */
+  #append(record: string): void {
+    if (this.#file === null || this.#hasEnded) return;
+    this.#file.append(this.#timed(record));
   }
 
   /** The clock may have been set back: no record is older than its run. */
-  #line(record: JournalRecord): string {
-    return JSON.stringify({ ...record, ms: Math.max(0, Date.now() - this.header.started) });
+  #timed(record: string): string {
+    return `${record},"ms":${Math.max(0, Date.now() - this.header.started)}}`;
   }
+}
+
+/** Seldom has anything to give. */
+function taken<T>(from: Map<number, T>, call: number): T | undefined {
+  if (from.size === 0) return undefined;
+  const found = from.get(call);
+  from.delete(call);
+  return found;
 }

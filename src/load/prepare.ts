@@ -32,7 +32,7 @@ export interface PrepareOptions {
   /** @default nobody is told */
   readonly onNotice?: (text: string) => void;
   /** Ends the compilation of a component. @default never */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | null;
   /** Whether it is to give way to others on its thread. @default false */
   readonly givesWay?: boolean;
 }

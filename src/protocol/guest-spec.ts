@@ -14,6 +14,8 @@ export const UNDERWAY_BYTES = 3 * Int32Array.BYTES_PER_ELEMENT;
 
 /** Posted output, or events of the tape, that the host has not taken; the guest waits beyond it, as it would for a full pipe. */
 export const MAX_UNDERWAY = 1024 * 1024;
+/** Of what it has taken, the host tells so much at once: a word for each write would cost more than the write. */
+export const TOLD_AT_ONCE = MAX_UNDERWAY / 4;
 /** What a guest on a shared thread may have written or posted beyond that until it can be made to wait. */
 export const MAX_OWED = 16 * 1024 * 1024;
 /** One message of posted output. */

@@ -126,11 +126,18 @@ export function limitProblem(name: LimitName, value: unknown): string | null {
 export function compileLimits(given: Readonly<Partial<Record<LimitName, number | undefined>>> = {}): Limits {
   const unknown = unknownKey(given, limitNames);
   if (unknown !== null) throw new RangeError(`limits: ${unknown}`);
+  if (limitNames.every((name) => (given[name] ?? limitSpecs[name].default) === lastCompiled?.[name])) {
+    return lastCompiled as Limits;
+  }
   const entries = limitNames.map((name) => {
     const value = given[name] ?? limitSpecs[name].default;
     const problem = limitProblem(name, value);
     if (problem !== null) throw new RangeError(`limits.${name}: ${problem}`);
     return [name, value];
   });
-  return Object.freeze(Object.fromEntries(entries)) as Limits;
+  lastCompiled = Object.freeze(Object.fromEntries(entries)) as Limits;
+  return lastCompiled;
 }
+
+/** Most runs of a process have the same, and thousands of them wait at once. */
+let lastCompiled: Limits | null = null;

@@ -8,6 +8,7 @@ import {
   MAX_UNDERWAY,
   type PostedKind,
   type StandardStream,
+  TOLD_AT_ONCE,
   UNDERWAY_BYTES,
   underwayAt,
 } from '../protocol/guest-spec.ts';
@@ -56,9 +57,6 @@ export function throughHost(
 
 const isWritable = (target: unknown): target is Writable =>
   typeof target === 'object' && target !== null && typeof (target as Writable).write === 'function';
-
-/** Of what was taken, so much is told at once: a message for each write would cost more than the write. */
-const TOLD_AT_ONCE = MAX_UNDERWAY / 4;
 
 /** The host's end of what a guest writes, where it does not go to descriptors. */
 export class GuestOutput {
@@ -113,15 +111,14 @@ export class GuestOutput {
   }
 
   #taken(what: PostedKind, amount: number): void {
-    if (this.#underway !== null) {
-      Atomics.sub(this.#underway, underwayAt[what], amount);
+    const untold = this.#untold[what] + amount;
+    this.#untold[what] = untold < TOLD_AT_ONCE ? untold : 0;
+    if (untold < TOLD_AT_ONCE) return;
+    if (this.#underway === null) this.#tell(what, untold);
+    else {
+      Atomics.sub(this.#underway, underwayAt[what], untold);
       Atomics.notify(this.#underway, underwayAt[what]);
-      return;
     }
-    this.#untold[what] += amount;
-    if (this.#untold[what] < TOLD_AT_ONCE) return;
-    this.#tell(what, this.#untold[what]);
-    this.#untold[what] = 0;
   }
 }
 

@@ -143,11 +143,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       () => resolve(outOfTime(options.limits)),
     );
     const interrupted = () => resolve(ended('interrupted', 'the guest was interrupted'));
-    if (options.signal.aborted) interrupted();
-    options.signal.addEventListener('abort', interrupted, { once: true });
+    if (options.signal?.aborted) interrupted();
+    options.signal?.addEventListener('abort', interrupted, { once: true });
     stopWaiting = () => {
       deadline?.clear();
-      options.signal.removeEventListener('abort', interrupted);
+      options.signal?.removeEventListener('abort', interrupted);
     };
     void full.promise.then((why) => resolve(ended('journal', why)));
     seat.listen({
@@ -251,7 +251,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
 
   const endedAt = performance.now();
   stopWaiting();
-  loading.abort();
+  if (enteredAt === undefined) loading.abort();
   await seat.leave();
   output.finish();
   journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message });

@@ -96,8 +96,12 @@ export interface RunOptions {
 
 type Given<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> };
 
-export type CompiledRunOptions = Given<Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output' | 'journal'>> & {
+export type CompiledRunOptions = Given<
+  Omit<RunOptions, 'wasm' | 'backend' | 'limits' | 'output' | 'journal' | 'signal'>
+> & {
   readonly journal: CompiledJournal | null;
+  /** Null: nothing ends it. */
+  readonly signal: AbortSignal | null;
   readonly wasm: Uint8Array | Promise<Uint8Array>;
   readonly backend: FindBackend;
   readonly limits: Limits;
@@ -121,7 +125,7 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     verbose: options.verbose ?? false,
     allowUnknownImports: options.allowUnknownImports ?? false,
     componentCache: options.componentCache ?? null,
-    signal: options.signal ?? new AbortController().signal,
+    signal: options.signal ?? null,
     run,
     mcp: options.mcp ?? null,
     approve: options.approve ?? null,

@@ -6,6 +6,10 @@ export const sharedCounts = (): Float64Array<SharedArrayBuffer> =>
 
 /** The calls that were made, by name. The thread that counts runs untrusted code: what cannot be a number of calls is none. */
 export function namedCounts(counts: Float64Array): Record<string, number> {
-  const named = calls.map(({ name }, index): [string, number] => [name, counts[index] ?? 0]);
-  return Object.fromEntries(named.filter(([, count]) => Number.isSafeInteger(count) && count > 0));
+  const named: Record<string, number> = {};
+  for (const [index, count] of counts.entries()) {
+    const call = calls[index];
+    if (call !== undefined && count > 0 && Number.isSafeInteger(count)) named[call.name] = count;
+  }
+  return named;
 }

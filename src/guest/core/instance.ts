@@ -113,11 +113,22 @@ export async function runCore(guest: CoreGuest): Promise<GuestEnding> {
  */
 function linkImports(guest: CoreGuest, known: (module: string, name: string) => unknown): WebAssembly.Imports {
   const imports: WebAssembly.Imports = Object.create(null);
-  for (const { module, name } of WebAssembly.Module.imports(guest.module)) {
+  for (const { module, name } of importsOf(guest.module)) {
     imports[module] ??= Object.create(null) as Record<string, unknown>;
     imports[module][name] = known(module, name) ?? missing(guest, module, name);
   }
   return imports;
+}
+
+type ModuleImports = ReturnType<typeof WebAssembly.Module.imports>;
+
+const knownImports = new WeakMap<WebAssembly.Module, ModuleImports>();
+
+/** Asked once for all guests of a module: the engine makes the list anew each time. */
+function importsOf(module: WebAssembly.Module): ModuleImports {
+  const known = knownImports.get(module) ?? WebAssembly.Module.imports(module);
+  knownImports.set(module, known);
+  return known;
 }
 
 const own = <T>(from: Readonly<Record<string, T>>, key: string): T | undefined =>
