@@ -2,6 +2,7 @@ import { MAX_GUEST_TOOL_OUTPUT_BYTES, type NumberParam, numberParams } from '../
 import { backendLimitSpecs } from '../src/config/host/limits.ts';
 import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
 import { smsLimitSpecs } from '../src/config/sms/limits.ts';
+import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
 import type { ToolErrorCode } from '../src/pool/errors.ts';
 import { poolLimitSpecs } from '../src/pool/pool-options.ts';
 import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
@@ -20,6 +21,9 @@ export const nodeLimitsTable = (): string => specs(nodeLimitSpecs);
 
 /** `[limits]` and `[store]` of the registry's config. */
 export const smsLimitsTable = (): string => specs(smsLimitSpecs);
+
+/** Bounds of `[telemetry]`. */
+export const telemetryLimitsTable = (): string => specs(telemetryLimitSpecs);
 
 /** Bounds of the pool that no file sets. */
 export const poolLimitsTable = (): string =>

@@ -22,6 +22,7 @@ import {
   poolLimitsTable,
   sessionParamsTable,
   smsLimitsTable,
+  telemetryLimitsTable,
   toolErrorsTable,
 } from './reference-tables.ts';
 
@@ -61,6 +62,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/mcp.md': { 'tool-errors': toolErrorsTable, budgets: budgetsTable, 'pool-limits': poolLimitsTable },
   'docs/node.md': { 'node-limits': nodeLimitsTable },
   'docs/registry.md': { 'sms-limits': smsLimitsTable },
+  'docs/telemetry.md': { 'telemetry-limits': telemetryLimitsTable },
 };
 
 /** Every generated page as it should be. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { isSecretReference, SECRET_REFERENCE_HELP } from '../secrets/secret.ts';
+import { otlpProtocols } from './collector-named.ts';
 import { strictTable } from './strict-table.ts';
-import { otlpProtocols, telemetryLimitSpecs } from './telemetry.ts';
+import { telemetryLimitSpecs } from './telemetry.ts';
 
 const text = z.string().min(1);
 const secretReference = z.string().refine(isSecretReference, SECRET_REFERENCE_HELP);

@@ -2,14 +2,18 @@ import { resolve } from 'node:path';
 import { isHeaderValue } from '../base/http-header.ts';
 import type { LimitSpec } from '../protocol/limits.ts';
 import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import {
+  ENDPOINT,
+  headerVariables,
+  isCollectorNamed,
+  type OtlpProtocol,
+  otlpProtocols,
+  type TelemetryTable,
+} from './collector-named.ts';
 import { ConfigError } from './config-error.ts';
 import type { ConfigFile } from './config-file.ts';
 import { headerSecret } from './header-secret.ts';
 import { backendUrlComplaint, headerNameComplaint } from './host/http.ts';
-
-/** How a collector is spoken to. */
-export const otlpProtocols = ['http/protobuf', 'http/json'] as const;
-export type OtlpProtocol = (typeof otlpProtocols)[number];
 
 /** The bounds of the `[telemetry]` table, same names. */
 export const telemetryLimitSpecs = {
@@ -52,28 +56,10 @@ export interface CompiledTelemetry {
   readonly maxQueuedSpans: number;
 }
 
-export interface TelemetryTable {
-  readonly endpoint?: string | undefined;
-  readonly protocol?: OtlpProtocol | undefined;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly traces?: boolean | undefined;
-  readonly metrics?: boolean | undefined;
-  readonly sample_ratio?: number | undefined;
-  readonly service_name?: string | undefined;
-  readonly resource?: Readonly<Record<string, string>> | undefined;
-  readonly timeout_ms?: number | undefined;
-  readonly metric_interval_ms?: number | undefined;
-  readonly span_delay_ms?: number | undefined;
-  readonly max_queued_spans?: number | undefined;
-}
-
 type Env = NodeJS.ProcessEnv;
 
-const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
-
 /**
- * What the standard variables say, and what they leave open as the table of the file has it; null: nothing is sent. A
- * process that has neither an endpoint nor a table pays for this look and for nothing else.
+ * What the standard variables say, and what they leave open as the table of the file has it; null: nothing is sent.
  * @throws ConfigError
  */
 export function compileTelemetry(
@@ -82,8 +68,7 @@ export function compileTelemetry(
   sources: SecretSources,
 ): CompiledTelemetry | null {
   const { env } = sources;
-  const isNamed = env[ENDPOINT] || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT;
-  if ((!isNamed && table?.endpoint === undefined) || env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
+  if (!isCollectorNamed(table, env)) return null;
   const tracesUrl = signalUrl('TRACES', '/v1/traces', table?.traces ?? true, table, env);
   const metricsUrl = signalUrl('METRICS', '/v1/metrics', table?.metrics ?? true, table, env);
   if (tracesUrl === null && metricsUrl === null) return null;
@@ -106,20 +91,6 @@ export function compileTelemetry(
     maxQueuedSpans: number('OTEL_BSP_MAX_QUEUE_SIZE', env, limits.max_queued_spans, table?.max_queued_spans),
   });
 }
-
-/** Variables of which no record of an MCP server may see anything. */
-export function telemetryKeyVariables(table: TelemetryTable | undefined): string[] {
-  const named = Object.values(table?.headers ?? {}).flatMap((reference) =>
-    reference.startsWith('env:') ? [reference.slice('env:'.length)] : [],
-  );
-  return [...headerVariables, ...named];
-}
-
-const headerVariables = [
-  'OTEL_EXPORTER_OTLP_HEADERS',
-  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
-  'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
-] as const;
 
 function signalUrl(
   signal: 'TRACES' | 'METRICS',

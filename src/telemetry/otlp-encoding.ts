@@ -7,7 +7,7 @@ import {
 } from '@opentelemetry/otlp-transformer';
 import { cutText } from '../base/cut-text.ts';
 import { version } from '../base/version.ts';
-import type { OtlpProtocol } from '../config/telemetry.ts';
+import type { OtlpProtocol } from '../config/collector-named.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import type { Attributes, EndedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './trace-context.ts';

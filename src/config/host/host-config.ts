@@ -1,10 +1,12 @@
 import { didYouMean } from '../../base/nearest-key.ts';
 import type { StdioPolicy } from '../../protocol/record.ts';
+import type { SecretSources } from '../../secrets/secret.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
+import { isCollectorNamed, telemetryKeyVariables } from '../collector-named.ts';
 import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
-import { type CompiledTelemetry, compileTelemetry, telemetryKeyVariables } from '../telemetry.ts';
+import type { CompiledTelemetry } from '../telemetry.ts';
 import { type CompiledAudit, compileAudit } from './audit.ts';
 import { backendOfEnvironment, type CompiledBackend, compileBackend } from './backends.ts';
 import { type CompiledJournalTable, compileJournalTable } from './journal.ts';
@@ -93,7 +95,7 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
     audit: compileAudit(document.audit, file, { env, readFile: readSecret }),
     journal: compileJournalTable(document.journal, file, { env, readFile: readSecret }),
     node: compileNode(document.node, file?.folder ?? '.'),
-    telemetry: compileTelemetry(document.telemetry, file, { env, readFile: readSecret }),
+    telemetry: await compileTelemetry(document, file, { env, readFile: readSecret }),
     nats: compileNats(document.nats, file, { env, readFile: readSecret }),
     keyVariables: Object.freeze(keyVariables(document)),
     // A proxy variable that nothing uses must not keep an offline run from starting.
@@ -105,6 +107,16 @@ export async function loadHostConfig(options: HostConfigOptions): Promise<Compil
 async function parse(file: ConfigFile): Promise<HostDocument> {
   const [{ readTomlFile }, { checkHostDocument }] = await Promise.all([import('../toml.ts'), import('./schema.ts')]);
   return readTomlFile(file, checkHostDocument);
+}
+
+/** Loaded only where a collector is named. */
+async function compileTelemetry(
+  { telemetry }: HostDocument,
+  file: ConfigFile | undefined,
+  sources: SecretSources,
+): Promise<CompiledTelemetry | null> {
+  if (!isCollectorNamed(telemetry, sources.env)) return null;
+  return (await import('../telemetry.ts')).compileTelemetry(telemetry, file, sources);
 }
 
 function compileBackends(
