@@ -3,6 +3,7 @@ import { recordLimits } from '../../protocol/record-limits.ts';
 import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
+import { etcdTable } from './etcd.ts';
 import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
 import { oidcTable } from './oidc.ts';
 
@@ -33,6 +34,8 @@ const smsDocument = strictTable({
   }).optional(),
   store: strictTable({
     file: text.optional(),
+    url: text.optional(),
+    etcd: etcdTable.optional(),
     kept_changes: limit('kept_changes'),
     max_bytes: limit('max_bytes'),
   }).optional(),
