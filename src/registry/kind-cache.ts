@@ -223,14 +223,19 @@ export class KindCache<R extends StoreStamps> {
     this.#swap({ snapshot, upserted: [...snapshot.records.keys()].sort(), deleted: [] });
   }
 
+  /** Of several registries on one store, one may be behind what another has shown: it is asked again, or another one is. */
   #restore(listing: RegistryListing<R>): void {
+    const known = this.#snapshot ?? this.#saved?.snapshot;
+    if (known !== undefined && known.epoch !== '' && isBehind(known, listing)) {
+      throw new Error(`the registry is at revision ${listing.revision}, and has shown ${known.revision} before`);
+    }
     this.#swap(restoreSnapshot(this.#kind, this.#snapshot, listing));
   }
 
   /** Takes over a list that was asked for at `before`, unless the stream has overtaken it. True: it brought news. */
   #adopt(listing: RegistryListing<R>, before: RegistrySnapshot<R>): boolean {
     const current = this.#snapshot?.revision ?? 0;
-    const replaced = listing.epoch !== before.epoch || listing.revision < before.revision;
+    const replaced = listing.epoch !== before.epoch || isBehind(before, listing);
     if (!replaced && listing.revision < current) return false;
     if (replaced || listing.revision > current) {
       this.#restore(listing);
@@ -322,7 +327,12 @@ export class KindCache<R extends StoreStamps> {
   }
 }
 
-/** Within one registry revisions never go back. */
+/** One without epochs that goes back is another one. */
 function isAnother(before: RegistrySnapshot<unknown>, now: RegistrySnapshot<unknown>): boolean {
   return now.epoch !== before.epoch || now.revision < before.revision;
+}
+
+/** Within one registry revisions never go back. */
+function isBehind(known: RegistrySnapshot<unknown>, listing: RegistryListing<unknown>): boolean {
+  return listing.epoch === known.epoch && listing.revision < known.revision;
 }

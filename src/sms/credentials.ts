@@ -11,7 +11,7 @@ import { Sessions } from './people/sessions.ts';
 import { TokenUses } from './people/token-uses.ts';
 import { Validity } from './people/validity.ts';
 import type { ServiceLog } from './service-log.ts';
-import type { SqliteStore } from './store/sqlite-store.ts';
+import type { KeptRegistry } from './store/kept-registry.ts';
 import { ensureTokens, readTokens } from './token-files.ts';
 
 /** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
@@ -31,7 +31,7 @@ export interface Credentials {
 
 export async function openCredentials(
   { auth, files, tls: tlsPaths, oidc: oidcConfig, egress }: SmsConfig,
-  store: Pick<SqliteStore, 'tokens' | 'tokenUses'>,
+  store: Pick<KeptRegistry, 'tokens' | 'tokenUses'>,
   log: ServiceLog,
 ): Promise<Credentials> {
   const paths = { admin: files.adminToken, node: files.nodeToken };

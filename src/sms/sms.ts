@@ -23,7 +23,8 @@ import { DirectoryReloader, type ReloadResult } from './reload.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import type { ServiceLog } from './service-log.ts';
 import { ServingState } from './serving-state.ts';
-import { openSqliteStore, type SqliteStore } from './store/sqlite-store.ts';
+import type { KeptRegistry } from './store/kept-registry.ts';
+import { openStore } from './store/open-store.ts';
 import { StoreError } from './store/store.ts';
 import { auditedProfiles, auditedStore, auditedTokens } from './trail/audited-store.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
@@ -57,11 +58,7 @@ export class DirectoryRefused extends Error {
 
 /** Opens the store, loads the directory, and serves both protocols. */
 export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<RunningSms> {
-  const store = openSqliteStore(config.files.data, {
-    keptChanges: config.limits.kept_changes,
-    watcherQueue: config.limits.watcher_queue,
-    maxBytes: config.limits.max_bytes,
-  });
+  const store = await openStore(config, deps.log);
   let trail = noTrail;
   let credentials: Credentials | null = null;
   try {
@@ -79,13 +76,13 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
 async function serve(
   config: SmsConfig,
   { log, serverTest }: SmsDeps,
-  sqlite: SqliteStore,
+  kept: KeptRegistry,
   credentials: Credentials,
   trail: SmsTrail,
 ): Promise<RunningSms> {
-  const store = auditedStore(sqlite, trail);
-  const profiles = auditedProfiles(sqlite.profiles, trail);
-  const tokens = auditedTokens(sqlite.tokens, trail);
+  const store = auditedStore(kept, trail);
+  const profiles = auditedProfiles(kept.profiles, trail);
+  const tokens = auditedTokens(kept.tokens, trail);
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
@@ -110,7 +107,7 @@ async function serve(
           trail,
           log,
         });
-  for (const problem of sqlite.warnings) log('error', 'store', { problem });
+  for (const problem of kept.warnings) log('error', 'store', { problem });
   if (reloader !== null) await firstLoad(reloader, config, log);
 
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
@@ -126,7 +123,7 @@ async function serve(
     mayAsk: (peer) => gate.mayAsk(peer),
   });
   const watchers = new WatcherCount(limits.max_watchers);
-  const approvals = new ApprovalQueue(sqlite.approvals, {
+  const approvals = new ApprovalQueue(kept.approvals, {
     rules: config.approverRules,
     hasNames: config.auth,
     waitMs: limits.approval_wait_ms,
@@ -146,7 +143,7 @@ async function serve(
       watchers: watchers.open,
       nodes: reports.count,
       node_processes: reports.processCount,
-      writable: sqlite.writeProblem() === null ? 1 : 0,
+      writable: kept.writeProblem() === null ? 1 : 0,
       approvals_waiting: approvals.waiting,
     };
   };
@@ -175,7 +172,7 @@ async function serve(
     hasAuth: config.auth,
     scheme: tls === null ? 'http' : 'https',
     trail,
-    sqlite,
+    kept,
     dataFile: config.files.data,
     gauges,
     reloader,

@@ -14,7 +14,7 @@ import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER }
 import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../../sms/store/memory-store.ts';
-import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
+import { openStore } from '../../sms/store/open-store.ts';
 import { UsageError } from '../usage-error.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
 import { parseSmsFlags, type SmsCommand } from './flags.ts';
@@ -42,6 +42,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function run(command: SmsCommand): Promise<number> {
   const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
   if (command.kind === 'serve') return command.dryRun ? dryRun(config) : serve(config);
+  if (config.etcd !== null) {
+    throw new UsageError(`${command.kind} is for a registry in a file: etcd copies itself (etcdctl snapshot save)`);
+  }
   const copy = command.kind === 'backup' ? backupRegistry : restoreRegistry;
   say(await copy(config, command.file));
   return exitCodes.ok;
@@ -60,7 +63,7 @@ async function serve(config: SmsConfig): Promise<number> {
   const ended = untilSignalled(sms, log);
   const { data, adminToken, nodeToken } = config.files;
   log('info', 'ready', {
-    data,
+    ...(config.etcd === null ? { data } : { store: config.etcd.endpoints.join(','), prefix: config.etcd.prefix }),
     ...(config.auth ? { admin_token: adminToken, node_token: nodeToken } : { auth: 'none' }),
   });
   process.stdout.write(`${JSON.stringify({ grpc: sms.grpc, http: sms.http })}\n`);
@@ -95,9 +98,9 @@ function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
 async function dryRun(config: SmsConfig): Promise<number> {
   if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
   // What is not there yet is not created only to be looked at.
-  const sqlite = existsSync(config.files.data) ? openSqliteStore(config.files.data) : null;
-  const store = sqlite ?? createMemoryStore();
-  const profiles = sqlite?.profiles ?? createMemoryStoreOf(profileKind);
+  const kept = config.etcd !== null || existsSync(config.files.data) ? await openStore(config, openServiceLog()) : null;
+  const store = kept ?? createMemoryStore();
+  const profiles = kept?.profiles ?? createMemoryStoreOf(profileKind);
   const folder = join(config.registryDir, PROFILES_FOLDER);
   const { strict, allowMassRemoval } = config;
   const options = { strict, dryRun: true, allowMassRemoval };

@@ -22,6 +22,9 @@ Options, and the variable and config field of each (flags come first, then varia
   --http HOST:PORT          SMS_HTTP, http.listen (default: ${DEFAULT_HTTP_ADDRESS})
   --data FILE               SMS_DATA, store.file (default: $XDG_STATE_HOME/spear/sms/registry.db,
                             else ~/.local/state/spear/sms/registry.db)
+  --store etcd://HOST:PORT,…[/PREFIX]
+                            SMS_STORE, store.url: keep the records in etcd instead of a file, so that several
+                            spear-sms serve them side by side; TLS and log-in: [store.etcd] of the config file
   --mcp-registry-dir DIR    SMS_MCP_REGISTRY_DIR, mcp.registry_dir; also --mcp-dir and SMS_MCP_DIR:
                             *.toml and *.json, one server a file; read at start and at SIGHUP, all or nothing;
                             links are followed where they stay inside DIR (a mounted ConfigMap)

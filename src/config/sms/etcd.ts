@@ -1,4 +1,18 @@
-import type { Secret } from '../../secrets/secret.ts';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { errorCode } from '../../base/error-text.ts';
+import {
+  isSecretReference,
+  resolveSecret,
+  SECRET_REFERENCE_HELP,
+  type Secret,
+  SecretError,
+} from '../../secrets/secret.ts';
+import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
+import { ConfigError } from '../config-error.ts';
+import { readTextFile } from '../config-file.ts';
+import { strictTable } from '../strict-table.ts';
+import { isLoopbackHost, parseListenAddress } from './address.ts';
 
 /** How to reach the etcd that a registry keeps its records in. */
 export interface EtcdConfig {
@@ -10,4 +24,79 @@ export interface EtcdConfig {
   readonly tls: { readonly ca: string | null; readonly cert: string | null; readonly key: string | null };
   /** Asked at every log-in, so that a changed one needs no restart; null: etcd asks for none. */
   readonly login: { readonly user: string; readonly password: () => Secret } | null;
+}
+
+const text = z.string().min(1);
+
+/** `[store.etcd]`. */
+export const etcdTable = strictTable({
+  ca: text.optional(),
+  cert: text.optional(),
+  key: text.optional(),
+  user: text.optional(),
+  password: text.refine(isSecretReference, SECRET_REFERENCE_HELP).optional(),
+  allow_plaintext: z.boolean().optional(),
+});
+
+export const ETCD_SCHEME = 'etcd://';
+const DEFAULT_PREFIX = 'spear';
+const MAX_MEMBERS = 32;
+const prefixShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/**
+ * `etcd://HOST:PORT,…[/PREFIX]` with what the config says of it. `from` names the address in messages, `folder` is what
+ * paths are relative to.
+ */
+export function compileEtcd(
+  address: string,
+  from: string,
+  table: z.infer<typeof etcdTable> | undefined,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+): EtcdConfig {
+  const [hosts = '', prefix = DEFAULT_PREFIX, ...more] = address.slice(ETCD_SCHEME.length).split('/');
+  const members = hosts.split(',').map((member) => ({ member, listen: parseListenAddress(member) }));
+  const wrong = members.find(({ listen }) => listen === null || listen.port === 0);
+  if (wrong !== undefined || members.length > MAX_MEMBERS || more.length > 0 || !prefixShape.test(prefix)) {
+    const shown = hosts.includes('@') ? 'a credential: give store.etcd.user and store.etcd.password' : `"${address}"`;
+    throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,HOST:PORT[/PREFIX], found ${shown}`);
+  }
+  const { ca, cert, key, user, password, allow_plaintext: allowPlaintext = false } = table ?? {};
+  if ((cert === undefined) !== (key === undefined)) throw new ConfigError('store.etcd: cert and key belong together');
+  if ((user === undefined) !== (password === undefined)) {
+    throw new ConfigError('store.etcd: user and password belong together');
+  }
+  const isLocal = members.every(({ listen }) => listen !== null && isLoopbackHost(listen.host));
+  const hasTls = ca !== undefined || cert !== undefined;
+  if (hasTls && allowPlaintext) throw new ConfigError('store.etcd: allow_plaintext does not go with ca or cert');
+  // Beyond this machine in clear only where somebody said so: records and tokens go over it.
+  const scheme = hasTls || !(isLocal || allowPlaintext) ? 'https' : 'http';
+  return Object.freeze({
+    endpoints: members.map(({ member }) => `${scheme}://${member}`),
+    prefix,
+    tls: {
+      ca: ca === undefined ? null : readPem('ca', resolve(folder, ca), readTextFile),
+      cert: cert === undefined ? null : readPem('cert', resolve(folder, cert), readTextFile),
+      key: key === undefined ? null : readPem('key', resolve(folder, key), readSecretFile),
+    },
+    login: user === undefined || password === undefined ? null : { user, password: () => passwordOf(password, env) },
+  });
+}
+
+function passwordOf(reference: string, env: NodeJS.ProcessEnv): Secret {
+  try {
+    return resolveSecret(reference, { env, readFile: readSecretFile });
+  } catch (error) {
+    if (error instanceof SecretError) throw new ConfigError(`store.etcd.password: ${error.message}`);
+    throw error;
+  }
+}
+
+function readPem(field: string, path: string, read: (path: string) => string): string {
+  try {
+    return read(path);
+  } catch (error) {
+    if (error instanceof SecretFileError) throw new ConfigError(`store.etcd.${field}: ${error.message}`);
+    throw new ConfigError(`store.etcd.${field}: ${path} cannot be read (${errorCode(error) ?? String(error)})`);
+  }
 }

@@ -4,6 +4,7 @@ import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { telemetryTable } from '../telemetry-schema.ts';
+import { etcdTable } from './etcd.ts';
 import { type SmsLimitName, smsLimitSpecs } from './limits.ts';
 import { oidcTable } from './oidc.ts';
 
@@ -34,6 +35,8 @@ const smsDocument = strictTable({
   }).optional(),
   store: strictTable({
     file: text.optional(),
+    url: text.optional(),
+    etcd: etcdTable.optional(),
     kept_changes: limit('kept_changes'),
     max_bytes: limit('max_bytes'),
   }).optional(),

@@ -13,6 +13,7 @@ import {
   type ListenAddress,
   parseListenAddress,
 } from './address.ts';
+import { compileEtcd, ETCD_SCHEME, type EtcdConfig } from './etcd.ts';
 import { type SmsLimits, smsLimitSpecs } from './limits.ts';
 import { compileOidc, type OidcConfig } from './oidc.ts';
 import { defaultSmsDirectory, type SmsFiles, smsFiles } from './paths.ts';
@@ -24,6 +25,7 @@ export interface SmsFlags {
   readonly grpc?: string | undefined;
   readonly http?: string | undefined;
   readonly data?: string | undefined;
+  readonly store?: string | undefined;
   readonly registryDir?: string | undefined;
   readonly strict?: boolean | undefined;
   readonly allowMassRemoval?: boolean | undefined;
@@ -38,6 +40,8 @@ export interface SmsConfig {
   readonly grpc: ListenAddress;
   readonly http: ListenAddress;
   readonly files: SmsFiles;
+  /** Where the records are instead of `files.data`; null: they are in that file. */
+  readonly etcd: EtcdConfig | null;
   readonly registryDir: string | null;
   readonly strict: boolean;
   /** Whether a load of the directory may remove most of the records that came from it. */
@@ -99,6 +103,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     grpc,
     http,
     files,
+    etcd: etcdOf(flags, document, file, env),
     registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
     strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
     allowMassRemoval:
@@ -125,6 +130,28 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     false;
   refuseExposure(config, allowPlaintext);
   return Object.freeze(config);
+}
+
+function etcdOf(
+  flags: SmsFlags,
+  { store }: SmsDocument,
+  file: ConfigFile | undefined,
+  env: NodeJS.ProcessEnv,
+): EtcdConfig | null {
+  const [from, url] =
+    flags.store !== undefined
+      ? ['--store', flags.store]
+      : env.SMS_STORE
+        ? ['SMS_STORE', env.SMS_STORE]
+        : ['store.url', store?.url];
+  if (url === undefined) {
+    if (store?.etcd === undefined) return null;
+    throw new ConfigError('store.etcd says how to reach an etcd, and neither --store nor store.url names one');
+  }
+  if (!url.startsWith(ETCD_SCHEME)) {
+    throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,…, found "${url}"; a file is given by --data`);
+  }
+  return compileEtcd(url, from, store?.etcd, file?.folder ?? '.', env);
 }
 
 const everything: readonly string[] = Object.freeze(['*']);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { redactArguments } from '../../audit/redact-arguments.ts';
 import { cutText } from '../../base/cut-text.ts';
 import { canonicalJson, type JsonObject } from '../../base/json.ts';
@@ -65,6 +66,9 @@ const NOBODY = 'nobody';
 /** A timer is set anew at the latest then: what is due is found by the clock on the wall, and that may be set. */
 const LONGEST_PAUSE_MS = 30_000;
 
+/** After a watch that broke. */
+const FOLLOW_AGAIN_MS = 500;
+
 /**
  * The requests of all nodes. Everything that becomes of one is written by compare-and-set on its revision, durable before
  * anybody is told: of two who decide at the same moment one wins, and a yes is used once.
@@ -80,6 +84,7 @@ export class ApprovalQueue {
   #epoch = '';
   #timer: NodeJS.Timeout | null = null;
   #isClosed = false;
+  readonly #ended = new AbortController();
 
   constructor(store: RegistryStore<Approval>, options: ApprovalQueueOptions) {
     this.store = store;
@@ -95,15 +100,17 @@ export class ApprovalQueue {
 
   /** Takes up what an earlier process left. */
   async start(): Promise<void> {
-    const { epoch, records } = await this.store.list();
+    const { epoch, revision, records } = await this.store.list();
     this.#epoch = epoch;
     const byAge = [...records].sort((a, b) => a.updated_at_ms - b.updated_at_ms);
     for (const approval of byAge) this.#remember(approval);
     await this.#sweep();
+    void this.#follow(revision);
   }
 
   close(): void {
     this.#isClosed = true;
+    this.#ended.abort();
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
@@ -394,6 +401,30 @@ export class ApprovalQueue {
     }
     this.#open.delete(id);
     this.#closed.add(id);
+  }
+
+  /** What others write to the same store is remembered too: they may decide, and this ends what is due. */
+  async #follow(since: number): Promise<void> {
+    const { signal } = this.#ended;
+    for (let at = since; !signal.aborted; ) {
+      try {
+        for await (const { revision, upserts, deletes } of this.store.watch(at, signal)) {
+          at = revision;
+          for (const id of deletes) this.#forget(id);
+          for (const approval of upserts) this.#remember(approval);
+          this.#arm();
+        }
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'closed') return;
+        await delay(FOLLOW_AGAIN_MS, undefined, { signal }).catch(() => {});
+        at = 0;
+      }
+    }
+  }
+
+  #forget(id: string): void {
+    this.#open.delete(id);
+    this.#closed.delete(id);
   }
 
   #arm(): void {

@@ -149,10 +149,11 @@ export class EtcdMirror {
 
   /** What was missed is found by comparing. */
   async #listAgain(): Promise<void> {
+    const known = this.#heads();
     const { revision, kinds } = await listKinds(this.#options, [...this.#kinds.keys()] as KindName[]);
     for (const [name, listing] of kinds) {
       const mirror = this.#kinds.get(name);
-      if (mirror === undefined || this.#wentBack(mirror, listing.head)) continue;
+      if (mirror === undefined || this.#wentBack(name, known, listing.head)) continue;
       if (listing.head > mirror.head) await mirror.replace(listing);
     }
     if (revision > this.#position) this.#position = revision;
@@ -173,6 +174,7 @@ export class EtcdMirror {
   async #confirm(): Promise<void> {
     const { client, keys, epoch } = this.#options;
     const askedAt = performance.now();
+    const known = this.#heads();
     const request = { success: [range(keys.epoch()), rangeAll(keys.heads())] };
     const answer = await client.ask(({ kv }, options) => kv.txn(request, options), {
       deadlineMs: ANSWER_MS,
@@ -187,7 +189,7 @@ export class EtcdMirror {
       const meaning = keys.meaning(key);
       const mirror = meaning.what === 'head' ? this.#kinds.get(meaning.kind) : undefined;
       if (mirror === undefined) continue;
-      if (this.#wentBack(mirror, modRevision)) return;
+      if (this.#wentBack(mirror.kind.name, known, modRevision)) return;
       if (await mirror.reached(modRevision, CATCH_UP_MS, this.#ended.signal)) continue;
       this.#lastProblem = `the watch has not told of revision ${modRevision} of ${mirror.kind.name}`;
       this.#needsList = true;
@@ -200,10 +202,18 @@ export class EtcdMirror {
     this.#confirmedAt = askedAt;
     this.#lastProblem = null;
   }
+  /** Where each kind is: whatever etcd is asked from now on must be at least there. */
+  #heads(): ReadonlyMap<string, bigint> {
+    return new Map([...this.#kinds].map(([name, { head }]) => [name, head]));
+  }
+
   /** Whoever followed the lower revisions would follow what was never told. */
-  #wentBack(mirror: AnyKindMirror, head: bigint): boolean {
-    if (head >= mirror.head) return false;
-    this.#broken = `etcd has gone back to revision ${head} of ${mirror.kind.name}, which was at ${mirror.head}: it was restored as the same cluster; restore it as a new one, or raise its revisions`;
+  #wentBack(kind: string, known: ReadonlyMap<string, bigint>, head: bigint): boolean {
+    const before = known.get(kind) ?? 0n;
+    if (head >= before) return false;
+    this.#broken =
+      `etcd has gone back to revision ${head} of ${kind}, which was at ${before}: it was restored as the same cluster; ` +
+      'restore it as a new one, or raise its revisions';
     return true;
   }
 }

@@ -1,6 +1,6 @@
 import type { StoreStamps } from '../../protocol/record-kind.ts';
 import { EventReader } from '../event-reader.ts';
-import type { RegistryStore } from '../store/store.ts';
+import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import type { StreamSink } from './stream-sink.ts';
 
@@ -29,6 +29,9 @@ export async function serveWatch<R extends StoreStamps>(options: WatchStreamOpti
     // A watch that has nothing to tell says so at once.
     let silent = includeRecords;
     while (!signal.aborted) {
+      // Who is cut off must not say that nothing changed: the reader goes to another one.
+      const problem = silent ? store.currencyProblem() : null;
+      if (problem !== null) throw new StoreError('not_current', `this registry may be out of date: ${problem}`);
       if (silent && (await store.revision()) === sent) {
         await sink.write(messages.heartbeatFrame(epoch, sent));
         onSent('heartbeat');

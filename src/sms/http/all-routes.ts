@@ -2,7 +2,7 @@ import type { McpProfile } from '../../protocol/profile.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { ServiceLog } from '../service-log.ts';
-import type { SqliteStore } from '../store/sqlite-store.ts';
+import type { KeptRegistry } from '../store/kept-registry.ts';
 import type { RegistryStore } from '../store/store.ts';
 import { accessRoute } from './access-route.ts';
 import { approvalsRoutes } from './approvals-routes.ts';
@@ -28,7 +28,7 @@ export interface AllRoutesDeps extends Omit<OperationRoutesDeps, 'writeProblem'>
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
-  readonly sqlite: SqliteStore;
+  readonly kept: KeptRegistry;
   readonly dataFile: string;
   readonly strict: boolean;
   /** Null: servers are not tested here. */
@@ -41,19 +41,19 @@ export interface AllRoutesDeps extends Omit<OperationRoutesDeps, 'writeProblem'>
 
 /** Everything that is served over HTTP, each with what it asks of its caller. */
 export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
-  const { store, sqlite } = deps;
-  const writeProblem = () => sqlite.writeProblem();
+  const { store, kept } = deps;
+  const writeProblem = () => kept.writeProblem();
   return [
     importRoute(deps),
     ...serversRoutes(deps),
     ...profilesRoutes(deps),
     eventsRoute(store, { path: `${ADMIN_PATH}/events`, needs: 'view' }),
     ...approvalsRoutes(deps.approvals),
-    ...pinsRoutes({ store, pins: sqlite.pins, strict: deps.strict }),
+    ...pinsRoutes({ store, pins: kept.pins, strict: deps.strict }),
     ...tokensRoutes(deps),
     meRoute,
     ...authRoutes(deps),
-    backupRoute(sqlite, deps.dataFile),
+    backupRoute(kept, deps.dataFile),
     testRoute(store, deps.testServer),
     ...operationRoutes({ ...deps, writeProblem }),
     ...summaryRoutes(deps),

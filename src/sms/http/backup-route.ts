@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import type { SqliteStore } from '../store/sqlite-store.ts';
+import type { KeptRegistry } from '../store/kept-registry.ts';
 import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
 import { HttpProblem } from './problem.ts';
@@ -10,17 +10,22 @@ import { ADMIN_PATH } from './servers-routes.ts';
 const SEND_TIMEOUT_MS = 10 * 60_000;
 
 /** `POST /backup` answers with a consistent copy of the whole registry, secrets included. One at a time. */
-export function backupRoute(store: SqliteStore, dataFile: string): Route {
+export function backupRoute(store: Pick<KeptRegistry, 'backup'>, dataFile: string): Route {
   let busy = false;
   return {
     method: 'POST',
     path: `${ADMIN_PATH}/backup`,
     needs: 'administer',
     async run(call) {
+      if (store.backup === null) {
+        const detail =
+          'this registry is kept in etcd: copy it there (etcdctl snapshot save), or with spear-sms migrate';
+        throw new HttpProblem(409, 'kept-elsewhere', detail);
+      }
       if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is being made');
       busy = true;
       try {
-        return await sendBackup(store, `${dataFile}.backup`, call);
+        return await sendBackup((copy) => store.backup?.(copy), `${dataFile}.backup`, call);
       } finally {
         busy = false;
       }
@@ -28,9 +33,13 @@ export function backupRoute(store: SqliteStore, dataFile: string): Route {
   };
 }
 
-async function sendBackup(store: SqliteStore, copy: string, { response, signal }: HttpCall): Promise<'streamed'> {
+async function sendBackup(
+  backup: (copy: string) => Promise<void> | undefined,
+  copy: string,
+  { response, signal }: HttpCall,
+): Promise<'streamed'> {
   try {
-    await store.backup(copy);
+    await backup(copy);
     const { size } = await stat(copy);
     response.writeHead(200, {
       'content-type': 'application/octet-stream',

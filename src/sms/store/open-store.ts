@@ -1,0 +1,12 @@
+import type { SmsConfig } from '../../config/sms/sms-config.ts';
+import type { ServiceLog } from '../service-log.ts';
+import type { KeptRegistry } from './kept-registry.ts';
+import { openSqliteStore } from './sqlite-store.ts';
+
+/** The registry where the config says that it is kept. */
+export async function openStore({ files, etcd, limits }: SmsConfig, log: ServiceLog): Promise<KeptRegistry> {
+  const bounds = { keptChanges: limits.kept_changes, watcherQueue: limits.watcher_queue };
+  if (etcd === null) return openSqliteStore(files.data, { ...bounds, maxBytes: limits.max_bytes });
+  const { openEtcdStore } = await import('../etcd/etcd-store.ts');
+  return openEtcdStore(etcd, { ...bounds, log: (problem) => log('error', 'store', { problem }) });
+}

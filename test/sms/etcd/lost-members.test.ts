@@ -1,0 +1,84 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
+import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
+import type { KeptRegistry } from '../../../src/sms/store/kept-registry.ts';
+import { sampleRecord } from '../../protocol/record-samples.ts';
+import type { Member } from '../../support/engines/member.ts';
+import { useEtcd } from '../../support/engines/use-engine.ts';
+import { until } from '../../support/until.ts';
+import { etcdConfig } from './etcd-config.ts';
+
+const etcd = useEtcd();
+const opened: KeptRegistry[] = [];
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+
+async function open(config: Parameters<typeof openEtcdStore>[0]): Promise<KeptRegistry> {
+  const store = await openEtcdStore(config);
+  opened.push(store);
+  return store;
+}
+
+/** Everything that a watcher is told, checked to be linked without a hole. */
+async function follow(store: KeptRegistry, since: number): Promise<RegistryEvent[]> {
+  const seen: RegistryEvent[] = [];
+  const events = store.watch(since, new AbortController().signal);
+  void (async () => {
+    for await (const event of events) seen.push(event);
+  })().catch(() => {});
+  return seen;
+}
+
+async function leader(members: readonly Member[]): Promise<Member> {
+  for (const member of members) {
+    const text = await (await fetch(`http://${member.address}/metrics`)).text();
+    if (/^etcd_server_is_leader 1$/m.test(text)) return member;
+  }
+  throw new Error('nobody leads');
+}
+
+const WRITES = 120;
+
+describe('members of etcd that are killed under writes', () => {
+  it.each(['the member that is watched', 'the leader'])(
+    '%s: none lost, none twice, in order [etcd.members]',
+    async (whom) => {
+      const { members } = etcd();
+      const config = etcdConfig(members);
+      const writer = await open({ ...config, endpoints: [...config.endpoints].reverse() });
+      const watcher = await open(config);
+      const seen = await follow(watcher, await watcher.revision());
+      const killed = whom === 'the leader' ? await leader(members) : members[0];
+      const acknowledged: number[] = [];
+      for (let n = 0; n < WRITES; n++) {
+        if (n === WRITES / 3) void killed?.kill();
+        const { revision, changed } = await writer.upsert(sampleRecord(`s${n % 7}`, { display_name: `${n}` }));
+        expect(changed).toBe(true);
+        acknowledged.push(revision);
+      }
+      await until(() => seen.at(-1)?.revision === acknowledged.at(-1), 'the last event');
+      await killed?.start();
+      expect(seen.map(({ revision }) => revision)).toEqual(acknowledged);
+      expect(seen.map(({ upserts }) => upserts[0]?.display_name)).toEqual(acknowledged.map((_, n) => `${n}`));
+      expect(seen.slice(1).map(({ prevRevision }) => prevRevision)).toEqual(acknowledged.slice(0, -1));
+    },
+  );
+
+  it('is not current without a quorum, refuses to answer, and is itself again with one [etcd.current]', async () => {
+    const { members } = etcd();
+    const store = await open(etcdConfig(members));
+    await store.upsert(sampleRecord('a'));
+    const [, second, third] = members;
+    await Promise.all([second?.kill(), third?.kill()]);
+    await until(() => store.currencyProblem() !== null, 'the loss of the quorum to be noticed');
+    await expect(store.list()).rejects.toMatchObject({ code: 'not_current' });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'not_current' });
+    await expect(store.upsert(sampleRecord('b'))).rejects.toMatchObject({ code: 'not_current' });
+    expect(store.writeProblem()).toContain('etcd has confirmed nothing for');
+    await Promise.all([second?.start(), third?.start()]);
+    await until(() => store.currencyProblem() === null, 'etcd to confirm it again');
+    expect((await store.list()).records.map(({ server_id }) => server_id)).toEqual(['a']);
+    expect((await store.upsert(sampleRecord('b'))).changed).toBe(true);
+  });
+});
