@@ -4,6 +4,8 @@ import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import { readJournal } from '../journal/read-journal.ts';
+import { timelineOf } from '../journal/timeline.ts';
+import type { Timeline } from '../journal/timeline-entry.ts';
 import type { EndRecord, TimedRecord } from '../protocol/journal.ts';
 import type { RunCost } from '../protocol/run.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
@@ -12,6 +14,9 @@ import type { Secret } from '../secrets/secret.ts';
 const PRIVATE_DIRECTORY = 0o700;
 /** Journals are spread over folders by the end of their names, so that none holds too many. */
 const FOLDER_CHARS = 2;
+
+/** A journal that is read for somebody to look at keeps the host's thread busy. */
+const MAX_SHOWN_BYTES = 32 * 1024 * 1024;
 
 /** What an earlier attempt of a run left behind. */
 export interface EarlierAttempt {
@@ -66,6 +71,17 @@ export class RunJournals {
       rmSync(path, { force: true });
       return null;
     }
+  }
+
+  /** What it did so far, for people. @throws JournalError, Error */
+  timeline(namespace: string, run: string): Timeline {
+    const path = this.path(namespace, run);
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (size === undefined) throw new JournalError(run, 'it has no journal');
+    if (size > MAX_SHOWN_BYTES) {
+      throw new JournalError(run, `its journal has ${size} bytes, too many to be shown here: spear journal show`);
+    }
+    return timelineOf(readJournal(path, this.#key && journalKey(this.#key.reveal())));
   }
 
   remove(namespace: string, run: string): void {

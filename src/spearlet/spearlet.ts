@@ -27,6 +27,7 @@ import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
 import { AllRunEvents } from './run-events.ts';
 import { RunJournals } from './run-journals.ts';
+import { tellOfRuns } from './run-reporter.ts';
 import { RunStreams } from './run-streams.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
 import { Blobs } from './tasks/blobs.ts';
@@ -157,12 +158,17 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     }),
     (req, socket, head) => streams.upgrade(req, socket, head),
   );
+  const told = tellOfRuns(registry, { queue, tasks, journals, node, log });
+  closers.push(() => told?.close());
   const retention = new Retention(queue, journals, limits.retention_hours, log);
   dispatcher = new Dispatcher({
     ...{ queue, node, pool, slots, log },
     runsPerCaller: limits.runs_per_caller,
     concurrency: (namespace, name) => tasks.find({ namespace, name })?.live.concurrency ?? slots,
-    attempt: (claim, signal) => attempts.attempt(claim, signal),
+    attempt: (claim, signal) => {
+      told?.begun(claim.run);
+      return attempts.attempt(claim, signal);
+    },
   });
 
   const close = async () => {
