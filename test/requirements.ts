@@ -45,6 +45,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'node.task-file', promise: 'spear-run takes the file of a task, and runs the module that it names.', docs: 'docs/configuration.md#the-task---task-config-file' },
   { id: 'node.budgets', promise: 'Tokens are reserved before a send, so that parallel runs cannot overspend together.', docs: 'docs/node.md#budgets' },
   { id: 'node.budgets.caller', promise: 'Each caller has a budget of its own in a namespace, over all its tasks, parallel runs and restarts.', docs: 'docs/node.md#budgets' },
+  { id: 'node.tls', promise: 'A node listens beyond loopback with a certificate only, speaks TLS there, and takes a renewed one at SIGHUP.', docs: 'docs/node.md#http' },
   { id: 'node.connection-scope', promise: 'connection_scope says who shares the process and the HOME of a server on a node; no task gets in whose namespace the record does not name.', docs: 'docs/node.md#tasks' },
   { id: 'run.each', promise: 'spear-run --each runs a guest for each line, keeps what is done, and goes on with the rest.', docs: 'docs/node.md#many-inputs-without-a-node' },
   { id: 'threads.turns', promise: 'Guests on one thread take turns: while some spin, others begin, answer and end, and each is ended at its own deadline.', docs: 'docs/architecture.md#many-guests-a-thread' },

@@ -13,6 +13,7 @@ import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegi
 import { RegistryServers } from '../run/registry-servers.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import { readTls } from '../sms/tls-files.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { runEventsRoute } from './http/events-route.ts';
 import { nodeListener } from './http/node-listener.ts';
@@ -83,7 +84,9 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const { host, log, slots } = options;
   const { name: node, pool, limits } = host.node;
   const files = nodeFiles(options.data);
-  const address = listenAddress(options.listen);
+  const address = listenAddress(options.listen, host.node.tls !== null);
+  const readCertificate = () => host.node.tls && readTls(host.node.tls, { cert: 'node.tls.cert', key: 'node.tls.key' });
+  const tls = readCertificate();
   const queue = new EmbeddedQueue(files.runs, { maxQueued: limits.max_queued });
   closers.push(() => queue.close());
   const tasks = new TaskStore(files.tasks);
@@ -149,11 +152,16 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const notReady = () => (draining ? 'the node ends' : queue.problem());
   const listeners = await openNodeListeners(
     address,
+    tls,
     files,
     nodeListener({
       routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
       ...{ access, metrics, log },
-      origins: { scheme: 'http', hosts: [address.host, ...host.node.allowedHosts], origins: [] },
+      origins: {
+        scheme: tls === null ? 'http' : 'https',
+        hosts: [address.host, ...host.node.allowedHosts],
+        origins: [],
+      },
       shutdown: shutdown.signal,
     }),
     (req, socket, head) => streams.upgrade(req, socket, head),
@@ -186,6 +194,8 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     files,
     reload: async () => {
       access.reload();
+      const renewed = readCertificate();
+      if (renewed !== null) listeners.useTls(renewed);
       await loadTasks();
       await registry?.reload?.();
     },
@@ -196,12 +206,12 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   };
 }
 
-function listenAddress(text: string) {
+function listenAddress(text: string, hasTls: boolean) {
   const address = parseListenAddress(text);
   if (address === null) throw new ConfigError(`--listen ${text}: expected HOST:PORT`);
-  if (isLoopbackHost(address.host)) return address;
+  if (hasTls || isLoopbackHost(address.host)) return address;
   throw new ConfigError(
-    `--listen ${text}: others can reach that address, and this node speaks in clear: listen on loopback, behind a proxy that speaks TLS`,
+    `--listen ${text}: others can reach that address, and this node speaks in clear: give it a certificate ([node.tls] cert and key), or listen on loopback`,
   );
 }
 

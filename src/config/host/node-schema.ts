@@ -18,6 +18,7 @@ export const nodeTable = strictTable({
     .regex(/^[A-Za-z0-9._-]{1,64}$/, 'expected up to 64 of letters, digits, . _ and -')
     .optional(),
   pool: plainName.optional(),
+  tls: strictTable({ cert: text, key: text }).optional(),
   allowed_hosts: z.array(text).optional(),
   stream_models: z.boolean().optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),

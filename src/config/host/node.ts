@@ -29,6 +29,8 @@ export interface CompiledNode {
   readonly data: string | null;
   readonly name: string;
   readonly pool: string;
+  /** Null: it speaks in clear, on loopback alone. */
+  readonly tls: { readonly cert: string; readonly key: string } | null;
   readonly allowedHosts: readonly string[];
   /** Whether models are asked for a stream, so that events of a run have what they say while they say it. */
   readonly streamModels: boolean;
@@ -46,6 +48,7 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
     data: document.data === undefined ? null : resolve(folder, document.data),
     name: document.name ?? ownName(),
     pool: document.pool ?? DEFAULT_POOL,
+    tls: document.tls === undefined ? null : tlsIn(document.tls, folder),
     allowedHosts: document.allowed_hosts ?? [],
     streamModels: document.stream_models ?? true,
     submitters: (document.submitters ?? []).map(({ name, namespace, token_file }) => ({
@@ -62,6 +65,11 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
     limits: Object.freeze(Object.fromEntries(limits)) as NodeLimits,
   });
 }
+
+const tlsIn = ({ cert, key }: NonNullable<NodeDocument['tls']>, folder: string) => ({
+  cert: resolve(folder, cert),
+  key: resolve(folder, key),
+});
 
 const ownName = () =>
   hostname()
