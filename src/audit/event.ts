@@ -270,6 +270,8 @@ export type AuditEvent =
       AuditCaller)
   /** Somebody read what would be sent, whole. */
   | ({ readonly event: 'sms.approval_read' } & AuditSmsApproval & AuditCaller)
+  /** Somebody was shown what a run said and was told. */
+  | ({ readonly event: 'sms.journal_read'; readonly run: string; readonly run_namespace: string } & AuditCaller)
   /** The same of tokens, without their digests. */
   | ({
       readonly event: 'sms.token_write_started';

@@ -6,7 +6,7 @@ import type { JsonObject } from '../base/json.ts';
  */
 
 /** Whether a topic has changed is told by its number; which way, by asking for it again. */
-export const liveTopics = ['servers', 'profiles', 'nodes', 'approvals', 'people'] as const;
+export const liveTopics = ['servers', 'profiles', 'nodes', 'approvals', 'people', 'runs'] as const;
 export type LiveTopic = (typeof liveTopics)[number];
 
 export interface LiveJson {
@@ -22,6 +22,8 @@ export interface MeJson {
   readonly namespace: string;
   /** Permissions: `view`, `operate`, `decide`, … */
   readonly may: readonly string[];
+  /** Whether they may see what a run said and was told. */
+  readonly read_journals: boolean;
 }
 
 export type HealthJson = 'idle' | 'connected' | 'degraded' | 'down';
@@ -192,4 +194,28 @@ export interface TrailPageJson {
   readonly newest: string;
   /** How much was read to find these. */
   readonly scanned_bytes: number;
+}
+
+/** A run, as its node told of it. */
+export interface RunJson {
+  readonly id: string;
+  readonly namespace: string;
+  readonly task: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly submitted_by: string;
+  readonly submitted_at_ms: number;
+  readonly started_at_ms: number | null;
+  readonly ended_at_ms: number | null;
+  readonly attempts: number;
+  readonly exit: { readonly reason: string; readonly code: number | null; readonly message: string | null } | null;
+  readonly cost: { readonly model_calls: number; readonly tool_calls: number; readonly total_tokens: number } | null;
+  readonly node: string;
+}
+
+export interface RunsJson {
+  /** Newest first. */
+  readonly runs: readonly RunJson[];
+  /** Of which these are the first. */
+  readonly total: number;
 }

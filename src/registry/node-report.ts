@@ -1,6 +1,7 @@
 import { backoffMs } from '../base/backoff.ts';
 import { type RegistryEnvironment, systemEnvironment } from './environment.ts';
 import { Lifetime } from './lifetime.ts';
+import type { RunReportTarget } from './run-report.ts';
 import type { ToolListReport } from './tool-list-report.ts';
 
 export const reportedHealths = ['idle', 'connected', 'degraded', 'down'] as const;
@@ -56,12 +57,12 @@ export interface ReportAnswer {
   readonly wantedToolLists?: readonly string[];
 }
 
-export interface ReportTarget {
+export interface ReportTarget extends RunReportTarget {
   report(report: NodeReport, signal: AbortSignal): Promise<ReportAnswer>;
 }
 
 export interface NodeReporterOptions {
-  readonly target: ReportTarget;
+  readonly target: Pick<ReportTarget, 'report'>;
   /** Asked at every report. */
   readonly collect: () => NodeReport;
   /** Between two reports at most; a registry that forgets sooner gets them sooner. @default 20 s */

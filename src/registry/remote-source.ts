@@ -7,6 +7,7 @@ import { McpNodeService } from '../protocol/generated/sms/mcp_node_pb.ts';
 import { McpProfileService, type McpProfile as WireProfile } from '../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../protocol/generated/sms/mcp_registry_pb.ts';
 import type { McpServerRecord as WireRecord } from '../protocol/generated/sms/mcp_server_record_pb.ts';
+import { NodeRunService } from '../protocol/generated/sms/node_runs_pb.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import { profileKind } from '../protocol/profile-kind.ts';
 import { wireToProfileInput } from '../protocol/profile-wire.ts';
@@ -17,6 +18,7 @@ import { serverKind } from '../protocol/server-kind.ts';
 import type { ApprovalPort } from './approval-port.ts';
 import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
 import { RemoteApprovals } from './remote-approvals.ts';
+import type { RunReport, RunsAnswer, RunsReport } from './run-report.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
 import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
 
@@ -64,6 +66,7 @@ class GrpcSource implements RemoteSource {
   readonly #connect: () => Transport;
   readonly #registry: Client<typeof McpRegistryService>;
   readonly #nodes: Client<typeof McpNodeService>;
+  readonly #runs: Client<typeof NodeRunService>;
   readonly #records: WireRecords<WireRecord, McpServerRecord>;
   readonly profiles: RegistrySource<McpProfile>;
   #canWatchRecords = false;
@@ -94,6 +97,7 @@ class GrpcSource implements RemoteSource {
     const transport = this.#connect();
     this.#registry = createClient(McpRegistryService, transport);
     this.#nodes = createClient(McpNodeService, transport);
+    this.#runs = createClient(NodeRunService, transport);
     this.#records = new WireRecords(
       { kind: serverKind, idOf: ({ serverId }) => serverId, input: wireToInput },
       onInvalidRecord,
@@ -155,6 +159,19 @@ class GrpcSource implements RemoteSource {
       .reportMcpNode(request, { signal })
       .catch((error: unknown) => this.#explain(error));
     return { expiresAfterMs: response.expiresAfterMs, wantedToolLists: response.wantedToolLists };
+  }
+
+  async reportRuns({ nodeId, runs, timelines }: RunsReport, signal: AbortSignal): Promise<RunsAnswer> {
+    const request = {
+      nodeId,
+      unchanged: runs === null,
+      runs: (runs ?? []).map(wireRun),
+      timelines: timelines.map(({ runId, picture, problem }) => ({ runId, picture: picture ?? '', problem })),
+    };
+    const { wantedTimelines, wantsRuns } = await this.#runs
+      .reportRuns(request, { signal })
+      .catch((error: unknown) => this.#explain(error));
+    return { wantedTimelines, wantsRuns };
   }
 
   approvals(nodeId: string): ApprovalPort {
@@ -227,4 +244,22 @@ function bearer(read: () => string | undefined): Interceptor {
     if (token !== undefined) request.header.set('authorization', `Bearer ${token}`);
     return next(request);
   };
+}
+
+function wireRun({ submitted_by, submitted_at_ms, started_at_ms, ended_at_ms, exit, cost, ...run }: RunReport) {
+  return {
+    ...run,
+    submittedBy: submitted_by,
+    submittedAtMs: BigInt(submitted_at_ms),
+    ...(started_at_ms === null ? {} : { startedAtMs: BigInt(started_at_ms) }),
+    ...(ended_at_ms === null ? {} : { endedAtMs: BigInt(ended_at_ms) }),
+    exitReason: exit?.reason ?? '',
+    ...(exit?.code == null ? {} : { exitCode: exit.code }),
+    exitMessage: exit?.message ?? '',
+    ...(cost === null ? {} : { cost: wireCost(cost) }),
+  };
+}
+
+function wireCost({ model_calls, tool_calls, total_tokens }: NonNullable<RunReport['cost']>) {
+  return { modelCalls: model_calls, toolCalls: tool_calls, totalTokens: BigInt(Math.round(total_tokens)) };
 }

@@ -5,6 +5,7 @@ import type { TokenRecord } from '../protocol/token-record.ts';
 import { History } from './history.ts';
 import { LiveTopics } from './live-topics.ts';
 import type { NodeReports } from './node-reports.ts';
+import type { RunReports } from './run-reports.ts';
 import { type RegistryStore, StoreError } from './store/store.ts';
 
 /** A thousand nodes report many times in a second. */
@@ -25,12 +26,14 @@ export class ConsoleState {
   readonly #stores: FollowedStores;
 
   /** Until the signal. */
-  constructor(stores: FollowedStores, reports: NodeReports, signal: AbortSignal) {
+  constructor(stores: FollowedStores, reports: NodeReports, runs: RunReports, signal: AbortSignal) {
     this.#stores = stores;
     this.history = new History(reports);
     const stopNodes = followReports(reports, () => this.topics.changed('nodes'));
+    const stopRuns = runs.onReport(() => this.topics.changed('runs'));
     signal.addEventListener('abort', () => {
       stopNodes();
+      stopRuns();
       this.history.close();
     });
     void follow(stores.servers, () => this.topics.changed('servers'), signal);

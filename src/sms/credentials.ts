@@ -1,7 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
-import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { TlsMaterial } from './bind.ts';
 import { type Access, openAccess, PeopleAccess } from './people/access.ts';
 import { FileTokens } from './people/file-tokens.ts';
@@ -12,6 +10,7 @@ import { TokenUses } from './people/token-uses.ts';
 import { Validity } from './people/validity.ts';
 import type { ServiceLog } from './service-log.ts';
 import type { KeptRegistry } from './store/kept-registry.ts';
+import { readTls } from './tls-files.ts';
 import { ensureTokens, readTokens } from './token-files.ts';
 
 /** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
@@ -86,20 +85,4 @@ export async function openCredentials(
       await oidc?.close();
     },
   };
-}
-
-function readTls(files: { readonly cert: string; readonly key: string }): TlsMaterial {
-  return {
-    cert: readTlsFile('--tls-cert', files.cert, (path) => readFileSync(path, 'utf8')),
-    key: readTlsFile('--tls-key', files.key, readSecretFile),
-  };
-}
-
-function readTlsFile(from: string, path: string, read: (path: string) => string): string {
-  try {
-    return read(path);
-  } catch (error) {
-    if (error instanceof SecretFileError) throw new Error(`${from}: ${error.message}`);
-    throw new Error(`${from}: ${path} cannot be read (${errorCode(error) ?? error})`);
-  }
 }

@@ -20,6 +20,7 @@ import { SmsMetrics } from './metrics/sms-metrics.ts';
 import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { PeerGate } from './peer-gate.ts';
 import { DirectoryReloader, type ReloadResult } from './reload.ts';
+import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import type { ServiceLog } from './service-log.ts';
 import { ServingState } from './serving-state.ts';
@@ -94,6 +95,11 @@ async function serve(
     expiresAfterMs: limits.node_expiry_ms,
     maxNodes: limits.max_nodes,
   });
+  const runs = new RunReports({
+    ...defaultRunReportsLimits,
+    expiresAfterMs: limits.node_expiry_ms,
+    maxNodes: limits.max_nodes,
+  });
   const reloader =
     config.registryDir === null
       ? null
@@ -158,7 +164,7 @@ async function serve(
     trail,
     log,
   };
-  const shared = { store, profiles, approvals, reports, serving, strict, metrics, log };
+  const shared = { store, profiles, approvals, reports, runs, serving, strict, metrics, log };
   const services = allServices({ ...shared, heartbeatMs: limits.heartbeat_ms, watchers, held });
   const testServer: TestServer = async (record, signal) =>
     (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
@@ -180,6 +186,7 @@ async function serve(
     console: new ConsoleState(
       { servers: store, profiles, approvals: approvals.store, people: tokens },
       reports,
+      runs,
       shutdown.signal,
     ),
     trailFile: config.audit?.file ?? null,

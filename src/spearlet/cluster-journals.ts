@@ -1,10 +1,11 @@
 import { journalKey } from '../journal/block-cipher.ts';
 import { readJournal } from '../journal/read-journal.ts';
+import type { Timeline } from '../journal/timeline-entry.ts';
 import type { NatsJournals } from '../queue/nats/nats-journals.ts';
 import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
-import { type EarlierAttempt, type RunJournals, summary } from './run-journals.ts';
+import { type EarlierAttempt, type RunJournals, shownTimeline, summary } from './run-journals.ts';
 
 /** Journals that every node of a cluster can go on with. */
 export class ClusterJournals implements RunJournals {
@@ -38,6 +39,10 @@ export class ClusterJournals implements RunJournals {
 
   read(namespace: string, run: string): Promise<Uint8Array | null> {
     return this.#journals.read(namespace, run);
+  }
+
+  async timeline(namespace: string, run: string): Promise<Timeline> {
+    return shownTimeline(run, await this.read(namespace, run), this.#key);
   }
 
   remove(namespace: string, run: string): Promise<void> {

@@ -5,6 +5,7 @@ import { writePrivateFile } from '../base/private-file.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
 import { privateDirectoryProblem } from '../config/private-directory.ts';
 import type { ListenAddress } from '../config/sms/address.ts';
+import type { TlsMaterial } from '../sms/bind.ts';
 import { fewConnections, type HttpServer, startHttpServer } from '../sms/http/http-server.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
@@ -12,12 +13,15 @@ const PRIVATE_SOCKET = 0o600;
 
 export interface NodeListeners {
   readonly url: string;
+  /** New connections get this certificate. */
+  useTls(tls: TlsMaterial): void;
   close(graceMs: number): Promise<void>;
 }
 
 /** Serves on a port, and for this user on a socket beside the data. Leaves word of where. */
 export async function openNodeListeners(
   address: ListenAddress,
+  tls: TlsMaterial | null,
   files: NodeFiles,
   listener: (req: IncomingMessage, res: ServerResponse) => void,
   upgrade: (req: IncomingMessage, socket: Duplex, head: Buffer) => void,
@@ -28,7 +32,7 @@ export async function openNodeListeners(
     await Promise.all(open.map((server) => server.close(graceMs)));
   };
   try {
-    const port = await startHttpServer(address, null, fewConnections, listener, upgrade);
+    const port = await startHttpServer(address, tls, fewConnections, listener, upgrade);
     open.push(port);
     prepareSocket(files);
     open.push(await startHttpServer({ path: files.socket }, null, fewConnections, listener, upgrade));
@@ -37,7 +41,7 @@ export async function openNodeListeners(
       files.endpoint,
       `${JSON.stringify({ http: port.url, http_socket: files.socket, pid: process.pid })}\n`,
     );
-    return { url: port.url, close };
+    return { url: port.url, useTls: (renewed) => port.useTls(renewed), close };
   } catch (error) {
     await close(0);
     throw error;

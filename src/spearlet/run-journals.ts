@@ -6,6 +6,8 @@ import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import { readJournal } from '../journal/read-journal.ts';
+import { timelineOf } from '../journal/timeline.ts';
+import type { Timeline } from '../journal/timeline-entry.ts';
 import type { EndRecord, TimedRecord } from '../protocol/journal.ts';
 import type { RunCost } from '../protocol/run.ts';
 import type { Claim } from '../queue/run-queue.ts';
@@ -15,6 +17,9 @@ import type { Secret } from '../secrets/secret.ts';
 const PRIVATE_DIRECTORY = 0o700;
 /** Journals are spread over folders by the end of their names, so that none holds too many. */
 const FOLDER_CHARS = 2;
+
+/** A journal that is read for somebody to look at keeps the host's thread busy. */
+const MAX_SHOWN_BYTES = 32 * 1024 * 1024;
 
 /** What an earlier attempt of a run left behind. */
 export interface EarlierAttempt {
@@ -34,6 +39,8 @@ export interface RunJournals {
   earlier(claim: Claim): Promise<EarlierAttempt | null>;
   /** As it stands there; null: there is none. */
   read(namespace: string, run: string): Promise<Uint8Array | null>;
+  /** What it did so far, for people. @throws JournalError, Error */
+  timeline(namespace: string, run: string): Promise<Timeline>;
   remove(namespace: string, run: string): Promise<void>;
 }
 
@@ -99,6 +106,20 @@ export class FileJournals implements RunJournals {
       return null;
     }
   }
+
+  async timeline(namespace: string, run: string): Promise<Timeline> {
+    return shownTimeline(run, await this.read(namespace, run), this.#key);
+  }
+}
+
+/** @throws JournalError */
+export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret | null): Timeline {
+  if (bytes === null) throw new JournalError(run, 'it has no journal');
+  if (bytes.byteLength > MAX_SHOWN_BYTES) {
+    const size = `its journal has ${bytes.byteLength} bytes`;
+    throw new JournalError(run, `${size}, too many to be shown here: spear journal show`);
+  }
+  return timelineOf(readJournal(run, key && journalKey(key.reveal()), bytes));
 }
 
 /** What the records of a journal come to. */

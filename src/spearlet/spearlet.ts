@@ -12,6 +12,7 @@ import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegi
 import { RegistryServers } from '../run/registry-servers.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import { readTls } from '../sms/tls-files.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { runEventsRoute } from './http/events-route.ts';
@@ -26,6 +27,7 @@ import { NodeMetrics } from './node-metrics.ts';
 import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
 import { openRunEngine } from './run-engine.ts';
+import { tellOfRuns } from './run-reporter.ts';
 import { RunStreams } from './run-streams.ts';
 import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
@@ -84,7 +86,9 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const { host, log, slots } = options;
   const { name: node, pool, limits } = host.node;
   const files = nodeFiles(options.data);
-  const address = listenAddress(options.listen);
+  const address = listenAddress(options.listen, host.node.tls !== null);
+  const readCertificate = () => host.node.tls && readTls(host.node.tls, { cert: 'node.tls.cert', key: 'node.tls.key' });
+  const tls = readCertificate();
   const engine = await openRunEngine({ host, files, queue: options.queue, log });
   const { queue, journals, events } = engine;
   closers.push(() => queue.close());
@@ -154,22 +158,32 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const notReady = () => (draining ? 'the node ends' : queue.problem());
   const listeners = await openNodeListeners(
     address,
+    tls,
     files,
     nodeListener({
       routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
       ...{ access, metrics, tracer, log },
-      origins: { scheme: 'http', hosts: [address.host, ...host.node.allowedHosts], origins: [] },
+      origins: {
+        scheme: tls === null ? 'http' : 'https',
+        hosts: [address.host, ...host.node.allowedHosts],
+        origins: [],
+      },
       shutdown: shutdown.signal,
     }),
     (req, socket, head) => streams.upgrade(req, socket, head),
   );
+  const told = tellOfRuns(registry, { queue, tasks, journals, node, log });
+  closers.push(() => told?.close());
   const retention = new Retention(queue, journals, limits.retention_hours, log);
   dispatcher = new Dispatcher({
     ...{ queue, node, pool, slots, log },
     runsPerCaller: limits.runs_per_caller,
     leaseMs: limits.lease_ms,
     concurrency: (namespace, name) => tasks.find({ namespace, name })?.live.concurrency ?? slots,
-    attempt: (claim, signal) => attempts.attempt(claim, signal),
+    attempt: (claim, signal) => {
+      told?.begun(claim.run);
+      return attempts.attempt(claim, signal);
+    },
   });
 
   const close = async () => {
@@ -187,6 +201,8 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     files,
     reload: async () => {
       access.reload();
+      const renewed = readCertificate();
+      if (renewed !== null) listeners.useTls(renewed);
       await loadTasks();
       await registry?.reload?.();
     },
@@ -197,12 +213,12 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   };
 }
 
-function listenAddress(text: string) {
+function listenAddress(text: string, hasTls: boolean) {
   const address = parseListenAddress(text);
   if (address === null) throw new ConfigError(`--listen ${text}: expected HOST:PORT`);
-  if (isLoopbackHost(address.host)) return address;
+  if (hasTls || isLoopbackHost(address.host)) return address;
   throw new ConfigError(
-    `--listen ${text}: others can reach that address, and this node speaks in clear: listen on loopback, behind a proxy that speaks TLS`,
+    `--listen ${text}: others can reach that address, and this node speaks in clear: give it a certificate ([node.tls] cert and key), or listen on loopback`,
   );
 }
 

@@ -80,6 +80,7 @@ export const smsSamples = [
   { event: 'sms.approval_decided', ...caller, ...approval, decision: 'deny', status: 'denied', reason: 'no' },
   { event: 'sms.approval_ended', ...caller, ...approval, status: 'used', reason: null },
   { event: 'sms.approval_read', ...caller, ...approval },
+  { event: 'sms.journal_read', ...caller, run: 'run-1', run_namespace: 'default' },
   { event: 'sms.login', ...caller, expires_at: '2026-01-01T08:00:00.000Z' },
   { event: 'sms.served', ...caller, code: '200' },
   {

@@ -88,6 +88,7 @@ it(
 
     for (const [path, heading] of [
       ['overview', 'Overview'],
+      ['runs', 'Runs'],
       ['servers', 'Servers'],
       ['servers/notes', 'notes'],
       ['servers/notes/edit', 'Edit notes'],

@@ -108,6 +108,7 @@ describe('gRPC', () => {
     '/sms.McpRegistryService/UpsertMcpServer',
     '/sms.McpRegistryService/DeleteMcpServer',
     '/sms.McpNodeService/ReportMcpNode',
+    '/sms.NodeRunService/ReportRuns',
     '/grpc.health.v1.Health/Check',
   ];
   const reads = new Set(methods.filter((method) => /List|Watch|Check/.test(method)));

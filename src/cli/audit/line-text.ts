@@ -88,6 +88,8 @@ function detailOf(line: TrailLine): string {
     case 'sms.approval_ended':
     case 'sms.approval_read':
       return `${text(line.approval_id)}${caller(line)}`;
+    case 'sms.journal_read':
+      return `${text(line.run_namespace)}/${text(line.run)}${caller(line)}`;
     case 'sms.reloaded':
       return `${text(line.changes)} changes, ${text(line.problems)} problems${caller(line)}`;
     case 'sms.login':

@@ -19,6 +19,7 @@ export const nodeTable = strictTable({
     .optional(),
   pool: plainName.optional(),
   queue: text.optional(),
+  tls: strictTable({ cert: text, key: text }).optional(),
   allowed_hosts: z.array(text).optional(),
   stream_models: z.boolean().optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),

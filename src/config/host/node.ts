@@ -31,6 +31,8 @@ export interface CompiledNode {
   readonly pool: string;
   /** `nats://…`; null: runs are kept under the data. */
   readonly queue: string | null;
+  /** Null: it speaks in clear, on loopback alone. */
+  readonly tls: { readonly cert: string; readonly key: string } | null;
   readonly allowedHosts: readonly string[];
   /** Whether models are asked for a stream, so that events of a run have what they say while they say it. */
   readonly streamModels: boolean;
@@ -49,6 +51,7 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
     name: document.name ?? ownName(),
     pool: document.pool ?? DEFAULT_POOL,
     queue: document.queue ?? null,
+    tls: document.tls === undefined ? null : tlsIn(document.tls, folder),
     allowedHosts: document.allowed_hosts ?? [],
     streamModels: document.stream_models ?? true,
     submitters: (document.submitters ?? []).map(({ name, namespace, token_file }) => ({
@@ -65,6 +68,11 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
     limits: Object.freeze(Object.fromEntries(limits)) as NodeLimits,
   });
 }
+
+const tlsIn = ({ cert, key }: NonNullable<NodeDocument['tls']>, folder: string) => ({
+  cert: resolve(folder, cert),
+  key: resolve(folder, key),
+});
 
 const ownName = () =>
   hostname()

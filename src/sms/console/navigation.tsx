@@ -5,6 +5,8 @@ import { Nodes } from './pages/nodes.tsx';
 import { Overview } from './pages/overview.tsx';
 import { People } from './pages/people.tsx';
 import { Profiles } from './pages/profiles.tsx';
+import { Run } from './pages/run.tsx';
+import { Runs } from './pages/runs.tsx';
 import { Server } from './pages/server.tsx';
 import { EditServer, NewServer } from './pages/server-edit.tsx';
 import { Servers } from './pages/servers.tsx';
@@ -26,6 +28,7 @@ export const navigation: readonly Place[] = [
     title: 'Approvals',
     show: ([id = '']) => (id === '' ? <Approvals /> : <ApprovalPage key={id} id={id} />),
   },
+  { path: 'runs', title: 'Runs', show: ([id = '']) => (id === '' ? <Runs /> : <Run key={id} id={id} />) },
   { path: 'servers', title: 'Servers', show: showServers },
   { path: 'profiles', title: 'Profiles', show: () => <Profiles /> },
   { path: 'access', title: 'Access', show: () => <Access /> },

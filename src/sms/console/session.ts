@@ -20,3 +20,4 @@ const isOfAll = () => who?.namespace === '*';
 export const mayOperate = () => may('operate') && isOfAll();
 export const mayDecide = () => may('decide');
 export const mayAdminister = () => may('administer') && isOfAll();
+export const mayReadJournals = () => who?.read_journals ?? false;

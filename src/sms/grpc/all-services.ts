@@ -4,9 +4,11 @@ import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
 import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import { NodeRunService } from '../../protocol/generated/sms/node_runs_pb.ts';
 import type { McpProfile } from '../../protocol/profile.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { NodeReports } from '../node-reports.ts';
+import type { RunReports } from '../run-reports.ts';
 import type { ServingState } from '../serving-state.ts';
 import type { RegistryStore } from '../store/store.ts';
 import { approvalService } from './approval-service.ts';
@@ -15,24 +17,27 @@ import type { KindServiceDeps } from './kind-reads.ts';
 import { nodeService } from './node-service.ts';
 import { profileService } from './profile-service.ts';
 import { registryService } from './registry-service.ts';
+import { runService } from './run-service.ts';
 
 export interface ServicesDeps extends KindServiceDeps {
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
   readonly reports: NodeReports;
+  readonly runs: RunReports;
   readonly serving: ServingState;
 }
 
 /** Everything that is served over gRPC; `methodNeeds` says who may call it. */
-export function allServices({ store, profiles, approvals, reports, serving, ...shared }: ServicesDeps) {
+export function allServices({ store, profiles, approvals, reports, runs, serving, ...shared }: ServicesDeps) {
   return (router: ConnectRouter): void => {
-    const served = [McpRegistryService, McpProfileService, McpNodeService, ApprovalService].map(
+    const served = [McpRegistryService, McpProfileService, McpNodeService, NodeRunService, ApprovalService].map(
       ({ typeName }) => typeName,
     );
     router.service(McpRegistryService, registryService(store, shared));
     router.service(McpProfileService, profileService(profiles, shared));
     router.service(McpNodeService, nodeService(reports));
+    router.service(NodeRunService, runService(runs));
     router.service(ApprovalService, approvalService(approvals, shared));
     router.service(Health, healthService(serving, served));
   };

@@ -3,6 +3,7 @@ import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
 import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
+import { NodeRunService } from '../../protocol/generated/sms/node_runs_pb.ts';
 import type { GrpcNeed } from './grpc-listener.ts';
 
 const follow: GrpcNeed = { needs: 'follow', changes: false };
@@ -22,6 +23,7 @@ export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
   [`${McpProfileService.typeName}/UpsertMcpProfile`, operate],
   [`${McpProfileService.typeName}/DeleteMcpProfile`, operate],
   [`${McpNodeService.typeName}/ReportMcpNode`, report],
+  [`${NodeRunService.typeName}/ReportRuns`, report],
   [`${ApprovalService.typeName}/OpenApproval`, ask],
   [`${ApprovalService.typeName}/WatchApprovals`, ask],
   [`${ApprovalService.typeName}/ClaimApproval`, ask],

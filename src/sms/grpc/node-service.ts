@@ -22,13 +22,11 @@ const nodeIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeService> {
   return {
     reportMcpNode(request) {
-      if (!nodeIdPattern.test(request.nodeId)) {
-        throw invalid('node_id', 'must be 1 to 128 letters, digits, ".", "_", ":" and "-"');
-      }
+      checkNodeId(request.nodeId);
       if (request.servers.length > MAX_REPORTED_SERVERS) {
         throw new ConnectError(`servers: more than ${MAX_REPORTED_SERVERS}`, Code.ResourceExhausted);
       }
-      try {
+      return refusing(() => {
         const wantedToolLists = reports.accept({
           nodeId: request.nodeId,
           registryState: oneOf('registry_state', request.registryState, reportedStates),
@@ -40,12 +38,23 @@ export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeSer
           toolLists: request.toolLists.map(toolList),
         });
         return { expiresAfterMs: reports.limits.expiresAfterMs, wantedToolLists: [...wantedToolLists] };
-      } catch (error) {
-        if (error instanceof ReportRefused) throw new ConnectError(error.message, Code.ResourceExhausted);
-        throw error;
-      }
+      });
     },
   };
+}
+
+export function refusing<T>(accept: () => T): T {
+  try {
+    return accept();
+  } catch (error) {
+    if (error instanceof ReportRefused) throw new ConnectError(error.message, Code.ResourceExhausted);
+    throw error;
+  }
+}
+
+export function checkNodeId(id: string): void {
+  if (nodeIdPattern.test(id)) return;
+  throw invalid('node_id', 'must be 1 to 128 letters, digits, ".", "_", ":" and "-"');
 }
 
 function serverReport(report: McpServerReport, index: number): ServerReport {
@@ -78,17 +87,17 @@ function toolList({ hash, tools: told }: McpToolList, index: number): ToolListRe
   return { hash, tools };
 }
 
-function oneOf<T extends string>(field: string, value: string, words: readonly T[]): T {
+export function oneOf<T extends string>(field: string, value: string, words: readonly T[]): T {
   const word = words.find((candidate) => candidate === value);
   if (word === undefined) throw invalid(field, `must be ${words.join(', ')}`);
   return word;
 }
 
 /** What a node says ends up in terminals. */
-function printable(text: string, maxChars = MAX_ERROR_CHARS): string {
+export function printable(text: string, maxChars = MAX_ERROR_CHARS): string {
   return startOf(text, maxChars).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-function invalid(field: string, message: string): ConnectError {
+export function invalid(field: string, message: string): ConnectError {
   return new ConnectError(`${field}: ${message}`, Code.InvalidArgument);
 }

@@ -18,13 +18,18 @@ import { type OperationRoutesDeps, operationRoutes } from './operation-routes.ts
 import { overviewRoute } from './overview-route.ts';
 import { pinsRoutes } from './pins-routes.ts';
 import { profilesRoutes } from './profiles-routes.ts';
+import { type RunsRoutesDeps, runsRoutes } from './runs-routes.ts';
 import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
 import { summaryRoutes } from './summary-routes.ts';
 import { type TestServer, testRoute } from './test-route.ts';
 import { type TokensRoutesDeps, tokensRoutes } from './tokens-routes.ts';
 import { trailRoute } from './trail-route.ts';
 
-export interface AllRoutesDeps extends Omit<OperationRoutesDeps, 'writeProblem'>, TokensRoutesDeps, AuthRoutesDeps {
+export interface AllRoutesDeps
+  extends Omit<OperationRoutesDeps, 'writeProblem'>,
+    TokensRoutesDeps,
+    AuthRoutesDeps,
+    RunsRoutesDeps {
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
@@ -59,6 +64,7 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     ...summaryRoutes(deps),
     overviewRoute({ ...deps, writeProblem }),
     accessRoute(deps),
+    ...runsRoutes(deps),
     trailRoute(deps.trailFile),
     liveRoute(deps.console.topics),
     ...consoleRoutes(),

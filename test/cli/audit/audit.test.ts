@@ -238,6 +238,7 @@ describe('spear audit tail', () => {
       'sms.approval_decided fs tool write_file denied no 0123456789abcdef-1 deny by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
       'sms.approval_ended fs tool write_file used 0123456789abcdef-1 by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
       'sms.approval_read fs tool write_file 0123456789abcdef-1 by ci from 127.0.0.1, http PUT /servers/{id} chat-1',
+      'sms.journal_read default/run-1 by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.login until 2026-01-01T08:00:00.000Z by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.served 200 by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.refused denied unauthorized 401 by nobody known from 127.0.0.1, http PUT /servers/{id}',

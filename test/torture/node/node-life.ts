@@ -17,7 +17,10 @@ export interface NodeAnswer {
 }
 
 /** An agent of three turns whose model calls a tool three times, beside a task that only says hello. */
-export function writeNodeFolder(folder: string, more: { readonly node?: string; readonly turnMs?: number } = {}): void {
+export function writeNodeFolder(
+  folder: string,
+  more: { readonly node?: string; readonly turnMs?: number; readonly says?: string } = {},
+): void {
   const tasks = join(folder, 'tasks.d');
   const records = join(folder, 'mcp.d');
   mkdirSync(tasks, { recursive: true });
@@ -29,7 +32,7 @@ export function writeNodeFolder(folder: string, more: { readonly node?: string; 
     turns: [
       turn({ role: 'user' }, { tool_calls: [call('a')], usage }),
       turn({ tool_call_id: 'a' }, { tool_calls: [call('b'), call('c')], usage }),
-      turn({ tool_call_id: 'c' }, { content: 'all done', usage }),
+      turn({ tool_call_id: 'c' }, { content: more.says ?? 'all done', usage }),
     ],
   };
   writeFileSync(join(folder, 'script.json'), JSON.stringify(script));
@@ -104,7 +107,8 @@ export class NodeLives {
   spawn(): ChildProcess {
     const folder = this.#folder;
     const where = ['--data', join(folder, 'data'), '--listen', '127.0.0.1:0', '--config', join(folder, 'config.toml')];
-    const what = ['--task-dir', join(folder, 'tasks.d'), '--mcp-dir', join(folder, 'mcp.d')];
+    const records = this.#args.includes('--sms') ? [] : ['--mcp-dir', join(folder, 'mcp.d')];
+    const what = ['--task-dir', join(folder, 'tasks.d'), ...records];
     const own = [process.execPath, builtCommand('spearlet'), ...where, ...what, ...this.#args];
     const [command = '', ...rest] = [...this.launcher, ...own];
     const child = spawn(command, rest, {

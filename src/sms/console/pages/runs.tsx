@@ -1,0 +1,148 @@
+import { useMemo, useState } from 'preact/hooks';
+import type { RunJson, RunsJson } from '../../../protocol/console-api.ts';
+import { linkTo, useResource, useTick } from '../hooks.ts';
+import { ago, counted } from '../numbers.ts';
+import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
+import { Told } from '../text.tsx';
+import { VirtualList } from '../virtual-list.tsx';
+
+const ROW_PX = 56;
+const statuses = ['', 'running', 'waiting', 'parked', 'queued', 'succeeded', 'failed', 'cancelled', 'dead'];
+
+/** Runs of all nodes: those that have not ended, and the last ones that have. */
+export function Runs() {
+  const { value, error, again } = useResource<RunsJson>('/admin/api/runs?limit=5000', ['runs']);
+  const [text, setText] = useState('');
+  const [status, setStatus] = useState('');
+  useTick(5_000);
+  const runs = value?.runs ?? [];
+  const shown = useMemo(
+    () => runs.filter((run) => (status === '' || run.status === status) && says(run, text.toLowerCase())),
+    [runs, text, status],
+  );
+  const tokens = shown.reduce((sum, { cost }) => sum + (cost?.total_tokens ?? 0), 0);
+  return (
+    <>
+      <PageHead title="Runs" />
+      {error === null ? null : <Failure error={error} again={again} />}
+      {value === null && error === null ? <Loading /> : null}
+      {value !== null && runs.length === 0 ? (
+        <Empty title="No node has told of a run lately">
+          <p>
+            A node that follows this registry tells of those that have not ended, and of the last ones that have:{' '}
+            <code>spearlet --sms ADDRESS</code>, then <code>spear run TASK</code>. Its runs are gone from here a minute
+            after its last word; the node keeps them.
+          </p>
+        </Empty>
+      ) : null}
+      {runs.length === 0 ? null : (
+        <>
+          <div class="filters">
+            <input
+              type="search"
+              placeholder="Search: a task, a person, a node"
+              aria-label="Search runs"
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+            <select
+              aria-label="Which status"
+              value={status}
+              onChange={({ currentTarget }) => setStatus(currentTarget.value)}
+            >
+              {statuses.map((name) => (
+                <option key={name} value={name}>
+                  {name === '' ? 'every status' : name}
+                </option>
+              ))}
+            </select>
+            <span class="muted" role="status">
+              {counted(shown.length, 'run')}, {counted(tokens, 'token')}
+            </span>
+          </div>
+          <VirtualList
+            items={shown}
+            rowPx={ROW_PX}
+            label="Runs"
+            rowClass="run-row"
+            keyOf={({ id }) => id}
+            head={<Head />}
+            row={(run) => <Row run={run} />}
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+function says({ id, namespace, task, submitted_by, node }: RunJson, text: string): boolean {
+  return [id, `${namespace}/${task}`, submitted_by, node].some((field) => field.toLowerCase().includes(text));
+}
+
+function Head() {
+  return (
+    <>
+      <span role="columnheader">Status</span>
+      <span role="columnheader">Task</span>
+      <span role="columnheader">Who</span>
+      <span role="columnheader" class="wide">
+        Node
+      </span>
+      <span role="columnheader">Cost</span>
+      <span role="columnheader">When</span>
+    </>
+  );
+}
+
+function Row({ run }: { readonly run: RunJson }) {
+  const { cost } = run;
+  return (
+    <>
+      <span role="cell">
+        <RunStatus status={run.status} />
+      </span>
+      <span role="cell" class="stack">
+        <a href={linkTo('runs', run.id)}>
+          <Told text={run.task} chars={63} />
+        </a>
+        <span class="muted clip">
+          <Told text={`${run.namespace} · revision ${run.revision}`} chars={80} />
+        </span>
+      </span>
+      <span role="cell" class="clip">
+        <Told text={run.submitted_by} chars={60} />
+      </span>
+      <span role="cell" class="wide clip">
+        <Told text={run.node} chars={60} />
+      </span>
+      <span role="cell" class="stack">
+        <span>{cost === null ? '–' : counted(cost.total_tokens, 'token')}</span>
+        <span class="muted">{cost === null ? '' : calls(cost)}</span>
+      </span>
+      <span role="cell" class="stack">
+        <span>{ago(Date.now() - run.submitted_at_ms)}</span>
+        <span class="muted">{tookText(run)}</span>
+      </span>
+    </>
+  );
+}
+
+export const calls = ({ model_calls, tool_calls }: NonNullable<RunJson['cost']>) =>
+  `${counted(model_calls, 'turn')}, ${counted(tool_calls, 'call')}`;
+
+/** How long it ran, or has been running. */
+export function tookText({ started_at_ms: started, ended_at_ms: ended }: RunJson): string {
+  if (started === null) return 'not begun';
+  const seconds = Math.max(0, (ended ?? Date.now()) - started) / 1_000;
+  return `${ended === null ? 'for' : 'took'} ${seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`}`;
+}
+
+/** A word with a mark of its own shape. */
+export function RunStatus({ status }: { readonly status: string }) {
+  const known = statuses.includes(status) && status !== '' ? status : 'unknown';
+  return (
+    <span class={`run-status ${known}`}>
+      <Told text={status} chars={20} />
+    </span>
+  );
+}

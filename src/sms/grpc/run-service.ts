@@ -1,0 +1,73 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import type {
+  NodeRunService,
+  ReportRunsRequest,
+  RunReport as WireRun,
+} from '../../protocol/generated/sms/node_runs_pb.ts';
+import { runStatuses } from '../../protocol/run.ts';
+import { type RunReport, type RunsReport, runReportLimits } from '../../registry/run-report.ts';
+import type { RunReports } from '../run-reports.ts';
+import { checkNodeId, invalid, oneOf, printable, refusing } from './node-service.ts';
+
+const MAX_NAME_CHARS = 128;
+const runIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+export function runService(runs: RunReports): ServiceImpl<typeof NodeRunService> {
+  return {
+    reportRuns(request) {
+      checkNodeId(request.nodeId);
+      return refusing(() => ({ expiresAfterMs: runs.limits.expiresAfterMs, ...runs.accept(runsReport(request)) }));
+    },
+  };
+}
+
+function runsReport({ nodeId, unchanged, runs, timelines }: ReportRunsRequest): RunsReport {
+  const { maxActive, maxEnded, maxTimelines, maxTimelineBytes } = runReportLimits;
+  if (runs.length > maxActive + maxEnded || timelines.length > maxTimelines) {
+    throw new ConnectError(
+      `more than ${maxActive + maxEnded} runs or ${maxTimelines} timelines`,
+      Code.ResourceExhausted,
+    );
+  }
+  return {
+    nodeId,
+    runs: unchanged ? null : runs.map(runReport),
+    timelines: timelines.map(({ runId, picture, problem }) => {
+      if (Buffer.byteLength(picture) > maxTimelineBytes) {
+        throw new ConnectError(`a timeline has more than ${maxTimelineBytes} bytes`, Code.ResourceExhausted);
+      }
+      return { runId, picture: picture === '' ? null : picture, problem: printable(problem) };
+    }),
+  };
+}
+
+function runReport(run: WireRun, index: number): RunReport {
+  const at = (field: string) => `runs[${index}].${field}`;
+  if (!runIdPattern.test(run.id)) throw invalid(at('id'), 'is not the id of a run');
+  const { cost } = run;
+  const namespace = printable(run.namespace, MAX_NAME_CHARS);
+  return {
+    id: run.id,
+    namespace,
+    task: printable(run.task, MAX_NAME_CHARS),
+    revision: run.revision,
+    status: oneOf(at('status'), run.status, runStatuses),
+    submitted_by: printable(run.submittedBy, MAX_NAME_CHARS),
+    submitted_at_ms: Number(run.submittedAtMs),
+    started_at_ms: run.startedAtMs === undefined ? null : Number(run.startedAtMs),
+    ended_at_ms: run.endedAtMs === undefined ? null : Number(run.endedAtMs),
+    attempts: run.attempts,
+    exit:
+      run.exitReason === ''
+        ? null
+        : {
+            reason: printable(run.exitReason, MAX_NAME_CHARS),
+            code: run.exitCode ?? null,
+            message: run.exitMessage === '' ? null : printable(run.exitMessage),
+          },
+    cost:
+      cost === undefined
+        ? null
+        : { model_calls: cost.modelCalls, tool_calls: cost.toolCalls, total_tokens: Number(cost.totalTokens) },
+  };
+}
