@@ -1,4 +1,5 @@
 import type { McpProfile } from '../../protocol/profile.ts';
+import type { TaskRequests } from '../../tasks/task-requests.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { ServiceLog } from '../service-log.ts';
@@ -20,6 +21,7 @@ import { pinsRoutes } from './pins-routes.ts';
 import { profilesRoutes } from './profiles-routes.ts';
 import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
 import { summaryRoutes } from './summary-routes.ts';
+import { tasksRoutes } from './tasks-routes.ts';
 import { type TestServer, testRoute } from './test-route.ts';
 import { type TokensRoutesDeps, tokensRoutes } from './tokens-routes.ts';
 import { trailRoute } from './trail-route.ts';
@@ -28,6 +30,7 @@ export interface AllRoutesDeps extends Omit<OperationRoutesDeps, 'writeProblem'>
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
+  readonly taskRequests: TaskRequests;
   readonly sqlite: SqliteStore;
   readonly dataFile: string;
   readonly strict: boolean;
@@ -51,6 +54,7 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     ...approvalsRoutes(deps.approvals),
     ...pinsRoutes({ store, pins: sqlite.pins, strict: deps.strict }),
     ...tokensRoutes(deps),
+    ...tasksRoutes(deps.taskRequests, deps.log),
     meRoute,
     ...authRoutes(deps),
     backupRoute(sqlite, deps.dataFile),
