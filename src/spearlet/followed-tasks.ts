@@ -64,6 +64,11 @@ export class FollowedTasks {
     return isThere;
   }
 
+  /** Why they are not followed; null: they are, or nothing was heard yet. */
+  get problem(): string | null {
+    return this.#cache.status().lastError;
+  }
+
   /** The bytes of a module, from here or from the registry. */
   async module(sha256: string): Promise<Uint8Array> {
     if (this.#options.blobs.has(sha256)) return this.#options.blobs.read(sha256);

@@ -90,7 +90,8 @@ async function ofRegistry(
   const isPinned = (named: NamedTask, revision: number) => hasUnfinishedRun(queue, named, revision);
   const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log });
   if (!(await followed.open(firstTasksMs))) {
-    const message = `the registry gives no tasks, the ${store.list(null).length} that were known before are used`;
+    const why = followed.problem ?? `no answer within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
+    const message = `the registry gives no tasks, the ${store.list(null).length} that were known before are used: ${why}`;
     log('warn', 'tasks_not_followed', { message });
   }
   return {

@@ -8,7 +8,7 @@ export const IDENTITY_CACHE_MS = 5_000;
 const UNKNOWN_CACHE_MS = 1_000;
 const ANSWER_MS = 3_000;
 const MAX_KNOWN = 10_000;
-const MAX_ASKING = 256;
+const MAX_ASKING = 64;
 
 interface Answer {
   readonly identity: Identity | null;

@@ -17,6 +17,8 @@ export const MAX_BLOB_BYTES = limitSpecs.module_bytes.max;
 
 /** Modules are looked at one after the other; so many may wait. */
 const MAX_ADMISSIONS = 32;
+/** Each is in memory until it is stored. */
+const MAX_UPLOADS = 4;
 const SHA256 = /^(?:sha256:)?([0-9a-f]{64})$/;
 
 export interface TaskRequestsDeps {
@@ -32,6 +34,7 @@ export class TaskRequests {
   readonly #deps: TaskRequestsDeps;
   #admitting: Promise<unknown> = Promise.resolve();
   #waiting = 0;
+  #uploads = 0;
 
   constructor(deps: TaskRequestsDeps) {
     this.#deps = deps;
@@ -77,11 +80,18 @@ export class TaskRequests {
     return { removed: named.name };
   }
 
-  async putBlob(sha256: string, bytes: Uint8Array): Promise<{ sha256: string; bytes: number }> {
-    const found = hash('sha256', bytes);
-    if (found !== sha256) throw new TaskError('invalid', `the body has the sha256 ${found}, not that of the path`);
-    await this.#deps.blobs.put(bytes);
-    return { sha256, bytes: bytes.byteLength };
+  async putBlob(sha256: string, read: () => Promise<Uint8Array>): Promise<{ sha256: string; bytes: number }> {
+    if (this.#uploads >= MAX_UPLOADS) throw new TaskError('busy', 'too many modules are on their way; try again');
+    this.#uploads += 1;
+    try {
+      const bytes = await read();
+      const found = hash('sha256', bytes);
+      if (found !== sha256) throw new TaskError('invalid', `the body has the sha256 ${found}, not that of the path`);
+      await this.#deps.blobs.put(bytes);
+      return { sha256, bytes: bytes.byteLength };
+    } finally {
+      this.#uploads -= 1;
+    }
   }
 
   /** `sees`: the tasks whose modules may be read. */

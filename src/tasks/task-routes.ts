@@ -103,7 +103,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 201: { what: 'it is stored' }, 400: problem },
       },
       run: async (call) =>
-        json(201, await requests.putBlob(call.params.sha256 ?? '', await call.bytes(MAX_BLOB_BYTES))),
+        json(201, await requests.putBlob(call.params.sha256 ?? '', () => call.bytes(MAX_BLOB_BYTES))),
     },
     {
       method: 'GET',

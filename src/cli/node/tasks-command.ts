@@ -17,6 +17,8 @@ import { NodeRequestError } from './node-client.ts';
 import type { NodeSide } from './node-flags.ts';
 import { taskOptions, taskSide } from './task-side.ts';
 
+/** A component is compiled before it is accepted. */
+const APPLY_TIMEOUT_MS = 120_000;
 const TASK_FILE = /\.(?:toml|json)$/;
 
 interface ShownTask {
@@ -86,6 +88,7 @@ async function applyTasks({ client, args, json }: Words): Promise<void> {
         (await client.json('PUT', path, {
           body,
           headers: { 'content-type': 'application/json' },
+          timeoutMs: APPLY_TIMEOUT_MS,
         })) as unknown as ShownTask,
       );
     } catch (error) {

@@ -1,7 +1,8 @@
+import { componentCacheDirectory } from '../../config/cache-directory.ts';
+import { processEnvironment } from '../../config/process-environment.ts';
 import type { SmsConfig } from '../../config/sms/sms-config.ts';
 import type { TaskRecord } from '../../protocol/task-kind.ts';
 import { contentSizeProblem } from '../../protocol/task-kind.ts';
-import type { Admission } from '../../tasks/admit-task.ts';
 import { Blobs } from '../../tasks/blobs.ts';
 import { TaskRequests } from '../../tasks/task-requests.ts';
 import type { ServiceLog } from '../service-log.ts';
@@ -23,15 +24,14 @@ export interface OpenSmsTasks {
   close(): Promise<void>;
 }
 
-/** Which models a node has, and which pool it is of, is its own to say. */
-const admission: Admission = { backends: null, pool: null, componentCache: null };
-
 export function openSmsTasks(
   { files, limits, taskDir }: Pick<SmsConfig, 'files' | 'limits' | 'taskDir'>,
   stores: Pick<SqliteStore, 'tasks' | 'taskRevisions'>,
   trail: SmsTrail,
   log: ServiceLog,
 ): OpenSmsTasks {
+  // Which models a node has, and which pool it is of, is its own to say.
+  const admission = { backends: null, pool: null, componentCache: componentCacheDirectory(processEnvironment) };
   const store = auditedTasks(stores.tasks, trail);
   const revisions = stores.taskRevisions;
   const blobs = new Blobs(files.blobs, limits.max_blob_bytes);
