@@ -1,5 +1,6 @@
-// The platform on one machine, offline: a registry, a node that follows it, a task that is applied to the node and run a
-// hundred times with a scripted model and the official file system server; then what became of the runs.
+// The platform on one machine, offline: a registry, a node that follows it, a task that is applied to the registry, somebody
+// with a token of it who runs the task a hundred times with a scripted model and the official file system server; then
+// what became of the runs.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,8 @@ const ALL_RUNS_MS = 300_000;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const demo = join(root, 'fixtures', 'demo');
 const workspace = mkdtempSync(join(tmpdir(), 'spear-demo-node-'));
-const data = join(workspace, 'node');
+const socketOf = (folder: string) => `unix:${join(workspace, folder, 'sockets', 'http.sock')}`;
+const nodeSocket = socketOf('node');
 const started: ChildProcess[] = [];
 
 if (!existsSync(join(root, 'dist', 'spearlet.cjs'))) await import('./build.ts');
@@ -50,6 +52,8 @@ async function main(): Promise<number> {
   ]);
   const smsSocket = `unix:${join(workspace, 'sms', 'sockets', 'grpc.sock')}`;
   console.log(`  a registry with one MCP server: ${sms.http}\n`);
+  spear(['tasks', 'apply', 'tasks.d/notes.toml']);
+  spear(['tokens', 'create', 'ann', '--role', 'submitter', '--namespace', 'default', '-o', 'ann.token']);
   const node = await serve('spearlet', [
     '--config',
     'config.toml',
@@ -63,8 +67,7 @@ async function main(): Promise<number> {
     '16',
   ]);
   console.log(`  a node that takes runs: ${node.http}\n`);
-  spear(['tasks', 'apply', 'tasks.d/notes.toml']);
-  spear(['tasks', 'ls']);
+  spear(['tasks', 'ls', '--node', nodeSocket]);
   const began = performance.now();
   await submitAll(String(node.http));
   const runs = await whenAllEnded(String(node.http));
@@ -128,8 +131,8 @@ async function serve(name: string, args: readonly string[]): Promise<Record<stri
 }
 
 function spear(args: readonly string[]): void {
-  console.log(`$ npx spear ${args.join(' ')}`);
-  const env = { ...process.env, SPEAR_NODE: `unix:${join(data, 'sockets', 'http.sock')}` };
+  console.log(`$ npx spear ${args.join(' ')}`.replaceAll(workspace, '$TMP'));
+  const env = { ...process.env, SPEAR_SMS: socketOf('sms'), SPEAR_NODE: nodeSocket };
   const { status } = spawnSync(process.execPath, [join(root, 'bin', 'spear.cjs'), ...args], {
     cwd: workspace,
     env,
@@ -142,7 +145,7 @@ function spear(args: readonly string[]): void {
 function asked(url: string, path: string, more: RequestInit = {}): Promise<Response> {
   return fetch(`${url}${path}`, {
     ...more,
-    headers: { authorization: `Bearer ${readFileSync(join(data, 'submitter.token'), 'utf8').trim()}` },
+    headers: { authorization: `Bearer ${readFileSync(join(workspace, 'ann.token'), 'utf8').trim()}` },
   });
 }
 

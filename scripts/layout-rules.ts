@@ -11,6 +11,7 @@ export const layers = [
   'run',
   'sms',
   'queue',
+  'tasks',
   'load',
   'guest',
   'hostcalls',

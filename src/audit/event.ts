@@ -287,6 +287,21 @@ export type AuditEvent =
       readonly before: object | null;
       readonly after: object | null;
     } & AuditCaller)
+  /** The same of tasks, without what is in their revisions. */
+  | ({
+      readonly event: 'sms.task_write_started';
+      readonly tasks: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.task_changed';
+      readonly task_id: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
   /** Somebody logged in by an issuer; their requests are of `actor` until then. */
   | ({ readonly event: 'sms.login'; readonly expires_at: string } & AuditCaller)
   /** A request that asked for more than to read was answered. */

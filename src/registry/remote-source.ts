@@ -16,10 +16,14 @@ import type { RegistryListing } from '../protocol/record-events.ts';
 import { wireToInput } from '../protocol/record-wire.ts';
 import { serverKind } from '../protocol/server-kind.ts';
 import type { ApprovalPort } from './approval-port.ts';
+import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
 import { RemoteApprovals } from './remote-approvals.ts';
+import { RemoteIdentities } from './remote-identities.ts';
+import { RemoteTasks } from './remote-tasks.ts';
 import type { RunReport, RunsAnswer, RunsReport } from './run-report.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
+import type { TaskPort } from './task-port.ts';
 import { type OnInvalidRecord, WireRecords } from './wire-records.ts';
 
 export interface RemoteSourceOptions {
@@ -42,6 +46,10 @@ export interface RemoteSource extends RegistrySource, ReportTarget {
   readonly profiles: RegistrySource<McpProfile>;
   /** Its requests for approvals, as this node asks for them; on a connection of their own: many may wait for long. */
   approvals(nodeId: string): ApprovalPort;
+  /** Its tasks; on a connection of their own: modules are large. */
+  tasks(onInvalid: OnInvalidRecord): TaskPort;
+  /** Its people, by their tokens. */
+  readonly identities: IdentityPort;
   /** Ends the connection and every call on it. */
   close(): void;
 }
@@ -69,6 +77,7 @@ class GrpcSource implements RemoteSource {
   readonly #runs: Client<typeof NodeRunService>;
   readonly #records: WireRecords<WireRecord, McpServerRecord>;
   readonly profiles: RegistrySource<McpProfile>;
+  readonly identities: IdentityPort;
   #canWatchRecords = false;
 
   constructor(options: RemoteSourceOptions) {
@@ -105,6 +114,7 @@ class GrpcSource implements RemoteSource {
     this.profiles = new ProfileSource(createClient(McpProfileService, transport), onInvalidProfile, (error) =>
       this.#explain(error),
     );
+    this.identities = new RemoteIdentities(transport, (error) => this.#explain(error));
   }
 
   get canWatchRecords(): boolean {
@@ -176,6 +186,10 @@ class GrpcSource implements RemoteSource {
 
   approvals(nodeId: string): ApprovalPort {
     return new RemoteApprovals(this.#connect(), nodeId);
+  }
+
+  tasks(onInvalid: OnInvalidRecord): TaskPort {
+    return new RemoteTasks(this.#connect(), onInvalid, (error) => this.#explain(error));
   }
 
   close(): void {

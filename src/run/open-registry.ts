@@ -15,7 +15,7 @@ import type { DirectoryProblem } from '../sms/directory-file.ts';
 import { inProcessSource } from '../sms/store/in-process-source.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../sms/store/memory-store.ts';
 import type { RegistryStore } from '../sms/store/store.ts';
-import { openSms } from './open-sms.ts';
+import { openSms, type SmsPlatform } from './open-sms.ts';
 
 const DEFAULT_FIRST_SNAPSHOT_MS = 5_000;
 
@@ -76,6 +76,8 @@ export interface RunRegistry {
   readonly reports: ReportTarget | null;
   /** Its requests for approvals, as a node of this id asks for them; null: it has none. */
   readonly approvals: ((nodeId: string) => ApprovalPort) | null;
+  /** Its tasks and people; null: it has none. */
+  readonly platform: SmsPlatform | null;
   /** Reads a directory again: what changed is in force. Null: the records come from elsewhere. */
   readonly reload: (() => Promise<void>) | null;
   close(): Promise<void>;
@@ -195,6 +197,7 @@ async function openOwn(options: RegistryOptions, opener: RegistryOpener): Promis
     references: { mode: 'user_owned', names: [], paths: [], backendKeyNames: options.keyVariables ?? [] },
     reports: null,
     approvals: null,
+    platform: null,
     reload: directory === undefined ? null : () => read(directory),
     close: async () => {
       await cache.close();

@@ -7,8 +7,10 @@ import type { StoreStamps } from '../protocol/record-kind.ts';
 import { serverKind } from '../protocol/server-kind.ts';
 import type { ApprovalPort } from '../registry/approval-port.ts';
 import { RegistryCache } from '../registry/cache.ts';
+import type { IdentityPort } from '../registry/identity-port.ts';
 import { KindCache, type RegistryStatus } from '../registry/kind-cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
+import type { TaskPort } from '../registry/task-port.ts';
 import type { OnInvalidRecord } from '../registry/wire-records.ts';
 
 export interface OpenSmsOptions {
@@ -27,7 +29,16 @@ export interface OpenedSms {
   readonly cache: RegistryCache;
   readonly reports: ReportTarget;
   readonly approvals: (nodeId: string) => ApprovalPort;
+  readonly platform: SmsPlatform;
   close(): Promise<void>;
+}
+
+/** What a node needs of an SMS, and a single run does not. */
+export interface SmsPlatform {
+  /** As people write it. */
+  readonly address: string;
+  tasks(onInvalid: OnInvalidRecord): TaskPort;
+  readonly identities: IdentityPort;
 }
 
 /** Follows the registry of an SMS, from where earlier runs of this user left off. */
@@ -83,6 +94,7 @@ export async function openSms({
     cache,
     reports: source,
     approvals: (nodeId) => source.approvals(nodeId),
+    platform: { address, tasks: (onInvalid) => source.tasks(onInvalid), identities: source.identities },
     close: async () => {
       for (const stop of stops) await stop();
       await cache.close();

@@ -57,7 +57,7 @@ export async function openCredentials(
     }
   };
   return {
-    access: tokens === null ? openAccess : new PeopleAccess([tokens, named, ...logged], sessions, validity),
+    access: tokens === null ? openAccess : new PeopleAccess([tokens, named], logged, sessions, validity),
     named,
     uses,
     sessions,

@@ -27,6 +27,7 @@ import { ServingState } from './serving-state.ts';
 import type { KeptRegistry } from './store/kept-registry.ts';
 import { openStore } from './store/open-store.ts';
 import { StoreError } from './store/store.ts';
+import { openSmsTasks } from './tasks/open-tasks.ts';
 import { auditedProfiles, auditedStore, auditedTokens } from './trail/audited-store.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
@@ -100,6 +101,7 @@ async function serve(
     expiresAfterMs: limits.node_expiry_ms,
     maxNodes: limits.max_nodes,
   });
+  const tasks = openSmsTasks(config, kept, trail, log);
   const reloader =
     config.registryDir === null
       ? null
@@ -115,6 +117,8 @@ async function serve(
         });
   for (const problem of kept.warnings) log('error', 'store', { problem });
   if (reloader !== null) await firstLoad(reloader, config, log);
+  const problems = await tasks.load();
+  if (strict && problems.length > 0) throw new DirectoryRefused('--strict refuses the task files above');
 
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
   const gate = new PeerGate({
@@ -164,8 +168,10 @@ async function serve(
     trail,
     log,
   };
-  const shared = { store, profiles, approvals, reports, runs, serving, strict, metrics, log };
-  const services = allServices({ ...shared, heartbeatMs: limits.heartbeat_ms, watchers, held });
+  const { book, blobs, requests: taskRequests, store: taskStore } = tasks;
+  const shared = { store, profiles, approvals, reports, runs, serving, strict, metrics, log, taskRequests };
+  const forServices = { heartbeatMs: limits.heartbeat_ms, watchers, held, access, taskStore, blobs, tasks: book };
+  const services = allServices({ ...shared, ...forServices });
   const testServer: TestServer = async (record, signal) =>
     (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
   const routes = allRoutes({
@@ -219,6 +225,7 @@ async function serve(
     shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
     await listeners.close(limits.shutdown_ms);
     approvals.close();
+    await tasks.close();
     await telemetry?.close();
     await credentials.close();
     await store.close();
@@ -232,6 +239,7 @@ async function serve(
     reload: async () => {
       const renewed = credentials.reload();
       if (renewed !== null) listeners.useTls(renewed);
+      await tasks.load();
       return reloader === null ? null : reloader.reload({ dryRun: false });
     },
     close() {

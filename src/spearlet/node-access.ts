@@ -1,44 +1,39 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Submitter } from '../config/host/node.ts';
+import { ALL_NAMESPACES, type Identity, type Role } from '../protocol/people.ts';
 import { DEFAULT_NAMESPACE } from '../protocol/record.ts';
 import { ensureToken, readTokenFile } from '../sms/token-files.ts';
+import { IDENTITY_CACHE_MS, type RegistryIdentities } from './registry-identities.ts';
 
-/** `submitter`: may submit runs in its namespace and see them. `admin`: may do everything, everywhere. */
-export type NodeRole = 'admin' | 'submitter';
-
-/** Who calls. */
-export interface NodeIdentity {
-  readonly name: string;
-  readonly role: NodeRole;
-  /** Null: every one. */
-  readonly namespace: string | null;
-}
+/** `unknown`: no token, or nobody's. `unavailable`: it is not one of this node, and the registry cannot be asked. */
+export type NodeStranger = 'unknown' | 'unavailable';
 
 interface Known {
-  readonly identity: NodeIdentity;
+  readonly identity: Identity;
   readonly file: string;
   digests: readonly Buffer[];
 }
 
 const bearer = /^bearer +([^\s]+) *$/i;
 
-/** The tokens of a node: files for their owner alone, made at the first start; a line each, all of them valid. */
+/**
+ * Who may call a node: whoever has a token of its own, and, where it has a registry, the people of that. Its own tokens
+ * are files for their owner alone, made at the first start; a line each, all of them valid. With a registry there is the
+ * admin's alone.
+ */
 export class NodeAccess {
   readonly #known: readonly Known[];
+  readonly #registry: RegistryIdentities | null;
   readonly created: readonly string[];
 
-  constructor(directory: string, submitters: readonly Submitter[]) {
-    const all: Omit<Known, 'digests'>[] = [
-      { identity: { name: 'admin', role: 'admin', namespace: null }, file: join(directory, 'admin.token') },
-      {
-        identity: { name: 'submitter', role: 'submitter', namespace: DEFAULT_NAMESPACE },
-        file: join(directory, 'submitter.token'),
-      },
-      ...submitters.map(({ name, namespace, tokenFile }) => ({
-        identity: { name, role: 'submitter' as const, namespace },
-        file: tokenFile ?? join(directory, 'tokens', `${name}.token`),
-      })),
+  constructor(directory: string, submitters: readonly Submitter[], registry: RegistryIdentities | null) {
+    this.#registry = registry;
+    const admin = own(registry === null ? 'admin' : 'local:admin', 'admin', ALL_NAMESPACES);
+    const all = [
+      { identity: admin, file: join(directory, 'admin.token') },
+      ...(registry === null ? submitterFiles(directory, submitters) : []),
     ];
     const created: string[] = [];
     for (const { file } of all) ensureToken(file, created);
@@ -53,16 +48,49 @@ export class NodeAccess {
     for (const [index, known] of this.#known.entries()) known.digests = read[index] ?? [];
   }
 
-  identify(authorization: string | undefined): NodeIdentity | null {
+  /** Never rejects. */
+  async identify(authorization: string | undefined): Promise<Identity | NodeStranger> {
     const token = bearer.exec(authorization ?? '')?.[1];
-    if (token === undefined) return null;
+    if (token === undefined) return 'unknown';
     const given = digest(token);
     // All are compared, whatever the first one says: the time taken tells nothing.
     const matches = this.#known.filter(({ digests }) =>
       digests.reduce((found, known) => timingSafeEqual(given, known) || found, false),
     );
-    return matches[0]?.identity ?? null;
+    const [match] = matches;
+    if (match !== undefined) return match.identity;
+    return (await this.#registry?.identify(given.toString('hex'))) ?? 'unknown';
   }
+
+  /**
+   * Calls back once when the token is no longer what it was. A registry that does not answer ends nothing that was begun.
+   * The returned function ends the looking.
+   */
+  whileValid(authorization: string | undefined, identity: Identity, ended: () => void): () => void {
+    const look = async () => {
+      const now = await this.identify(authorization);
+      if (now === 'unavailable' || isDeepStrictEqual(now, identity)) return;
+      clearInterval(timer);
+      ended();
+    };
+    const timer = setInterval(() => void look(), IDENTITY_CACHE_MS);
+    timer.unref();
+    return () => clearInterval(timer);
+  }
+}
+
+function submitterFiles(directory: string, submitters: readonly Submitter[]) {
+  return [
+    { identity: own('submitter', 'submitter', DEFAULT_NAMESPACE), file: join(directory, 'submitter.token') },
+    ...submitters.map(({ name, namespace, tokenFile }) => ({
+      identity: own(name, 'submitter', namespace),
+      file: tokenFile ?? join(directory, 'tokens', `${name}.token`),
+    })),
+  ];
+}
+
+function own(name: string, role: Role, namespace: string): Identity {
+  return { name, roles: [role], namespace, mayReadJournals: role === 'admin', expiresAtMs: null };
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest();

@@ -4,18 +4,18 @@ import type { EventSender } from '../queue/nats/nats-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import type { NodeTasks } from './node-tasks.ts';
 import { type AttemptOutcome, attemptRun, endedEarlier } from './run-claim.ts';
 import type { AllRunEvents } from './run-events.ts';
 import type { EarlierAttempt, RunJournals } from './run-journals.ts';
 import type { RunStreams } from './run-streams.ts';
 import type { RunTraces } from './run-traces.ts';
 import type { TaskRuntimes } from './task-runtimes.ts';
-import type { TaskStore } from './tasks/task-store.ts';
 import type { TokenBudgets } from './token-budgets.ts';
 
 export interface RunAttemptsOptions {
   readonly queue: RunQueue;
-  readonly tasks: TaskStore;
+  readonly tasks: Pick<NodeTasks, 'revision'>;
   readonly runtimes: TaskRuntimes;
   readonly journals: RunJournals;
   readonly events: AllRunEvents;
@@ -78,7 +78,7 @@ export class RunAttempts {
       const why = `${run.max_attempts} attempts were lost (retry.max_attempts), the last on ${run.node}`;
       return ended('dead', 'lost', why);
     }
-    const task = tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
+    const task = await tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
     if (task === null || task.wasm !== run.wasm) {
       const why = `revision ${run.revision} of the task is not here any more`;
       // Another node may have it, and each that has not counts as an attempt.

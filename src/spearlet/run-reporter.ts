@@ -10,7 +10,7 @@ import { nodeId } from '../run/report-node.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import { RunBoard } from './run-board.ts';
 import type { RunJournals } from './run-journals.ts';
-import type { TaskStore } from './tasks/task-store.ts';
+import type { TaskStore } from './task-store.ts';
 
 /** Somebody may wait for a timeline: it is asked for in the answer to a report. */
 const EVERY_MS = 2_000;

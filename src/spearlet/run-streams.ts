@@ -6,13 +6,23 @@ import { FRAME_BYTES } from '../abi/calls.ts';
 import { HubGate } from '../run/streams/hub-gate.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import { STREAM_PROTOCOL, serveStreamSocket } from '../run/streams/websocket-listener.ts';
-import type { NodeIdentity } from './node-access.ts';
+import { mayName, refusal } from '../sms/people/identity.ts';
+import type { NodeAccess } from './node-access.ts';
 
 const TOKEN_BYTES = 16;
 /** How long somebody has to connect who asked for a session. */
 export const SESSION_MS = 60_000;
 const MAX_SESSIONS = 10_000;
 const PATH = /^\/api\/v1\/executions\/([\w-]{1,64})\/streams\/ws$/;
+
+/** Calls back once when whoever connects is no longer who they were. The returned function ends that. */
+type WhileValid = (ended: () => void) => () => void;
+
+interface Session {
+  readonly run: string;
+  readonly until: number;
+  readonly whileValid: WhileValid;
+}
 
 interface Streaming {
   readonly namespace: string;
@@ -22,16 +32,13 @@ interface Streaming {
 /** The clients of user streams of the runs that run here: a WebSocket each, one frame a binary message. */
 export class RunStreams {
   readonly #runs = new Map<string, Streaming>();
-  readonly #sessions = new Map<string, { readonly run: string; readonly until: number }>();
+  readonly #sessions = new Map<string, Session>();
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_BYTES, perMessageDeflate: false });
-  readonly #identify: (authorization: string | undefined) => NodeIdentity | null;
+  readonly #access: NodeAccess;
   readonly #onProblem: (run: string, text: string) => void;
 
-  constructor(
-    identify: (authorization: string | undefined) => NodeIdentity | null,
-    onProblem: (run: string, text: string) => void,
-  ) {
-    this.#identify = identify;
+  constructor(access: NodeAccess, onProblem: (run: string, text: string) => void) {
+    this.#access = access;
     this.#onProblem = onProblem;
   }
 
@@ -49,7 +56,7 @@ export class RunStreams {
   }
 
   /** A token that lets somebody connect once, soon; null: the run does not run here. */
-  session(run: string): string | null {
+  session(run: string, whileValid: WhileValid): string | null {
     if (!this.#runs.has(run)) return null;
     const now = performance.now();
     for (const [token, { until }] of this.#sessions) {
@@ -57,26 +64,31 @@ export class RunStreams {
       this.#sessions.delete(token);
     }
     const token = randomBytes(TOKEN_BYTES).toString('hex');
-    this.#sessions.set(token, { run, until: now + SESSION_MS });
+    this.#sessions.set(token, { run, until: now + SESSION_MS, whileValid });
     return token;
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => {});
-    const found = this.#find(request);
-    if (typeof found === 'string') {
-      refuse(socket, found);
-      return;
-    }
-    const { run, streaming } = found;
-    streaming.gate.whenOpen((hub) => {
-      if (hub.isTaken) {
-        refuse(socket, '409 Conflict');
+    void this.#find(request).then((found) => {
+      if (typeof found === 'string') {
+        refuse(socket, found);
         return;
       }
-      this.#sockets.handleUpgrade(request, socket, head, (client) =>
-        serveStreamSocket(hub, client, (text) => this.#onProblem(run, text)),
-      );
+      const { run, streaming, whileValid } = found;
+      streaming.gate.whenOpen((hub) => {
+        if (hub.isTaken) {
+          refuse(socket, '409 Conflict');
+          return;
+        }
+        this.#sockets.handleUpgrade(request, socket, head, (client) => {
+          client.once(
+            'close',
+            whileValid(() => client.terminate()),
+          );
+          serveStreamSocket(hub, client, (text) => this.#onProblem(run, text));
+        });
+      });
     });
   }
 
@@ -85,25 +97,28 @@ export class RunStreams {
   }
 
   /** The run that a client wants, or the status that it is refused with. */
-  #find(request: IncomingMessage): { readonly run: string; readonly streaming: Streaming } | string {
+  async #find(request: IncomingMessage) {
     const url = URL.parse(request.url ?? '', 'ws://localhost');
     const run = PATH.exec(url?.pathname ?? '')?.[1];
     if (url === null || run === undefined) return '404 Not Found';
-    if (!this.#mayConnect(run, url.searchParams.get('token'), request)) return '401 Unauthorized';
+    const whileValid = await this.#allowed(run, url.searchParams.get('token'), request);
+    if (whileValid === null) return '401 Unauthorized';
     const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
     if (!offered.includes(STREAM_PROTOCOL)) return '400 Bad Request';
     const streaming = this.#runs.get(run);
-    return streaming === undefined ? '409 Conflict' : { run, streaming };
+    return streaming === undefined ? '409 Conflict' : { run, streaming, whileValid };
   }
 
   /** By the token of a session, which is good for once, or by one that may submit in the namespace of the run. */
-  #mayConnect(run: string, token: string | null, { headers }: IncomingMessage): boolean {
+  async #allowed(run: string, token: string | null, { headers }: IncomingMessage): Promise<WhileValid | null> {
     const session = this.#sessions.get(token ?? '');
     if (token !== null) this.#sessions.delete(token);
-    if (session !== undefined) return session.run === run && session.until > performance.now();
-    const caller = this.#identify(headers.authorization);
-    if (caller === null) return false;
-    return caller.namespace === null || caller.namespace === this.#runs.get(run)?.namespace;
+    if (session !== undefined)
+      return session.run === run && session.until > performance.now() ? session.whileValid : null;
+    const caller = await this.#access.identify(headers.authorization);
+    if (typeof caller === 'string' || refusal(caller, { needs: 'submit', namespaced: true }) !== null) return null;
+    if (!mayName(caller, this.#runs.get(run)?.namespace ?? '')) return null;
+    return (ended) => this.#access.whileValid(headers.authorization, caller, ended);
   }
 }
 

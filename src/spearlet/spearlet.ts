@@ -20,10 +20,12 @@ import { nodeListener } from './http/node-listener.ts';
 import { operationRoutes } from './http/operation-routes.ts';
 import { runRoutes } from './http/run-routes.ts';
 import { streamSessionRoute } from './http/stream-route.ts';
-import { taskRoutes } from './http/task-routes.ts';
+import { nodeTaskRoutes } from './http/task-routes.ts';
 import { NodeAccess } from './node-access.ts';
 import { openNodeListeners } from './node-listeners.ts';
 import { NodeMetrics } from './node-metrics.ts';
+import { openNodeTasks } from './node-tasks.ts';
+import { RegistryIdentities } from './registry-identities.ts';
 import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
 import { openRunEngine } from './run-engine.ts';
@@ -31,9 +33,6 @@ import { tellOfRuns } from './run-reporter.ts';
 import { RunStreams } from './run-streams.ts';
 import { RunTraces } from './run-traces.ts';
 import { TaskRuntimes } from './task-runtimes.ts';
-import { Blobs } from './tasks/blobs.ts';
-import { type DirectoryOutcome, loadTaskDirectory } from './tasks/task-directory.ts';
-import { TaskStore } from './tasks/task-store.ts';
 import { TokenBudgets } from './token-budgets.ts';
 
 export interface SpearletOptions {
@@ -92,26 +91,29 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const engine = await openRunEngine({ host, files, queue: options.queue, log });
   const { queue, journals, events } = engine;
   closers.push(() => queue.close());
-  const tasks = new TaskStore(files.tasks);
-  closers.push(() => tasks.close());
-  const blobs = new Blobs(files.blobs);
-  const access = new NodeAccess(options.data, host.node.submitters);
+  const registry = await openRegistry(options);
+  closers.push(() => registry?.close());
+  const platform = registry?.platform ?? null;
+  const identities =
+    platform && new RegistryIdentities(platform.identities, (message) => log('error', 'people_unknown', { message }));
+  const access = new NodeAccess(options.data, host.node.submitters, identities);
   for (const file of access.created) log('info', 'token_created', { file });
   const componentCache = componentCacheDirectory(processEnvironment);
   const admission = { backends: new Set(host.backends.keys()), componentCache, pool };
-  // One load at a time: the last one has the last word.
-  let loading: Promise<unknown> = Promise.resolve();
-  const loadTasks = () => {
-    const load = () => loadTasksOf(options, { store: tasks, blobs, admission });
-    const next = loading.then(load, load);
-    loading = next;
-    return next;
-  };
-  const first = await loadTasks();
-  if (options.strict && first.problems.length > 0) throw new TasksRefused('--strict refuses the files above');
+  const firstTasksMs = host.mcp.firstSnapshotMs;
+  const tasks = await openNodeTasks({
+    files,
+    directory: options.taskDir,
+    platform,
+    firstTasksMs,
+    admission,
+    queue,
+    log,
+  });
+  closers.push(() => tasks.close());
+  const problems = await tasks.load();
+  if (options.strict && problems.length > 0) throw new TasksRefused('--strict refuses the files above');
 
-  const registry = await openRegistry(options);
-  closers.push(() => registry?.close());
   const audit = await openAudit(host);
   closers.push(() => audit?.close());
   const facts = () => ({
@@ -130,15 +132,12 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const tracer = telemetry?.tracer ?? null;
   const traces = tracer && new RunTraces(tracer);
   const runtimes = new TaskRuntimes({
-    ...{ host, blobs, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
+    ...{ host, modules: tasks, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
   });
   closers.push(() => runtimes.close());
   const threads = new GuestThreads();
   closers.push(() => threads.close());
-  const streams = new RunStreams(
-    (authorization) => access.identify(authorization),
-    (run, problem) => log('warn', 'stream', { run, problem }),
-  );
+  const streams = new RunStreams(access, (run, problem) => log('warn', 'stream', { run, problem }));
   const attempts = new RunAttempts({
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
     streamModels: host.node.streamModels,
@@ -150,10 +149,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   let draining = false;
   const shutdown = new AbortController();
   const routes = [
-    ...runRoutes({ queue, tasks, journals, isDraining: () => draining, traces, log }),
+    ...runRoutes({ queue, tasks: tasks.store, journals, isDraining: () => draining, traces, log }),
     streamSessionRoute(queue, streams),
     runEventsRoute(queue, engine.allEvents),
-    ...taskRoutes({ tasks, blobs, admission }),
+    ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];
   const notReady = () => (draining ? 'the node ends' : queue.problem());
   const listeners = await openNodeListeners(
@@ -172,14 +171,14 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     }),
     (req, socket, head) => streams.upgrade(req, socket, head),
   );
-  const told = tellOfRuns(registry, { queue, tasks, journals, node, log });
+  const told = tellOfRuns(registry, { queue, tasks: tasks.store, journals, node, log });
   closers.push(() => told?.close());
   const retention = new Retention(queue, journals, limits.retention_hours, log);
   dispatcher = new Dispatcher({
     ...{ queue, node, pool, slots, log },
     runsPerCaller: limits.runs_per_caller,
     leaseMs: limits.lease_ms,
-    concurrency: (namespace, name) => tasks.find({ namespace, name })?.live.concurrency ?? slots,
+    concurrency: (namespace, name) => tasks.store.find({ namespace, name })?.live.concurrency ?? slots,
     attempt: (claim, signal) => {
       told?.begun(claim.run);
       return attempts.attempt(claim, signal);
@@ -203,7 +202,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
       access.reload();
       const renewed = readCertificate();
       if (renewed !== null) listeners.useTls(renewed);
-      await loadTasks();
+      await tasks.load();
       await registry?.reload?.();
     },
     close() {
@@ -220,17 +219,6 @@ function listenAddress(text: string, hasTls: boolean) {
   throw new ConfigError(
     `--listen ${text}: others can reach that address, and this node speaks in clear: give it a certificate ([node.tls] cert and key), or listen on loopback`,
   );
-}
-
-async function loadTasksOf(
-  { taskDir, log }: SpearletOptions,
-  deps: Parameters<typeof loadTaskDirectory>[1],
-): Promise<DirectoryOutcome> {
-  if (taskDir === null) return { changed: [], problems: [] };
-  const outcome = await loadTaskDirectory(taskDir, deps);
-  for (const problem of outcome.problems) log('error', 'task_refused', { problem });
-  for (const { task, outcome: what } of outcome.changed) log('info', 'task', { task, outcome: what });
-  return outcome;
 }
 
 /** Null: no records were given; tasks that have MCP on get none. */

@@ -13,7 +13,7 @@ import { nodeOptions } from '../run/node-options.ts';
 import { type OpenMcp, openTaskMcp } from '../run/open-mcp.ts';
 import type { RegistryServers } from '../run/registry-servers.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
-import type { Blobs } from './tasks/blobs.ts';
+import type { NodeTasks } from './node-tasks.ts';
 
 /** What runs of one revision of a task share, while there are any. */
 export interface TaskRuntime {
@@ -27,7 +27,7 @@ export interface TaskRuntime {
 
 export interface RuntimesOptions {
   readonly host: CompiledHostConfig;
-  readonly blobs: Blobs;
+  readonly modules: Pick<NodeTasks, 'module'>;
   /** Null: there are no records of MCP servers. */
   readonly servers: RegistryServers | null;
   /** Where stdio servers of tasks keep what outlives them. */
@@ -97,11 +97,11 @@ export class TaskRuntimes {
   }
 
   async #start(task: TaskRevision): Promise<TaskRuntime> {
-    const { host, blobs, audit } = this.#options;
+    const { host, modules, audit } = this.#options;
     const id = taskId(task);
     return {
       task,
-      wasm: blobs.read(task.wasm),
+      wasm: await modules.module(task.wasm),
       limits: compileLimits(task.limits),
       backend: (name) => this.#backends.get(name ?? task.backend ?? host.defaultBackend),
       mcp: await this.#openMcp(task, id),

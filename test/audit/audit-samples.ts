@@ -64,6 +64,17 @@ export const smsSamples = [
     before: { server_ids: [] },
     after: { server_ids: ['fs'] },
   },
+  { event: 'sms.task_write_started', ...caller, tasks: ['default/notes'], changes: 1 },
+  {
+    event: 'sms.task_changed',
+    ...caller,
+    task_id: 'default/notes',
+    action: 'update',
+    revision: 3,
+    fields: ['live'],
+    before: { live: { revision: 1 } },
+    after: { live: { revision: 2 } },
+  },
   { event: 'sms.token_write_started', ...caller, tokens: ['ci'], changes: 1 },
   {
     event: 'sms.token_changed',

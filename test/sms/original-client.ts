@@ -10,7 +10,14 @@ const loading = { keepCase: true, longs: Number, enums: String, defaults: true }
 
 export const originalDefinition = loadSync(proto('original_registry.proto'), loading);
 const registryPackage = grpc.loadPackageDefinition(originalDefinition);
+const taskPackage = grpc.loadPackageDefinition(loadSync(proto('original_task.proto'), loading));
 const healthPackage = grpc.loadPackageDefinition(loadSync(proto('health.proto'), loading));
+
+const services = {
+  registry: [registryPackage, 'sms.McpRegistryService'],
+  tasks: [taskPackage, 'sms.TaskService'],
+  health: [healthPackage, 'grpc.health.v1.Health'],
+} as const;
 
 type Message = Readonly<Record<string, unknown>>;
 type Unary = (request: Message, metadata: grpc.Metadata, done: (error: Error | null, answer: Message) => void) => void;
@@ -20,9 +27,9 @@ export class OriginalClient {
   readonly #client: grpc.Client;
   readonly #metadata = new grpc.Metadata();
 
-  constructor(address: string, token: string, service: 'registry' | 'health' = 'registry', ca: string | null = null) {
-    const name = service === 'registry' ? 'sms.McpRegistryService' : 'grpc.health.v1.Health';
-    const Service = serviceOf(service === 'registry' ? registryPackage : healthPackage, name);
+  constructor(address: string, token: string, service: keyof typeof services = 'registry', ca: string | null = null) {
+    const [root, name] = services[service];
+    const Service = serviceOf(root, name);
     const credentials = ca === null ? grpc.credentials.createInsecure() : grpc.credentials.createSsl(Buffer.from(ca));
     this.#client = new Service(address, credentials);
     if (token !== '') this.#metadata.set('authorization', `Bearer ${token}`);

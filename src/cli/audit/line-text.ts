@@ -71,7 +71,8 @@ function detailOf(line: TrailLine): string {
       return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', without tokens' : ''}`;
     case 'sms.profile_changed':
     case 'sms.token_changed':
-      return `${text(line.profile ?? line.token)} ${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
+    case 'sms.task_changed':
+      return `${text(line.profile ?? line.token ?? line.task_id)} ${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.record_changed':
       return `${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.write_started':
@@ -80,6 +81,8 @@ function detailOf(line: TrailLine): string {
       return `${list(line.profiles)}${moreThan(Number(line.changes), line.profiles)}${caller(line)}`;
     case 'sms.token_write_started':
       return `${list(line.tokens)}${moreThan(Number(line.changes), line.tokens)}${caller(line)}`;
+    case 'sms.task_write_started':
+      return `${list(line.tasks)}${moreThan(Number(line.changes), line.tasks)}${caller(line)}`;
     case 'sms.approval_requested':
       return `${text(line.approval_id)} ${text(line.run)}${caller(line)}`;
     case 'sms.approval_decided':

@@ -1,5 +1,6 @@
 import { runStatuses } from '../../protocol/run.ts';
 import { nodeFlagsHelp } from './node-flags.ts';
+import { taskFlagsHelp } from './task-side.ts';
 
 const exitCode = `
 Exit code:
@@ -7,7 +8,7 @@ Exit code:
   4 denied: no token, or one that may not do this.
 `;
 
-export const tasksHelp = `spear tasks looks after the tasks of a node (spearlet).
+export const tasksHelp = `spear tasks looks after the tasks of a registry (spear-sms), or of a node without one (spearlet).
 
 Usage:
   spear tasks apply FILE...            create tasks or give them a new revision, from files (.toml, .json) or directories
@@ -18,7 +19,11 @@ Usage:
 
 NAME may be NAMESPACE/NAME.
 
-${nodeFlagsHelp}${exitCode}`;
+${taskFlagsHelp}
+Exit code:
+  0 done; 1 no such task, or refused; 2 bad usage; 3 the registry or node cannot be reached; 4 denied: no token, or one
+  that may not do this.
+`;
 
 export const runCommandHelp = `spear run submits a run of a task to a node (spearlet), waits for it, and prints its result.
 
@@ -45,7 +50,7 @@ Usage:
   spear runs logs ID                   what happens in it, to its end
   spear runs cancel ID                 end it
   spear runs retry ID                  submit it again: a new run with the same input
-  spear runs journal ID                its journal, for spear journal and spear replay; needs the admin token
+  spear runs journal ID                its journal, for spear journal and spear replay; needs the right to read journals
 
   --task NAME          ls: only those of this task
   --status STATUS      ls: only those that are ${runStatuses.join(', ')}

@@ -26,15 +26,27 @@ export interface NodeRequest {
   readonly signal?: AbortSignal;
 }
 
+/** What messages call whoever is asked, and the variable that a token of it is in. */
+export interface PeerWords {
+  readonly peer: string;
+  readonly command: string;
+  readonly tokenVariable: string;
+}
+
+export const nodeWords: PeerWords = { peer: 'node', command: 'spearlet', tokenVariable: 'SPEAR_NODE_TOKEN' };
+export const registryWords: PeerWords = { peer: 'registry', command: 'spear-sms', tokenVariable: 'SPEAR_SMS_TOKEN' };
+
 const TIMEOUT_MS = 30_000;
 const MAX_ANSWER_BYTES = 1024 * 1024 * 1024;
 
-/** The HTTP interface of a node. */
+/** The HTTP interface of a node, and what a registry has of it. */
 export class NodeClient {
   readonly #endpoint: NodeEndpoint;
+  readonly #words: PeerWords;
 
-  constructor(endpoint: NodeEndpoint) {
+  constructor(endpoint: NodeEndpoint, words: PeerWords = nodeWords) {
     this.#endpoint = endpoint;
+    this.#words = words;
   }
 
   async json(method: string, path: string, request: NodeRequest = {}): Promise<JsonValue> {
@@ -65,7 +77,7 @@ export class NodeClient {
     const denied = status === 401 || status === 403;
     const advice =
       denied && this.#endpoint.token() === null
-        ? 'no token was found: give --token-file, or set SPEAR_NODE_TOKEN'
+        ? `no token was found: give --token-file, or set ${this.#words.tokenVariable}`
         : String(detail ?? `HTTP status ${status}`);
     throw new NodeRequestError(advice, denied ? spearExitCodes.denied : spearExitCodes.failed, status);
   }
@@ -78,13 +90,15 @@ export class NodeClient {
     timeoutMs: number,
     signal: AbortSignal | undefined,
   ): Promise<IncomingMessage> {
-    const { url, socket, address } = this.#endpoint;
+    const { url, socket, address, ca = null } = this.#endpoint;
+    const { peer, command } = this.#words;
     const token = this.#endpoint.token();
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
     return new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(`${url}${path}`, {
         method,
         ...(signal === undefined ? {} : { signal }),
+        ...(ca === null ? {} : { ca }),
         ...(socket === null ? {} : { createConnection: () => connectLocalSocket(socket) }),
         headers: {
           ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
@@ -101,7 +115,7 @@ export class NodeClient {
         clearTimeout(timer);
         if (signal?.aborted) return reject(error);
         const why = errorCode(error) ?? errorText(error);
-        const message = `the node at ${address} cannot be reached: ${why}; is spearlet running there?`;
+        const message = `the ${peer} at ${address} cannot be reached: ${why}; is ${command} running there?`;
         reject(new NodeRequestError(message, spearExitCodes.unreachable));
       });
       request.end(body);

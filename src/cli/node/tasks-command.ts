@@ -7,15 +7,18 @@ import { ConfigError } from '../../config/config-error.ts';
 import { checkTaskRecord } from '../../config/task/schema.ts';
 import { parseTask } from '../../config/task/task-config.ts';
 import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
+import { TASKS_PATH } from '../../tasks/task-requests.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { parseFlags } from '../parse-flags.ts';
 import { age, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import { tasksHelp } from './help.ts';
 import { NodeRequestError } from './node-client.ts';
-import { type NodeSide, nodeOptions, nodeSide } from './node-flags.ts';
+import type { NodeSide } from './node-flags.ts';
+import { taskOptions, taskSide } from './task-side.ts';
 
-const TASKS_PATH = '/admin/api/tasks';
+/** A component is compiled before it is accepted. */
+const APPLY_TIMEOUT_MS = 120_000;
 const TASK_FILE = /\.(?:toml|json)$/;
 
 interface ShownTask {
@@ -52,7 +55,7 @@ const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
 
 /** `spear tasks …` */
 export async function tasksCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, nodeOptions, 'spear tasks');
+  const { values, positionals } = parseFlags(argv, taskOptions, 'spear tasks');
   const [verb, ...args] = positionals;
   if (values.help || verb === undefined) {
     process.stdout.write(tasksHelp);
@@ -63,7 +66,7 @@ export async function tasksCommand(argv: readonly string[]): Promise<number> {
     const known = Object.keys(verbs);
     throw new UsageError(`there is no "tasks ${verb}"; ${didYouMean(verb, known) ?? `there are ${known.join(', ')}`}`);
   }
-  await run({ ...nodeSide(values), args, json: values.json ?? false });
+  await run({ ...taskSide(values), args, json: values.json ?? false });
   return spearExitCodes.ok;
 }
 
@@ -85,6 +88,7 @@ async function applyTasks({ client, args, json }: Words): Promise<void> {
         (await client.json('PUT', path, {
           body,
           headers: { 'content-type': 'application/json' },
+          timeoutMs: APPLY_TIMEOUT_MS,
         })) as unknown as ShownTask,
       );
     } catch (error) {

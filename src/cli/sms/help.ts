@@ -1,6 +1,6 @@
 import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../../config/sms/address.ts';
 
-export const smsHelp = `spear-sms serves the registry of MCP servers that nodes follow.
+export const smsHelp = `spear-sms serves the registry of MCP servers, tasks and people that nodes follow.
 
 Usage:
   spear-sms [options]                serve until SIGINT or SIGTERM
@@ -28,6 +28,8 @@ Options, and the variable and config field of each (flags come first, then varia
   --mcp-registry-dir DIR    SMS_MCP_REGISTRY_DIR, mcp.registry_dir; also --mcp-dir and SMS_MCP_DIR:
                             *.toml and *.json, one server a file; read at start and at SIGHUP, all or nothing;
                             links are followed where they stay inside DIR (a mounted ConfigMap)
+  --task-dir DIR            SMS_TASK_DIR, tasks.dir: *.toml and *.json, one task a file, with its module next to it;
+                            read at start and at SIGHUP; a file that is wrong leaves its task as it was
   --strict                  SMS_STRICT, mcp.strict: refuse to start with a bad file or an unknown field
   --allow-mass-removal      SMS_ALLOW_MASS_REMOVAL, mcp.allow_mass_removal: load a directory that became empty, or
                             lacks a quarter of its servers (and more than 3); without, it is refused as a mistake

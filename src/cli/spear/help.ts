@@ -91,7 +91,7 @@ ${nodes}
   spear journal verify FILE            whether a journal is what was written
   spear journal script FILE            a script of its model's turns, for spear-run --script
   spear test --journals DIR            judge recorded runs: the same again, or with a changed guest or policy
-  spear tasks apply|ls|get|promote|rm  the tasks of a node (spearlet); spear tasks --help
+  spear tasks apply|ls|get|promote|rm  the tasks of a registry or a node; spear tasks --help
   spear run TASK                       run a task on a node; spear run --help
   spear runs ls|get|result|logs|cancel|retry|journal
                                        the runs of a node; spear runs --help

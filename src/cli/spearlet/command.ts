@@ -53,7 +53,7 @@ async function serve(flags: SpearletFlags): Promise<number> {
   });
   const ended = untilSignalled(node, log);
   const { directory: data, adminToken: admin_token, submitterToken: submitter_token } = node.files;
-  log('info', 'ready', { data, admin_token, submitter_token });
+  log('info', 'ready', { data, admin_token, ...(address === undefined ? { submitter_token } : { people: address }) });
   process.stdout.write(`${JSON.stringify({ http: node.url })}\n`);
   await ended;
   await node.close();

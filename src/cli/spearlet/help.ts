@@ -12,15 +12,17 @@ When it is ready it prints one line of JSON on stdout: {"http":"http://HOST:PORT
 
 Examples:
   spearlet --task-dir tasks.d --mcp-dir mcp.d
-  spearlet --task-dir tasks.d --sms 127.0.0.1:50051 --slots 200
+  spearlet --sms 127.0.0.1:50051 --slots 200                  tasks, MCP servers and people of a registry
   spearlet --task-dir tasks.d --queue nats://127.0.0.1:4222   one node of many
   spear run hello --input question.txt                        submit a run, and print its result
   spear runs ls                                               what there is
 
 Options, and the config field of each (flags come first):
-  --task-dir DIR           *.toml and *.json, one task a file, with its module next to it; read at start and at SIGHUP
+  --task-dir DIR           *.toml and *.json, one task a file, with its module next to it; read at start and at SIGHUP;
+                           with --sms: tasks come from here alone, none from the registry
   --mcp-dir DIR            records of MCP servers for the tasks, as for spear-run; read again at SIGHUP
-  --sms ADDRESS            take them from the registry of a spear-sms instead: HOST:PORT of its gRPC side, or unix:PATH
+  --sms ADDRESS            take them from the registry of a spear-sms instead, and tasks and people too: HOST:PORT of its
+                           gRPC side, or unix:PATH
   --sms-token-file FILE    the node's token for it; also --sms-token, $SPEAR_SMS_TOKEN
   --sms-ca FILE            certificates to trust instead of the system's
   --data DIR               node.data (default: $XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node)
@@ -36,6 +38,8 @@ Options, and the config field of each (flags come first):
 Tokens: at its first start it writes admin.token and submitter.token under --data, readable by their owner alone.
 "Authorization: Bearer <token>": the admin's allows everything; the submitter's allows runs in the namespace "default".
 Others are listed as [[node.submitters]], each with a namespace of its own. SIGHUP reads their files again.
+With --sms people use their tokens of the registry (spear tokens create --role submitter), and of the files here only
+admin.token counts.
 
 Exit code:
   0 ended as asked; 1 it could not start; 2 bad usage or config; 3 a task was refused by --strict;

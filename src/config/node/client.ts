@@ -14,6 +14,8 @@ export interface NodeEndpoint {
   /** As people write it. */
   readonly address: string;
   readonly token: ReadToken;
+  /** Certificates to trust instead of the system's, as PEM text. @default null */
+  readonly ca?: string | null;
 }
 
 export interface NodeEndpointOptions {

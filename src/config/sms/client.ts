@@ -45,6 +45,13 @@ export function findSmsNode(options: SmsEndpointOptions, env: NodeJS.ProcessEnv,
   return find(options, env, words, { protocol: 'grpc', variable: 'SPEAR_SMS_GRPC', tokenFile: 'nodeToken' });
 }
 
+/** Whether the registry of this user serves on this machine. */
+export function isOwnSmsServing(env: NodeJS.ProcessEnv): boolean {
+  const directory = defaultSmsDirectory(env);
+  const endpoint = directory === null ? null : readEndpointFile(smsFiles(directory).endpoint);
+  return endpoint !== null && isServing(endpoint);
+}
+
 interface Side {
   readonly protocol: 'http' | 'grpc';
   readonly variable: string;

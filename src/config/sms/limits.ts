@@ -122,6 +122,36 @@ export const smsLimitSpecs = {
     max: 100_000,
     doc: 'requests that wait for a decision; more are refused, and their calls denied',
   },
+  max_tasks: {
+    default: 10_000,
+    min: 1,
+    max: 100_000,
+    doc: 'tasks, and removed ones whose numbers are kept; more are refused',
+  },
+  kept_task_revisions: {
+    default: 100,
+    min: 2,
+    max: 1_000,
+    doc: 'revisions that are kept of a task; the oldest go first, never the live one',
+  },
+  removed_task_keep_ms: {
+    default: 30 * 24 * 3_600_000,
+    min: 0,
+    max: 10 * 366 * 24 * 3_600_000,
+    doc: 'how long the revisions of a removed task are kept, for the runs that have them',
+  },
+  max_blob_bytes: {
+    default: 16 * 1024 * 1024 * 1024,
+    min: 64 * 1024,
+    max: 1024 * 1024 * 1024 * 1024,
+    doc: 'bytes of all modules together; a further one is refused as on a full disk',
+  },
+  unused_blob_keep_ms: {
+    default: 3_600_000,
+    min: 0,
+    max: 366 * 24 * 3_600_000,
+    doc: 'how long a module is kept that no revision has: it is put before its task',
+  },
   shutdown_ms: { default: 5_000, min: 0, max: 600_000, doc: 'time for requests under way when the registry ends' },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -4,6 +4,8 @@ import { stateDirectory } from '../../base/xdg-directories.ts';
 /** What an SMS keeps beside its data: where it listens, and the tokens that it made. */
 export interface SmsFiles {
   readonly data: string;
+  /** A directory: modules of tasks. */
+  readonly blobs: string;
   readonly adminToken: string;
   readonly nodeToken: string;
   readonly endpoint: string;
@@ -19,6 +21,7 @@ export function smsFiles(directory: string): SmsFiles {
   const sockets = join(directory, 'sockets');
   return {
     data: join(directory, 'registry.db'),
+    blobs: join(directory, 'blobs'),
     adminToken: join(directory, 'admin.token'),
     nodeToken: join(directory, 'node.token'),
     endpoint: join(directory, 'endpoint.json'),

@@ -27,6 +27,7 @@ export interface SmsFlags {
   readonly data?: string | undefined;
   readonly store?: string | undefined;
   readonly registryDir?: string | undefined;
+  readonly taskDir?: string | undefined;
   readonly strict?: boolean | undefined;
   readonly allowMassRemoval?: boolean | undefined;
   readonly tlsCert?: string | undefined;
@@ -43,6 +44,7 @@ export interface SmsConfig {
   /** Where the records are instead of `files.data`; null: they are in that file. */
   readonly etcd: EtcdConfig | null;
   readonly registryDir: string | null;
+  readonly taskDir: string | null;
   readonly strict: boolean;
   /** Whether a load of the directory may remove most of the records that came from it. */
   readonly allowMassRemoval: boolean;
@@ -98,6 +100,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
   const files = dataFiles(path(flags.data, env.SMS_DATA, document.store?.file), env, {
     admin: path(undefined, env.SMS_ADMIN_TOKEN_FILE, document.auth?.admin_token_file),
     node: path(undefined, env.SMS_NODE_TOKEN_FILE, document.auth?.node_token_file),
+    blobs: path(undefined, env.SMS_BLOB_DIR, document.tasks?.blob_dir),
   });
   const config: SmsConfig = {
     grpc,
@@ -105,6 +108,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     files,
     etcd: etcdOf(flags, document, file, env),
     registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
+    taskDir: path(flags.taskDir, env.SMS_TASK_DIR, document.tasks?.dir),
     strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
     allowMassRemoval:
       flags.allowMassRemoval ?? flag(env, 'SMS_ALLOW_MASS_REMOVAL') ?? document.mcp?.allow_mass_removal ?? false,
@@ -226,7 +230,7 @@ function pathReader(folder: string): ReadPath {
 function dataFiles(
   data: string | null,
   env: NodeJS.ProcessEnv,
-  tokens: { readonly admin: string | null; readonly node: string | null },
+  given: { readonly admin: string | null; readonly node: string | null; readonly blobs: string | null },
 ): SmsFiles {
   const directory = data === null ? defaultSmsDirectory(env) : dirname(data);
   if (directory === null) {
@@ -236,8 +240,9 @@ function dataFiles(
   return {
     ...files,
     data: data ?? files.data,
-    adminToken: tokens.admin ?? files.adminToken,
-    nodeToken: tokens.node ?? files.nodeToken,
+    blobs: given.blobs ?? files.blobs,
+    adminToken: given.admin ?? files.adminToken,
+    nodeToken: given.node ?? files.nodeToken,
   };
 }
 

@@ -7,6 +7,7 @@ import { profileKind } from '../../protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import { type TaskRecord, type TaskRevisionRecord, taskKind, taskRevisionKind } from '../../protocol/task-kind.ts';
 import { tokenKind, tokenUseKind } from '../../protocol/token-kind.ts';
 import type { TokenRecord, TokenUse } from '../../protocol/token-record.ts';
 import type { KeptRegistry } from '../store/kept-registry.ts';
@@ -25,7 +26,10 @@ import { firstSpace, KindMirror } from './kind-mirror.ts';
 /** For the first answer of an etcd. */
 const OPEN_MS = 15_000;
 
-const kinds = [serverKind, profileKind, approvalKind, pinKind, tokenKind, tokenUseKind] as const;
+const kinds = [
+  ...[serverKind, profileKind, approvalKind, pinKind],
+  ...[tokenKind, tokenUseKind, taskKind, taskRevisionKind],
+] as const;
 
 export interface EtcdStoreOptions extends StoreOptions {
   /** What goes wrong while it is open. @default nothing */
@@ -69,6 +73,8 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
   readonly pins: RegistryStore<PinnedDefinition>;
   readonly tokens: RegistryStore<TokenRecord>;
   readonly tokenUses: RegistryStore<TokenUse>;
+  readonly tasks: RegistryStore<TaskRecord>;
+  readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
   readonly warnings: string[] = [];
   readonly backup = null;
 
@@ -97,6 +103,8 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
       pin: mirrorOf(pinKind),
       token: mirrorOf(tokenKind),
       tokenUse: mirrorOf(tokenUseKind),
+      task: mirrorOf(taskKind),
+      taskRevision: mirrorOf(taskRevisionKind),
     };
     const mirror = new EtcdMirror({ client, keys, epoch: epoch.epoch, log }, mirrors, listing.revision);
     const writer = new EtcdWriter(client, keys, mirror.signal);
@@ -111,6 +119,8 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
     this.pins = new EtcdKindStore({ ...shared, mirror: all.pin });
     this.tokens = new EtcdKindStore({ ...shared, mirror: all.token });
     this.tokenUses = new EtcdKindStore({ ...shared, mirror: all.tokenUse });
+    this.tasks = new EtcdKindStore({ ...shared, mirror: all.task });
+    this.taskRevisions = new EtcdKindStore({ ...shared, mirror: all.taskRevision });
     this.warnings = warnings;
     warn = log;
     mirror.start();

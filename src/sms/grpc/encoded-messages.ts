@@ -12,11 +12,19 @@ import {
   WatchMcpServersResponseSchema,
 } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
+import {
+  ListTaskRecordsResponseSchema,
+  TaskRecordEventSchema,
+  TaskRecordSchema,
+  WatchTaskRecordsResponseSchema,
+} from '../../protocol/generated/sms/task_records_pb.ts';
 import type { McpProfile } from '../../protocol/profile.ts';
 import { profileToWire } from '../../protocol/profile-wire.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { recordToWire } from '../../protocol/record-wire.ts';
+import type { TaskRecord } from '../../protocol/task-kind.ts';
+import { taskToWire } from '../../protocol/task-wire.ts';
 import { frameOf } from './stream-sink.ts';
 
 /** What goes to those who list and watch a kind of record. */
@@ -42,6 +50,14 @@ export const profileMessages: KindMessages<McpProfile> = kindMessages({
   list: (epoch, revision, records) => encoded(ListMcpProfilesResponseSchema, { epoch, revision }, 'profiles', records),
   event: (fields, records) => encoded(McpProfileEventSchema, fields, 'records', records),
   watch: WatchMcpProfilesResponseSchema,
+});
+
+export const taskMessages: KindMessages<TaskRecord> = kindMessages({
+  record: (task) => toBinary(TaskRecordSchema, taskToWire(task)),
+  idOf: ({ task_id }) => task_id,
+  list: (epoch, revision, records) => encoded(ListTaskRecordsResponseSchema, { epoch, revision }, 'tasks', records),
+  event: (fields, records) => encoded(TaskRecordEventSchema, fields, 'records', records),
+  watch: WatchTaskRecordsResponseSchema,
 });
 
 /** Of an event of any kind. */

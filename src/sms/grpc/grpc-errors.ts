@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { wirePath } from '../../protocol/record-wire.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
+import { TaskError, type TaskErrorCode } from '../../tasks/task-error.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
 
@@ -18,10 +19,20 @@ const storeCodes: Readonly<Record<StoreErrorCode, Code>> = {
   closed: Code.Unavailable,
 };
 
+const taskCodes: Readonly<Record<TaskErrorCode, Code>> = {
+  invalid: Code.InvalidArgument,
+  unknown: Code.NotFound,
+  no_module: Code.NotFound,
+  elsewhere: Code.FailedPrecondition,
+  busy: Code.ResourceExhausted,
+  not_stored: Code.ResourceExhausted,
+};
+
 /** The status of a failed call. What is not one of ours says nothing of itself; `unexpected` gets to see it. */
 export function toStatus(error: unknown, unexpected: (error: unknown) => void): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof StoreError) return new ConnectError(knownSecrets.redact(error.message), storeCodes[error.code]);
+  if (error instanceof TaskError) return new ConnectError(knownSecrets.redact(error.message), taskCodes[error.code]);
   if (error instanceof InvalidRecord) {
     const issues = error.issues.map(
       ({ path, message }) => `record${path === '' ? '' : `.${wirePath(path)}`}: ${message}`,

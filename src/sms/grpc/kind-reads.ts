@@ -4,11 +4,11 @@ import type { StoreStamps } from '../../protocol/record-kind.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { ServiceLog } from '../service-log.ts';
-import { type RegistryStore, StoreError } from '../store/store.ts';
+import { StoreError } from '../store/store.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import { toStatus } from './grpc-errors.ts';
 import { type StreamSink, streamSink } from './stream-sink.ts';
-import { serveWatch } from './watch-stream.ts';
+import { serveWatch, type WatchedStore } from './watch-stream.ts';
 
 /** What the services of all kinds share. */
 export interface KindServiceDeps {
@@ -54,12 +54,12 @@ export interface WatchRequest {
 
 /** List and watch of one kind of record. Messages take the short way, past the library that answers the calls. */
 export class KindReads<R extends StoreStamps> {
-  readonly #store: RegistryStore<R>;
+  readonly #store: WatchedStore<R>;
   readonly #messages: KindMessages<R>;
   readonly #deps: KindServiceDeps;
   readonly #frameOf: (listing: RegistryListing<R>) => Uint8Array;
 
-  constructor(store: RegistryStore<R>, messages: KindMessages<R>, deps: KindServiceDeps) {
+  constructor(store: WatchedStore<R>, messages: KindMessages<R>, deps: KindServiceDeps) {
     this.#store = store;
     this.#messages = messages;
     this.#deps = deps;

@@ -1,14 +1,19 @@
 import { Health } from '../../protocol/generated/grpc/health/v1/health_pb.ts';
 import { ApprovalService } from '../../protocol/generated/sms/approval_pb.ts';
+import { IdentityService } from '../../protocol/generated/sms/identity_pb.ts';
 import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { NodeRunService } from '../../protocol/generated/sms/node_runs_pb.ts';
+import { TaskService } from '../../protocol/generated/sms/task_pb.ts';
+import { TaskRecordService } from '../../protocol/generated/sms/task_records_pb.ts';
 import type { GrpcNeed } from './grpc-listener.ts';
 
 const follow: GrpcNeed = { needs: 'follow', changes: false };
 const report: GrpcNeed = { needs: 'report', changes: false };
 const ask: GrpcNeed = { needs: 'ask', changes: true, namespaced: true };
+const identify: GrpcNeed = { needs: 'identify', changes: false };
+const operateTasks: GrpcNeed = { needs: 'operate', changes: true, namespaced: true };
 const operate: GrpcNeed = { needs: 'operate', changes: true };
 const anybody: GrpcNeed = { needs: 'anybody', changes: false };
 
@@ -28,6 +33,15 @@ export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
   [`${ApprovalService.typeName}/WatchApprovals`, ask],
   [`${ApprovalService.typeName}/ClaimApproval`, ask],
   [`${ApprovalService.typeName}/WithdrawApproval`, ask],
+  [`${TaskService.typeName}/RegisterTask`, operateTasks],
+  [`${TaskService.typeName}/ListTasks`, follow],
+  [`${TaskService.typeName}/GetTask`, follow],
+  [`${TaskService.typeName}/UnregisterTask`, operateTasks],
+  [`${TaskRecordService.typeName}/ListTaskRecords`, follow],
+  [`${TaskRecordService.typeName}/WatchTaskRecords`, follow],
+  [`${TaskRecordService.typeName}/GetTaskRevision`, follow],
+  [`${TaskRecordService.typeName}/ReadTaskModule`, follow],
+  [`${IdentityService.typeName}/IdentifyToken`, identify],
   [`${Health.typeName}/Check`, anybody],
   [`${Health.typeName}/Watch`, anybody],
 ]);

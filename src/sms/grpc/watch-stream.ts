@@ -4,8 +4,14 @@ import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { KindMessages } from './encoded-messages.ts';
 import type { StreamSink } from './stream-sink.ts';
 
+/** What lists and watches need of a store. */
+export type WatchedStore<R extends StoreStamps> = Pick<
+  RegistryStore<R>,
+  'epoch' | 'revision' | 'list' | 'watch' | 'currencyProblem'
+>;
+
 export interface WatchStreamOptions<R extends StoreStamps> {
-  readonly store: RegistryStore<R>;
+  readonly store: WatchedStore<R>;
   readonly messages: KindMessages<R>;
   readonly since: number;
   /** Events carry their records, and heartbeats come: a reader that knows neither would list again at every one. */

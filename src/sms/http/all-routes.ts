@@ -1,4 +1,5 @@
 import type { McpProfile } from '../../protocol/profile.ts';
+import type { TaskRequests } from '../../tasks/task-requests.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { ConsoleState } from '../console-state.ts';
 import type { ServiceLog } from '../service-log.ts';
@@ -21,6 +22,7 @@ import { profilesRoutes } from './profiles-routes.ts';
 import { type RunsRoutesDeps, runsRoutes } from './runs-routes.ts';
 import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
 import { summaryRoutes } from './summary-routes.ts';
+import { tasksRoutes } from './tasks-routes.ts';
 import { type TestServer, testRoute } from './test-route.ts';
 import { type TokensRoutesDeps, tokensRoutes } from './tokens-routes.ts';
 import { trailRoute } from './trail-route.ts';
@@ -33,6 +35,7 @@ export interface AllRoutesDeps
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
+  readonly taskRequests: TaskRequests;
   readonly kept: KeptRegistry;
   readonly dataFile: string;
   readonly strict: boolean;
@@ -56,6 +59,7 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     ...approvalsRoutes(deps.approvals),
     ...pinsRoutes({ store, pins: kept.pins, strict: deps.strict }),
     ...tokensRoutes(deps),
+    ...tasksRoutes(deps.taskRequests, deps.log),
     meRoute,
     ...authRoutes(deps),
     backupRoute(kept, deps.dataFile),

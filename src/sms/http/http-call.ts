@@ -7,12 +7,15 @@ import { HttpProblem } from './problem.ts';
 export interface HttpCall {
   readonly headers: IncomingHttpHeaders;
   readonly query: URLSearchParams;
-  /** The variable part of the path, decoded. */
+  /** The variable parts of the path, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  /** The one that is called `{id}`; empty where there is none. */
   readonly id: string;
   /** Who asks; null only where the route is for anybody. */
   readonly identity: Identity | null;
   /** At most `maxBytes`, else 413. */
   text(maxBytes: number): Promise<string>;
+  bytes(maxBytes: number): Promise<Uint8Array>;
   /** For answers that never end. */
   readonly response: ServerResponse;
   /** Aborts when the client has gone or the server ends. */
@@ -44,7 +47,7 @@ export function parseBody(text: string): JsonValue {
   return value;
 }
 
-export async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+export async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   const tooLarge = () =>
     new HttpProblem(413, 'body-too-large', `the body has more than ${maxBytes} bytes`, {
       headers: { connection: 'close' },
@@ -57,8 +60,13 @@ export async function readText(request: IncomingMessage, maxBytes: number): Prom
     if (bytes > maxBytes) throw tooLarge();
     chunks.push(chunk);
   }
+  return Buffer.concat(chunks);
+}
+
+export async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const bytes = await readBytes(request, maxBytes);
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     throw new HttpProblem(400, 'invalid-body', 'the body is not UTF-8 text');
   }

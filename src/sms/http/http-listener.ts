@@ -6,19 +6,20 @@ import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
 import type { PeerGate } from '../peer-gate.ts';
 import { type Access, type Shown, type Stranger, strangerAdvice } from '../people/access.ts';
-import { type Identity, type Need, refusal } from '../people/identity.ts';
+import { type Identity, mayName, type Need, refusal } from '../people/identity.ts';
 import { SESSION_HEADER, sessionOfCookie } from '../people/session-names.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { asCaller, callerOf } from '../trail/caller.ts';
 import type { SmsTrail } from '../trail/sms-trail.ts';
-import { type HttpCall, readText } from './http-call.ts';
+import { type HttpCall, readBytes, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
+import { matchPath } from './match-path.ts';
 import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
 
 export interface Route extends Need {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** A path whose only variable part is `{id}`. */
+  /** Its variable parts are `{name}`; a `{namespace}` is checked against the caller's. */
   readonly path: string;
   /** It is no GET because of what it carries: it changes nothing, and the trail has no line of it. @default false */
   readonly isQuestion?: true;
@@ -95,14 +96,14 @@ async function serve(
       send(req, res, { status: 204, body: '' }, options);
       return;
     }
-    const { route, id } = findRoute(options.routes, req.method ?? '', url.pathname);
+    const { route, params } = findRoute(options.routes, req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, req.headers.traceparent, route.method, route.path);
     }
     caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
-    const identity = admitted(who, route, options);
-    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, id, identity }, options)));
+    const identity = admitted(who, route, params, options);
+    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, params, identity }, options)));
     if (route.method !== 'GET' && !route.isQuestion)
       options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
@@ -132,10 +133,10 @@ function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
   return url;
 }
 
-function findRoute(routes: readonly Route[], method: string, path: string): { route: Route; id: string } {
+function findRoute(routes: readonly Route[], method: string, path: string) {
   const matches = routes.flatMap((route) => {
-    const id = matchPath(route.path, path);
-    return id === null ? [] : [{ route, id }];
+    const params = matchPath(route.path, path);
+    return params === null ? [] : [{ route, params }];
   });
   const wanted = method === 'HEAD' ? 'GET' : method;
   const match = matches.find(({ route }) => route.method === wanted);
@@ -145,34 +146,23 @@ function findRoute(routes: readonly Route[], method: string, path: string): { ro
   throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
 }
 
-/** The variable part, empty where the pattern has none; null where the path is another one. */
-function matchPath(pattern: string, path: string): string | null {
-  const [before = '', after] = pattern.split('{id}');
-  if (after === undefined) return pattern === path ? '' : null;
-  if (!path.startsWith(before) || !path.endsWith(after) || path.length <= before.length + after.length) return null;
-  const id = path.slice(before.length, path.length - after.length);
-  return id.includes('/') ? null : decode(id);
-}
-
-function decode(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
-}
-
 /** Who is let in by the route; null: it lets in everybody, and this is nobody of ours. */
-function admitted(who: Identity | Stranger, route: Route, { metrics }: HttpListenerOptions): Identity | null {
+function admitted(
+  who: Identity | Stranger,
+  route: Route,
+  { namespace }: Readonly<Record<string, string>>,
+  { metrics }: HttpListenerOptions,
+): Identity | null {
   if (typeof who === 'string') {
     if (route.needs === 'anybody') return null;
     metrics.denied.add(1, { protocol: 'http' });
     throw strangerProblem(who);
   }
   const refused = refusal(who, route);
-  if (refused === null) return who;
+  if (refused === null && (namespace === undefined || mayName(who, namespace))) return who;
   metrics.denied.add(1, { protocol: 'http' });
-  throw new HttpProblem(403, 'not-permitted', refused);
+  if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
+  throw new HttpProblem(403, 'other-namespace', `"${who.name}" is of namespace "${who.namespace}" alone`);
 }
 
 function strangerProblem(who: Stranger): HttpProblem {
@@ -188,7 +178,11 @@ function strangerProblem(who: Stranger): HttpProblem {
 function callOf(
   req: IncomingMessage,
   res: ServerResponse,
-  { url, id, identity }: { readonly url: URL; readonly id: string; readonly identity: Identity | null },
+  {
+    url,
+    params,
+    identity,
+  }: { readonly url: URL; readonly params: Readonly<Record<string, string>>; readonly identity: Identity | null },
   { access, shutdown }: HttpListenerOptions,
 ): HttpCall {
   const gone = new AbortController();
@@ -200,9 +194,11 @@ function callOf(
   return {
     headers: req.headers,
     query: url.searchParams,
-    id,
+    params,
+    id: params.id ?? '',
     identity,
     text: (maxBytes) => readText(req, maxBytes),
+    bytes: (maxBytes) => readBytes(req, maxBytes),
     response: res,
     signal: AbortSignal.any([gone.signal, shutdown]),
   };

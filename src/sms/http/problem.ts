@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { RecordIssue } from '../../protocol/record.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
+import { TaskError, type TaskErrorCode } from '../../tasks/task-error.ts';
 import { InvalidRecord } from '../record-write.ts';
 import { StoreError, type StoreErrorCode } from '../store/store.ts';
 import type { HttpReply } from './http-reply.ts';
@@ -61,12 +62,25 @@ const storeProblems: Readonly<Record<StoreErrorCode, readonly [status: number, k
   closed: [503, 'shutting-down'],
 };
 
+const taskProblems: Readonly<Record<TaskErrorCode, readonly [status: number, kind: string]>> = {
+  invalid: [400, 'invalid-task'],
+  unknown: [404, 'no-such-task'],
+  no_module: [404, 'no-such-blob'],
+  elsewhere: [409, 'tasks-elsewhere'],
+  busy: [503, 'too-many-tasks'],
+  not_stored: [507, 'not-stored'],
+};
+
 /** Null: the error is not one that a client should read. */
 export function problemOf(error: unknown): HttpProblem | null {
   if (error instanceof HttpProblem) return error;
   if (error instanceof StoreError) {
     const [status, kind] = storeProblems[error.code];
     return new HttpProblem(status, kind, error.message);
+  }
+  if (error instanceof TaskError) {
+    const [status, kind] = taskProblems[error.code];
+    return new HttpProblem(status, kind, error.message, status === 503 ? { headers: { 'retry-after': '1' } } : {});
   }
   if (error instanceof InvalidRecord) return invalidRecord(error.issues);
   return null;

@@ -19,6 +19,8 @@ export type Stranger = 'missing' | 'unknown' | 'expired' | 'unguarded' | 'unavai
 export interface Access {
   /** Never rejects. */
   identify(shown: Shown): Promise<Identity | Stranger>;
+  /** By the sha256 of a token of this registry. Nobody is known so whom an issuer knows, or a session. */
+  identifyDigest(sha256: Buffer): Identity | Stranger;
   /** Calls back once when the identity no longer holds. The returned function ends that. */
   whileValid(identity: Identity, ended: () => void): () => void;
 }
@@ -29,17 +31,24 @@ export interface TokenSource {
   identify(token: string): Identity | Stranger | null | Promise<Identity | Stranger | null>;
 }
 
+/** One that knows its tokens by their digests. */
+export interface DigestSource extends TokenSource {
+  identifyDigest(sha256: Buffer): Identity | Stranger | null;
+}
+
 const bearer = /^bearer +([^\s]+) *$/i;
 
 /** Everybody whom one of the sources knows. */
 export class PeopleAccess implements Access {
   readonly #sources: readonly TokenSource[];
+  readonly #byDigest: readonly DigestSource[];
   readonly #sessions: TokenSource;
   readonly #validity: Validity;
 
   /** `sessions`: the only ones that a cookie may name. */
-  constructor(sources: readonly TokenSource[], sessions: TokenSource, validity: Validity) {
-    this.#sources = [...sources, sessions];
+  constructor(own: readonly DigestSource[], others: readonly TokenSource[], sessions: TokenSource, validity: Validity) {
+    this.#byDigest = own;
+    this.#sources = [...own, ...others, sessions];
     this.#sessions = sessions;
     this.#validity = validity;
   }
@@ -52,6 +61,14 @@ export class PeopleAccess implements Access {
     if (token === undefined) return 'missing';
     for (const source of this.#sources) {
       const who = await source.identify(token);
+      if (who !== null) return who;
+    }
+    return 'unknown';
+  }
+
+  identifyDigest(sha256: Buffer): Identity | Stranger {
+    for (const source of this.#byDigest) {
+      const who = source.identifyDigest(sha256);
       if (who !== null) return who;
     }
     return 'unknown';
@@ -71,7 +88,12 @@ const anybody: Identity = {
 };
 
 /** Everybody who can reach the server is let in: for loopback, on explicit demand. */
-export const openAccess: Access = { identify: async () => anybody, whileValid: () => () => {} };
+export const openAccess: Access = {
+  identify: async () => anybody,
+  // Whoever can reach a node is not whoever can reach this registry.
+  identifyDigest: () => 'unknown',
+  whileValid: () => () => {},
+};
 
 export const strangerAdvice: Readonly<Record<Stranger, string>> = {
   missing:

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { ALL_NAMESPACES } from '../../protocol/people.ts';
-import type { TokenSource } from './access.ts';
+import type { DigestSource } from './access.ts';
 import type { Identity } from './identity.ts';
 import { digestOf } from './token-text.ts';
 import type { Validity } from './validity.ts';
@@ -17,7 +17,7 @@ interface Known {
 }
 
 /** The tokens of the files next to a registry's data. */
-export class FileTokens implements TokenSource {
+export class FileTokens implements DigestSource {
   readonly #validity: Validity;
   #known: readonly Known[] = [];
 
@@ -28,7 +28,10 @@ export class FileTokens implements TokenSource {
 
   /** Digests have one length, and all are compared whatever the first one says: the time taken tells nothing. */
   identify(token: string): Identity | null {
-    const given = digestOf(token);
+    return this.identifyDigest(digestOf(token));
+  }
+
+  identifyDigest(given: Buffer): Identity | null {
     return this.#known.reduce<Identity | null>(
       (found, { digest, identity }) => (timingSafeEqual(given, digest) ? identity : found),
       null,

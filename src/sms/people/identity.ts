@@ -1,17 +1,6 @@
-import { ALL_NAMESPACES, type Role, roles } from '../../protocol/people.ts';
+import { ALL_NAMESPACES, type Identity, type Role, roles } from '../../protocol/people.ts';
 
-/** Who somebody is. One object stands for one credential as it is now: when that changes, another takes its place. */
-export interface Identity {
-  /** Unique among those who are valid; what the trail calls them. */
-  readonly name: string;
-  readonly roles: readonly Role[];
-  /** The only one they may name; `*`: all. */
-  readonly namespace: string;
-  /** What a run said and was told is nobody's by role alone. */
-  readonly mayReadJournals: boolean;
-  /** Null: no end is known. */
-  readonly expiresAtMs: number | null;
-}
+export type { Identity };
 
 /** What can be allowed, and how a refusal puts it. */
 const permissions = {
@@ -19,6 +8,7 @@ const permissions = {
   follow: 'read records whole',
   report: 'report as a node',
   ask: 'ask for approvals',
+  identify: 'ask whom a token belongs to',
   submit: 'submit runs',
   decide: 'decide approvals',
   operate: 'change servers, profiles and tasks',
@@ -34,7 +24,7 @@ const granted: Readonly<Record<Role, readonly Permission[]>> = {
   approver: ['view', 'decide'],
   operator: ['view', 'submit', 'operate'],
   admin: allPermissions,
-  node: ['follow', 'report', 'ask'],
+  node: ['follow', 'report', 'ask', 'identify'],
 };
 
 /** What a route or a method asks of who calls it. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TokenRecord } from '../../protocol/token-record.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
-import type { Stranger, TokenSource } from './access.ts';
+import type { DigestSource, Stranger } from './access.ts';
 import type { Identity } from './identity.ts';
 import { digestOf, TOKEN_PREFIX } from './token-text.ts';
 import type { Validity } from './validity.ts';
@@ -12,7 +12,7 @@ const RETRY_MS = 500;
 const CATCH_UP_MS = 5_000;
 
 /** The tokens of the store, as it has them now: it is watched, whoever changes it. */
-export class NamedTokens implements TokenSource {
+export class NamedTokens implements DigestSource {
   readonly #store: RegistryStore<TokenRecord>;
   readonly #validity: Validity;
   readonly #onUse: (name: string) => void;
@@ -42,8 +42,11 @@ export class NamedTokens implements TokenSource {
 
   /** The digest is looked up as it is: who does not have the token cannot choose it, so the time tells nothing of use. */
   identify(token: string): Identity | Stranger | null {
-    if (!token.startsWith(TOKEN_PREFIX)) return null;
-    const identity = this.#byDigest.get(digestOf(token).toString('hex'));
+    return token.startsWith(TOKEN_PREFIX) ? this.identifyDigest(digestOf(token)) : null;
+  }
+
+  identifyDigest(sha256: Buffer): Identity | Stranger | null {
+    const identity = this.#byDigest.get(sha256.toString('hex'));
     if (identity === undefined) return null;
     if (identity.expiresAtMs !== null && identity.expiresAtMs <= Date.now()) return 'expired';
     this.#onUse(identity.name);

@@ -10,6 +10,7 @@ import { profileKind } from '../../protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import { type TaskRecord, type TaskRevisionRecord, taskKind, taskRevisionKind } from '../../protocol/task-kind.ts';
 import { tokenKind, tokenUseKind } from '../../protocol/token-kind.ts';
 import type { TokenRecord, TokenUse } from '../../protocol/token-record.ts';
 import { LocalStore } from './local-store.ts';
@@ -33,6 +34,8 @@ export interface SqliteStore extends RegistryStore {
   readonly pins: RegistryStore<PinnedDefinition>;
   readonly tokens: RegistryStore<TokenRecord>;
   readonly tokenUses: RegistryStore<TokenUse>;
+  readonly tasks: RegistryStore<TaskRecord>;
+  readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
   /** What was wrong with the file, and what to do about it. The store serves what is left. */
   readonly warnings: readonly string[];
   /** Why changes cannot be stored; null where they can. Found out by a write where the last one is not recent. */
@@ -76,6 +79,8 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
   readonly pins: RegistryStore<PinnedDefinition>;
   readonly tokens: RegistryStore<TokenRecord>;
   readonly tokenUses: RegistryStore<TokenUse>;
+  readonly tasks: RegistryStore<TaskRecord>;
+  readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
   readonly warnings: readonly string[];
 
   constructor(db: DatabaseSync, path: string, wasBackup: boolean, options: StoreOptions) {
@@ -100,6 +105,8 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
     this.pins = open(pinKind);
     this.tokens = open(tokenKind);
     this.tokenUses = open(tokenUseKind);
+    this.tasks = open(taskKind);
+    this.taskRevisions = open(taskRevisionKind);
     const another = `${path} is a backup that was put in its place; it is another registry now, and every node lists again`;
     this.warnings = [...(wasBackup ? [another] : []), ...problems];
   }
@@ -108,6 +115,7 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
     const closing = [
       super.close(),
       ...[this.profiles, this.approvals, this.pins, this.tokens, this.tokenUses].map((store) => store.close()),
+      ...[this.tasks, this.taskRevisions].map((store) => store.close()),
     ];
     this.#durability.close();
     await Promise.all(closing);

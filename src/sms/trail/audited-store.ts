@@ -3,6 +3,7 @@ import { Turns } from '../../base/turns.ts';
 import type { McpProfile } from '../../protocol/profile.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
+import type { TaskRecord } from '../../protocol/task-kind.ts';
 import type { TokenRecord } from '../../protocol/token-record.ts';
 import { changedFields } from '../directory.ts';
 import { maskRecord } from '../mask.ts';
@@ -28,6 +29,8 @@ interface KindWords<R> {
   readonly changed: (id: string, change: ToldChange) => AuditEvent;
   /** Without what may be secret. */
   readonly shown: (record: R) => object;
+  /** Whether what the record is of is there: some leave a record behind. @default it is */
+  readonly isThere?: (record: R) => boolean;
 }
 
 /** The same store; every change that goes through it is in the trail: who made it, what was there, what is there now. */
@@ -55,6 +58,19 @@ export function auditedTokens(store: RegistryStore<TokenRecord>, trail: SmsTrail
   });
 }
 
+/** Nothing of its content: what a revision says is read by its number. */
+export function auditedTasks(store: RegistryStore<TaskRecord>, trail: SmsTrail): RegistryStore<TaskRecord> {
+  return audited(store, trail, {
+    started: (tasks, changes) => ({ event: 'sms.task_write_started', ...currentCaller(), tasks, changes }),
+    changed: (task_id, change) => ({ event: 'sms.task_changed', ...currentCaller(), task_id, ...change }),
+    shown: ({ live, from_file }: TaskRecord) => ({
+      live: live && { revision: live.revision, digest: live.digest, wasm: live.wasm },
+      from_file,
+    }),
+    isThere: ({ live }) => live !== null,
+  });
+}
+
 function audited<R extends StoreStamps>(
   store: RegistryStore<R>,
   trail: SmsTrail,
@@ -66,7 +82,8 @@ function audited<R extends StoreStamps>(
     throw new StoreError('not_stored', why);
   };
   const tell = (id: string, before: R | null, after: R | null, revision: number) =>
-    trail.write(words.changed(id, { revision, ...difference(words, before, after) }));
+    trail.write(words.changed(id, { revision, ...difference(words, there(before), there(after)) }));
+  const there = (record: R | null) => (record !== null && (words.isThere?.(record) ?? true) ? record : null);
 
   /**
    * What is there now. It is known as soon as a change that is asked for in the same turn is made, and nothing comes

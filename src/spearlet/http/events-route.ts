@@ -22,7 +22,7 @@ export function runEventsRoute(queue: RunQueue, events: EventSource): NodeRoute 
   return {
     method: 'GET',
     path: `${RUNS_PATH}/{id}/events`,
-    needs: 'submitter',
+    needs: 'view',
     doc: {
       summary: 'What happens in the run, until its end',
       headers: { 'Last-Event-ID': 'go on after this event' },

@@ -1,15 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { QueueError } from '../../queue/run-queue.ts';
+import { readBytes } from '../../sms/http/http-call.ts';
+import { matchPath } from '../../sms/http/match-path.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../sms/http/problem.ts';
+import { type Identity, mayName, refusal } from '../../sms/people/identity.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
 import type { Span, Tracer } from '../../telemetry/span.ts';
 import { parseTraceparent } from '../../telemetry/trace-context.ts';
-import type { NodeAccess, NodeIdentity } from '../node-access.ts';
+import type { NodeAccess } from '../node-access.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
-import { TaskError } from '../tasks/task-error.ts';
-import { matchPath, type NodeReply, type NodeRoute, readBytes } from './node-route.ts';
+import type { NodeNeed, NodeReply, NodeRoute } from './node-route.ts';
 
 export interface NodeListenerOptions {
   readonly routes: readonly NodeRoute[];
@@ -25,7 +27,7 @@ export interface NodeListenerOptions {
 /** Who does not read an answer for so long does not get it. */
 const SLOW_READER_MS = 30_000;
 const RETRY_AFTER_S = '1';
-const nobody: NodeIdentity = { name: 'nobody', role: 'submitter', namespace: '' };
+const nobody: Identity = { name: 'nobody', roles: [], namespace: '', mayReadJournals: false, expiresAtMs: null };
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function nodeListener(options: NodeListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
@@ -48,9 +50,15 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, traceparent, route.method, route.path);
     }
-    const caller = allowed(req, route, params, options.access);
+    const caller = await allowed(req, route, params, options.access);
     const gone = new AbortController();
-    res.once('close', () => gone.abort());
+    const whileValid = (ended: () => void) =>
+      caller === nobody ? () => {} : options.access.whileValid(req.headers.authorization, caller, ended);
+    const forget = whileValid(() => gone.abort());
+    res.once('close', () => {
+      forget();
+      gone.abort();
+    });
     reply = await route.run({
       request: req,
       response: res,
@@ -58,6 +66,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
       params,
       caller,
       trace: parseTraceparent(traceparent) === null ? null : (span?.context ?? null),
+      whileValid,
       bytes: (maxBytes) => readBytes(req, maxBytes),
       signal: AbortSignal.any([gone.signal, options.shutdown]),
     });
@@ -78,12 +87,6 @@ function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply
 }
 
 function ownProblem(error: unknown): HttpProblem | null {
-  if (error instanceof TaskError) {
-    if (error.code === 'unknown') return new HttpProblem(404, 'no-such-task', error.message);
-    return error.code === 'invalid'
-      ? new HttpProblem(400, 'invalid-task', error.message)
-      : new HttpProblem(507, 'not-stored', error.message);
-  }
   if (!(error instanceof QueueError)) return null;
   switch (error.code) {
     case 'full':
@@ -123,26 +126,37 @@ function findRoute(routes: readonly NodeRoute[], method: string, path: string) {
 }
 
 /** Who calls, if they may. A token of one namespace cannot name another. */
-function allowed(
+async function allowed(
   req: IncomingMessage,
   { needs }: NodeRoute,
   { namespace }: Readonly<Record<string, string>>,
   access: NodeAccess,
-): NodeIdentity {
+): Promise<Identity> {
   if (needs === 'anybody') return nobody;
-  const caller = access.identify(req.headers.authorization);
-  if (caller === null) {
+  const caller = await access.identify(req.headers.authorization);
+  if (caller === 'unavailable') {
+    const detail = 'the registry cannot be asked whose token this is; try again, or use one of this node';
+    throw new HttpProblem(503, 'registry-unavailable', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
+  }
+  if (caller === 'unknown') {
     const detail =
-      'a token of this node is needed: send "Authorization: Bearer TOKEN" with the content of a token file of its data';
+      'a token is needed that this node knows: send "Authorization: Bearer TOKEN" with one of its registry ' +
+      '("spear tokens create"), or with the content of a token file of its data';
     throw new HttpProblem(401, 'unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="spearlet"' } });
   }
-  if (needs === 'admin' && caller.role !== 'admin') {
-    throw new HttpProblem(403, 'not-admin', 'this needs the admin token (the admin.token file)');
-  }
-  if (namespace !== undefined && caller.namespace !== null && caller.namespace !== namespace) {
+  const refused = refusalOf(caller, needs);
+  if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
+  if (namespace !== undefined && !mayName(caller, namespace)) {
     throw new HttpProblem(403, 'other-namespace', `this token is for the namespace "${caller.namespace}"`);
   }
   return caller;
+}
+
+function refusalOf(caller: Identity, needs: Exclude<NodeNeed, 'anybody'>): string | null {
+  if (needs !== 'journals') return refusal(caller, { needs, namespaced: true });
+  return caller.mayReadJournals
+    ? refusal(caller, { needs: 'view' })
+    : `only who may read journals reads them, and "${caller.name}" may not (spear tokens create --journals)`;
 }
 
 function send(req: IncomingMessage, res: ServerResponse, reply: NodeReply): void {

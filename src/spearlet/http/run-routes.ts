@@ -10,11 +10,12 @@ import {
 } from '../../protocol/run.ts';
 import type { NewRun, RunQueue } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../../sms/http/problem.ts';
+import type { Identity } from '../../sms/people/identity.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
-import type { NodeIdentity } from '../node-access.ts';
+import { unknownTask } from '../../tasks/task-book.ts';
 import type { RunJournals } from '../run-journals.ts';
 import type { RunTraces } from '../run-traces.ts';
-import { type TaskStore, unknownTask } from '../tasks/task-store.ts';
+import type { TaskStore } from '../task-store.ts';
 import { jsonReply, type NodeCall, type NodeReply, type NodeRoute } from './node-route.ts';
 
 export interface RunRoutesDeps {
@@ -46,7 +47,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'POST',
       path: SUBMIT_PATH,
-      needs: 'submitter',
+      needs: 'submit',
       doc: {
         summary: 'Submits a run: the body is its input',
         headers: {
@@ -68,7 +69,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'GET',
       path: RUNS_PATH,
-      needs: 'submitter',
+      needs: 'view',
       doc: {
         summary: 'Lists runs, newest first',
         query: {
@@ -84,14 +85,14 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'GET',
       path: RUN_PATH,
-      needs: 'submitter',
+      needs: 'view',
       doc: { summary: 'One run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
       run: async (call) => jsonReply(200, await found(queue, call)),
     },
     {
       method: 'GET',
       path: `${RUN_PATH}/result`,
-      needs: 'submitter',
+      needs: 'view',
       doc: {
         summary: 'What the run wrote to stdout',
         answers: { 200: { what: 'the bytes', type: BYTES }, 409: { ...problem, what: 'it has not ended yet' } },
@@ -108,7 +109,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'POST',
       path: `${RUN_PATH}/cancel`,
-      needs: 'submitter',
+      needs: 'submit',
       doc: {
         summary: 'Ends a run',
         answers: { 202: { what: 'the run as it stands', schema: runRecord }, 404: problem },
@@ -122,7 +123,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'POST',
       path: `${RUN_PATH}/retry`,
-      needs: 'submitter',
+      needs: 'submit',
       doc: {
         summary: 'Submits a run again that has ended: a new run with the same input and revision',
         answers: { 202: { what: 'the new run', schema: runRecord }, 409: { ...problem, what: 'it has not ended' } },
@@ -132,7 +133,7 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
     {
       method: 'GET',
       path: `${RUN_PATH}/journal`,
-      needs: 'admin',
+      needs: 'journals',
       doc: {
         summary: 'The journal of a run: what it did and was told, its content included',
         answers: { 200: { what: 'lines of JSON', type: 'application/jsonl' }, 404: problem },
@@ -224,7 +225,7 @@ async function retry({ queue, traces }: RunRoutesDeps, call: NodeCall): Promise<
 }
 
 /** Made of who asks for what where there is a key, so that it is the same run however often that is sent. */
-function runId({ name, namespace }: NodeIdentity, ofRun: string, task: string, key: string | null): string {
+function runId({ name, namespace }: Identity, ofRun: string, task: string, key: string | null): string {
   const id =
     key === null
       ? randomBytes(16).toString('hex')

@@ -12,7 +12,7 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
   return {
     method: 'POST',
     path: `${RUNS_PATH}/{id}/streams/session`,
-    needs: 'submitter',
+    needs: 'submit',
     doc: {
       summary: 'A token for the WebSocket of the user streams of a run that runs, good for once',
       answers: {
@@ -22,7 +22,7 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
     },
     run: async (call) => {
       const { id, status } = await found(queue, call);
-      const token = streams.session(id);
+      const token = streams.session(id, call.whileValid);
       if (token === null)
         throw new HttpProblem(409, 'not-running', `the run is ${status}; its streams are there while it runs`);
       const path = `/api/v1/executions/${id}/streams/ws?token=${token}`;

@@ -7,7 +7,7 @@ import { Validity } from '../../../src/sms/people/validity.ts';
 const [admin, node] = ['a'.repeat(40), 'n'.repeat(40)];
 const validity = new Validity();
 const files = new FileTokens({ admin: [admin], node: [node] }, validity);
-const access = new PeopleAccess([files], new Sessions(validity), validity);
+const access = new PeopleAccess([files], [], new Sessions(validity), validity);
 
 it.each([
   [undefined, 'missing'],

@@ -16,6 +16,7 @@ const expected: Readonly<Record<Permission, readonly Role[]>> = {
   follow: ['admin', 'node'],
   report: ['admin', 'node'],
   ask: ['admin', 'node'],
+  identify: ['admin', 'node'],
   submit: ['submitter', 'operator', 'admin'],
   decide: ['approver', 'admin'],
   operate: ['operator', 'admin'],

@@ -43,7 +43,7 @@ const personCalled = (name: string) => {
 /** The kind of problem that a route answers with; `let in` where it is none of access. */
 async function onRoute({ method, path }: { method: string; path: string }, headers: Record<string, string>) {
   const hasBody = method === 'POST' || method === 'PUT';
-  const answer = await fetch(`${sms.sms.http}${path.replace('{id}', 'no-such-thing')}`, {
+  const answer = await fetch(`${sms.sms.http}${path.replaceAll(/\{\w+\}/g, 'no-such-thing')}`, {
     method,
     headers: { ...headers, ...(hasBody ? { 'content-type': 'application/json' } : {}) },
     ...(hasBody ? { body: '{}' } : {}),
@@ -114,7 +114,7 @@ describe('the matrix of roles', () => {
       }
       const session = rawGrpc(sms.sms.grpc);
       for (const method of methodNeeds.keys()) {
-        if (!/\/(?:Upsert|Delete|Create|Put|Set)/.test(method)) continue;
+        if (!/\/(?:Upsert|Delete|Create|Put|Set|Register|Unregister)/.test(method)) continue;
         expect([method, await callMethod(session, method, { authorization })]).toEqual([method, PERMISSION_DENIED]);
       }
       expect(await whatIsThere()).toEqual(before);
@@ -155,7 +155,7 @@ it('every route and method says what it asks of its caller, and changes ask for 
   const questions = routes.filter(({ isQuestion }) => isQuestion).map(({ method, path }) => `${method} ${path}`);
   expect(questions).toEqual(['POST /admin/api/mcp/servers/check', 'POST /admin/api/mcp/access']);
   for (const [method, { needs, changes }] of methodNeeds) {
-    expect([method, changes]).toEqual([method, !['anybody', 'follow', 'report'].includes(needs)]);
+    expect([method, changes]).toEqual([method, !['anybody', 'follow', 'report', 'identify'].includes(needs)]);
   }
 });
 

@@ -70,6 +70,7 @@ export function writeNodeFolder(
 export class NodeLives {
   readonly #folder: string;
   readonly #args: readonly string[];
+  readonly #sources: readonly string[];
   #child: ChildProcess | null = null;
   #url = '';
   #log = '';
@@ -78,9 +79,11 @@ export class NodeLives {
   /** What starts the next process, before its own command line. */
   launcher: readonly string[] = [];
 
-  constructor(folder: string, args: readonly string[] = []) {
+  /** `sources`: where tasks and records come from, if not from the folder. */
+  constructor(folder: string, args: readonly string[] = [], sources: readonly string[] | null = null) {
     this.#folder = folder;
     this.#args = args;
+    this.#sources = sources ?? ['--task-dir', join(folder, 'tasks.d'), '--mcp-dir', join(folder, 'mcp.d')];
   }
 
   get log(): string {
@@ -107,9 +110,7 @@ export class NodeLives {
   spawn(): ChildProcess {
     const folder = this.#folder;
     const where = ['--data', join(folder, 'data'), '--listen', '127.0.0.1:0', '--config', join(folder, 'config.toml')];
-    const records = this.#args.includes('--sms') ? [] : ['--mcp-dir', join(folder, 'mcp.d')];
-    const what = ['--task-dir', join(folder, 'tasks.d'), ...records];
-    const own = [process.execPath, builtCommand('spearlet'), ...where, ...what, ...this.#args];
+    const own = [process.execPath, builtCommand('spearlet'), ...where, ...this.#sources, ...this.#args];
     const [command = '', ...rest] = [...this.launcher, ...own];
     const child = spawn(command, rest, {
       env: { HOME: folder, PATH: process.env.PATH },

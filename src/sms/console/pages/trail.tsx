@@ -15,6 +15,7 @@ const events = [
   '',
   'sms.record_changed',
   'sms.profile_changed',
+  'sms.task_changed',
   'sms.approval',
   'sms.refused',
   'sms.served',

@@ -1,20 +1,20 @@
-import { ModuleError } from '../../abi/guest-module.ts';
-import { errorText } from '../../base/error-text.ts';
-import { checkTaskRecord, type TaskRecordDocument } from '../../config/task/schema.ts';
-import { prepare } from '../../load/prepare.ts';
-import { usesRelaxedSimd } from '../../load/relaxed-simd.ts';
-import { parseTaskPolicy } from '../../policy/task-policy.ts';
-import { compileLimits, type LimitName } from '../../protocol/limits.ts';
-import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
-import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../../protocol/task.ts';
+import { ModuleError } from '../abi/guest-module.ts';
+import { errorText } from '../base/error-text.ts';
+import { checkTaskRecord, type TaskRecordDocument } from '../config/task/schema.ts';
+import { prepare } from '../load/prepare.ts';
+import { usesRelaxedSimd } from '../load/relaxed-simd.ts';
+import { parseTaskPolicy } from '../policy/task-policy.ts';
+import { compileLimits, type LimitName } from '../protocol/limits.ts';
+import { DEFAULT_NAMESPACE } from '../protocol/record.ts';
+import { DEFAULT_CONCURRENCY, DEFAULT_MAX_ATTEMPTS, DEFAULT_POOL, type TaskContent } from '../protocol/task.ts';
 import { TaskError } from './task-error.ts';
 
 export interface Admission {
-  /** Names of the models of this node. */
-  readonly backends: ReadonlySet<string>;
+  /** Names of the models that there are; null: each node has its own. */
+  readonly backends: ReadonlySet<string> | null;
   readonly componentCache: string | null;
-  /** The pool of this node: nobody else would run what is submitted here. */
-  readonly pool: string;
+  /** The only pool whose runs are taken here: nobody else would run what is submitted; null: any. */
+  readonly pool: string | null;
 }
 
 /**
@@ -36,17 +36,11 @@ export async function admitTask(
     const lines = policy.issues.map(({ key, message }) => `${label}: config.${key}: ${message}`);
     throw new TaskError('invalid', lines.join('\n'));
   }
-  if (document.backend !== undefined && !backends.has(document.backend)) {
-    const known = [...backends].join(', ');
-    throw new TaskError('invalid', `${label}: backend: there is no "${document.backend}" here (configured: ${known})`);
-  }
-  if ((document.pool ?? DEFAULT_POOL) !== pool) {
-    const wanted = document.pool ?? DEFAULT_POOL;
-    throw new TaskError(
-      'invalid',
-      `${label}: pool: it is "${wanted}", and this node takes runs of "${pool}" (node.pool)`,
-    );
-  }
+  const placement = placementProblem(
+    { backend: document.backend ?? null, pool: document.pool ?? DEFAULT_POOL },
+    { backends, pool },
+  );
+  if (placement !== null) throw new TaskError('invalid', `${label}: ${placement}`);
   const { bytes, sha256 } = await module(document.wasm);
   try {
     const limits = compileLimits(document.limits as Partial<Record<LimitName, number>>);
@@ -57,6 +51,18 @@ export async function admitTask(
     throw new TaskError('invalid', `${label}: wasm: ${errorText(error)}`);
   }
   return { content: contentOf(document, sha256), bytes };
+}
+
+/** Why runs of a task would not be run here; null: they would. */
+export function placementProblem(
+  { backend, pool: wanted }: Pick<TaskContent, 'backend' | 'pool'>,
+  { backends, pool }: Pick<Admission, 'backends' | 'pool'>,
+): string | null {
+  if (backend !== null && backends !== null && !backends.has(backend)) {
+    return `backend: there is no "${backend}" here (configured: ${[...backends].join(', ')})`;
+  }
+  if (pool === null || wanted === pool) return null;
+  return `pool: it is "${wanted}", and this node takes runs of "${pool}" (node.pool)`;
 }
 
 function contentOf(document: TaskRecordDocument, wasm: string): TaskContent {

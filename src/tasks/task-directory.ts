@@ -2,15 +2,15 @@ import { hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
-import { canonicalJson, type JsonObject } from '../../base/json.ts';
-import { ConfigError } from '../../config/config-error.ts';
-import { parseTask } from '../../config/task/task-config.ts';
-import { taskId } from '../../protocol/task.ts';
+import { errorCode } from '../base/error-text.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { parseTask } from '../config/task/task-config.ts';
+import { taskId } from '../protocol/task.ts';
+import { taskDigest } from '../protocol/task-digest.ts';
 import { type Admission, admitTask } from './admit-task.ts';
 import type { Blobs } from './blobs.ts';
+import type { TaskBook } from './task-book.ts';
 import { TaskError } from './task-error.ts';
-import type { TaskStore } from './task-store.ts';
 
 const TASK_FILE = /\.(?:toml|json)$/;
 const BY_DIRECTORY = 'directory';
@@ -27,7 +27,7 @@ export interface DirectoryOutcome {
  */
 export async function loadTaskDirectory(
   directory: string,
-  { store, blobs, admission }: { readonly store: TaskStore; readonly blobs: Blobs; readonly admission: Admission },
+  { tasks, blobs, admission }: { readonly tasks: TaskBook; readonly blobs: Blobs; readonly admission: Admission },
 ): Promise<DirectoryOutcome> {
   const changed: { task: string; outcome: string }[] = [];
   const problems: string[] = [];
@@ -41,21 +41,20 @@ export async function loadTaskDirectory(
       const other = seen.get(id);
       if (other !== undefined) throw new TaskError('invalid', `${file}: ${other} has a task ${id} already`);
       seen.set(id, file);
-      const before = store.find(content);
-      const digest = hash('sha256', canonicalJson(content as unknown as JsonObject));
-      if (before?.fromFile === file && before.fileDigest === digest) continue;
-      blobs.put(bytes);
-      changed.push({ task: id, outcome: store.apply(content, BY_DIRECTORY, file).outcome });
+      const before = await tasks.find(content);
+      if (before?.fromFile === file && before.fileDigest === taskDigest(content) && blobs.has(content.wasm)) continue;
+      await blobs.put(bytes);
+      changed.push({ task: id, outcome: (await tasks.apply(content, BY_DIRECTORY, file)).outcome });
     } catch (error) {
       if (!(error instanceof TaskError) && !(error instanceof ConfigError)) throw error;
       problems.push(error.message);
       // What it was before still holds.
-      for (const task of store.list(null)) if (task.fromFile === file) seen.set(taskId(task), file);
+      for (const task of await tasks.list(null)) if (task.fromFile === file) seen.set(taskId(task), file);
     }
   }
-  for (const task of store.list(null)) {
+  for (const task of await tasks.list(null)) {
     if (task.fromFile === null || seen.has(taskId(task))) continue;
-    store.remove(task);
+    await tasks.remove(task);
     changed.push({ task: taskId(task), outcome: 'removed' });
   }
   return { changed, problems };

@@ -1,9 +1,16 @@
-import { hash } from 'node:crypto';
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
-import { canonicalJson, type JsonObject } from '../../base/json.ts';
-import { inTransaction, openExclusively, whyNotStored } from '../../base/sqlite-file.ts';
-import { type TaskContent, type TaskRevision, taskId } from '../../protocol/task.ts';
-import { TaskError } from './task-error.ts';
+import { inTransaction, openExclusively, whyNotStored } from '../base/sqlite-file.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
+import { taskContentText, taskDigest } from '../protocol/task-digest.ts';
+import {
+  type AppliedTask,
+  type NamedTask,
+  type Task,
+  type TaskBook,
+  unknownRevision,
+  unknownTask,
+} from '../tasks/task-book.ts';
+import { TaskError } from '../tasks/task-error.ts';
 
 /** Marks a file as the tasks of a node ("SPTK"). */
 const APPLICATION_ID = 0x5350544b;
@@ -32,23 +39,6 @@ const createTables = `
   ) STRICT, WITHOUT ROWID;
 `;
 
-/** A task as it stands: its live revision and how many there are. */
-export interface Task {
-  readonly namespace: string;
-  readonly name: string;
-  readonly live: TaskRevision;
-  readonly revisions: number;
-  /** The file that it comes from; null: it was applied. */
-  readonly fromFile: string | null;
-  /** Of what the file last said, whatever is live now. */
-  readonly fileDigest: string | null;
-}
-
-export interface Applied {
-  readonly task: Task;
-  readonly outcome: 'created' | 'updated' | 'unchanged';
-}
-
 interface RevisionRow {
   readonly revision: number;
   readonly digest: string;
@@ -57,10 +47,8 @@ interface RevisionRow {
   readonly created_by: string;
 }
 
-type Named = Pick<TaskContent, 'namespace' | 'name'>;
-
-/** The tasks of a node, all their revisions, and which of them is live. A revision never changes. */
-export class TaskStore {
+/** The tasks of a node in a file. */
+export class TaskStore implements TaskBook {
   readonly #db: DatabaseSync;
   readonly #path: string;
   /** As they stand, so that a submission need not ask the disk. */
@@ -79,9 +67,8 @@ export class TaskStore {
     }
   }
 
-  /** Content that was there before gets its old number back: what was applied is live. */
-  apply(content: TaskContent, by: string, fromFile: string | null = null): Applied {
-    const digest = hash('sha256', canonicalJson(content as unknown as JsonObject));
+  apply(content: TaskContent, by: string, fromFile: string | null = null): AppliedTask {
+    const digest = taskDigest(content);
     const before = this.find(content);
     return this.#write(() => {
       const known = this.#all('SELECT * FROM revisions WHERE namespace = ? AND name = ? AND digest = ?', [
@@ -90,40 +77,29 @@ export class TaskStore {
       ])[0];
       const revision = known?.revision ?? this.#count(content) + 1;
       if (known === undefined) {
-        this.#run('INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?)', [
-          ...key(content),
-          ...[revision, digest, canonicalJson(content as unknown as JsonObject), Date.now(), by],
-        ]);
+        this.#insert({ ...content, revision, digest, created_at_ms: Date.now(), created_by: by });
       }
-      this.#run(
-        `INSERT INTO tasks VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET live = excluded.live,
-          from_file = excluded.from_file, file_digest = excluded.file_digest`,
-        [...key(content), revision, fromFile, fromFile === null ? null : digest],
-      );
+      this.#setLive(content, revision, fromFile, fromFile === null ? null : digest);
       const outcome = before === null ? 'created' : before.live.digest === digest ? 'unchanged' : 'updated';
       return { task: this.#found(content), outcome };
     });
   }
 
-  /** Makes a revision the live one. @throws TaskError */
-  promote(named: Named, revision: number): Task {
+  promote(named: NamedTask, revision: number): Task {
     if (this.find(named) === null) throw unknownTask(named);
-    if (this.revision(named, revision) === null) {
-      throw new TaskError('unknown', `${taskId(named)} has no revision ${revision}; spear tasks get lists them`);
-    }
+    if (this.revision(named, revision) === null) throw unknownRevision(named, revision);
     return this.#write(() => {
       this.#run('UPDATE tasks SET live = ? WHERE namespace = ? AND name = ?', [revision, ...key(named)]);
       return this.#found(named);
     });
   }
 
-  /** Nothing more of it can be submitted; its revisions stay for the runs that have them. @throws TaskError */
-  remove(named: Named): void {
+  remove(named: NamedTask): void {
     if (this.find(named) === null) throw unknownTask(named);
     this.#write(() => this.#run('DELETE FROM tasks WHERE namespace = ? AND name = ?', key(named)));
   }
 
-  find(named: Named): Task | null {
+  find(named: NamedTask): Task | null {
     const id = taskId(named);
     const known = this.#known.get(id);
     if (known !== undefined) return known;
@@ -133,7 +109,40 @@ export class TaskStore {
     return read;
   }
 
-  #read(named: Named): Task | null {
+  /** Makes a revision of another store the live one. Precondition: there is no other revision of its number. */
+  adopt(live: TaskRevision, fromFile: string | null): void {
+    this.#write(() => {
+      this.#insert(live);
+      this.#setLive(live, live.revision, fromFile, null);
+    });
+  }
+
+  /** Keeps a revision of another store, for runs that have it. */
+  keep(revision: TaskRevision): void {
+    this.#write(() => this.#insert(revision));
+  }
+
+  /** Precondition: no run has it that could go on. */
+  forget(named: NamedTask, revision: number): void {
+    const sql = 'DELETE FROM revisions WHERE namespace = ? AND name = ? AND revision = ?';
+    this.#write(() => this.#run(sql, [...key(named), revision]));
+  }
+
+  #insert(one: TaskRevision): void {
+    const { revision, digest, created_at_ms, created_by } = one;
+    const values = [...key(one), revision, digest, taskContentText(one), created_at_ms, created_by];
+    this.#run('INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING', values);
+  }
+
+  #setLive(named: NamedTask, revision: number, fromFile: string | null, fileDigest: string | null): void {
+    this.#run(
+      `INSERT INTO tasks VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET live = excluded.live,
+        from_file = excluded.from_file, file_digest = excluded.file_digest`,
+      [...key(named), revision, fromFile, fileDigest],
+    );
+  }
+
+  #read(named: NamedTask): Task | null {
     const sql = 'SELECT live, from_file, file_digest FROM tasks WHERE namespace = ? AND name = ?';
     const row = this.#db.prepare(sql).get(...key(named));
     if (row === undefined) return null;
@@ -146,13 +155,13 @@ export class TaskStore {
     };
   }
 
-  revision(named: Named, revision: number): TaskRevision | null {
+  revision(named: NamedTask, revision: number): TaskRevision | null {
     const sql = 'SELECT * FROM revisions WHERE namespace = ? AND name = ? AND revision = ?';
     const row = this.#all(sql, [...key(named), revision])[0];
     return row === undefined ? null : toRevision(row);
   }
 
-  revisions(named: Named): readonly TaskRevision[] {
+  revisions(named: NamedTask): readonly TaskRevision[] {
     const sql = 'SELECT * FROM revisions WHERE namespace = ? AND name = ? ORDER BY revision DESC';
     return this.#all(sql, key(named)).map(toRevision);
   }
@@ -160,7 +169,7 @@ export class TaskStore {
   list(namespace: string | null): readonly Task[] {
     const rows = this.#db
       .prepare('SELECT namespace, name FROM tasks ORDER BY namespace, name')
-      .all() as unknown as Named[];
+      .all() as unknown as NamedTask[];
     return rows
       .filter((row) => namespace === null || row.namespace === namespace)
       .flatMap((row) => this.find(row) ?? []);
@@ -170,13 +179,13 @@ export class TaskStore {
     if (this.#db.isOpen) this.#db.close();
   }
 
-  #found(named: Named): Task {
+  #found(named: NamedTask): Task {
     const task = this.find(named);
     if (task === null) throw unknownTask(named);
     return task;
   }
 
-  #count(named: Named): number {
+  #count(named: NamedTask): number {
     const sql = 'SELECT max(revision) AS count FROM revisions WHERE namespace = ? AND name = ?';
     return Number(this.#db.prepare(sql).get(...key(named))?.count ?? 0);
   }
@@ -205,12 +214,8 @@ export class TaskStore {
   }
 }
 
-const key = ({ namespace, name }: Named): [string, string] => [namespace, name];
+const key = ({ namespace, name }: NamedTask): [string, string] => [namespace, name];
 
 function toRevision({ revision, digest, content, created_at_ms, created_by }: RevisionRow): TaskRevision {
   return { ...(JSON.parse(content) as TaskContent), revision, digest, created_at_ms, created_by };
-}
-
-export function unknownTask(named: Named): TaskError {
-  return new TaskError('unknown', `there is no task ${taskId(named)}; spear tasks ls lists those there are`);
 }

@@ -1,0 +1,7 @@
+import type { Identity } from '../protocol/people.ts';
+
+/** A registry that can say who somebody is. */
+export interface IdentityPort {
+  /** Whose token has this sha256, in hex: the token itself goes nowhere. Null: nobody's. Rejects where nobody answers. */
+  identify(sha256: string, signal: AbortSignal): Promise<Identity | null>;
+}

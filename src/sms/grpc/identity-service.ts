@@ -1,0 +1,24 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
+import type { IdentityService } from '../../protocol/generated/sms/identity_pb.ts';
+import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import type { Access } from '../people/access.ts';
+import { mayName } from '../people/identity.ts';
+import { identityOf } from './grpc-caller.ts';
+
+/** Who somebody is, for nodes. */
+export function identityService(access: Access): ServiceImpl<typeof IdentityService> {
+  return {
+    identifyToken({ sha256 }, { values }) {
+      if (!/^[0-9a-f]{64}$/.test(sha256)) {
+        throw new ConnectError('sha256: expected 64 hex digits, never a token', Code.InvalidArgument);
+      }
+      const who = access.identifyDigest(Buffer.from(sha256, 'hex'));
+      if (typeof who === 'string') return {};
+      const node = identityOf(values);
+      if (who.namespace !== ALL_NAMESPACES && !mayName(node, who.namespace)) return {};
+      const { name, roles, namespace, mayReadJournals: readJournals, expiresAtMs } = who;
+      const end = expiresAtMs === null ? {} : { expiresAtMs: BigInt(expiresAtMs) };
+      return { owner: { name, roles: [...roles], namespace, readJournals, ...end } };
+    },
+  };
+}

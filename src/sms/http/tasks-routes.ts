@@ -1,0 +1,22 @@
+import type { TaskRequests } from '../../tasks/task-requests.ts';
+import { taskRoutes } from '../../tasks/task-routes.ts';
+import type { ServiceLog } from '../service-log.ts';
+import { identityOf } from './http-call.ts';
+import type { Route } from './http-listener.ts';
+
+/** Tasks and their modules, as a node serves them too. */
+export function tasksRoutes(requests: TaskRequests, log: ServiceLog): Route[] {
+  return taskRoutes(requests).map(({ method, path, access, run }) => ({
+    method,
+    path,
+    needs: access === 'read' ? 'view' : 'operate',
+    namespaced: true,
+    run: async (call) => {
+      const caller = identityOf(call);
+      const reply = await run({ params: call.params, query: call.query, caller, bytes: call.bytes });
+      if (access === 'change')
+        log('info', 'task_changed', { method: `${method} ${path}`, ...call.params, via: 'http' });
+      return reply;
+    },
+  }));
+}

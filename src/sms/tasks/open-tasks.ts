@@ -1,0 +1,64 @@
+import { componentCacheDirectory } from '../../config/cache-directory.ts';
+import { processEnvironment } from '../../config/process-environment.ts';
+import type { SmsConfig } from '../../config/sms/sms-config.ts';
+import type { TaskRecord } from '../../protocol/task-kind.ts';
+import { contentSizeProblem } from '../../protocol/task-kind.ts';
+import { Blobs } from '../../tasks/blobs.ts';
+import { TaskRequests } from '../../tasks/task-requests.ts';
+import type { ServiceLog } from '../service-log.ts';
+import type { SqliteStore } from '../store/sqlite-store.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { auditedTasks } from '../trail/audited-store.ts';
+import type { SmsTrail } from '../trail/sms-trail.ts';
+import { SmsTasks } from './sms-tasks.ts';
+import { TaskSweep } from './task-sweep.ts';
+
+export interface OpenSmsTasks {
+  readonly book: SmsTasks;
+  readonly store: RegistryStore<TaskRecord>;
+  readonly blobs: Blobs;
+  readonly requests: TaskRequests;
+  readonly sweep: TaskSweep;
+  /** Reads the directory of task files, where there is one: what was wrong with them. */
+  load(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+export function openSmsTasks(
+  { files, limits, taskDir }: Pick<SmsConfig, 'files' | 'limits' | 'taskDir'>,
+  stores: Pick<SqliteStore, 'tasks' | 'taskRevisions'>,
+  trail: SmsTrail,
+  log: ServiceLog,
+): OpenSmsTasks {
+  // Which models a node has, and which pool it is of, is its own to say.
+  const admission = { backends: null, pool: null, componentCache: componentCacheDirectory(processEnvironment) };
+  const store = auditedTasks(stores.tasks, trail);
+  const revisions = stores.taskRevisions;
+  const blobs = new Blobs(files.blobs, limits.max_blob_bytes);
+  const { max_tasks: maxTasks, kept_task_revisions: keptRevisions } = limits;
+  const book = new SmsTasks({ tasks: store, revisions, maxTasks, keptRevisions });
+  const sweep = new TaskSweep({
+    ...{ tasks: store, revisions, blobs, log },
+    keepMs: limits.removed_task_keep_ms,
+    graceMs: limits.unused_blob_keep_ms,
+  });
+  // One load at a time: the last one has the last word.
+  let loading: Promise<readonly string[]> = Promise.resolve([]);
+  const load = async () => {
+    if (taskDir === null) return [];
+    const { loadTaskDirectory } = await import('../../tasks/task-directory.ts');
+    const { changed, problems } = await loadTaskDirectory(taskDir, { tasks: book, blobs, admission });
+    for (const problem of problems) log('error', 'task_refused', { problem });
+    for (const { task, outcome } of changed) log('info', 'task', { task, outcome });
+    return problems;
+  };
+  return {
+    ...{ book, store, blobs, sweep },
+    requests: new TaskRequests({ tasks: book, blobs, admission, refuse: contentSizeProblem }),
+    load() {
+      loading = loading.then(load, load);
+      return loading;
+    },
+    close: () => sweep.close(),
+  };
+}

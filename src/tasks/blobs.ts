@@ -1,0 +1,137 @@
+import { hash, randomUUID } from 'node:crypto';
+import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { type FileHandle, open, readFile, rename, rm, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorCode, errorText } from '../base/error-text.ts';
+import { TaskError } from './task-error.ts';
+
+const PRIVATE_DIRECTORY = 0o700;
+const PRIVATE_FILE = 0o600;
+const BLOB_FILE = /^([0-9a-f]{64})\.wasm$/;
+const PARTIAL_FILE = /\.partial$/;
+/** One message of what streams it. */
+const STREAM_BYTES = 256 * 1024;
+const SHA256 = /^[0-9a-f]{64}$/;
+
+export interface StoredBlob {
+  readonly sha256: string;
+  readonly bytes: number;
+  /** When it was last put. */
+  readonly putAtMs: number;
+}
+
+/** Modules by their sha256. What is read is what was stored, or nothing. */
+export class Blobs {
+  readonly #directory: string;
+  readonly #maxBytes: number;
+
+  /** `maxBytes`: of all of them together. */
+  constructor(directory: string, maxBytes = Number.POSITIVE_INFINITY) {
+    this.#directory = directory;
+    this.#maxBytes = maxBytes;
+  }
+
+  has(sha256: string): boolean {
+    return existsSync(this.#path(sha256));
+  }
+
+  /** On the disk when it resolves. Returns the digest. @throws TaskError */
+  async put(bytes: Uint8Array): Promise<string> {
+    const sha256 = hash('sha256', bytes);
+    try {
+      if (this.has(sha256)) await this.#touch(sha256);
+      else {
+        this.#ensureRoom(bytes.byteLength);
+        await this.#write(this.#path(sha256), bytes);
+      }
+    } catch (error) {
+      if (error instanceof TaskError) throw error;
+      const why = errorCode(error) ?? errorText(error);
+      throw new TaskError(
+        'not_stored',
+        `the module was not stored: the disk refused it (${why}); mend that, then try again`,
+      );
+    }
+    return sha256;
+  }
+
+  /** @throws if it is not there, or is not what it was */
+  async read(sha256: string): Promise<Uint8Array> {
+    const bytes = await readFile(this.#path(sha256));
+    if (hash('sha256', bytes) === sha256) return bytes;
+    throw new Error(`${this.#path(sha256)} is damaged: its sha256 is another; remove it and apply the task again`);
+  }
+
+  /** As it is on the disk, for who compares the digest; null: it is not there. */
+  stream(sha256: string): AsyncIterable<Buffer> | null {
+    if (!SHA256.test(sha256) || !this.has(sha256)) return null;
+    return createReadStream(this.#path(sha256), { highWaterMark: STREAM_BYTES });
+  }
+
+  remove(sha256: string): void {
+    rmSync(this.#path(sha256), { force: true });
+  }
+
+  list(): StoredBlob[] {
+    return this.#files(BLOB_FILE).map(({ name, bytes, putAtMs }) => ({
+      sha256: BLOB_FILE.exec(name)?.[1] ?? '',
+      bytes,
+      putAtMs,
+    }));
+  }
+
+  /** What a process that was killed had begun to write. */
+  removePartial(olderThanMs: number): void {
+    for (const { name, putAtMs } of this.#files(PARTIAL_FILE)) {
+      if (putAtMs < olderThanMs) rmSync(join(this.#directory, name), { force: true });
+    }
+  }
+
+  #files(shape: RegExp) {
+    if (!existsSync(this.#directory)) return [];
+    return readdirSync(this.#directory).flatMap((name) => {
+      const stat = shape.test(name) ? statSync(join(this.#directory, name), { throwIfNoEntry: false }) : undefined;
+      return stat === undefined ? [] : [{ name, bytes: stat.size, putAtMs: stat.mtimeMs }];
+    });
+  }
+
+  #ensureRoom(bytes: number): void {
+    if (this.#maxBytes === Number.POSITIVE_INFINITY) return;
+    const used = this.list().reduce((sum, blob) => sum + blob.bytes, 0);
+    if (used + bytes <= this.#maxBytes) return;
+    const why = `the modules there have ${used} bytes, and all together may have ${this.#maxBytes} (limits.max_blob_bytes)`;
+    throw new TaskError('not_stored', `the module of ${bytes} bytes was not stored: ${why}`);
+  }
+
+  async #touch(sha256: string): Promise<void> {
+    const now = new Date();
+    await utimes(this.#path(sha256), now, now);
+  }
+
+  /** Others see all of it or nothing, also after the machine went down. */
+  async #write(path: string, bytes: Uint8Array): Promise<void> {
+    mkdirSync(this.#directory, { recursive: true, mode: PRIVATE_DIRECTORY });
+    const partial = `${path}.${randomUUID()}.partial`;
+    try {
+      await synced(await open(partial, 'wx', PRIVATE_FILE), (file) => file.writeFile(bytes));
+      await rename(partial, path);
+      await synced(await open(this.#directory, 'r'), async () => {});
+    } finally {
+      await rm(partial, { force: true });
+    }
+  }
+
+  #path(sha256: string): string {
+    if (!SHA256.test(sha256)) throw new Error('expected a sha256 in hex');
+    return join(this.#directory, `${sha256}.wasm`);
+  }
+}
+
+async function synced(file: FileHandle, work: (file: FileHandle) => Promise<void>): Promise<void> {
+  try {
+    await work(file);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

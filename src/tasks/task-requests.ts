@@ -1,0 +1,135 @@
+import { hash } from 'node:crypto';
+import { parseJson } from '../base/json.ts';
+import { limitSpecs } from '../protocol/limits.ts';
+import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
+import type { Admission } from './admit-task.ts';
+import type { Blobs } from './blobs.ts';
+import { type AppliedTask, type NamedTask, type Task, type TaskBook, unknownTask } from './task-book.ts';
+import { TaskError } from './task-error.ts';
+import { maskedRevision, type ShownTask, taskJson } from './task-json.ts';
+
+export const TASKS_PATH = '/admin/api/tasks';
+export const TASK_PATH = `${TASKS_PATH}/{namespace}/{name}`;
+export const PROMOTE_PATH = `${TASK_PATH}/promote`;
+export const BLOB_PATH = '/admin/api/blobs/{sha256}';
+export const MAX_TASK_BYTES = 1024 * 1024;
+export const MAX_BLOB_BYTES = limitSpecs.module_bytes.max;
+
+/** Modules are looked at one after the other; so many may wait. */
+const MAX_ADMISSIONS = 32;
+/** Each is in memory until it is stored. */
+const MAX_UPLOADS = 4;
+const SHA256 = /^(?:sha256:)?([0-9a-f]{64})$/;
+
+export interface TaskRequestsDeps {
+  readonly tasks: TaskBook;
+  readonly blobs: Blobs;
+  readonly admission: Admission;
+  /** Why content is not kept here, whatever is in it; null: it is. @default it always is */
+  readonly refuse?: (content: TaskContent) => string | null;
+}
+
+/** What can be asked about tasks, over whatever protocol. Every method throws TaskError. */
+export class TaskRequests {
+  readonly #deps: TaskRequestsDeps;
+  #admitting: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #uploads = 0;
+
+  constructor(deps: TaskRequestsDeps) {
+    this.#deps = deps;
+  }
+
+  async list(namespace: string | null): Promise<{ tasks: ShownTask[] }> {
+    return { tasks: (await this.#deps.tasks.list(namespace)).map(taskJson) };
+  }
+
+  async get(named: NamedTask): Promise<ShownTask & { all: TaskRevision[] }> {
+    const { tasks } = this.#deps;
+    const task = await tasks.find(named);
+    if (task === null) throw unknownTask(named);
+    return { ...taskJson(task), all: (await tasks.revisions(task)).map(maskedRevision) };
+  }
+
+  /** `body`: a task file as JSON, whose module is named by its digest and was put before. */
+  async applyJson(named: NamedTask, body: Uint8Array, by: string): Promise<ShownTask & { outcome: string }> {
+    const given = parseJson(Buffer.from(body).toString('utf8'));
+    if (given === undefined) throw new TaskError('invalid', 'the body is not valid JSON');
+    const { task, outcome } = await this.apply(named, given, by);
+    return { ...taskJson(task), outcome };
+  }
+
+  async apply(named: NamedTask, given: unknown, by: string): Promise<AppliedTask> {
+    const { tasks, refuse } = this.#deps;
+    const content = await this.#admit(given);
+    if (taskId(content) !== taskId(named)) {
+      throw new TaskError('invalid', `the body is of the task ${taskId(content)}, and the path of ${taskId(named)}`);
+    }
+    const refused = refuse?.(content) ?? null;
+    if (refused !== null) throw new TaskError('invalid', refused);
+    return tasks.apply(content, by);
+  }
+
+  async promote(named: NamedTask, revision: string | null): Promise<ShownTask> {
+    if (!/^[1-9]\d{0,14}$/.test(revision ?? '')) throw new TaskError('invalid', 'revision: expected its number');
+    return taskJson(await this.#deps.tasks.promote(named, Number(revision)));
+  }
+
+  async remove(named: NamedTask): Promise<{ removed: string }> {
+    await this.#deps.tasks.remove(named);
+    return { removed: named.name };
+  }
+
+  async putBlob(sha256: string, read: () => Promise<Uint8Array>): Promise<{ sha256: string; bytes: number }> {
+    if (this.#uploads >= MAX_UPLOADS) throw new TaskError('busy', 'too many modules are on their way; try again');
+    this.#uploads += 1;
+    try {
+      const bytes = await read();
+      const found = hash('sha256', bytes);
+      if (found !== sha256) throw new TaskError('invalid', `the body has the sha256 ${found}, not that of the path`);
+      await this.#deps.blobs.put(bytes);
+      return { sha256, bytes: bytes.byteLength };
+    } finally {
+      this.#uploads -= 1;
+    }
+  }
+
+  /** `sees`: the tasks whose modules may be read. */
+  async blob(sha256: string, sees: (task: Task) => boolean): Promise<Uint8Array> {
+    const { tasks, blobs } = this.#deps;
+    const missing = new TaskError('no_module', 'there is no such module');
+    if (!SHA256.test(sha256) || !blobs.has(sha256)) throw missing;
+    for (const task of await tasks.list(null)) {
+      if (!sees(task)) continue;
+      const all = task.live.wasm === sha256 ? [task.live] : await tasks.revisions(task);
+      if (all.some(({ wasm }) => wasm === sha256)) return blobs.read(sha256);
+    }
+    throw missing;
+  }
+
+  async #admit(given: unknown): Promise<TaskContent> {
+    const { blobs, admission } = this.#deps;
+    if (this.#waiting >= MAX_ADMISSIONS) throw new TaskError('busy', 'too many tasks are being applied; try again');
+    const module = async (wasm: string) => {
+      const sha256 = SHA256.exec(wasm)?.[1];
+      if (sha256 === undefined) throw new TaskError('invalid', 'wasm: expected sha256: and 64 hex digits');
+      if (!blobs.has(sha256)) {
+        throw new TaskError('invalid', `wasm: ${sha256} is not here; PUT /admin/api/blobs/${sha256} first`);
+      }
+      return { bytes: await blobs.read(sha256), sha256 };
+    };
+    const admit = async () => {
+      // What reads modules is large, and most of what serves tasks never sees one.
+      const { admitTask } = await import('./admit-task.ts');
+      return (await admitTask('task', given, module, admission)).content;
+    };
+    this.#waiting += 1;
+    const admitting = this.#admitting.then(admit, admit);
+    this.#admitting = admitting.catch(() => {});
+    try {
+      return await admitting;
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { taskRecordSchema } from '../config/task/schema.ts';
+import { ALL_NAMESPACES } from '../protocol/people.ts';
+import type { RouteDoc } from '../protocol/route-doc.ts';
+import type { NamedTask } from './task-book.ts';
+import { shownTask, shownTasks } from './task-json.ts';
+import {
+  BLOB_PATH,
+  MAX_BLOB_BYTES,
+  MAX_TASK_BYTES,
+  PROMOTE_PATH,
+  TASK_PATH,
+  TASKS_PATH,
+  type TaskRequests,
+} from './task-requests.ts';
+
+/** One request, as a registry and a node both have it. `namespace`: the only one of the caller, or `*`. */
+export interface TaskCall {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  readonly caller: { readonly name: string; readonly namespace: string };
+  /** At most `maxBytes`, else 413. */
+  bytes(maxBytes: number): Promise<Uint8Array>;
+}
+
+export interface TaskReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+export interface TaskRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Its variable parts are `{name}`; whoever serves it checks `{namespace}` against the caller's. */
+  readonly path: string;
+  readonly access: 'read' | 'change';
+  readonly doc: RouteDoc;
+  run(call: TaskCall): Promise<TaskReply>;
+}
+
+const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json' };
+const WASM = 'application/wasm';
+
+/** Tasks and their modules over HTTP: the same of a registry and of a node. */
+export function taskRoutes(requests: TaskRequests): TaskRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: TASKS_PATH,
+      access: 'read',
+      doc: {
+        summary: 'All tasks',
+        answers: { 200: { what: 'those of the namespaces that the caller may see', schema: shownTasks } },
+      },
+      run: async ({ caller }) => json(200, await requests.list(onlyOf(caller))),
+    },
+    {
+      method: 'GET',
+      path: TASK_PATH,
+      access: 'read',
+      doc: {
+        summary: 'A task with all its revisions',
+        answers: { 200: { what: 'the task', schema: shownTask }, 404: problem },
+      },
+      run: async ({ params }) => json(200, await requests.get(named(params))),
+    },
+    {
+      method: 'PUT',
+      path: TASK_PATH,
+      access: 'change',
+      doc: {
+        summary: 'Applies a task: what changed is a new revision, and live. Its module is put as a blob first',
+        body: { type: 'application/json', schema: taskRecordSchema },
+        answers: { 200: { what: 'the task, and what became of it', schema: shownTask }, 400: problem },
+      },
+      run: async (call) =>
+        json(200, await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.caller.name)),
+    },
+    {
+      method: 'POST',
+      path: PROMOTE_PATH,
+      access: 'change',
+      doc: {
+        summary: 'Makes a revision the live one, a newer or an older',
+        query: { revision: 'its number' },
+        answers: { 200: { what: 'the task', schema: shownTask }, 404: problem },
+      },
+      run: async ({ params, query }) => json(200, await requests.promote(named(params), query.get('revision'))),
+    },
+    {
+      method: 'DELETE',
+      path: TASK_PATH,
+      access: 'change',
+      doc: { summary: 'Removes a task; its runs go on', answers: { 200: { what: 'its name' }, 404: problem } },
+      run: async ({ params }) => json(200, await requests.remove(named(params))),
+    },
+    {
+      method: 'PUT',
+      path: BLOB_PATH,
+      access: 'change',
+      doc: {
+        summary: 'Stores a module under its sha256',
+        body: { type: WASM },
+        answers: { 201: { what: 'it is stored' }, 400: problem },
+      },
+      run: async (call) =>
+        json(201, await requests.putBlob(call.params.sha256 ?? '', () => call.bytes(MAX_BLOB_BYTES))),
+    },
+    {
+      method: 'GET',
+      path: BLOB_PATH,
+      access: 'read',
+      doc: {
+        summary: 'A module of a task that the caller may see',
+        answers: { 200: { what: 'its bytes', type: WASM }, 404: problem },
+      },
+      run: async ({ params, caller }) => {
+        const only = onlyOf(caller);
+        const sees = ({ namespace }: NamedTask) => only === null || namespace === only;
+        const body = await requests.blob(params.sha256 ?? '', sees);
+        return { status: 200, headers: { 'content-type': WASM }, body };
+      },
+    },
+  ];
+}
+
+const onlyOf = ({ namespace }: TaskCall['caller']) => (namespace === ALL_NAMESPACES ? null : namespace);
+
+const named = ({ namespace = '', name = '' }: TaskCall['params']): NamedTask => ({ namespace, name });
+
+function json(status: number, value: unknown): TaskReply {
+  return { status, headers: { 'content-type': 'application/json' }, body: `${JSON.stringify(value)}\n` };
+}
