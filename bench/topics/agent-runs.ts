@@ -13,12 +13,12 @@ const THREADS = 100;
 
 /** What a run of an agent takes of a machine's memory, for as long as it takes it: 1 / (runs a second and GiB). */
 export async function agentRow(effort: Effort): Promise<Row> {
-  const count = effort.of(300, 1_000);
+  const count = effort.of(200, 1_000);
   const ours: number[] = [];
   const yardstick: number[] = [];
   for (let round = 0; round < effort.of(1, 3); round++) {
     ours.push(await memorySeconds('shared', count));
-    yardstick.push(await memorySeconds('thread', effort.of(THREADS / 2, THREADS)));
+    yardstick.push(await memorySeconds('thread', effort.of(THREADS / 5, THREADS)));
   }
   return rowFrom(
     {

@@ -43,7 +43,7 @@ export async function turnPassRows(library: Lib, effort: Effort): Promise<Row[]>
     goal: null,
     note: 'the least that a loop can do, so the most that looking can cost',
   };
-  const summing = await summingModule(PIECES, effort.of(30_000, 100_000));
+  const summing = await summingModule(PIECES, effort.of(10_000, 60_000));
   return [
     await interpreter(library, { ...shared, ...interpreterText }, effort, rounds),
     await inTurns(library, loop, rounds, { wasm: summing }),
@@ -61,7 +61,7 @@ async function interpreter(library: Lib, text: RowText, effort: Effort, rounds: 
   if (!compile) return notMeasured(text, `${toolchains.javascript.title} is missing`);
   const folder = mkdtempSync(join(tmpdir(), 'spear-bench-'));
   try {
-    writeFileSync(join(folder, 'computing.js'), computing(effort.of(3_000, 10_000)));
+    writeFileSync(join(folder, 'computing.js'), computing(effort.of(1_000, 6_000)));
     await compile(join(folder, 'computing.js'), join(folder, 'computing.wasm'), 'component');
     const wasm = readFileSync(join(folder, 'computing.wasm'));
     return await inTurns(library, text, rounds, { wasm, componentCache: folder });
