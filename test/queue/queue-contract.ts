@@ -222,7 +222,7 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect((await queue.list('default', { limit: 10, status: 'dead' })).runs).toEqual([]);
     });
 
-    it('counts tokens by scope and day, over restarts, and lets nobody beyond a limit that many share', async () => {
+    it('counts tokens by scope and day, over restarts, and lets nobody beyond a limit that many share [cluster.budgets]', async () => {
       const { queue } = await setUp();
       const day = '2026-11-17';
       await queue.spend('task a', day, 70);
