@@ -11,6 +11,16 @@ export interface TokenLedger {
   spent: number;
   /** By sends that are under way. */
   reserved: number;
+  /** Where others on other machines spend for the same: what they have counts too. @default nobody does */
+  readonly shared?: SharedLedger;
+}
+
+/** What is spent for something, counted where all who spend for it can. */
+export interface SharedLedger {
+  /** Null: they are taken. Otherwise how many are taken already. */
+  reserve(tokens: number, limit: number): Promise<number | null>;
+  /** Of those that were reserved, so many were spent. */
+  settle(reserved: number, took: number): void;
 }
 
 /** Tokens that may be spent for something. */
@@ -42,7 +52,9 @@ export function budgetedBackend(
       if (short !== undefined) throw exceeded(short, estimate);
       for (const { ledger } of accounts) ledger.reserved += estimate;
       let took = 0;
+      let held: readonly SharedLedger[] = [];
       try {
+        held = await reserveShared(accounts, estimate);
         const body = await backend.complete(request, signal, by);
         took = isJsonObject(body.usage ?? null) ? totalTokens(body.usage as JsonObject) : 0;
         return body;
@@ -51,11 +63,31 @@ export function budgetedBackend(
           ledger.reserved -= estimate;
           ledger.spent += took;
         }
+        for (const shared of held) shared.settle(estimate, took);
         if (took > 0) onSpent(took);
       }
     },
     close: () => backend.close(),
   };
+}
+
+/** In all accounts that are shared, or in none. @throws BackendError */
+async function reserveShared(accounts: readonly TokenAccount[], estimate: number): Promise<readonly SharedLedger[]> {
+  const held: SharedLedger[] = [];
+  try {
+    for (const { name, limit, ledger } of accounts) {
+      if (ledger.shared === undefined) continue;
+      const spent = await ledger.shared.reserve(estimate, limit);
+      if (spent !== null) throw exceeded({ name, limit, ledger: { spent, reserved: 0 } }, estimate);
+      held.push(ledger.shared);
+    }
+    return held;
+  } catch (error) {
+    for (const shared of held) shared.settle(estimate, 0);
+    if (error instanceof BackendError) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new BackendError('budget_exceeded', `nobody can say what is left: ${why}`, { retryable: true });
+  }
 }
 
 function estimateOf(request: ChatRequest): number {

@@ -116,7 +116,13 @@ export interface RunQueue {
   forget(endedBefore: number): Promise<readonly RunRecord[]>;
   /** Tokens that were spent for something on a day (`2026-11-17`). */
   spent(scope: string, day: string): Promise<number>;
+  /** A negative number gives back what was reserved and not spent. */
   spend(scope: string, day: string, tokens: number): Promise<void>;
+  /**
+   * Spends tokens where they fit under the limit beside those of all nodes, in one step. Null: they are spent; otherwise
+   * how many were. @default one node has the queue, and counts for itself
+   */
+  reserve?(scope: string, day: string, tokens: number, limit: number): Promise<number | null>;
   /** Told after each change; the returned function ends that. */
   onChange(listener: (change: RunChange) => void): () => void;
   facts(): QueueFacts;

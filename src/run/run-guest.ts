@@ -142,7 +142,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       () => seat.computedMs(),
       () => resolve(outOfTime(options.limits)),
     );
-    const interrupted = () => resolve(ended('interrupted', 'the guest was interrupted'));
+    /** From here on its thread speaks of a guest that is torn down: none of that belongs to a run that may go on. */
+    let isGivenUp = false;
+    const interrupted = () => {
+      isGivenUp = true;
+      resolve(ended('interrupted', 'the guest was interrupted'));
+    };
     if (options.signal?.aborted) interrupted();
     options.signal?.addEventListener('abort', interrupted, { once: true });
     stopWaiting = () => {
@@ -157,11 +162,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     });
 
     function taped(events: string): void {
-      journal?.taped(events);
+      if (!isGivenUp) journal?.taped(events);
       output.tapeTaken(events.length);
     }
 
     function receive(message: GuestMessage): void {
+      if (isGivenUp && !heardInReplay.has(message[3])) return;
       if (resumption?.take(message)) return;
       const call = message[1];
       const question = journal === null ? null : questionOf(message);

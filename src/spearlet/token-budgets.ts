@@ -1,4 +1,4 @@
-import { budgetedBackend, type TokenAccount, type TokenLedger } from '../chat/budgeted-backend.ts';
+import { budgetedBackend, type SharedLedger, type TokenAccount, type TokenLedger } from '../chat/budgeted-backend.ts';
 import type { NamespaceBudgets } from '../config/host/node.ts';
 import type { TaskRevision } from '../protocol/task.ts';
 import { taskId } from '../protocol/task.ts';
@@ -53,6 +53,7 @@ export class TokenBudgets {
     };
     return async (name) =>
       budgetedBackend(await find(name), accounts, (took) => {
+        if (this.#queue.reserve !== undefined) return; // settled where it was reserved
         for (const { scope } of daily) void this.#note(scope, took);
       });
   }
@@ -90,7 +91,19 @@ export class TokenBudgets {
   }
 
   async #open(scope: string, day: string): Promise<TokenLedger> {
+    const { reserve } = this.#queue;
+    if (reserve !== undefined) return { spent: 0, reserved: 0, shared: this.#shared(scope, day, reserve) };
     return { spent: await this.#queue.spent(scope, day), reserved: 0 };
+  }
+
+  /** What a node that dies had reserved stays spent: nobody knows what its sends took. */
+  #shared(scope: string, day: string, reserve: NonNullable<RunQueue['reserve']>): SharedLedger {
+    return {
+      reserve: (tokens, limit) => reserve.call(this.#queue, scope, day, tokens, limit),
+      settle: (reserved, took) => {
+        if (took !== reserved) void this.#queue.spend(scope, day, took - reserved).catch(() => {});
+      },
+    };
   }
 
   async #note(scope: string, tokens: number): Promise<void> {

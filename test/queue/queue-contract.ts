@@ -222,6 +222,27 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect((await queue.list('default', { limit: 10, status: 'dead' })).runs).toEqual([]);
     });
 
+    it('counts tokens by scope and day, over restarts, and lets nobody beyond a limit that many share [cluster.budgets]', async () => {
+      const { queue } = await setUp();
+      const day = '2026-11-17';
+      await queue.spend('task a', day, 70);
+      await queue.spend('task a', day, 5);
+      expect(await Promise.all([queue.spent('task a', day), queue.spent('task b', day)])).toEqual([75, 0]);
+      expect(await queue.spent('task a', '2026-11-18')).toBe(0);
+      const again = await under.reopen(queue);
+      open.push(again);
+      expect(await again.spent('task a', day)).toBe(75);
+      if (queue.reserve === undefined || again.reserve === undefined) return expect(queue.isShared).toBe(false);
+      const both = [queue, again, queue, again].map((one) => one.reserve?.('task a', day, 10, 100));
+      const taken = (await Promise.all(both)).filter((spent) => spent === null);
+      // A try that did not fit may have kept another one out; none lets too much in.
+      expect(taken.length).toBeGreaterThanOrEqual(1);
+      expect(taken.length).toBeLessThanOrEqual(2);
+      expect(await again.spent('task a', day)).toBe(75 + 10 * taken.length);
+      await again.spend('task a', day, -4);
+      expect(await queue.spent('task a', day)).toBe(71 + 10 * taken.length);
+    });
+
     it('keeps inputs and results that are larger than a message', async () => {
       const { queue } = await setUp();
       const large = new Uint8Array(3 * 1024 * 1024).fill(7);

@@ -45,6 +45,7 @@ export const runsHelp = `spear runs shows and ends the runs of a node (spearlet)
 
 Usage:
   spear runs ls                        the newest runs
+  spear runs dead                      those that were lost too often; retry runs one again
   spear runs get ID                    one run
   spear runs result ID                 what it wrote to stdout
   spear runs logs ID                   what happens in it, to its end

@@ -24,6 +24,7 @@ interface Words extends NodeSide {
 
 const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
   ls: listRuns,
+  dead: (words) => listRuns({ ...words, query: `${words.query}&status=dead` }),
   get: getRun,
   result: async (words) => printResult(await words.client.bytes('GET', `${runPath(words)}/result`)),
   logs: showLogs,

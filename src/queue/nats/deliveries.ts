@@ -7,6 +7,8 @@ const PULL_MS = 10_000;
 const PULL_GRACE_MS = 2_000;
 /** A run that was delivered and that nobody takes goes back. */
 const UNTAKEN_MS = 2_000;
+const REFUSED_MS = 500;
+const TIME_IS_UP = 408;
 const NANOS = 1_000_000;
 
 /** The message of a run that this node was given. */
@@ -110,11 +112,21 @@ export class Deliveries {
     this.#pull();
   }
 
+  /** The pull is over, for whatever reason. One that was refused is not repeated at once: its consumer has no leader. */
+  #over(code: number): void {
+    if (this.#pullEnds === null) return;
+    if (code === TIME_IS_UP) {
+      this.#ended();
+      return;
+    }
+    clearTimeout(this.#pullEnds);
+    this.#pullEnds = setTimeout(() => this.#ended(), REFUSED_MS).unref();
+  }
+
   #receive(message: Msg): void {
-    // Statuses have a code: the pull is over, for whatever reason. One that was refused is not repeated at once.
-    if (message.headers !== undefined && message.headers.code > 0) {
-      const isOver = message.headers.code === 408;
-      if (isOver) this.#ended();
+    const code = message.headers?.code ?? 0;
+    if (code > 0) {
+      this.#over(code);
       return;
     }
     const names = parseWork(message.subject);

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { Objm } from '@nats-io/obj';
-import { headers, type NatsConnection } from '@nats-io/transport-node';
+import type { NatsConnection } from '@nats-io/transport-node';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import {
   type Claim,
@@ -23,7 +23,8 @@ import { isFull, patiently } from './patience.ts';
 import { RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
 import { preparePool, prepareStreams, type StreamBounds } from './streams.ts';
-import { deadSubject, journalSubject, OBJECTS_BUCKET, RUNS_BUCKET, streams, word, workSubject } from './subjects.ts';
+import { deadSubject, journalSubject, OBJECTS_BUCKET, RUNS_BUCKET, streams, workSubject } from './subjects.ts';
+import { TokenCounters } from './token-counters.ts';
 
 export interface NatsQueueOptions extends StreamBounds {
   /** How long the servers may be out of reach before something is given up. */
@@ -58,6 +59,7 @@ export class NatsQueue implements RunQueue {
   readonly #mirror = new RunMirror();
   readonly #pools = new Map<string, Promise<Deliveries>>();
   readonly #owned = new WeakMap<Claim, OwnedRun>();
+  readonly #tokens: TokenCounters;
   readonly #sweep: NodeJS.Timeout;
   #isClosed = false;
 
@@ -66,6 +68,7 @@ export class NatsQueue implements RunQueue {
     this.#options = options;
     this.#parts = parts;
     this.#entries = entries;
+    this.#tokens = new TokenCounters(nc, parts.jsm, options.patienceMs);
     this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();
   }
 
@@ -240,16 +243,16 @@ export class NatsQueue implements RunQueue {
     return gone;
   }
 
-  async spent(scope: string, day: string): Promise<number> {
-    const read = () => this.#parts.jsm.streams.getMessage(streams.tokens, { last_by_subj: tokensSubject(scope, day) });
-    const found = await patiently(this.#options.patienceMs, read);
-    return Number(found?.json<{ val: string }>().val ?? 0);
+  spent(scope: string, day: string): Promise<number> {
+    return this.#tokens.spent(scope, day);
   }
 
   async spend(scope: string, day: string, tokens: number): Promise<void> {
-    const incr = headers();
-    incr.set('Nats-Incr', String(tokens));
-    await this.#nc.request(tokensSubject(scope, day), '', { headers: incr, timeout: ANSWER_MS });
+    await this.#tokens.add(scope, day, tokens);
+  }
+
+  reserve(scope: string, day: string, tokens: number, limit: number): Promise<number | null> {
+    return this.#tokens.reserve(scope, day, tokens, limit);
   }
 
   onChange(listener: (change: RunChange) => void): () => void {
@@ -422,8 +425,3 @@ export class NatsQueue implements RunQueue {
     for (const { namespace, pool, id } of old) await this.#publish(workSubject(namespace, pool, id), id);
   }
 }
-
-const tokensSubject = (scope: string, day: string) => {
-  // Scopes are words of people: their digest is a word of a subject.
-  return `spear.budget.tokens.${word(day, 'the day')}.${hash('sha256', scope).slice(0, 32)}`;
-};

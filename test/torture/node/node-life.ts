@@ -19,7 +19,12 @@ export interface NodeAnswer {
 /** An agent of three turns whose model calls a tool three times, beside a task that only says hello. */
 export function writeNodeFolder(
   folder: string,
-  more: { readonly node?: string; readonly turnMs?: number; readonly says?: string } = {},
+  more: {
+    readonly node?: string;
+    readonly turnMs?: number;
+    readonly says?: string;
+    readonly labels?: readonly string[];
+  } = {},
 ): void {
   const tasks = join(folder, 'tasks.d');
   const records = join(folder, 'mcp.d');
@@ -28,11 +33,12 @@ export function writeNodeFolder(
   const call = (label: string) => ({ id: label, name: 'ledger_work', arguments: { label } });
   const turn = (when: object, reply: object) => ({ when, reply, repeat: true, delay_ms: more.turnMs ?? 0 });
   const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+  const [first = 'a', ...others] = more.labels ?? ['a', 'b', 'c'];
   const script = {
     turns: [
-      turn({ role: 'user' }, { tool_calls: [call('a')], usage }),
-      turn({ tool_call_id: 'a' }, { tool_calls: [call('b'), call('c')], usage }),
-      turn({ tool_call_id: 'c' }, { content: more.says ?? 'all done', usage }),
+      turn({ role: 'user' }, { tool_calls: [call(first)], usage }),
+      turn({ tool_call_id: first }, { tool_calls: others.map(call), usage }),
+      turn({ tool_call_id: others.at(-1) }, { content: more.says ?? 'all done', usage }),
     ],
   };
   writeFileSync(join(folder, 'script.json'), JSON.stringify(script));
@@ -161,12 +167,14 @@ export class NodeLives {
       body,
       token = this.token(),
       headers = {},
-    }: { body?: string; token?: string; headers?: Record<string, string> } = {},
+      signal,
+    }: { body?: string; token?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
   ): Promise<NodeAnswer> {
     const response = await fetch(`${this.#url}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, ...headers },
       ...(body === undefined ? {} : { body }),
+      ...(signal === undefined ? {} : { signal }),
     });
     return { status: response.status, text: await response.text(), headers: response.headers };
   }

@@ -86,4 +86,10 @@ export const topics: readonly TopicEntry[] = [
     '50 kills under 200 runs, each ends once, nothing is done twice; 50,000 runs without growth',
     () => import('./node.ts'),
   ),
+  entry(
+    'cluster',
+    'nodes that share NATS: kill -9 of nodes and servers, and pauses longer than the lease, under runs that call tools',
+    '2,000 runs of 5 tool calls, each ends once, no tool is called twice',
+    () => import('./cluster.ts'),
+  ),
 ];

@@ -1,0 +1,39 @@
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
+import type { Claim } from '../../src/queue/run-queue.ts';
+import type { Cluster } from '../support/engines/member.ts';
+
+export const LEASE_MS = 2_000;
+const PATIENCE_MS = 15_000;
+
+const serversOf = ({ members }: Cluster) => members.map(({ address }) => address);
+
+/** Everything that is there belongs to the test before. */
+export async function clearStreams(cluster: Cluster): Promise<void> {
+  const nc = await connect({ servers: serversOf(cluster) });
+  const jsm = await jetstreamManager(nc);
+  for await (const { config } of jsm.streams.list()) await jsm.streams.delete(config.name);
+  await nc.close();
+}
+
+/** The queue as another process would open it. */
+export async function openQueue(cluster: Cluster, maxRuns = 1_000, leaseMs = LEASE_MS): Promise<NatsQueue> {
+  const nc = await connect({ servers: serversOf(cluster) });
+  return NatsQueue.open(nc, { replicas: 3, maxRuns, leaseMs, patienceMs: PATIENCE_MS });
+}
+
+/** The next run, as soon as it is given out. */
+export async function nextClaim(queue: NatsQueue, node = 'n1'): Promise<Claim> {
+  for (;;) {
+    const arrived = new Promise<void>((resolve) => {
+      const stop = queue.onChange(() => {
+        stop();
+        resolve();
+      });
+    });
+    const [claim] = await queue.claim(node, 'default', 1, LEASE_MS, () => true);
+    if (claim !== undefined) return claim;
+    await arrived;
+  }
+}

@@ -1,0 +1,157 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { BlockCipher, journalKey } from '../../src/journal/block-cipher.ts';
+import { blocksIn } from '../../src/journal/read-blocks.ts';
+import { toHeaders } from '../../src/queue/nats/journal-messages.ts';
+import { SubjectJournal } from '../../src/queue/nats/journal-writer.ts';
+import { NatsJournals } from '../../src/queue/nats/nats-journals.ts';
+import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
+import type { OwnedRun } from '../../src/queue/nats/owned-run.ts';
+import type { Claim } from '../../src/queue/run-queue.ts';
+import { useNats } from '../support/engines/use-engine.ts';
+import { clearStreams, LEASE_MS, nextClaim, openQueue } from './nats-clusters.ts';
+import { newRun, success } from './queue-contract.ts';
+
+const cluster = useNats();
+const open: NatsQueue[] = [];
+const queueOf = async () => {
+  const queue = await openQueue(cluster());
+  open.push(queue);
+  return queue;
+};
+const ownedBy = (queue: NatsQueue, claim: Claim) => queue.owned(claim) as OwnedRun;
+const header = { t: 'header', format: 1, abi: [1, 1] };
+const neverFull = { maxBytes: 1_000_000, cipher: null, onFull: () => {} };
+const text = (bytes: Uint8Array | null) => new TextDecoder().decode(bytes ?? undefined);
+
+beforeEach(() => clearStreams(cluster()));
+afterEach(async () => {
+  for (const queue of open.splice(0)) await queue.close();
+});
+
+describe('a run on NATS', () => {
+  it('that another node has taken is lost at the next append, and nothing of it is written', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('r1'));
+    const zombie = await nextClaim(first);
+    const writer = new SubjectJournal(ownedBy(first, zombie), neverFull, null);
+    writer.append('{"t":"guest","e":"of the first"}');
+    await writer.written();
+    await delay(LEASE_MS + 100); // as if it had been paused
+    const heir = await nextClaim(second, 'n2');
+    expect(heir).toMatchObject({ attempt: 2, run: { node: 'n2' } });
+    writer.append('{"t":"guest","e":"of a zombie"}');
+    await expect(writer.written()).rejects.toThrow('another node has taken it');
+    expect(zombie.lost?.aborted).toBe(true);
+    expect(await first.finish(zombie, success('of a zombie'))).toBe(false);
+    expect(await second.finish(heir, success('of the heir'))).toBe(true);
+    const journal = text(await new NatsJournals(second).read('default', 'r1'));
+    expect(journal).toContain('of the first');
+    expect(journal).not.toContain('zombie');
+    expect(text(await first.result('r1'))).toBe('of the heir');
+  });
+
+  it('goes on where the acknowledgement of an append was lost', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1'));
+    const claim = await nextClaim(queue);
+    const owned = ownedBy(queue, claim);
+    // What it is about to append stands there already: its second message.
+    const mark = toHeaders({ kind: 'block', claim: owned.token, ordinal: 2, attempt: 1, object: null });
+    await queue.parts.js.publish(owned.subject, 'a block', { headers: mark });
+    expect(await owned.append('block', 'a block')).toBe(true);
+    expect(await owned.append('block', ', and another')).toBe(true);
+    expect(text(await new NatsJournals(queue).read('default', 'r1'))).toBe('a block, and another');
+  });
+
+  it('that is finished in its journal is finished everywhere by whoever finds it, and not run again', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('r1'));
+    const claim = await nextClaim(first);
+    const { status, exit, cost } = success('');
+    const result = { inline: Buffer.from('as it was').toString('base64') };
+    const finished = { status, exit, cost, result, result_bytes: 9, ended_at_ms: Date.now() };
+    expect(await ownedBy(first, claim).append('finished', JSON.stringify(finished))).toBe(true);
+    // The first one dies here.
+    const ended = new Promise<void>((resolve) => {
+      second.onChange(({ status: now }) => now === 'succeeded' && resolve());
+    });
+    const taking = setInterval(() => void second.claim('n2', 'default', 1, LEASE_MS, () => true), 100);
+    await ended;
+    clearInterval(taking);
+    expect(await second.get('default', 'r1')).toMatchObject({ status: 'succeeded', attempts: 1, result_bytes: 9 });
+    expect(text(await second.result('r1'))).toBe('as it was');
+  });
+
+  it('has a journal of the same bytes as a file, encrypted too, also where a block is larger than a message', async () => {
+    const queue = await queueOf();
+    const journals = new NatsJournals(queue);
+    const key = journalKey('a key of sixteen characters');
+    for (const [id, cipher] of [
+      ['plain', null],
+      ['sealed', new BlockCipher(key)],
+    ] as const) {
+      await queue.submit(newRun(id));
+      const claim = await nextClaim(queue);
+      const writer = new SubjectJournal(ownedBy(queue, claim), { ...neverFull, maxBytes: 10_000_000, cipher }, null);
+      const large = 'x'.repeat(2_000_000);
+      writer.append(JSON.stringify(header));
+      writer.append(JSON.stringify({ t: 'guest', e: large, ms: 1 }));
+      await writer.written();
+      writer.close(JSON.stringify({ t: 'end', reason: 'exit', exit: 0, message: null, ms: 2 }));
+      await ownedBy(queue, claim).settled();
+      const bytes = await journals.read('default', id);
+      const { blocks, encrypted } = blocksIn(id, Buffer.from(bytes ?? []));
+      expect(encrypted?.key).toBe(cipher === null ? undefined : key.id);
+      const lines = blocks.flatMap(({ lines: of, previous }) => cipher?.open(JSON.parse(of[0] ?? ''), previous) ?? of);
+      const records = lines.map((line) => JSON.parse(line) as { t: string; e?: string }).slice(-3);
+      expect(records).toMatchObject([{ t: 'header' }, { t: 'guest', e: large }, { t: 'end', reason: 'exit' }]);
+      await journals.remove('default', id);
+      expect(await journals.read('default', id)).toBeNull();
+    }
+  });
+
+  it('ends with its reason where its journal has no more room', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1'));
+    const claim = await nextClaim(queue);
+    const why: string[] = [];
+    const options = { maxBytes: 500, cipher: null, onFull: (text: string) => why.push(text) };
+    const writer = new SubjectJournal(ownedBy(queue, claim), options, null);
+    writer.append(JSON.stringify({ t: 'guest', e: 'y'.repeat(1_000) }));
+    await expect(writer.written()).rejects.toThrow('could not be written');
+    expect(why).toEqual([expect.stringContaining('limits.journal_bytes = 500')]);
+  });
+
+  it('that is lost too often leaves a letter among the dead', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1', { namespace: 'team-a' }));
+    const claim = await nextClaim(queue);
+    const exit = { reason: 'lost', code: null, message: '3 attempts were lost' };
+    expect(await queue.finish(claim, { ...success(''), status: 'dead', exit })).toBe(true);
+    const letter = await queue.parts.jsm.streams.getMessage('SPEAR_DEAD', { last_by_subj: 'spear.team-a.dead.r1' });
+    expect(letter?.json()).toMatchObject({ run: { id: 'r1', namespace: 'team-a' }, exit: { reason: 'lost' } });
+    expect((await queue.parts.jsm.streams.info('SPEAR_RUNS')).state.messages).toBe(0);
+  });
+});
+
+describe('streams on NATS', () => {
+  it('that are not as runs need them are refused by name and field [cluster.streams]', async () => {
+    const nc = await connect({ servers: cluster().members.map(({ address }) => address) });
+    const jsm = await jetstreamManager(nc);
+    await jsm.streams.add({ name: 'SPEAR_RUNS', subjects: ['spear.*.run.*.*'], num_replicas: 3 });
+    await expect(openQueue(cluster())).rejects.toThrow(/SPEAR_RUNS on NATS has retention = "limits"/);
+    await nc.close();
+  });
+
+  it('are taken as they are by the next node, which needs the same lease [cluster.streams]', async () => {
+    const first = await queueOf();
+    await first.claim('n1', 'default', 1, LEASE_MS, () => true);
+    const other = await openQueue(cluster(), 1_000, LEASE_MS + 1_000);
+    open.push(other);
+    const claiming = other.claim('n2', 'default', 1, LEASE_MS, () => true);
+    await expect(claiming).rejects.toThrow(/ack_wait = 2000 ms.*node\.lease_ms = 3000/);
+  });
+});

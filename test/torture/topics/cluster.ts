@@ -1,0 +1,4 @@
+import { clusterKills } from '../cluster/kills.ts';
+import type { Topic } from '../topic.ts';
+
+export const topic: Topic = async (effort) => [await clusterKills(effort)];
