@@ -1,10 +1,11 @@
 // The engines that the cluster's tests and demos run on: nats-server and etcd, brought into a cache and never installed.
-// `npm run engines` brings both and prints where they are.
+// `npm run engines` brings both, and the collector of engines/collector.ts, and prints where they are.
 import { execFile } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { collector } from './engines/collector.ts';
 
 /** Before 2.12.2 nats-server lost acknowledged writes. */
 const NATS_VERSION = '2.15.1';
@@ -166,7 +167,7 @@ function run(command: string, args: readonly string[], cwd: string): Promise<voi
 }
 
 if (import.meta.main) {
-  const results = await Promise.allSettled([natsServer(), etcd()]);
+  const results = await Promise.allSettled([natsServer(), etcd(), collector()]);
   for (const result of results) {
     if (result.status === 'fulfilled') console.log(result.value);
     else console.error(`!!! ${result.reason instanceof Error ? result.reason.message : result.reason}`);

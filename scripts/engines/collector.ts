@@ -104,4 +104,4 @@ function run(command: string, args: readonly string[], cwd: string): Promise<str
   });
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(await collector());
+if (import.meta.main) console.log(await collector());

@@ -108,7 +108,7 @@ export class NatsQueue implements RunQueue {
         max_attempts: maxAttempts,
       },
       ...{ node: null, exit: null, cost: null, input_bytes: input.byteLength, input_sha256: inputSha256 },
-      ...{ result_bytes: null, retry_of: retryOf },
+      ...{ result_bytes: null, retry_of: retryOf, traceparent: run.traceparent ?? null },
     };
     const body = await this.#parts.bodies.keep(id, 'input', input);
     const objects = 'object' in body ? [body.object] : [];
