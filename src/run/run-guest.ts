@@ -60,7 +60,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const counts = sharedCounts();
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => namedCounts(counts));
   const counted = metrics?.options ?? compiled;
-  const trace = counted.tracing && (await openTrace(counted, counted.tracing, journal?.attempt ?? 1));
+  // A replay does nothing that was not done before.
+  const tracing = journal?.isReplay ? null : counted.tracing;
+  const trace = tracing && (await openTrace(counted, tracing, journal?.attempt ?? 1));
   const options = trace?.options ?? counted;
   const { approve, elicit, decidedBy, run, audit, events } = options;
   const approvalTimeoutMs = options.limits.approval_timeout_ms;

@@ -9,7 +9,7 @@ export function beginHttpSpan(tracer: Tracer, traceparent: Header, method: strin
     name: `${method} ${route}`,
     kind: 'server',
     parent: parseTraceparent(traceparent),
-    attributes: { 'http.request.method': method, 'http.route': route, 'url.scheme': 'http' },
+    attributes: { 'http.request.method': method, 'http.route': route },
   });
 }
 
