@@ -457,6 +457,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'etcd.import', promise: 'An import of any size is one step for everybody, while others write.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'registry.copies.forward', promise: 'A node never takes a lower revision of the same epoch for the registry.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.members', promise: 'Members of etcd that are killed under writes cost no acknowledged write, and watchers see each once and in order.', docs: 'docs/registry.md#several-copies-etcd' },
+  { id: 'etcd.migrate', promise: 'spear-sms migrate copies a registry between a file and etcd, whole, with revisions above all that were shown, and overwrites nothing.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.resume', promise: 'A watch goes on at its revision on another registry of the same etcd, without a gap or a double.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.sms', promise: 'What is written or decided through one registry on an etcd holds on all of them, tokens and approvals too.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'store.apply', promise: 'Many changes are made as one step, all or none, and others are served meanwhile.', docs: 'docs/registry-protocol.md#records-and-revisions' },
