@@ -1,7 +1,7 @@
 import { errorText } from '../base/error-text.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
-import type { SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
+import type { SmsEndpoint, SmsEndpointOptions, SmsEndpointWords } from '../config/sms/client.ts';
 import { profileKind } from '../protocol/profile-kind.ts';
 import type { StoreStamps } from '../protocol/record-kind.ts';
 import { serverKind } from '../protocol/server-kind.ts';
@@ -50,17 +50,26 @@ export async function openSms({
   ...told
 }: OpenSmsOptions): Promise<OpenedSms> {
   // gRPC is worth its loading time only to a run that uses it.
-  const [{ findSmsNode }, { createRemoteSource }, { readSnapshotFile, snapshotPath }, { keepSnapshot }] =
-    await Promise.all([
-      import('../config/sms/client.ts'),
-      import('../registry/remote-source.ts'),
-      import('../registry/snapshot-file.ts'),
-      import('../registry/keep-snapshot.ts'),
-    ]);
-  const { url, socket, address, token, ca, warning } = findSmsNode(endpoint, processEnvironment, words);
+  const [
+    { findSmsNode },
+    { createRemoteSource },
+    { failoverSource },
+    { readSnapshotFile, snapshotPath },
+    { keepSnapshot },
+  ] = await Promise.all([
+    import('../config/sms/client.ts'),
+    import('../registry/remote-source.ts'),
+    import('../registry/failover.ts'),
+    import('../registry/snapshot-file.ts'),
+    import('../registry/keep-snapshot.ts'),
+  ]);
+  const { others, ...first } = findSmsNode(endpoint, processEnvironment, words);
+  const { address, warning } = first;
   if (warning !== null) told.say(warning);
   const { onInvalidRecord, onInvalidProfile } = told;
-  const source = createRemoteSource({ address: url, socket, token, ca, onInvalidRecord, onInvalidProfile });
+  const remote = ({ url, socket, token, ca }: SmsEndpoint) =>
+    createRemoteSource({ address: url, socket, token, ca, onInvalidRecord, onInvalidProfile });
+  const source = failoverSource([remote(first), ...others.map(remote)]);
   const directory = stateDirectory(processEnvironment);
   const path = directory === null ? null : snapshotPath(directory, address);
   const profilesPath = directory === null || !profiles ? null : snapshotPath(directory, address, '-profiles');

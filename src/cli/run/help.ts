@@ -40,7 +40,8 @@ The model:
 MCP tools (the task's config turns them on: "mcp.enabled", "mcp.default_server_ids", …):
   --mcp-dir DIR            records of MCP servers, one *.toml or *.json file each
   --strict                 refuse to run if one of those files is wrong
-  --sms ADDRESS            follow the registry of an SMS instead: HOST:PORT, https://…, or unix:PATH of its socket.
+  --sms ADDRESS            follow the registry of an SMS instead: HOST:PORT, https://…, or unix:PATH of its socket;
+                           several of one registry are separated by commas, and the next is asked when one fails.
                            The SMS of this user on this machine is always called through its socket; another one
                            on loopback needs a token, and you are warned: nothing proves who listens at a port
   --sms-token-file FILE    the node's token, read again when it changes (default: $SPEAR_SMS_TOKEN,

@@ -40,6 +40,11 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function run(command: SmsCommand): Promise<number> {
+  if (command.kind === 'migrate') {
+    const { migrate } = await import('./migrate.ts');
+    for (const line of await migrate(command.from, command.to, command.flags, processEnvironment)) say(line);
+    return exitCodes.ok;
+  }
   const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
   if (command.kind === 'serve') return command.dryRun ? dryRun(config) : serve(config);
   if (config.etcd !== null) {

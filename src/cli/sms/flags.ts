@@ -17,6 +17,8 @@ const options = {
   'tls-key': { type: 'string' },
   'insecure-no-auth': { type: 'boolean' },
   'allow-plaintext-beyond-loopback': { type: 'boolean' },
+  from: { type: 'string' },
+  to: { type: 'string' },
   config: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'V' },
@@ -24,7 +26,8 @@ const options = {
 
 export type SmsCommand =
   | { readonly kind: 'serve'; readonly dryRun: boolean; readonly flags: SmsFlags }
-  | { readonly kind: 'backup' | 'restore'; readonly file: string; readonly flags: SmsFlags };
+  | { readonly kind: 'backup' | 'restore'; readonly file: string; readonly flags: SmsFlags }
+  | { readonly kind: 'migrate'; readonly from: string; readonly to: string; readonly flags: SmsFlags };
 
 /** What `spear-sms` is to do, or what to print instead. */
 export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'version' {
@@ -48,9 +51,21 @@ export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'v
   };
   const dryRun = values['dry-run'] ?? false;
   const [command, file, ...more] = positionals;
+  const { from, to } = values;
+  if (command === 'migrate') {
+    if (file !== undefined || from === undefined || to === undefined || dryRun) {
+      throw new UsageError(
+        'usage: spear-sms migrate --from sqlite:FILE --to etcd://HOST:PORT,… (or the other way round)',
+      );
+    }
+    return { kind: 'migrate', from, to, flags };
+  }
+  if (from !== undefined || to !== undefined) throw new UsageError('--from and --to are for spear-sms migrate');
   if (command === undefined) return { kind: 'serve', dryRun, flags };
   if (command !== 'backup' && command !== 'restore') {
-    throw new UsageError(`unknown command ${JSON.stringify(command)}; there are backup and restore, or none to serve`);
+    throw new UsageError(
+      `unknown command ${JSON.stringify(command)}; there are backup, restore and migrate, or none to serve`,
+    );
   }
   if (file === undefined || more.length > 0) throw new UsageError(`usage: spear-sms ${command} FILE`);
   if (dryRun) throw new UsageError(`--dry-run does not go with ${command}`);

@@ -6,6 +6,8 @@ Usage:
   spear-sms [options]                serve until SIGINT or SIGTERM
   spear-sms backup FILE [options]    write a consistent copy, also while it serves
   spear-sms restore FILE [options]   put a copy in the place of the registry, which must not be serving
+  spear-sms migrate --from PLACE --to PLACE [options]
+                                     copy all records to where there are none; a PLACE is sqlite:FILE or etcd://…
 
 Without options it listens on loopback and keeps its data in the state directory of the user.
 Clients of the same user reach it through sockets next to its data (sockets/grpc.sock, sockets/http.sock).

@@ -48,7 +48,8 @@ const serverExamples = `  spear servers apply mcp.d/
   spear servers import servers.json --yes`;
 
 const registry = `Which registry:
-  --sms ADDRESS        HOST:PORT or url of its HTTP side, or unix:PATH of its socket (default: $SPEAR_SMS, else the
+  --sms ADDRESS        HOST:PORT or url of its HTTP side, or unix:PATH of its socket; several are
+                       separated by commas, and the next is asked when one fails (default: $SPEAR_SMS, else the
                        socket of this user's registry on this machine). A bare HOST:PORT is called by TLS, on
                        loopback in clear, with a warning: nothing proves who listens there
   --token-file FILE    a token that may (default: $SPEAR_SMS_TOKEN, $SPEAR_SMS_TOKEN_FILE, else the file of this

@@ -1,7 +1,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
-import type { SmsEndpoint } from '../../config/sms/client.ts';
+import type { SmsEndpoint, SmsEndpoints } from '../../config/sms/client.ts';
 import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 
@@ -10,8 +10,8 @@ export class SmsRequestError extends Error {
   readonly exitCode: number;
   readonly problem: JsonObject | null;
 
-  constructor(message: string, exitCode: number, problem: JsonObject | null = null) {
-    super(message);
+  constructor(message: string, exitCode: number, problem: JsonObject | null = null, cause?: unknown) {
+    super(message, { cause });
     this.name = 'SmsRequestError';
     this.exitCode = exitCode;
     this.problem = problem;
@@ -32,21 +32,45 @@ export interface SmsAnswer {
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_ANSWER_BYTES = 512 * 1024 * 1024;
 
-/** The HTTP side of a registry. */
-export class SmsClient {
-  readonly #endpoint: SmsEndpoint;
-  readonly #timeoutMs: number;
+/** What says that nothing was done, so that another registry may be asked. */
+const NOT_SERVING = 503;
+const neverSent: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTFOUND', 'EHOSTUNREACH']);
 
-  constructor(endpoint: SmsEndpoint, timeoutMs: number = DEFAULT_TIMEOUT_MS) {
-    this.#endpoint = endpoint;
+/** The HTTP side of a registry, or of several that have the same records: who does not answer is left for the next one. */
+export class SmsClient {
+  readonly #endpoints: readonly [SmsEndpoint, ...SmsEndpoint[]];
+  readonly #timeoutMs: number;
+  #endpoint: SmsEndpoint;
+
+  constructor({ others, ...first }: SmsEndpoints, timeoutMs: number = DEFAULT_TIMEOUT_MS) {
+    this.#endpoints = [first, ...others];
+    this.#endpoint = first;
     this.#timeoutMs = timeoutMs;
   }
 
-  async request(method: string, path: string, options: SmsRequest = {}): Promise<SmsAnswer> {
-    const { status, text } = await this.#exchange(method, path, options);
-    const value = parseJson(text) ?? null;
-    if (status < 300) return { status, value };
-    throw this.#failure(status, value);
+  request(method: string, path: string, options: SmsRequest = {}): Promise<SmsAnswer> {
+    return this.#ofAny(method, async () => {
+      const { status, text } = await this.#exchange(method, path, options);
+      const value = parseJson(text) ?? null;
+      if (status < 300) return { status, value };
+      throw this.#failure(status, value);
+    });
+  }
+
+  /** What may have been done is not asked of the next one, unless it only reads. */
+  async #ofAny<T>(method: string, ask: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof SmsRequestError) || tries >= this.#endpoints.length) throw error;
+        const unreachable = error.exitCode === spearExitCodes.unreachable;
+        const untouched = error.problem?.status === NOT_SERVING || neverSent.has(codeOf(error.cause));
+        if (!untouched && !(unreachable && method === 'GET')) throw error;
+        const next = this.#endpoints[(this.#endpoints.indexOf(this.#endpoint) + 1) % this.#endpoints.length];
+        if (next !== undefined) this.#endpoint = next;
+      }
+    }
   }
 
   #failure(status: number, value: JsonValue): SmsRequestError {
@@ -61,7 +85,15 @@ export class SmsClient {
   }
 
   /** An answer that goes on: the time of a request is that until it begins. Aborting the signal ends it. */
-  async stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<IncomingMessage> {
+  stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<IncomingMessage> {
+    return this.#ofAny('GET', () => this.#stream(path, headers, signal));
+  }
+
+  async #stream(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), this.#timeoutMs);
     try {
@@ -106,7 +138,7 @@ export class SmsClient {
         ? 'is spear-sms running there? --sms takes the address of its HTTP side'
         : 'is spear-sms running?';
     const message = `the registry at ${this.#endpoint.address} cannot be reached: ${reason}; ${hint}`;
-    return new SmsRequestError(message, spearExitCodes.unreachable);
+    return new SmsRequestError(message, spearExitCodes.unreachable, null, error);
   }
 
   async #exchange(method: string, path: string, options: SmsRequest): Promise<{ status: number; text: string }> {
@@ -129,6 +161,10 @@ async function readAll(response: IncomingMessage): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 function describe(error: unknown): string {

@@ -22,7 +22,8 @@ Options, and the config field of each (flags come first):
                            with --sms: tasks come from here alone, none from the registry
   --mcp-dir DIR            records of MCP servers for the tasks, as for spear-run; read again at SIGHUP
   --sms ADDRESS            take them from the registry of a spear-sms instead, and tasks and people too: HOST:PORT of its
-                           gRPC side, or unix:PATH
+                           gRPC side, or unix:PATH; several of one registry are separated by commas, and the next is
+                           asked when one fails
   --sms-token-file FILE    the node's token for it; also --sms-token, $SPEAR_SMS_TOKEN
   --sms-ca FILE            certificates to trust instead of the system's
   --data DIR               node.data (default: $XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node)

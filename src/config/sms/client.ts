@@ -23,6 +23,11 @@ export interface SmsEndpoint {
   readonly warning: string | null;
 }
 
+/** A registry, and others that have the same records: who does not answer is left for the next one. */
+export interface SmsEndpoints extends SmsEndpoint {
+  readonly others: readonly SmsEndpoint[];
+}
+
 export interface SmsEndpointOptions {
   readonly sms?: string | undefined;
   readonly token?: string | undefined;
@@ -36,12 +41,12 @@ export type SmsEndpointWords = Readonly<Record<'sms' | 'tokenFile' | 'ca', strin
 const optionWords: SmsEndpointWords = { sms: 'sms', tokenFile: 'tokenFile', ca: 'ca' };
 
 /** The HTTP side, with the admin's token: for `spear`. */
-export function findSmsAdmin(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoint {
+export function findSmsAdmin(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoints {
   return find(options, env, words, { protocol: 'http', variable: 'SPEAR_SMS', tokenFile: 'adminToken' });
 }
 
 /** The gRPC side, with the node's token: for whoever runs guests. */
-export function findSmsNode(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoint {
+export function findSmsNode(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words = optionWords): SmsEndpoints {
   return find(options, env, words, { protocol: 'grpc', variable: 'SPEAR_SMS_GRPC', tokenFile: 'nodeToken' });
 }
 
@@ -52,17 +57,45 @@ export function isOwnSmsServing(env: NodeJS.ProcessEnv): boolean {
   return endpoint !== null && isServing(endpoint);
 }
 
+const MAX_REGISTRIES = 32;
+
 interface Side {
   readonly protocol: 'http' | 'grpc';
   readonly variable: string;
   readonly tokenFile: 'adminToken' | 'nodeToken';
 }
 
-function find(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEndpointWords, side: Side): SmsEndpoint {
+/** Addresses are separated by commas. */
+function find(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEndpointWords, side: Side): SmsEndpoints {
+  const [given, ...more] = (options.sms ?? env[side.variable] ?? '').split(',').map((address) => address.trim());
+  const from = options.sms === undefined ? side.variable : words.sms;
+  if (more.some((address) => address === '') || (given === '' && more.length > 0)) {
+    throw new ConfigError(`${from}: expected addresses separated by commas, found an empty one`);
+  }
+  if (more.length >= MAX_REGISTRIES) throw new ConfigError(`${from}: at most ${MAX_REGISTRIES} addresses are used`);
+  const one = (address: string | undefined) => findOne({ ...options, sms: address }, from, env, words, side);
+  const first = one(given || options.sms);
+  const others = more.map(one);
+  const all = [first, ...others];
+  const warnings = all.flatMap(({ warning }) => (warning === null ? [] : [warning]));
+  return {
+    ...first,
+    address: all.map(({ address }) => address).join(','),
+    warning: warnings.length === 0 ? null : [...new Set(warnings)].join('\n'),
+    others,
+  };
+}
+
+function findOne(
+  options: SmsEndpointOptions,
+  from: string,
+  env: NodeJS.ProcessEnv,
+  words: SmsEndpointWords,
+  side: Side,
+): SmsEndpoint {
   const directory = defaultSmsDirectory(env);
   const own = directory === null ? null : smsFiles(directory);
-  const given = options.sms ?? (env[side.variable] || undefined);
-  const from = options.sms === undefined ? side.variable : words.sms;
+  const given = options.sms;
   const token = givenToken(options, env, words);
   const ca = options.ca === undefined ? null : readCa(options.ca, words.ca);
   if (given === undefined) {

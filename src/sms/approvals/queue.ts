@@ -167,6 +167,8 @@ export class ApprovalQueue {
 
   /** Uses up a yes. Null: it is theirs; otherwise why not, and where a field is another, the yes is gone. */
   async claim(id: string, claim: string, call: BoundCall, argumentsHash: string): Promise<string | null> {
+    // The yes may have been told by another registry on the same store.
+    await this.store.upToDate();
     for (let tries = 1; ; tries++) {
       const approval = await this.get(id).catch((error: unknown) => {
         if (error instanceof StoreError && error.code === 'not_found') return null;

@@ -120,6 +120,19 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
     return this.#watchLater(since, signal);
   }
 
+  async upToDate(): Promise<void> {
+    this.#ensureCurrent();
+    const { client, keys } = this.#options;
+    const request = { key: keys.head(this.kind.name), keysOnly: true };
+    const { kvs } = await client
+      .ask(({ kv }, options) => kv.range(request, options), { deadlineMs: CATCH_UP_MS, signal: this.#options.signal })
+      .catch((error: unknown) => {
+        this.#ensureOpen();
+        throw new StoreError('not_current', 'etcd cannot be asked what is newest', error);
+      });
+    await this.#caughtUp(kvs[0]?.modRevision ?? 0n);
+  }
+
   currencyProblem(): string | null {
     return this.#options.problem();
   }
@@ -131,16 +144,7 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
 
   /** Another registry may have shown more than this one has: etcd knows whether there is that much. */
   async *#watchLater(since: number, signal: AbortSignal): AsyncGenerator<RegistryEvent<R>> {
-    this.#ensureCurrent();
-    const { client, keys } = this.#options;
-    const request = { key: keys.head(this.kind.name), keysOnly: true };
-    const { kvs } = await client
-      .ask(({ kv }, options) => kv.range(request, options), { deadlineMs: CATCH_UP_MS, signal: this.#options.signal })
-      .catch((error: unknown) => {
-        this.#ensureOpen();
-        throw new StoreError('not_current', `etcd cannot be asked whether there is a revision ${since}`, error);
-      });
-    await this.#caughtUp(kvs[0]?.modRevision ?? 0n);
+    await this.upToDate();
     yield* this.#mirror.memory.watch(since, signal);
   }
 

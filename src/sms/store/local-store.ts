@@ -129,6 +129,11 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     return this.#memory.watch(since, signal);
   }
 
+  /** What is acknowledged is read: nobody else writes here. */
+  async upToDate(): Promise<void> {
+    this.#ensureOpen();
+  }
+
   currencyProblem(): null {
     return null;
   }

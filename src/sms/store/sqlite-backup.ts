@@ -53,6 +53,11 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
   }
 }
 
+/** Makes the registry in a closed file another one, with revisions above all that `shown` says were seen elsewhere. */
+export function renewEpoch(path: string, shown: number): void {
+  editCopy(path, (db) => startNewEpoch(db, shown));
+}
+
 async function copyDatabase(source: DatabaseSync, path: string): Promise<void> {
   removeDatabase(path);
   createPrivately(path);

@@ -22,12 +22,17 @@ export function markAsBackup(db: DatabaseSync): void {
  * makes a thousand changes a second for long. The log ends here, so nobody goes on from before.
  */
 export function startNewEpoch(db: DatabaseSync, replacedRevision: number): void {
-  const revision = Math.max(Date.now(), revisionOf(db) + REVISION_LEAP, replacedRevision + 1);
+  const revision = Math.max(revisionsAbove(revisionOf(db)), replacedRevision + 1);
   inTransaction(db, () => {
     db.prepare('UPDATE registry SET epoch = ?').run(randomUUID());
     db.prepare('UPDATE kinds SET revision = ?, compacted = ?').run(revision, revision);
     db.exec('DELETE FROM changes');
   });
+}
+
+/** Where the revisions of a registry begin that takes the place of one that has shown `shown`. */
+export function revisionsAbove(shown: number): number {
+  return Math.max(Date.now(), shown + REVISION_LEAP);
 }
 
 /** The highest of all kinds. */

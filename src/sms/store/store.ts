@@ -70,6 +70,8 @@ export interface RegistryStore<R extends StoreStamps = McpServerRecord> {
    * fails with `compacted`, `future_revision`, `lagging` (the reader was too slow) or `closed`, and ends on `signal`.
    */
   watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent<R>>;
+  /** Resolves when everything is read here that was acknowledged before the call, by whomever. */
+  upToDate(): Promise<void>;
   /**
    * Why what it would answer may be out of date, which it then does not: it was cut off from where the records are. Null: it
    * is known to be current.

@@ -109,6 +109,7 @@ function audited<R extends StoreStamps>(
     get: (id) => store.get(id),
     origins: () => store.origins(),
     watch: (since, signal) => store.watch(since, signal),
+    upToDate: () => store.upToDate(),
     currencyProblem: () => store.currencyProblem(),
     close: () => store.close(),
 

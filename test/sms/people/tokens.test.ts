@@ -239,6 +239,7 @@ function storeMethods<R extends StoreStamps>(store: RegistryStore<R>): RegistryS
     apply: (changes) => store.apply(changes),
     origins: () => store.origins(),
     watch: (since, signal) => store.watch(since, signal),
+    upToDate: () => store.upToDate(),
     currencyProblem: () => store.currencyProblem(),
     close: () => store.close(),
   };

@@ -47,6 +47,7 @@ export async function spawnOwned(
     async signal(signal) {
       child.kill(signal);
       if (signal === 'SIGSTOP' || signal === 'SIGCONT') return;
+      child.ref(); // now somebody waits for it
       await unwatched;
     },
     ended,

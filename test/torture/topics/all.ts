@@ -62,6 +62,12 @@ export const topics: readonly TopicEntry[] = [
     () => import('./registry.ts'),
   ),
   entry(
+    'etcd',
+    'two spear-sms on three members of etcd: kill -9 of either, and pauses, under writes',
+    '1,000 acknowledged writes, none lost, each told of once and in order',
+    () => import('./etcd.ts'),
+  ),
+  entry(
     'secrets',
     'canaries in forty places, every output searched, also encoded',
     'none found',

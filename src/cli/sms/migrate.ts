@@ -1,0 +1,30 @@
+import { resolve } from 'node:path';
+import { ETCD_SCHEME } from '../../config/sms/etcd.ts';
+import { loadSmsConfig, type SmsFlags } from '../../config/sms/sms-config.ts';
+import { migrateRegistry, type RegistryPlace } from '../../sms/migrate/migrate.ts';
+import { UsageError } from '../usage-error.ts';
+
+const FILE_SCHEME = 'sqlite:';
+
+/** Copies a registry to another place. Returns what to tell the user. */
+export async function migrate(from: string, to: string, flags: SmsFlags, env: NodeJS.ProcessEnv): Promise<string[]> {
+  const { counts, warnings } = await migrateRegistry(
+    placeOf('--from', from, flags, env),
+    placeOf('--to', to, flags, env),
+  );
+  const copied = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');
+  return [
+    ...warnings,
+    `copied from ${from} to ${to}: ${copied}`,
+    'it has a new epoch, so every node lists again; start spear-sms on it, and nothing on the one before',
+  ];
+}
+
+function placeOf(flag: string, text: string, flags: SmsFlags, env: NodeJS.ProcessEnv): RegistryPlace {
+  if (text.startsWith(FILE_SCHEME)) return { file: resolve(text.slice(FILE_SCHEME.length)) };
+  if (text.startsWith(ETCD_SCHEME)) {
+    const { etcd } = loadSmsConfig({ flags: { ...flags, store: text }, env });
+    if (etcd !== null) return { etcd };
+  }
+  throw new UsageError(`${flag}: expected ${FILE_SCHEME}FILE or ${ETCD_SCHEME}HOST:PORT,…, found "${text}"`);
+}

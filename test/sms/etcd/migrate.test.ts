@@ -1,0 +1,77 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
+import { migrateRegistry } from '../../../src/sms/migrate/migrate.ts';
+import { openSqliteStore } from '../../../src/sms/store/sqlite-store.ts';
+import { sampleRecord } from '../../protocol/record-samples.ts';
+import { useEtcd } from '../../support/engines/use-engine.ts';
+import { stopAll, temporaryDirectory } from '../running-sms.ts';
+import { etcdConfig } from './etcd-config.ts';
+
+const etcd = useEtcd({ members: 1 });
+afterEach(stopAll);
+
+const SERVERS = 300;
+const use = { name: 'ci', last_used_at_ms: 7, updated_at_ms: 0, mod_revision: 0 };
+
+/** A registry with records of several kinds and origins. */
+async function filled(file: string): Promise<number> {
+  const store = openSqliteStore(file);
+  await store.apply(Array.from({ length: SERVERS }, (_, n) => ({ upsert: sampleRecord(`s${n}`) })));
+  await store.upsert(sampleRecord('from-file'), { origin: 'directory:from-file.toml' });
+  await store.tokenUses.upsert(use);
+  const revision = await store.revision();
+  await store.close();
+  return revision;
+}
+
+const content = (records: readonly { readonly server_id: string }[]) =>
+  records.map((record) => ({ ...record, mod_revision: 0, updated_at_ms: 0 }));
+
+describe('spear-sms migrate', () => {
+  it('takes everything from a file to etcd and back, with revisions above all that were shown [etcd.migrate]', async () => {
+    const folder = temporaryDirectory();
+    const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
+    const shown = await filled(file);
+    const config = etcdConfig(etcd().members);
+    const { counts } = await migrateRegistry({ file }, { etcd: config });
+    expect(Object.fromEntries(counts)).toMatchObject({ server: SERVERS + 1, profile: 0, token_use: 1 });
+
+    const there = await openEtcdStore(config);
+    const { epoch, revision, records } = await there.list();
+    const origins = await there.origins();
+    expect(revision).toBeGreaterThan(shown + 100_000);
+    expect(await there.profiles.revision()).toBeGreaterThan(shown + 100_000);
+    expect(await there.tokenUses.get('ci')).toMatchObject({ last_used_at_ms: 7 });
+    expect(origins.get('from-file')).toBe('directory:from-file.toml');
+    expect((await there.upsert(sampleRecord('more'))).revision).toBeGreaterThan(revision);
+    await there.close();
+
+    await migrateRegistry({ etcd: config }, { file: back });
+    const [was, is] = [openSqliteStore(file), openSqliteStore(back)];
+    const [before, after] = [await was.list(), await is.list()];
+    expect(content(after.records)).toEqual([...content(before.records), ...content([sampleRecord('more')])].sort(byId));
+    expect(content(records)).toEqual(content(before.records));
+    expect(new Set([before.epoch, epoch, after.epoch]).size).toBe(3);
+    expect(after.revision).toBeGreaterThan(revision);
+    expect(await is.tokenUses.get('ci')).toMatchObject({ last_used_at_ms: 7 });
+    await Promise.all([was.close(), is.close()]);
+  });
+
+  it('overwrites nothing, and leaves nothing where it fails [etcd.migrate]', async () => {
+    const folder = temporaryDirectory();
+    const [file, other] = [join(folder, 'a.db'), join(folder, 'b.db')];
+    await filled(file);
+    const config = etcdConfig(etcd().members);
+    await migrateRegistry({ file }, { etcd: config });
+    await expect(migrateRegistry({ file }, { etcd: config })).rejects.toThrow('nothing is overwritten');
+    await expect(migrateRegistry({ etcd: config }, { file })).rejects.toThrow('nothing is overwritten');
+    await expect(migrateRegistry({ file: other }, { etcd: config })).rejects.toThrow(`no registry at ${other}`);
+    expect(existsSync(other)).toBe(false);
+  });
+});
+
+function byId(a: { readonly server_id: string }, b: { readonly server_id: string }): number {
+  return a.server_id < b.server_id ? -1 : 1;
+}
