@@ -19,6 +19,7 @@ import { Bodies, type Body } from './bodies.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
 import { OwnedRun, type OwnedRunParts } from './owned-run.ts';
+import { type ParkedFor, parkedEntry, wokenEntry } from './parked.ts';
 import { isFull, patiently } from './patience.ts';
 import { RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
@@ -108,11 +109,20 @@ export class NatsQueue implements RunQueue {
         max_attempts: maxAttempts,
       },
       ...{ node: null, exit: null, cost: null, input_bytes: input.byteLength, input_sha256: inputSha256 },
-      ...{ result_bytes: null, retry_of: retryOf, traceparent: run.traceparent ?? null },
+      ...{ result_bytes: null, retry_of: retryOf, traceparent: run.traceparent ?? null, parked_for: null },
     };
     const body = await this.#parts.bodies.keep(id, 'input', input);
     const objects = 'object' in body ? [body.object] : [];
-    const made = { run: record, created: null, cancel: false, claim: null, input: body, result: null, objects };
+    const made = {
+      run: record,
+      created: null,
+      cancel: false,
+      claim: null,
+      input: body,
+      result: null,
+      parkedFor: null,
+      objects,
+    };
     const entry = await this.#entries.create(made);
     if (entry === null) return this.#again((await this.#entries.get(id)) as RunEntry, subject, inputSha256);
     const published = await this.#publish(subject, id);
@@ -200,15 +210,47 @@ export class NatsQueue implements RunQueue {
     return true;
   }
 
+  /** The entry first, then the message: whoever is woken in between is published by the one that comes later. */
+  async park(claim: Claim, until: ParkedFor): Promise<boolean> {
+    const owned = this.#ownedBy(claim);
+    if (owned === null) return false;
+    await owned.settled();
+    owned.attempt -= 1;
+    const { token, attempt, delivery } = owned;
+    if (!(await owned.append('parked', JSON.stringify(until)))) return false;
+    const entry = await this.#change(claim.run.id, (now) => parkedEntry(now, token, attempt, until));
+    this.#owned.delete(claim);
+    if (entry?.run.status === 'queued') {
+      await patiently(this.#options.patienceMs, () => delivery.giveBackFirst(ANSWER_MS));
+      return true;
+    }
+    await this.#letGo(delivery);
+    return true;
+  }
+
+  async wake(namespace: string, id: string): Promise<boolean> {
+    const known = await this.#found(namespace, id);
+    if (known?.run.status !== 'parked') return false;
+    const woken = await this.#change(id, wokenEntry);
+    if (woken === null) return false;
+    // Where there is no room for its message now, it is published when there is.
+    await this.#publish(workSubject(namespace, woken.run.pool, id), id);
+    return true;
+  }
+
+  async parked(pool: string, cursor: string | null, limit: number) {
+    return this.#mirror.parked(pool, cursor, limit);
+  }
+
   async cancel(namespace: string, id: string): Promise<RunRecord | null> {
     const known = await this.#found(namespace, id);
     if (known === null) return null;
     const exit = { reason: 'cancelled', code: null, message: 'it was cancelled before it began' };
     const entry = await this.#change(id, (now) => {
       if (hasEnded(now.run.status) || now.cancel) return null;
-      if (now.run.status !== 'queued') return { ...now, cancel: true };
+      if (now.run.status !== 'queued' && now.run.status !== 'parked') return { ...now, cancel: true };
       const ended = { status: 'cancelled', exit, ended_at_ms: Date.now(), result_bytes: 0 } as const;
-      return { ...now, cancel: true, run: { ...now.run, ...ended } };
+      return { ...now, cancel: true, parkedFor: null, run: { ...now.run, ...ended, ...{ parked_for: null } } };
     });
     return entry?.run ?? this.get(namespace, id);
   }
@@ -328,6 +370,7 @@ export class NatsQueue implements RunQueue {
       await delivery.acknowledge(ANSWER_MS);
       return null;
     }
+    if (entry.run.status === 'parked') return this.#letGo(delivery);
     const last = await patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id)));
     if (last?.kind === 'finished') return this.#finishAgain(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
@@ -354,6 +397,15 @@ export class NatsQueue implements RunQueue {
     const claim = { run: begun.run, attempt, isCancelled: begun.cancel, lost: owned.lost };
     this.#owned.set(claim, owned);
     return claim;
+  }
+
+  /** The message of a run that is parked. Somebody may have woken it while it was still there. */
+  async #letGo(delivery: Delivery): Promise<null> {
+    const { namespace, pool, run: id } = delivery;
+    await patiently(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
+    const now = await this.#entries.get(id);
+    if (now?.run.status === 'queued') await this.#publish(workSubject(namespace, pool, id), id);
+    return null;
   }
 
   /** It has ended, and whoever ended it did not come to say so. */

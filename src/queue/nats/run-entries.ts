@@ -1,6 +1,7 @@
 import type { KV, KvEntry } from '@nats-io/kv';
 import type { RunRecord } from '../../protocol/run.ts';
 import type { Body } from './bodies.ts';
+import type { ParkedFor } from './parked.ts';
 import { isWrongSequence, patiently } from './patience.ts';
 
 /** A run as its entry has it. */
@@ -14,6 +15,8 @@ export interface StoredRun {
   readonly claim: string | null;
   readonly input: Body;
   readonly result: Body | null;
+  /** Null: it is not parked. */
+  readonly parkedFor: ParkedFor | null;
   /** To be removed with it. */
   readonly objects: readonly string[];
 }

@@ -2,6 +2,7 @@ import type { KV } from '@nats-io/kv';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
+import type { ParkedFor } from './parked.ts';
 import { type RunEntry, toEntry } from './run-entries.ts';
 
 /** What is kept here of an entry. */
@@ -11,6 +12,7 @@ interface Known {
   readonly revision: number;
   readonly claim: string | null;
   readonly cancel: boolean;
+  readonly parkedFor: ParkedFor | null;
 }
 
 /**
@@ -49,12 +51,12 @@ export class RunMirror {
   }
 
   /** What is older than what is known is left out. */
-  take({ run, created, revision, claim, cancel }: RunEntry): void {
+  take({ run, created, revision, claim, cancel, parkedFor }: RunEntry): void {
     const before = this.#known.get(run.id);
     if ((before?.revision ?? this.#gone.get(run.id) ?? 0) >= revision) return;
     if (before !== undefined) this.#counts[before.run.status] -= 1;
     this.#counts[run.status] += 1;
-    this.#known.set(run.id, { run, created, revision, claim, cancel });
+    this.#known.set(run.id, { run, created, revision, claim, cancel, parkedFor });
     if (run.status === 'queued') this.#waiting.set(run.id, run.submitted_at_ms);
     else this.#waiting.delete(run.id);
     this.#changes.tell({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
@@ -119,6 +121,19 @@ export class RunMirror {
     const shown = found.slice(0, limit);
     const last = found.length > shown.length ? shown.at(-1) : undefined;
     return { runs: shown.map(({ run }) => run), cursor: last === undefined ? null : String(last.created) };
+  }
+
+  parked(pool: string, cursor: string | null, limit: number) {
+    const after = cursor === null ? 0 : Number(cursor);
+    const found = [...this.#known.values()]
+      .filter(({ run, created }) => run.status === 'parked' && run.pool === pool && created > after)
+      .sort((a, b) => a.created - b.created);
+    const shown = found.slice(0, limit);
+    const last = found.length > shown.length ? shown.at(-1) : undefined;
+    const runs = shown.flatMap(({ run, parkedFor }) =>
+      parkedFor === null ? [] : [{ namespace: run.namespace, id: run.id, until: parkedFor }],
+    );
+    return { runs, cursor: last === undefined ? null : String(last.created) };
   }
 
   facts(now: number): QueueFacts {

@@ -1,0 +1,25 @@
+import type { RunEntry, StoredRun } from './run-entries.ts';
+
+/** What a parked run waits for. */
+export type ParkedFor =
+  | { readonly kind: 'approval'; readonly request: string }
+  | { readonly kind: 'time'; readonly atMs: number }
+  | { readonly kind: 'stream' };
+
+/** Null: it is not that claim's. One that somebody wants to end does not stay parked. */
+export function parkedEntry(now: RunEntry, token: string, attempts: number, until: ParkedFor): StoredRun | null {
+  if (now.claim !== token) return null;
+  const left = { ...now, claim: null };
+  if (now.cancel) return { ...left, run: { ...now.run, status: 'queued', node: null, attempts } };
+  return {
+    ...left,
+    parkedFor: until,
+    run: { ...now.run, ...{ parked_for: until }, status: 'parked', node: null, attempts },
+  };
+}
+
+/** Null: it is not parked. */
+export function wokenEntry(now: RunEntry): StoredRun | null {
+  if (now.run.status !== 'parked') return null;
+  return { ...now, parkedFor: null, run: { ...now.run, ...{ parked_for: null }, status: 'queued' } };
+}
