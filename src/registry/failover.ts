@@ -3,10 +3,16 @@ import type { BoundCall } from '../protocol/approval.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
+import type { TaskRevision } from '../protocol/task.ts';
+import type { TaskRecord } from '../protocol/task-kind.ts';
 import { type ApprovalPort, ApprovalRejected, type AskedApproval, type FiledApproval } from './approval-port.ts';
+import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ReportAnswer } from './node-report.ts';
 import type { RemoteSource } from './remote-source.ts';
+import type { RunsAnswer, RunsReport } from './run-report.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
+import type { TaskPort } from './task-port.ts';
+import type { OnInvalidRecord } from './wire-records.ts';
 
 /** Several registries on one store: what one does not answer, the next one does. With one it is that one. */
 export function failoverSource(sources: readonly [RemoteSource, ...RemoteSource[]]): RemoteSource {
@@ -120,6 +126,30 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
     );
   }
 
+  reportRuns(report: RunsReport, signal: AbortSignal): Promise<RunsAnswer> {
+    return this.#turn.ask(
+      (index) => at(this.#sources, index).reportRuns(report, signal),
+      () => signal.aborted,
+    );
+  }
+
+  tasks(onInvalid: OnInvalidRecord): TaskPort {
+    return new SeveralTasks(
+      this.#sources.map((source) => source.tasks(onInvalid)),
+      this.#turn,
+    );
+  }
+
+  get identities(): IdentityPort {
+    return {
+      identify: (sha256, signal) =>
+        this.#turn.ask(
+          (index) => at(this.#sources, index).identities.identify(sha256, signal),
+          () => signal.aborted,
+        ),
+    };
+  }
+
   approvals(nodeId: string): ApprovalPort {
     return new SeveralApprovals(
       this.#sources.map((source) => source.approvals(nodeId)),
@@ -129,6 +159,32 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
 
   close(): void {
     for (const source of this.#sources) source.close();
+  }
+}
+
+class SeveralTasks extends SeveralOfKind<TaskRecord> implements TaskPort {
+  readonly #ports: readonly TaskPort[];
+  readonly #turn: Turn;
+
+  constructor(ports: readonly TaskPort[], turn: Turn) {
+    super(ports, turn);
+    this.#ports = ports;
+    this.#turn = turn;
+  }
+
+  revision(taskId: string, revision: number, signal: AbortSignal): Promise<TaskRevision | null> {
+    return this.#turn.ask(
+      (index) => at(this.#ports, index).revision(taskId, revision, signal),
+      () => signal.aborted,
+    );
+  }
+
+  /** Each may have modules that the others do not. */
+  module(sha256: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+    return this.#turn.ask(
+      (index) => at(this.#ports, index).module(sha256, maxBytes, signal),
+      () => signal.aborted,
+    );
   }
 }
 
