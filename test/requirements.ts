@@ -48,6 +48,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'node.park.race', promise: 'A decision that comes while a run is being parked is not lost.', docs: 'docs/node.md#parking' },
   { id: 'node.park.many', promise: 'Two hundred parked runs that are allowed at once all go on, each once.', docs: 'docs/node.md#parking' },
   { id: 'node.park.sleep', promise: 'A run whose guest sleeps for long is parked until its time has come, and does not sleep anew.', docs: 'docs/node.md#parking' },
+  { id: 'demo.friday', promise: 'npm run demo:friday: a payment waits parked over a kill of its node, is made once when somebody allows it, and is refused by the policy of tomorrow.', docs: 'docs/node.md#friday-to-monday' },
   { id: 'node.retention', promise: 'Runs that ended are kept as long as the config says, and then removed with input, result and journal.', docs: 'docs/node.md#what-is-promised' },
   { id: 'node.full-disk', promise: 'A node that cannot store a run does not acknowledge it, and loses none that it did.', docs: 'docs/node.md#what-is-promised' },
   { id: 'node.streams', promise: 'A client of the user streams of a run connects by a WebSocket, with a token of the node or one that is good for once.', docs: 'docs/node.md#http' },
