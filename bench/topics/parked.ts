@@ -6,7 +6,7 @@ import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
 import type { Claim, ParkedFor } from '../../src/queue/run-queue.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
 import { GuestThreads } from '../../src/run/threads/guest-threads.ts';
-import { RunJournals } from '../../src/spearlet/run-journals.ts';
+import { FileJournals } from '../../src/spearlet/run-journals.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';
 import type { Effort } from './topic.ts';
 
@@ -93,7 +93,7 @@ const claim = (queue: EmbeddedQueue, max: number): Promise<readonly Claim[]> =>
 
 /** Milliseconds until a woken guest does something new, and until a new one does something at all. */
 async function wakeSome(queue: EmbeddedQueue, folder: string, count: number) {
-  const journals = new RunJournals(join(folder, 'journals'));
+  const journals = new FileJournals(join(folder, 'journals'));
   const threads = new GuestThreads();
   const wasm = readFileSync(sleeper);
   const woken: number[] = [];
@@ -108,7 +108,7 @@ async function wakeSome(queue: EmbeddedQueue, folder: string, count: number) {
       const live = (mode: 'record' | 'resume', said: string, onSaid: () => void, signal: AbortSignal) =>
         runGuest({
           ...{ wasm, run: id, args: ['sleep', String(SLEEP_MS)], threads, signal },
-          journal: journals.option('default', id, mode),
+          journal: journals.option(first, mode),
           output: (_, bytes) => {
             if (Buffer.from(bytes).includes(said)) onSaid();
           },
@@ -130,7 +130,7 @@ async function wakeSome(queue: EmbeddedQueue, folder: string, count: number) {
       const wokenAt = performance.now();
       await queue.wake('default', id);
       const [again] = (await claim(queue, 1)) as [Claim];
-      journals.earlier('default', id);
+      await journals.earlier(again);
       const over = new AbortController();
       const goneOn = () => {
         woken.push(performance.now() - wokenAt);

@@ -77,7 +77,7 @@ export const runRecord = z.object({
     .optional()
     .meta({ description: 'the trace that it belongs to (W3C Trace Context); null: nobody traces it' }),
   retry_of: z.string().nullable().meta({ description: 'the run whose task and input it has' }),
-  parked_for: parkedFor.optional().meta({ description: 'what it waits for; only of a run that is parked' }),
+  parked_for: parkedFor.nullable().optional().meta({ description: 'what it waits for; only of a run that is parked' }),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

@@ -116,7 +116,7 @@ export interface RunQueue {
    * does not stay parked: it goes back to its line, and its next claim says so.
    */
   park(claim: Claim, until: ParkedFor): Promise<boolean>;
-  /** A parked run goes to the head of its line. False: it is not parked. */
+  /** A parked run goes to the head of its line, where the engine knows one. False: it is not parked. */
   wake(namespace: string, id: string): Promise<boolean>;
   /** All parked runs of a pool with what they wait for, some at a time, for whoever watches on their behalf. */
   parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage>;

@@ -209,7 +209,7 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect(claims.find(({ run }) => run.id === 'r2')).toMatchObject({ attempt: 2, isCancelled: true });
     });
 
-    it('parks a run without counting the attempt, and wakes it to the head of its line', async () => {
+    it('parks a run without counting the attempt, and gives it on when it is woken', async () => {
       const { queue } = await setUp();
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
       const [first] = (await claim(queue, 1)) as [Claim];
@@ -218,8 +218,8 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       queue.onChange((change) => told.push(change));
       const until = { kind: 'approval', request: 'abc-1' } as const;
       expect(await queue.park(first, until)).toBe(true);
-      expect(told).toEqual([{ id: 'r1', status: 'parked', cancel: false }]);
-      expect(await queue.renew(first, LEASE_MS)).toBe(false);
+      expect(told).toContainEqual({ id: 'r1', status: 'parked', cancel: false });
+      expect(await queue.renew(first, under.leaseMs)).toBe(false);
       expect(await queue.finish(first, success('late'))).toBe(false);
       expect(await queue.park(first, until)).toBe(false);
       expect(queue.facts().byStatus).toMatchObject({ queued: 1, running: 0, waiting: 0, parked: 1 });
@@ -231,19 +231,19 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       const both = await Promise.all([queue.wake('default', 'r1'), queue.wake('default', 'r1')]);
       expect(both.sort()).toEqual([false, true]);
       const claims = await claim(queue);
-      expect(claims).toMatchObject([
-        { attempt: 1, run: { id: 'r1', attempts: 1 } },
-        { attempt: 1, run: { id: 'r2' } },
-      ]);
-      expect(await queue.finish(claims[0] as Claim, success('done'))).toBe(true);
-      await queue.close();
+      // What many nodes share has no head of a line.
+      if (!queue.isShared) expect(ids(claims)).toEqual(['r1', 'r2']);
+      const woken = claims.find(({ run }) => run.id === 'r1') as Claim;
+      expect(woken).toMatchObject({ attempt: 1, run: { attempts: 1 } });
+      expect(await queue.finish(woken, success('done'))).toBe(true);
+      expect((await queue.get('default', 'r1'))?.parked_for ?? null).toBeNull();
     });
 
     it('tells of parked runs by pages, of one pool, and knows them after its process was killed', async () => {
       const { under, queue } = await setUp();
       for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`));
       await queue.submit(newRun('g1', { pool: 'gpu' }));
-      const [gpu] = (await queue.claim('n1', 'gpu', 1, LEASE_MS, anybody)) as [Claim];
+      const [gpu] = (await claim(queue, 1, { pool: 'gpu' })) as [Claim];
       for (const one of [...(await claim(queue)), gpu]) await queue.park(one, { kind: 'time', atMs: 7 });
       const again = await under.reopen(queue);
       expect(again.facts().byStatus).toMatchObject({ queued: 0, parked: 6 });
@@ -258,13 +258,14 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect(found).toHaveLength(5);
       expect(found).toContainEqual({ namespace: 'default', id: 'r3', until: { kind: 'time', atMs: 7 } });
       expect((await again.parked('gpu', null, 10)).runs.map(({ id }) => id)).toEqual(['g1']);
-      await again.close();
+      open.push(again);
     });
 
     it('cancels a parked run at once, and loses no cancellation that comes while it is being parked', async () => {
       const { queue } = await setUp();
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
-      const [one, two] = (await claim(queue)) as [Claim, Claim];
+      const claims = await claim(queue);
+      const [one, two] = ['r1', 'r2'].map((id) => claims.find(({ run }) => run.id === id)) as [Claim, Claim];
       await queue.park(one, { kind: 'time', atMs: 7 });
       expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled', exit: { reason: 'cancelled' } });
       expect(await queue.wake('default', 'r1')).toBe(false);
@@ -273,7 +274,6 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect(await queue.park(two, { kind: 'time', atMs: 7 })).toBe(true);
       expect(await claim(queue)).toMatchObject([{ isCancelled: true, run: { id: 'r2' } }]);
       expect(queue.facts().byStatus).toMatchObject({ queued: 0, parked: 0, cancelled: 1, running: 1 });
-      await queue.close();
     });
 
     it('lists newest first, by pages, by task and status, in one namespace', async () => {
