@@ -26,6 +26,7 @@ export function runExitCode(
     case 'module':
     case 'journal':
     case 'lost':
+    case 'parked':
     case 'internal':
       return exitCodes.usage;
   }

@@ -27,6 +27,8 @@ interface Timer {
   readonly ms: number;
   readonly fire: () => void;
   stop: () => void;
+  /** The host knows of it. */
+  isTold: boolean;
 }
 
 /** Events that are not shipped with a message yet are shipped alone beyond this. */
@@ -61,13 +63,18 @@ export class Tape implements Chance {
   #idleTurns = 0;
 
   readonly #underway: TapeUnderway | null;
+  readonly #sleeps: ReadonlyMap<number, number>;
+  readonly #tellsSleepsMs: number;
 
   /**
    * `underway`: what of it the host has not taken; null: nobody counts.
    * `halt`: ends what the thread does for the guest; the host has been told why. @default the whole thread waits to be ended
    */
-  constructor({ events, thenLive }: TapeStart, underway: TapeUnderway | null = null, halt: () => never = waitForEver) {
+  constructor(start: TapeStart, underway: TapeUnderway | null = null, halt: () => never = waitForEver) {
+    const { events, thenLive, sleeps = [], tellsSleepsMs } = start;
     this.#underway = underway;
+    this.#sleeps = new Map(sleeps);
+    this.#tellsSleepsMs = tellsSleepsMs ?? Number.POSITIVE_INFINITY;
     this.#played = events.length === 0 && thenLive ? null : events;
     this.#thenLive = thenLive;
     this.#halt = halt;
@@ -183,21 +190,34 @@ export class Tape implements Chance {
   after(ms: number, fire: () => void): () => void {
     this.#advance();
     const id = this.#nextTimer++;
-    const timer: Timer = { ms, fire, stop: () => {} };
+    const timer: Timer = { ms, fire, stop: () => {}, isTold: false };
     this.#timers.set(id, timer);
     if (this.#played === null) this.#arm(id, timer);
     return () => {
       this.#timers.delete(id);
       timer.stop();
+      this.#tellOver(id, timer);
     };
   }
 
   #arm(id: number, timer: Timer): void {
-    timer.stop = systemChance.after(timer.ms, () => {
+    // One that was set before the run was parked does not begin anew.
+    const left = (this.#sleeps.get(id) ?? Number.POSITIVE_INFINITY) - systemChance.wallMs();
+    const ms = Math.max(0, Math.min(timer.ms, left));
+    timer.stop = systemChance.after(ms, () => {
       this.#timers.delete(id);
       this.#write('t', String(id));
+      this.#tellOver(id, timer);
       timer.fire();
     });
+    if (ms < this.#tellsSleepsMs) return;
+    timer.isTold = true;
+    this.#link?.post(['sleeps', id, ms]);
+  }
+
+  #tellOver(id: number, timer: Timer): void {
+    if (timer.isTold && !this.#isClosed) this.#link?.post(['woke', id]);
+    timer.isTold = false;
   }
 
   #drawn(kind: 'c' | 'd', draw: () => string): string {
@@ -271,6 +291,7 @@ export class Tape implements Chance {
     this.#at += 1;
     if (this.#at < (this.#played?.length ?? 0) || !this.#thenLive) return;
     this.#played = null;
+    this.#link?.post(['live']);
     for (const [id, timer] of this.#timers) this.#arm(id, timer);
     setImmediate(() => this.#link?.takeHeld());
   }

@@ -29,6 +29,8 @@ export class RecordedRun {
   /** How it ended; null: it did not, or was taken up again. */
   readonly end: EndRecord | null;
   readonly attempts: number;
+  /** When it was last parked: how much of its time was over, and when timers of its guest fire. */
+  readonly parked: Required<Pick<EndRecord, 'spent_ms' | 'sleeps'>>;
   readonly outputBytes: Readonly<Record<StandardStream, number>>;
   readonly #replies = new Map<number, ReplyRecord[]>();
   /** How many of the replies about a call the guest has taken. */
@@ -42,6 +44,7 @@ export class RecordedRun {
     const outputBytes = { stdout: 0, stderr: 0 };
     let end: EndRecord | null = null;
     let attempts = 1;
+    let parked: RecordedRun['parked'] = { spent_ms: 0, sleeps: [] };
     const events: PlayedEvent[] = [];
     for (const record of records) {
       switch (record.t) {
@@ -53,6 +56,7 @@ export class RecordedRun {
           break;
         case 'end':
           end = record;
+          if (record.spent_ms !== undefined) parked = { spent_ms: record.spent_ms, sleeps: record.sleeps ?? [] };
           break;
         case 'resumed':
           end = null;
@@ -65,6 +69,7 @@ export class RecordedRun {
     this.events = events;
     this.end = end;
     this.attempts = attempts;
+    this.parked = parked;
     this.outputBytes = outputBytes;
   }
 

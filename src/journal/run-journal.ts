@@ -61,7 +61,8 @@ export class RunJournal implements ToolJournal {
     this.attempt = recorded === null || file === null ? (recorded?.attempts ?? 1) : recorded.attempts + 1;
     const startWakes = header.quiet_start !== true;
     this.written = file?.written;
-    this.tape = { events: recorded?.events ?? [], thenLive: file !== null, startWakes };
+    const { sleeps } = recorded?.parked ?? { sleeps: [] };
+    this.tape = { events: recorded?.events ?? [], thenLive: file !== null, startWakes, sleeps };
   }
 
   /** The run begins, or goes on. `policy`: what its task lets sessions ask for, `rules` those about approvals. @throws JournalError */

@@ -16,6 +16,7 @@ export class RecalledMcp implements RunMcp, RunningMcp {
   readonly task: TaskPolicy;
   readonly approvalRules = noRules;
   readonly revision = null;
+  readonly underway = 0;
   readonly #recalled: Recollection;
   readonly #model: RecalledModel;
   readonly #outcome: Outcome;

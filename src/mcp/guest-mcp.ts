@@ -41,6 +41,11 @@ export class GuestMcp implements ToolSource {
     return revisionOf(this.#scope);
   }
 
+  /** Calls that have not ended, those that wait for an approval included. */
+  get underway(): number {
+    return this.#calls.underway;
+  }
+
   close(): void {
     this.#calls.close();
   }

@@ -56,6 +56,11 @@ export class ToolCalls implements CallObserver {
     });
   }
 
+  /** Calls that have not ended. */
+  get underway(): number {
+    return this.#inFlight.size;
+  }
+
   close(): void {
     this.#unsubscribe();
     this.#desks.approvals.close();
@@ -124,6 +129,11 @@ export class ToolCalls implements CallObserver {
     const { call, denial, revision } = running;
     const take = this.#inFlight.get(running);
     this.#inFlight.delete(running);
+    // It was not made, and is made when the run goes on.
+    if (this.#scope.journal?.isInterrupted && !running.isInTheTrail) {
+      take?.(json);
+      return;
+    }
     const durationMs = performance.now() - running.startedAt;
     const code = error?.code ?? null;
     const status = code === null ? 'ok' : denial === null ? 'failed' : 'denied';

@@ -30,6 +30,10 @@ export interface TapeStart {
   readonly thenLive: boolean;
   /** Whether the start of the guest wakes its first wait, as when this was recorded. */
   readonly startWakes: boolean;
+  /** Timers that were set before, and when they fire, in milliseconds since the Unix epoch. @default none */
+  readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
+  /** The host is told of timers that last so long. @default of none */
+  readonly tellsSleepsMs?: number | null;
 }
 
 const HASH_CHARS = 8;

@@ -212,6 +212,9 @@ export interface EndRecord {
   readonly reason: string;
   readonly exit: number | null;
   readonly message: string | null;
+  /** Of a run that was parked: how much of its time is over, and when timers of its guest fire, by their numbers. */
+  readonly spent_ms?: number;
+  readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
 }
 
 export type JournalRecord =
@@ -232,4 +235,4 @@ export type TimedRecord = JournalRecord & { readonly ms: number };
 
 /** Whether a run that ended so might have gone on, had it been let. */
 export const mayGoOn = ({ reason }: Pick<EndRecord, 'reason'>): boolean =>
-  ['interrupted', 'journal', 'internal', 'lost'].includes(reason);
+  ['interrupted', 'parked', 'journal', 'internal', 'lost'].includes(reason);

@@ -63,6 +63,11 @@ export type GuestRequest =
   | readonly ['notice', text: string]
   /** Nothing: what the tape has written comes with it. */
   | readonly ['journal']
+  /** Of a guest that goes on after its journal: from here on it is new. */
+  | readonly ['live']
+  /** A timer of the guest that lasts long is set, or is over. */
+  | readonly ['sleeps', timer: number, ms: number]
+  | readonly ['woke', timer: number]
   | readonly ['replay', state: ReplayState, detail: string]
   | readonly ['ended', report: GuestReport]
   /** Of a shared thread: it turned round since that ping, and its guests have so much linear memory. */
@@ -231,6 +236,9 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
     bytes.byteLength <= MAX_OUTPUT_CHUNK,
   notice: ([text]) => isText(text),
   journal: () => true,
+  live: () => true,
+  sleeps: ([timer, ms]) => isCount(timer) && isCount(ms),
+  woke: ([timer]) => isCount(timer),
   replay: ([state, detail]) => replayStates.some((known) => known === state) && isText(detail),
   pong: ([ping, memoryBytes, largest]) => isCount(ping) && isCount(memoryBytes) && isCount(largest),
   ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isCount(report.droppedLogLines),

@@ -35,6 +35,19 @@ const runCost = z.object({
 });
 export type RunCost = z.infer<typeof runCost>;
 
+/** What a parked run waits for. */
+export const parkedFor = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('approval'),
+    request: z
+      .string()
+      .meta({ description: 'the requests in the registry, any of which may go on: ids with spaces between' }),
+  }),
+  z.object({ kind: z.literal('time'), atMs: z.int().meta({ description: 'milliseconds since the Unix epoch' }) }),
+  z.object({ kind: z.literal('stream') }),
+]);
+export type ParkedFor = z.infer<typeof parkedFor>;
+
 const time = z.int().meta({ description: 'milliseconds since the Unix epoch' });
 
 /** A run as the API shows it. */
@@ -64,6 +77,7 @@ export const runRecord = z.object({
     .optional()
     .meta({ description: 'the trace that it belongs to (W3C Trace Context); null: nobody traces it' }),
   retry_of: z.string().nullable().meta({ description: 'the run whose task and input it has' }),
+  parked_for: parkedFor.nullable().optional().meta({ description: 'what it waits for; only of a run that is parked' }),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

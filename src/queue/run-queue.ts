@@ -1,4 +1,6 @@
-import type { EndStatus, RunCost, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
+import type { EndStatus, ParkedFor, RunCost, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
+
+export type { ParkedFor } from '../protocol/run.ts';
 
 /** A run that somebody wants. Its id makes it the same one, however often it is submitted. */
 export interface NewRun {
@@ -55,6 +57,13 @@ export interface QueueFacts {
   readonly oldestQueuedMs: number | null;
 }
 
+/** Some of the runs that are parked. */
+export interface ParkedPage {
+  readonly runs: readonly { readonly namespace: string; readonly id: string; readonly until: ParkedFor }[];
+  /** For the next page; null: there is none. */
+  readonly cursor: string | null;
+}
+
 /** `full`: the line is. `other_input`: the id belongs to a run with another input. `not_stored`: the disk refused. */
 export type QueueErrorCode = 'full' | 'other_input' | 'not_stored' | 'closed';
 
@@ -102,7 +111,16 @@ export interface RunQueue {
   finish(claim: Claim, ending: RunEnding): Promise<boolean>;
   /** Gives it back to the head of its line. `counts`: whether the attempt is one of those that a run has. */
   release(claim: Claim, counts: boolean): Promise<boolean>;
-  /** Null: there is no such run. One that waits is cancelled at once, of one that runs the node is told. */
+  /**
+   * Gives up slot and claim until {@link wake}; costs no attempt. False as with `renew`. One that somebody wants to end
+   * does not stay parked: it goes back to its line, and its next claim says so.
+   */
+  park(claim: Claim, until: ParkedFor): Promise<boolean>;
+  /** A parked run goes to the head of its line, where the engine knows one. False: it is not parked. */
+  wake(namespace: string, id: string): Promise<boolean>;
+  /** All parked runs of a pool with what they wait for, some at a time, for whoever watches on their behalf. */
+  parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage>;
+  /** Null: there is no such run. One that waits or is parked is cancelled at once, of one that runs the node is told. */
   cancel(namespace: string, id: string): Promise<RunRecord | null>;
   get(namespace: string, id: string): Promise<RunRecord | null>;
   list(

@@ -16,6 +16,8 @@ export interface FiledApproval {
 }
 
 export interface AskedApproval {
+  /** Of the run. @default the node's own */
+  readonly namespace?: string | null;
   readonly call: BoundCall;
   readonly callId: string;
   readonly argumentsJson: string;
@@ -40,4 +42,20 @@ export interface ApprovalPort {
   /** Null: it is the caller's; otherwise why not. */
   claim(id: string, claim: string, call: BoundCall, argumentsHash: string, signal: AbortSignal): Promise<string | null>;
   withdraw(id: string, reason: string, signal: AbortSignal): Promise<void>;
+}
+
+/** A request of which something became. */
+export interface DecidedApproval extends FiledApproval {
+  readonly namespace: string;
+  readonly run: string;
+}
+
+/** What a node asks besides, for runs that are not there to ask themselves. */
+export interface NodeApprovals extends ApprovalPort {
+  /** From now on, of all runs of its namespaces; null: nothing yet, and at first that it has begun. */
+  decided(signal: AbortSignal): AsyncIterable<DecidedApproval | null>;
+  /** Those of the requests that still wait. */
+  waiting(ids: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>>;
+  /** Takes back what a run has asked. */
+  withdrawAll(namespace: string, run: string, reason: string, signal: AbortSignal): Promise<void>;
 }

@@ -5,7 +5,13 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import type { TaskRevision } from '../protocol/task.ts';
 import type { TaskRecord } from '../protocol/task-kind.ts';
-import { type ApprovalPort, ApprovalRejected, type AskedApproval, type FiledApproval } from './approval-port.ts';
+import {
+  ApprovalRejected,
+  type AskedApproval,
+  type DecidedApproval,
+  type FiledApproval,
+  type NodeApprovals,
+} from './approval-port.ts';
 import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ReportAnswer } from './node-report.ts';
 import type { RemoteSource } from './remote-source.ts';
@@ -150,7 +156,7 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
     };
   }
 
-  approvals(nodeId: string): ApprovalPort {
+  approvals(nodeId: string): NodeApprovals {
     return new SeveralApprovals(
       this.#sources.map((source) => source.approvals(nodeId)),
       this.#turn,
@@ -188,11 +194,11 @@ class SeveralTasks extends SeveralOfKind<TaskRecord> implements TaskPort {
   }
 }
 
-class SeveralApprovals implements ApprovalPort {
-  readonly #ports: readonly ApprovalPort[];
+class SeveralApprovals implements NodeApprovals {
+  readonly #ports: readonly NodeApprovals[];
   readonly #turn: Turn;
 
-  constructor(ports: readonly ApprovalPort[], turn: Turn) {
+  constructor(ports: readonly NodeApprovals[], turn: Turn) {
     this.#ports = ports;
     this.#turn = turn;
   }
@@ -220,7 +226,25 @@ class SeveralApprovals implements ApprovalPort {
     return this.#ask((port) => port.withdraw(id, reason, signal), signal);
   }
 
-  #ask<T>(ask: (port: ApprovalPort) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async *decided(signal: AbortSignal): AsyncGenerator<DecidedApproval | null> {
+    const index = this.#turn.at;
+    try {
+      yield* at(this.#ports, index).decided(signal);
+    } catch (error) {
+      this.#turn.leave(index);
+      throw error;
+    }
+  }
+
+  waiting(ids: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    return this.#ask((port) => port.waiting(ids, signal), signal);
+  }
+
+  withdrawAll(namespace: string, run: string, reason: string, signal: AbortSignal): Promise<void> {
+    return this.#ask((port) => port.withdrawAll(namespace, run, reason, signal), signal);
+  }
+
+  #ask<T>(ask: (port: NodeApprovals) => Promise<T>, signal: AbortSignal): Promise<T> {
     return this.#turn.ask(
       (index) => ask(at(this.#ports, index)),
       (error) => signal.aborted || error instanceof ApprovalRejected,

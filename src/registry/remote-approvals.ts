@@ -1,7 +1,13 @@
 import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { type ApprovalStatus, approvalStatuses, type BoundCall } from '../protocol/approval.ts';
 import { ApprovalService, type Approval as WireApproval } from '../protocol/generated/sms/approval_pb.ts';
-import { type ApprovalPort, ApprovalRejected, type AskedApproval, type FiledApproval } from './approval-port.ts';
+import {
+  ApprovalRejected,
+  type AskedApproval,
+  type DecidedApproval,
+  type FiledApproval,
+  type NodeApprovals,
+} from './approval-port.ts';
 
 /** What asking again would not change. */
 const final: ReadonlySet<Code> = new Set([
@@ -12,7 +18,7 @@ const final: ReadonlySet<Code> = new Set([
 ]);
 
 /** The requests of an SMS over the network. */
-export class RemoteApprovals implements ApprovalPort {
+export class RemoteApprovals implements NodeApprovals {
   readonly #client: Client<typeof ApprovalService>;
   readonly #nodeId: string;
 
@@ -21,8 +27,8 @@ export class RemoteApprovals implements ApprovalPort {
     this.#nodeId = nodeId;
   }
 
-  async open({ call, ...asked }: AskedApproval, signal: AbortSignal): Promise<FiledApproval> {
-    const request = { ...asked, call: toWire(call), nodeId: this.#nodeId };
+  async open({ call, namespace = null, ...asked }: AskedApproval, signal: AbortSignal): Promise<FiledApproval> {
+    const request = { ...asked, namespace: namespace ?? '', call: toWire(call), nodeId: this.#nodeId };
     const { approval } = await this.#client.openApproval(request, { signal }).catch(explain);
     if (approval === undefined) throw new Error('the registry gave no request');
     return read(approval);
@@ -36,6 +42,26 @@ export class RemoteApprovals implements ApprovalPort {
     } catch (error) {
       explain(error);
     }
+  }
+
+  async *decided(signal: AbortSignal): AsyncGenerator<DecidedApproval | null> {
+    try {
+      for await (const { approval } of this.#client.watchApprovals({}, { signal })) {
+        if (approval === undefined) yield null;
+        else yield { ...read(approval), namespace: approval.namespace, run: approval.run };
+      }
+    } catch (error) {
+      explain(error);
+    }
+  }
+
+  async waiting(ids: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const { approvalIds } = await this.#client.waitingApprovals({ approvalIds: [...ids] }, { signal }).catch(explain);
+    return new Set(approvalIds);
+  }
+
+  async withdrawAll(namespace: string, run: string, reason: string, signal: AbortSignal): Promise<void> {
+    await this.#client.withdrawApproval({ namespace, run, reason }, { signal }).catch(explain);
   }
 
   async claim(approvalId: string, claim: string, call: BoundCall, argumentsSha256: string, signal: AbortSignal) {

@@ -15,7 +15,7 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import { wireToInput } from '../protocol/record-wire.ts';
 import { serverKind } from '../protocol/server-kind.ts';
-import type { ApprovalPort } from './approval-port.ts';
+import type { NodeApprovals } from './approval-port.ts';
 import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
 import { RemoteApprovals } from './remote-approvals.ts';
@@ -45,7 +45,7 @@ export interface RemoteSourceOptions {
 export interface RemoteSource extends RegistrySource, ReportTarget {
   readonly profiles: RegistrySource<McpProfile>;
   /** Its requests for approvals, as this node asks for them; on a connection of their own: many may wait for long. */
-  approvals(nodeId: string): ApprovalPort;
+  approvals(nodeId: string): NodeApprovals;
   /** Its tasks; on a connection of their own: modules are large. */
   tasks(onInvalid: OnInvalidRecord): TaskPort;
   /** Its people, by their tokens. */
@@ -184,7 +184,7 @@ class GrpcSource implements RemoteSource {
     return { wantedTimelines, wantsRuns };
   }
 
-  approvals(nodeId: string): ApprovalPort {
+  approvals(nodeId: string): NodeApprovals {
     return new RemoteApprovals(this.#connect(), nodeId);
   }
 

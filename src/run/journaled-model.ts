@@ -11,11 +11,15 @@ import type { FindBackend } from './choose-backend.ts';
 /** So much of what was asked is kept: who wants all of it replays the run. */
 const MAX_ASKED_CHARS = 4_096;
 
-/** Models whose requests and answers are in the journal; what one answered before is not asked again. */
+/**
+ * Models whose requests and answers are in the journal; what one answered before is not asked again. `underway`: where
+ * those are counted that have not answered.
+ */
 export function journaledModel(
   find: FindBackend,
   journal: RunJournal,
   revision: () => number | null,
+  underway: { models: number } = { models: 0 },
 ): (name: string | undefined, call: number) => Promise<ChatBackend> {
   const requests = new AskedRequests();
   return async (name, call) => {
@@ -35,9 +39,10 @@ export function journaledModel(
       const images = backend.images === undefined || backend.images === 'none' ? {} : { images: backend.images };
       const asked = { call, n, backend: backend.name, model, messages: messages.length, ...lastOf(messages.at(-1)) };
       const said = requests.difference(by?.session ?? '', request);
-      const writing = journal.asked({ ...asked, ...said, ...images, ...tools, revision: revision() }, request);
-      if (writing !== undefined) await writing;
+      underway.models += 1;
       try {
+        const writing = journal.asked({ ...asked, ...said, ...images, ...tools, revision: revision() }, request);
+        if (writing !== undefined) await writing;
         const body = await backend.complete(request, signal, by);
         journal.answered({ call, n, body });
         return body;
@@ -48,6 +53,8 @@ export function journaledModel(
           journal.answered({ call, n, error: { code, message, retryable } });
         }
         throw error;
+      } finally {
+        underway.models -= 1;
       }
     };
     const { name: called, model, images } = backend;

@@ -13,6 +13,7 @@ import { type ParsedTaskPolicy, parseTaskPolicy } from '../policy/task-policy.ts
 import type { EgressOptions } from '../pool/egress.ts';
 import { initialSession, type TaskPolicy } from '../protocol/policy-layers.ts';
 import type { StdioPolicy } from '../protocol/record.ts';
+import type { ApprovalPort } from '../registry/approval-port.ts';
 import { auditProfiles, auditRegistry, auditRegistryState } from './audit-registry.ts';
 import { libraryWords } from './library-words.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords } from './open-registry.ts';
@@ -98,6 +99,8 @@ export interface TaskMcp {
   /** Names this node to a registry. */
   readonly id: string;
   readonly words: RegistryWords & { readonly approvalRules: string };
+  /** Where its runs ask for approvals, and for which namespace. @default the registry, for the namespace of the node */
+  readonly approvals?: { readonly port: ApprovalPort; readonly namespace: string } | null;
 }
 
 /** Null if the task does not have MCP on. `shared`: servers that other tasks use too, and that stay open. */
@@ -217,13 +220,17 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   }
 
   /** The people of the registry. @throws ConfigError where the records come from elsewhere */
-  #desk({ run, approvalTimeoutMs: fileWithinMs }: McpRun): RegistryDesk {
-    const { servers, id, words } = this.#opening;
-    const { registry } = servers;
-    if (registry.approvals === null) {
+  #desk({ run, approvalTimeoutMs: fileWithinMs, waits }: McpRun): RegistryDesk {
+    const { servers, id, words, approvals = null } = this.#opening;
+    const port = approvals?.port ?? servers.registry.approvals?.(nodeId(id)) ?? null;
+    if (port === null) {
       throw new ConfigError(`approvals by sms: the records do not come from a registry; ${words.sms} names one`);
     }
-    return new RegistryDesk({ port: registry.approvals(nodeId(id)), run, fileWithinMs, say: this.#say });
+    return new RegistryDesk({
+      ...{ port, run, fileWithinMs, waits },
+      namespace: approvals?.namespace ?? null,
+      say: this.#say,
+    });
   }
 
   #leave(desk: RegistryDesk): void {

@@ -5,7 +5,7 @@ import { type ToolboxServer, toRecords } from '../mcp/toolbox-server.ts';
 import { profileKind } from '../protocol/profile-kind.ts';
 import type { RecordIssue } from '../protocol/record.ts';
 import type { StoreStamps } from '../protocol/record-kind.ts';
-import type { ApprovalPort } from '../registry/approval-port.ts';
+import type { NodeApprovals } from '../registry/approval-port.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import { KindCache } from '../registry/kind-cache.ts';
 import type { ReportTarget } from '../registry/node-report.ts';
@@ -75,7 +75,7 @@ export interface RunRegistry {
   /** Where to report what this node sees; null: nowhere. */
   readonly reports: ReportTarget | null;
   /** Its requests for approvals, as a node of this id asks for them; null: it has none. */
-  readonly approvals: ((nodeId: string) => ApprovalPort) | null;
+  readonly approvals: ((nodeId: string) => NodeApprovals) | null;
   /** Its tasks and people; null: it has none. */
   readonly platform: SmsPlatform | null;
   /** Reads a directory again: what changed is in force. Null: the records come from elsewhere. */

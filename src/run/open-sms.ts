@@ -5,7 +5,7 @@ import type { SmsEndpoint, SmsEndpointOptions, SmsEndpointWords } from '../confi
 import { profileKind } from '../protocol/profile-kind.ts';
 import type { StoreStamps } from '../protocol/record-kind.ts';
 import { serverKind } from '../protocol/server-kind.ts';
-import type { ApprovalPort } from '../registry/approval-port.ts';
+import type { NodeApprovals } from '../registry/approval-port.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import type { IdentityPort } from '../registry/identity-port.ts';
 import { KindCache, type RegistryStatus } from '../registry/kind-cache.ts';
@@ -28,7 +28,7 @@ export interface OpenSmsOptions {
 export interface OpenedSms {
   readonly cache: RegistryCache;
   readonly reports: ReportTarget;
-  readonly approvals: (nodeId: string) => ApprovalPort;
+  readonly approvals: (nodeId: string) => NodeApprovals;
   readonly platform: SmsPlatform;
   close(): Promise<void>;
 }

@@ -21,6 +21,15 @@ export class RunClock {
     this.#computed = computed;
   }
 
+  get leftMs(): number {
+    return this.#deadline.leftMs;
+  }
+
+  /** Takes time off it. */
+  spend(ms: number): void {
+    this.#deadline.spend(ms);
+  }
+
   pause(): () => void {
     const goOn = this.#deadline.pause();
     this.#pauses += 1;

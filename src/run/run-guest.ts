@@ -4,6 +4,7 @@ import { JournalError } from '../journal/journal-error.ts';
 import { describeComponent } from '../load/component/component-stages.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { type Prepared, prepare } from '../load/prepare.ts';
+import type { DeskWait } from '../mcp/approval/desk.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import type { GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
 import { type EndRecord, mayGoOn, type RecordedRules } from '../protocol/journal.ts';
@@ -22,6 +23,7 @@ import { ChatService } from './chat-service.ts';
 import { GuestOutput, throughHost } from './guest-output.ts';
 import type { CompiledJournal } from './journal-option.ts';
 import { journaledModel } from './journaled-model.ts';
+import type { LongWaits, LongWaitsOption, WaitingRun } from './long-waits.ts';
 import { McpService, questionOf } from './mcp-service.ts';
 import { NativeTools } from './native-tools.ts';
 import { Resumption } from './resumption.ts';
@@ -76,8 +78,21 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       for (const start of goOn) start?.();
     };
   };
-  const mcpOfRun =
-    options.mcp?.forRun({ run, audit, events, ...desks, journal, trace: trace?.calls ?? null, stopClocks }) ?? null;
+  const underway = { models: 0 };
+  let park = () => {};
+  const waits: LongWaits | null =
+    options.waits === null || journal === null
+      ? null
+      : await openWaits(options.waits, {
+          underway: (waiting): number =>
+            underway.models + (mcpOfRun?.guest.underway ?? 0) - waiting + Number(streams.isTaken),
+          computedMs: () => seat.computedMs(),
+          park: () => park(),
+        });
+  const watchWait = waits === null ? undefined : (wait: DeskWait) => waits.approval(wait);
+  const asking = { ...desks, journal, trace: trace?.calls ?? null, stopClocks, waits: watchWait };
+  const mcpOfRun = options.mcp?.forRun({ run, audit, events, ...asking }) ?? null;
+  const spent = () => options.limits.timeout_ms - (deadline?.leftMs ?? 0);
   const mcpTask = journal?.recorded?.header.policy ?? mcpOfRun?.guest.task ?? disabledTask;
   journal?.begin(mcpTask, mcpOfRun === null ? null : rulesInJournal(mcpOfRun.guest.approvalRules));
   const started = performance.now();
@@ -95,7 +110,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     mcpTask,
     servesStreams: journal?.recorded?.header.streams ?? options.streams !== null,
     verbose: options.verbose,
-    tape: journal?.tape ?? null,
+    tape: journal === null ? null : { ...journal.tape, tellsSleepsMs: options.waits?.parkAfterMs ?? null },
     chance: options.chance,
     ...output.spec(kind),
     computedMs: kind === 'shared' ? new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT)) : null,
@@ -119,7 +134,7 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         };
   const native = new NativeTools(run, audit, events);
   const chat = new ChatService({
-    backend: journal === null ? options.backend : journaledModel(options.backend, journal, revision),
+    backend: journal === null ? options.backend : journaledModel(options.backend, journal, revision, underway),
     observe: (session) => ({
       ...native.observe(session),
       failed: (error) =>
@@ -146,22 +161,31 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     );
     /** From here on its thread speaks of a guest that is torn down: none of that belongs to a run that may go on. */
     let isGivenUp = false;
-    const interrupted = () => {
+    const giveUp = (reason: 'interrupted' | 'parked', message: string) => {
       isGivenUp = true;
-      resolve(ended('interrupted', 'the guest was interrupted'));
+      resolve(ended(reason, message));
     };
+    const interrupted = () => giveUp('interrupted', 'the guest was interrupted');
     if (options.signal?.aborted) interrupted();
     options.signal?.addEventListener('abort', interrupted, { once: true });
     stopWaiting = () => {
       deadline?.clear();
       options.signal?.removeEventListener('abort', interrupted);
     };
+    park = () => giveUp('parked', 'it waits, and goes on when what it waits for comes');
+    if (journal?.tape.events.length === 0) goLive();
     void full.promise.then((why) => resolve(ended('journal', why)));
     seat.listen({
       receive: journal?.isReplay ? receiveAgain : receive,
       taped: journal === null ? null : taped,
       lost: ({ reason, message }) => resolve(report ? fromReport(report) : ended(reason, message)),
     });
+
+    /** What it spent before it was parked is spent, whatever part of it the way back here took. */
+    function goLive(): void {
+      const spentMs = journal?.recorded?.parked.spent_ms ?? 0;
+      if (spentMs > 0) deadline?.spend(Math.max(0, spentMs - spent()));
+    }
 
     function taped(events: string): void {
       if (!isGivenUp) journal?.taped(events);
@@ -217,6 +241,15 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'notice':
           options.onNotice(message[4]);
           return;
+        case 'live':
+          goLive();
+          return;
+        case 'sleeps':
+          waits?.sleep(message[4], message[5]);
+          return;
+        case 'woke':
+          waits?.woke(message[4]);
+          return;
         case 'journal':
         case 'pong':
           return;
@@ -258,11 +291,13 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   });
 
   const endedAt = performance.now();
+  const parked = ending.reason === 'parked' ? { spent_ms: Math.round(spent()), sleeps: waits?.sleeps ?? [] } : {};
+  waits?.close();
   stopWaiting();
   if (enteredAt === undefined) loading.abort();
   await seat.leave();
   output.finish();
-  journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message });
+  journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...parked });
   stdin.close();
   await streams.close();
   await mcp.close();
@@ -299,6 +334,12 @@ async function openJournal(options: CompiledRunOptions, journal: CompiledJournal
 async function openTrace(options: CompiledRunOptions, tracing: RunTracing, attempt: number) {
   const { RunTrace } = await import('./run-trace.ts');
   return new RunTrace(options, tracing, attempt);
+}
+
+/** Loaded only where a run may be given up while it waits. */
+async function openWaits(option: LongWaitsOption, run: WaitingRun): Promise<LongWaits> {
+  const { LongWaits: Waits } = await import('./long-waits.ts');
+  return new Waits(option, run);
 }
 
 /** Loaded only where guests share threads. */

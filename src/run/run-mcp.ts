@@ -1,6 +1,7 @@
 import type { AuditTrail } from '../audit/event.ts';
 import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
+import type { WatchWait } from '../mcp/approval/desk.ts';
 import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
 import type { GuestMcp, GuestToolCall } from '../mcp/guest-mcp.ts';
 import type { CallTrace } from '../mcp/guest-scope.ts';
@@ -30,6 +31,8 @@ export interface McpRun {
   readonly trace?: CallTrace | null;
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
+  /** Told of each request that waits for people of the registry. @default nobody */
+  readonly waits?: WatchWait | undefined;
 }
 
 /** What a run asks of MCP. */
@@ -39,6 +42,7 @@ export interface RunningMcp
     | 'task'
     | 'approvalRules'
     | 'revision'
+    | 'underway'
     | 'inject'
     | 'open'
     | 'listTools'

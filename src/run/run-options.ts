@@ -15,6 +15,7 @@ import { type BackendOption, compileBackendOption, type FindBackend } from './ch
 import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
 import { type CompiledJournal, compileJournal, type JournalOption } from './journal-option.ts';
 import { libraryWords } from './library-words.ts';
+import type { LongWaitsOption } from './long-waits.ts';
 import { newRunId } from './run-id.ts';
 import type { RunMcp } from './run-mcp.ts';
 import type { StreamListener } from './streams/stream-listener.ts';
@@ -84,6 +85,11 @@ export interface RunOptions {
    * Records what the run does and is told, so that it can be resumed or replayed: `{ file, mode, sync }`. @default none
    */
   readonly journal?: JournalOption | null | undefined;
+  /**
+   * Gives the guest up while it waits for long, with the reason `parked`: it goes on from its journal, which it needs to
+   * have. @default none: it is held
+   */
+  readonly waits?: LongWaitsOption | null | undefined;
   /** What the guest's clocks and dice give first, before they go on from there. @default what the system gives */
   readonly chance?: RecalledValues | null | undefined;
   /** Threads that the guest shares with others, if its module can be shared. @default none: it gets one of its own */
@@ -138,6 +144,7 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     trace: options.trace ?? null,
     onModelEvent: options.onModelEvent ?? null,
     journal: compileJournal(options),
+    waits: options.waits ?? null,
     chance: options.chance ?? null,
     threads: options.threads ?? null,
     namespace: options.namespace ?? 'default',

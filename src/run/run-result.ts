@@ -11,6 +11,8 @@ export type RunReason =
   | 'internal'
   /** The thread that it shared is gone, through no fault of its own or because it held it: it may go on from its journal. */
   | 'lost'
+  /** It waits for something that may take long, and goes on from its journal when that comes. */
+  | 'parked'
   /** The journal has no more room, or cannot be written. */
   | 'journal'
   /** The replayed guest did something else than what was recorded. */

@@ -80,6 +80,7 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   namespace: true,
   waiting: true,
   chance: true,
+  waits: true,
   onNotice: true,
 };
 

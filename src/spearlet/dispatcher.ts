@@ -2,6 +2,7 @@ import { backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
 import type { Claim, Line, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import type { ParkedRun } from './parked-runs.ts';
 import type { AttemptOutcome, StopReason } from './run-claim.ts';
 
 export interface DispatcherOptions {
@@ -15,6 +16,8 @@ export interface DispatcherOptions {
   /** How many runs of a task may run at once here. */
   readonly concurrency: (namespace: string, task: string) => number;
   readonly attempt: (claim: Claim, signal: AbortSignal) => Promise<AttemptOutcome>;
+  /** A run gave up its slot. */
+  readonly onParked: (run: ParkedRun, requests: readonly string[]) => void;
   readonly log: ServiceLog;
 }
 
@@ -152,6 +155,13 @@ export class Dispatcher {
     }
     // Whoever has it now goes on with it; nobody waits for this one.
     if (claim.lost?.aborted) return log('warn', 'run_lost', { ...about, why: String(claim.lost.reason) });
+    if (outcome.kind === 'parked') {
+      const { until, requests } = outcome;
+      const own = await this.#insist(() => queue.park(claim, until));
+      log('info', 'run_parked', { ...about, for: until.kind, own });
+      if (own) this.#options.onParked({ namespace: claim.run.namespace, id: claim.run.id, until }, requests);
+      return;
+    }
     if (outcome.why !== 'draining') log('warn', 'run_again', { ...about, why: outcome.why });
     if (outcome.pause) this.#pause();
     if (outcome.counts && this.#isOpen) await this.#wait(backoffMs(FAULTS, claim.attempt, Math), signal);

@@ -1,12 +1,14 @@
+import { errorText } from '../base/error-text.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { EventSender } from '../queue/nats/nats-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
+import type { WaitingApproval } from '../run/long-waits.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import type { NodeTasks } from './node-tasks.ts';
 import { type AttemptOutcome, attemptRun, endedEarlier } from './run-claim.ts';
-import type { AllRunEvents } from './run-events.ts';
+import type { AllRunEvents, RunEvents } from './run-events.ts';
 import type { EarlierAttempt, RunJournals } from './run-journals.ts';
 import type { RunStreams } from './run-streams.ts';
 import type { RunTraces } from './run-traces.ts';
@@ -29,6 +31,10 @@ export interface RunAttemptsOptions {
   readonly streams: RunStreams;
   /** For those who follow the run on another node; null: there is none. */
   readonly sendEvents: ((claim: Claim) => EventSender) | null;
+  readonly approve: 'sms' | null;
+  readonly parkAfterMs: number;
+  /** Takes back what a run has asked people. */
+  readonly withdraw: (namespace: string, id: string) => Promise<void>;
   readonly log: ServiceLog;
 }
 
@@ -43,34 +49,44 @@ export class RunAttempts {
   async attempt(claim: Claim, signal: AbortSignal): Promise<AttemptOutcome> {
     const { events } = this.#options;
     const { id } = claim.run;
-    const ofRun = events.begin(id, claim.attempt);
+    const earlier = await this.#earlier(claim);
+    const begun = claim.attempt + (earlier !== null && 'resumed' in earlier ? earlier.resumed : 0);
+    const ofRun = events.begin(id, begun);
     const sender = this.#options.sendEvents?.(claim);
-    ofRun.listen((event) => event !== 'end' && sender?.add(event));
+    const stopSending = ofRun.listen((event) => event !== 'end' && sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
-    const outcome = await this.#attempt(claim, signal);
-    ofRun.emit(
-      'status',
-      outcome.kind === 'ended' ? { status: outcome.ending.status, exit: outcome.ending.exit } : { status: 'queued' },
-    );
+    const outcome =
+      earlier !== null && 'kind' in earlier ? earlier : await this.#attempt(claim, earlier, ofRun, signal);
+    ofRun.emit('status', shownOutcome(outcome));
     // Those who follow a run that waits again are told of its next attempt.
     if (outcome.kind === 'ended') events.end(id);
     if (outcome.kind === 'ended') this.#options.traces?.ended(claim, outcome.ending);
+    if (outcome.kind === 'parked') events.rest(id);
+    stopSending();
     void sender?.close();
     return outcome;
   }
 
-  async #attempt(claim: Claim, signal: AbortSignal): Promise<AttemptOutcome> {
-    const { queue, tasks, runtimes, journals, events, log } = this.#options;
-    const { metrics, componentCache, threads, streamModels, budgets, traces } = this.#options;
-    const { run, attempt } = claim;
-    let earlier: EarlierAttempt | null;
+  /** What earlier attempts left, or what is to become of a run of which nobody knows that. */
+  async #earlier(claim: Claim): Promise<EarlierAttempt | AttemptOutcome | null> {
     try {
-      earlier = await journals.earlier(claim);
+      return await this.#options.journals.earlier(claim);
     } catch (error) {
       if (!(error instanceof JournalError)) throw error;
       // To begin anew would do again what was done.
       return ended('dead', 'journal', error.message);
     }
+  }
+
+  async #attempt(
+    claim: Claim,
+    earlier: EarlierAttempt | null,
+    ofRun: RunEvents,
+    signal: AbortSignal,
+  ): Promise<AttemptOutcome> {
+    const { queue, tasks, runtimes, journals, log, approve, parkAfterMs } = this.#options;
+    const { metrics, componentCache, threads, streamModels, budgets, traces } = this.#options;
+    const { run, attempt } = claim;
     const known = endedEarlier(earlier);
     if (known !== null) return { kind: 'ended', ending: known };
     if (claim.isCancelled) return ended('cancelled', 'cancelled', 'it was cancelled while it ran');
@@ -87,15 +103,48 @@ export class RunAttempts {
     }
     const input = (await queue.input(run.id)) ?? new Uint8Array();
     const onNotice = (message: string) => log('info', 'notice', { run: run.id, message });
-    const ofRun = events.of(run.id) ?? events.begin(run.id, attempt);
+    let hasAsked = false;
+    const onWaiting = (approvals: readonly WaitingApproval[]) => {
+      hasAsked = true;
+      const status = approvals.length > 0 ? 'waiting' : 'running';
+      ofRun.emit('status', { status, ...(approvals.length > 0 ? { approvals } : {}) });
+      queue.mark(claim, status).catch((error: unknown) => {
+        log('warn', 'not_marked', { run: run.id, status, message: errorText(error) });
+      });
+    };
     const streams = this.#options.streams.listen(run.namespace, run.id);
-    const options = { claim, input, journals, events: ofRun, streams, signal, onNotice };
+    const options = {
+      claim,
+      input,
+      journals,
+      events: ofRun,
+      streams,
+      signal,
+      onNotice,
+      onWaiting,
+      approve,
+      parkAfterMs,
+    };
     const shared = { metrics, componentCache, threads, budgets, streamModels, tracing: traces?.attempt(claim) ?? null };
     try {
-      return await runtimes.using(task, (runtime) => attemptRun({ runtime, ...options, ...shared }, earlier));
+      const outcome = await runtimes.using(task, (runtime) => attemptRun({ runtime, ...options, ...shared }, earlier));
+      const isCancelled = outcome.kind === 'ended' && outcome.ending.status === 'cancelled';
+      if (isCancelled && hasAsked) await this.#options.withdraw(run.namespace, run.id);
+      return outcome;
     } finally {
       await streams.close();
     }
+  }
+}
+
+function shownOutcome(outcome: AttemptOutcome) {
+  switch (outcome.kind) {
+    case 'ended':
+      return { status: outcome.ending.status, exit: outcome.ending.exit };
+    case 'parked':
+      return { status: 'parked', for: outcome.until };
+    case 'again':
+      return { status: 'queued' };
   }
 }
 

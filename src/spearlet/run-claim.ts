@@ -8,7 +8,8 @@ import type { Metrics } from '../metrics/metrics.ts';
 import { mayGoOn } from '../protocol/journal.ts';
 import { MAX_RESULT_BYTES, type RunCost } from '../protocol/run.ts';
 import { taskId } from '../protocol/task.ts';
-import type { Claim, RunEnding } from '../queue/run-queue.ts';
+import type { Claim, ParkedFor, RunEnding } from '../queue/run-queue.ts';
+import type { WaitingApproval } from '../run/long-waits.ts';
 import { runGuest } from '../run/run-guest.ts';
 import type { RunResult } from '../run/run-result.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
@@ -22,9 +23,13 @@ import type { TokenBudgets } from './token-budgets.ts';
 /** Why a guest is ended before its end. */
 export type StopReason = 'cancelled' | 'draining' | 'lost';
 
-/** What became of an attempt: the run has ended, or it waits again. `pause`: nothing can be begun for a while. */
+/**
+ * What became of an attempt: the run has ended, waits for something, or waits again. `requests`: all that it has asked
+ * people. `pause`: nothing can be begun for a while.
+ */
 export type AttemptOutcome =
   | { readonly kind: 'ended'; readonly ending: RunEnding }
+  | { readonly kind: 'parked'; readonly until: ParkedFor; readonly requests: readonly string[] }
   | { readonly kind: 'again'; readonly counts: boolean; readonly pause: boolean; readonly why: string };
 
 export interface AttemptOptions {
@@ -42,6 +47,11 @@ export interface AttemptOptions {
   readonly budgets: TokenBudgets;
   /** Where clients of its user streams come from. */
   readonly streams: StreamListener;
+  /** Who decides about calls that need an approval; null: nobody. */
+  readonly approve: 'sms' | null;
+  readonly parkAfterMs: number;
+  /** Told what people have to decide about, whenever that changes. */
+  readonly onWaiting: (approvals: readonly WaitingApproval[]) => void;
   /** Its reason is a {@link StopReason}. */
   readonly signal: AbortSignal;
   readonly onNotice: (text: string) => void;
@@ -64,6 +74,7 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
   const toolEvents = new ToolEvents();
   toolEvents.subscribe((call) => events.emit('tool', { ...call, run: undefined }));
   const journal = journals.option(claim, earlier === null ? 'record' : 'resume');
+  let parked: Extract<AttemptOutcome, { kind: 'parked' }> | null = null;
   let result: RunResult;
   try {
     result = await runGuest({
@@ -92,6 +103,14 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
       },
       onModelEvent: options.streamModels ? (event, session) => events.emit('model', shownEvent(event, session)) : null,
       journal,
+      approve: options.approve,
+      waits: {
+        parkAfterMs: options.parkAfterMs,
+        onWaiting: options.onWaiting,
+        onPark: (until, requests) => {
+          parked = { kind: 'parked', until, requests };
+        },
+      },
       signal: AbortSignal.any([signal, tooLarge.signal]),
       onNotice: options.onNotice,
     });
@@ -99,6 +118,11 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
     // Neither the guest's fault nor a reason to count: the disk may have room again later.
     const isJournal = error instanceof JournalError;
     return { kind: 'again', counts: !isJournal, pause: isJournal, why: errorText(error) };
+  }
+  if (result.reason === 'parked' && parked !== null) {
+    // Whoever wants it to end does not want it to wait.
+    if (signal.reason !== 'cancelled' && signal.reason !== 'lost') return parked;
+    result = { ...result, reason: 'interrupted' };
   }
   const cost = attempt === 1 && earlier === null ? costOf(result) : await costInJournal(options);
   return outcomeOf(result, { stop: signal.aborted ? (signal.reason as StopReason) : null, output, cost });

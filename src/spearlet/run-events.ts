@@ -29,6 +29,11 @@ export class RunEvents {
     this.#first = this.#next;
   }
 
+  /** Another attempt: its ids are higher. */
+  goOn(attempt: number): void {
+    this.#next = Math.max(this.#next, attempt * IDS_PER_ATTEMPT + 1);
+  }
+
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -76,8 +81,11 @@ export class AllRunEvents implements EventSource {
   readonly #runs = new Map<string, RunEvents>();
   readonly #ended = new Set<string>();
 
+  /** `attempt`: how often it was begun, those included that cost none. */
   begin(run: string, attempt: number): RunEvents {
-    const events = new RunEvents(attempt);
+    const known = this.#runs.get(run);
+    const events = known === undefined || known.hasEnded ? new RunEvents(attempt) : known;
+    events.goOn(attempt);
     this.#runs.set(run, events);
     this.#ended.delete(run);
     return events;
@@ -85,6 +93,11 @@ export class AllRunEvents implements EventSource {
 
   end(run: string): void {
     this.#runs.get(run)?.end();
+    this.rest(run);
+  }
+
+  /** Nothing happens in it for now: its events are kept as those of runs that have ended are. */
+  rest(run: string): void {
     this.#ended.add(run);
     for (const old of this.#ended) {
       if (this.#ended.size <= MAX_ENDED) return;

@@ -29,6 +29,8 @@ export interface EarlierAttempt {
   /** Bytes of the input that the guest has read. */
   readonly inputRead: number;
   readonly cost: RunCost;
+  /** How often it was taken up again. */
+  readonly resumed: number;
 }
 
 /** The journals of runs, wherever they are. */
@@ -126,6 +128,7 @@ export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret
 export function summary(records: readonly TimedRecord[]): EarlierAttempt {
   const stdout: Uint8Array[] = [];
   let inputRead = 0;
+  let resumed = 0;
   let end: EndRecord | null = null;
   const cost = { model_calls: 0, tool_calls: 0, tokens: {} as Record<string, number> };
   for (const record of records) {
@@ -147,10 +150,11 @@ export function summary(records: readonly TimedRecord[]): EarlierAttempt {
         end = record;
         break;
       case 'resumed':
+        resumed += 1;
         end = null;
     }
   }
-  return { end, stdout: Buffer.concat(stdout), inputRead, cost };
+  return { end, stdout: Buffer.concat(stdout), inputRead, cost, resumed };
 }
 
 export function addTokens(sum: Record<string, number>, usage: unknown): void {

@@ -7,6 +7,7 @@ import { nodeFiles } from '../config/node/paths.ts';
 import { processEnvironment } from '../config/process-environment.ts';
 import { isLoopbackHost, parseListenAddress } from '../config/sms/address.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import { SharedApprovals } from '../registry/shared-approvals.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
@@ -25,6 +26,7 @@ import { NodeAccess } from './node-access.ts';
 import { openNodeListeners } from './node-listeners.ts';
 import { NodeMetrics } from './node-metrics.ts';
 import { openNodeTasks } from './node-tasks.ts';
+import { ParkedRuns } from './parked-runs.ts';
 import { RegistryIdentities } from './registry-identities.ts';
 import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
@@ -125,6 +127,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   let dispatcher: Dispatcher | null = null;
   const metrics = new NodeMetrics(facts);
   closers.push(() => metrics.close());
+  const approvals = openApprovals(options, registry);
+  closers.push(() => approvals?.close());
+  const parked = new ParkedRuns({ queue, pool, approvals, log });
+  closers.push(() => parked.close());
   const servers = await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests });
   closers.push(() => servers?.close());
   const telemetry = await openTelemetryOf(options, metrics);
@@ -132,7 +138,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const tracer = telemetry?.tracer ?? null;
   const traces = tracer && new RunTraces(tracer);
   const runtimes = new TaskRuntimes({
-    ...{ host, modules: tasks, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, log },
+    ...{ host, modules: tasks, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, approvals, log },
   });
   closers.push(() => runtimes.close());
   const threads = new GuestThreads();
@@ -144,12 +150,15 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     budgets: new TokenBudgets(queue, host.node.budgets),
     sendEvents: engine.sendEvents,
     ...{ streams, traces },
+    approve: approvals === null ? null : 'sms',
+    parkAfterMs: limits.park_after_ms,
+    withdraw: (namespace, id) => parked.left(namespace, id),
   });
 
   let draining = false;
   const shutdown = new AbortController();
   const routes = [
-    ...runRoutes({ queue, tasks: tasks.store, journals, isDraining: () => draining, traces, log }),
+    ...runRoutes({ queue, tasks: tasks.store, journals, parked, isDraining: () => draining, traces, log }),
     streamSessionRoute(queue, streams),
     runEventsRoute(queue, engine.allEvents),
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
@@ -183,6 +192,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
       told?.begun(claim.run);
       return attempts.attempt(claim, signal);
     },
+    onParked: (run, requests) => parked.parked(run, requests),
   });
 
   const close = async () => {
@@ -247,6 +257,17 @@ async function openTelemetryOf({ host, log }: SpearletOptions, metrics: NodeMetr
   const telemetry = openTelemetry(host.telemetry, 'spearlet', (message) => log('warn', 'telemetry', { message }));
   if (metrics.guests.collect !== null) telemetry.pushMetrics(metrics.guests.collect);
   return telemetry;
+}
+
+/** Null: nobody decides. @throws ConfigError where people are to, and there are none */
+function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegistry | null): SharedApprovals | null {
+  const { approve, name } = host.node;
+  const people = registry?.approvals ?? null;
+  if (approve === 'sms' && people === null) {
+    throw new ConfigError(`node.approve = "sms": the records do not come from a registry; ${words.sms} names one`);
+  }
+  if (approve === 'deny' || people === null) return null;
+  return new SharedApprovals(people(name), (message) => log('warn', 'approvals', { message }));
 }
 
 async function openAudit({ audit }: CompiledHostConfig) {

@@ -7,6 +7,7 @@ import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { compileLimits, type Limits } from '../protocol/limits.ts';
 import { type TaskRevision, taskId } from '../protocol/task.ts';
+import type { ApprovalPort } from '../registry/approval-port.ts';
 import type { FindBackend } from '../run/choose-backend.ts';
 import { libraryWords } from '../run/library-words.ts';
 import { nodeOptions } from '../run/node-options.ts';
@@ -36,6 +37,8 @@ export interface RuntimesOptions {
   readonly metrics: Metrics;
   /** The name of this node, for the registry. */
   readonly node: string;
+  /** Where runs ask for approvals; null: nowhere. */
+  readonly approvals: ApprovalPort | null;
   readonly log: ServiceLog;
 }
 
@@ -110,7 +113,7 @@ export class TaskRuntimes {
   }
 
   async #openMcp(task: TaskRevision, label: string): Promise<OpenMcp | null> {
-    const { host, servers, stateDir, metrics, node, log } = this.#options;
+    const { host, servers, stateDir, metrics, node, approvals: port, log } = this.#options;
     const { args, env, backend, config, limits, namespace } = task;
     if (servers === null) return null;
     const say = (message: string) => log('warn', 'task', { task: label, message });
@@ -119,6 +122,7 @@ export class TaskRuntimes {
       label,
       id: `${node}-${task.namespace}-${task.name}`,
       words: { ...libraryWords, approvalRules: `${host.file}: mcp.approval_rules` },
+      approvals: port === null ? null : { port, namespace },
     };
     const own = { stateDir: join(stateDir, task.namespace, task.name), metrics, onNotice: say };
     return openTaskMcp({ ...nodeOptions(host), ...own }, about, servers);

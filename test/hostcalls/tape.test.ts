@@ -42,6 +42,23 @@ describe('the tape', () => {
     },
   );
 
+  it('lets a timer of before fire when it was to, and tells of timers that last long until they are over', async () => {
+    const told: unknown[] = [];
+    const sleeps = [[1, Date.now() - 1]] as const;
+    const tape = new Tape({ events: [], thenLive: true, startWakes: false, sleeps, tellsSleepsMs: 1_000 });
+    tape.attach({ deliver: () => {}, takeHeld: () => {}, post: (request) => told.push(request) });
+    // An hour anew would be longer than any test.
+    await new Promise<void>((resolve) => tape.after(3_600_000, resolve));
+    tape.after(10, () => {})();
+    const stop = tape.after(5_000, () => {});
+    expect(told).toEqual([['sleeps', 3, 5_000]]);
+    stop();
+    expect(told).toEqual([
+      ['sleeps', 3, 5_000],
+      ['woke', 3],
+    ]);
+  });
+
   it('hashes the beginning and the length of the texts that are passed, in the memory and beside it', () => {
     const memory = new WebAssembly.Memory({ initial: 1 });
     const after = (text: string) => {

@@ -57,6 +57,21 @@ describe('the file of an embedded queue', () => {
     expect(() => new EmbeddedQueue(path, { maxQueued: 1 })).toThrow(/is not a queue of runs/);
   });
 
+  it('of the first format is taken as it is, and can park', async () => {
+    const path = join(folder(), 'runs.db');
+    const first = new EmbeddedQueue(path, { maxQueued: 1 });
+    await first.submit(newRun('r1'));
+    await first.close();
+    const older = new DatabaseSync(path);
+    older.exec('DROP TABLE parked; PRAGMA user_version = 1');
+    older.close();
+    const queue = new EmbeddedQueue(path, { maxQueued: 1 });
+    const [claim] = await queue.claim('n', 'default', 1, 1_000, () => true);
+    expect(claim && (await queue.park(claim, { kind: 'stream' }))).toBe(true);
+    expect(await queue.get('default', 'r1')).toMatchObject({ status: 'parked', parked_for: { kind: 'stream' } });
+    await queue.close();
+  });
+
   it('writes what comes together in one commit', async () => {
     const queue = new EmbeddedQueue(join(folder(), 'runs.db'), { maxQueued: 5_000 });
     const started = performance.now();

@@ -209,6 +209,73 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       expect(claims.find(({ run }) => run.id === 'r2')).toMatchObject({ attempt: 2, isCancelled: true });
     });
 
+    it('parks a run without counting the attempt, and gives it on when it is woken', async () => {
+      const { queue } = await setUp();
+      for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
+      const [first] = (await claim(queue, 1)) as [Claim];
+      await queue.mark(first, 'waiting');
+      const told: unknown[] = [];
+      queue.onChange((change) => told.push(change));
+      const until = { kind: 'approval', request: 'abc-1' } as const;
+      expect(await queue.park(first, until)).toBe(true);
+      expect(told).toContainEqual({ id: 'r1', status: 'parked', cancel: false });
+      expect(await queue.renew(first, under.leaseMs)).toBe(false);
+      expect(await queue.finish(first, success('late'))).toBe(false);
+      expect(await queue.park(first, until)).toBe(false);
+      expect(queue.facts().byStatus).toMatchObject({ queued: 1, running: 0, waiting: 0, parked: 1 });
+      expect((await queue.list('default', { limit: 5, status: 'parked' })).runs.map(({ id }) => id)).toEqual(['r1']);
+      expect(await queue.forget(Date.now() + 1e9)).toEqual([]);
+      expect(await queue.wake('other', 'r1')).toBe(false);
+      expect(await queue.wake('default', 'r2')).toBe(false);
+      expect(await queue.wake('default', 'nobody')).toBe(false);
+      const both = await Promise.all([queue.wake('default', 'r1'), queue.wake('default', 'r1')]);
+      expect(both.sort()).toEqual([false, true]);
+      const claims = await claim(queue);
+      // What many nodes share has no head of a line.
+      if (!queue.isShared) expect(ids(claims)).toEqual(['r1', 'r2']);
+      const woken = claims.find(({ run }) => run.id === 'r1') as Claim;
+      expect(woken).toMatchObject({ attempt: 1, run: { attempts: 1 } });
+      expect(await queue.finish(woken, success('done'))).toBe(true);
+      expect((await queue.get('default', 'r1'))?.parked_for ?? null).toBeNull();
+    });
+
+    it('tells of parked runs by pages, of one pool, and knows them after its process was killed', async () => {
+      const { under, queue } = await setUp();
+      for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`));
+      await queue.submit(newRun('g1', { pool: 'gpu' }));
+      const [gpu] = (await claim(queue, 1, { pool: 'gpu' })) as [Claim];
+      for (const one of [...(await claim(queue)), gpu]) await queue.park(one, { kind: 'time', atMs: 7 });
+      const again = await under.reopen(queue);
+      expect(again.facts().byStatus).toMatchObject({ queued: 0, parked: 6 });
+      expect(await claim(again)).toEqual([]);
+      const found: unknown[] = [];
+      for (let cursor: string | null = null, pages = 0; pages === 0 || cursor !== null; pages++) {
+        const page = await again.parked('default', cursor, 2);
+        expect(page.runs.length).toBeLessThanOrEqual(2);
+        found.push(...page.runs);
+        ({ cursor } = page);
+      }
+      expect(found).toHaveLength(5);
+      expect(found).toContainEqual({ namespace: 'default', id: 'r3', until: { kind: 'time', atMs: 7 } });
+      expect((await again.parked('gpu', null, 10)).runs.map(({ id }) => id)).toEqual(['g1']);
+      open.push(again);
+    });
+
+    it('cancels a parked run at once, and loses no cancellation that comes while it is being parked', async () => {
+      const { queue } = await setUp();
+      for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
+      const claims = await claim(queue);
+      const [one, two] = ['r1', 'r2'].map((id) => claims.find(({ run }) => run.id === id)) as [Claim, Claim];
+      await queue.park(one, { kind: 'time', atMs: 7 });
+      expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled', exit: { reason: 'cancelled' } });
+      expect(await queue.wake('default', 'r1')).toBe(false);
+      expect((await queue.parked('default', null, 10)).runs).toEqual([]);
+      await queue.cancel('default', 'r2');
+      expect(await queue.park(two, { kind: 'time', atMs: 7 })).toBe(true);
+      expect(await claim(queue)).toMatchObject([{ isCancelled: true, run: { id: 'r2' } }]);
+      expect(queue.facts().byStatus).toMatchObject({ queued: 0, parked: 0, cancelled: 1, running: 1 });
+    });
+
     it('lists newest first, by pages, by task and status, in one namespace', async () => {
       const { queue } = await setUp();
       for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`, { task: n % 2 ? 'odd' : 'even' }));

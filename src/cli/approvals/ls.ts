@@ -27,12 +27,14 @@ export const listApprovals: SpearCommand = async (context) => {
       age(Math.max(0, Date.now() - approval.created_at_ms)),
       approval.left_ms === 0 ? '-' : age(approval.left_ms),
       approval.task ?? '-',
+      approval.run,
+      approval.node_id,
       approval.server_id,
       approval.tool_name,
       approval.requested_by ?? '-',
       approval.status === 'waiting' ? votesText(approval.votes.length, approval.needed) : outcomeText(approval),
     ]);
-    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'SERVER', 'TOOL', 'ASKED BY', 'STATUS'], rows));
+    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'NODE', 'SERVER', 'TOOL', 'ASKED BY', 'STATUS'], rows));
   }
   if (total > approvals.length) say(`and ${total - approvals.length} more`);
   return spearExitCodes.ok;

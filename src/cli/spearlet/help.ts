@@ -24,6 +24,7 @@ Options, and the config field of each (flags come first):
   --sms ADDRESS            take them from the registry of a spear-sms instead, and tasks and people too: HOST:PORT of its
                            gRPC side, or unix:PATH; several of one registry are separated by commas, and the next is
                            asked when one fails
+                           calls that need an approval are put to its people (node.approve = "deny": they are denied)
   --sms-token-file FILE    the node's token for it; also --sms-token, $SPEAR_SMS_TOKEN
   --sms-ca FILE            certificates to trust instead of the system's
   --data DIR               node.data (default: $XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node)

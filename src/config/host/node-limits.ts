@@ -27,6 +27,12 @@ export const nodeLimitSpecs = {
     max: 600_000,
     doc: 'a node that says nothing for so long has lost its runs; the same on all nodes of a pool',
   },
+  park_after_ms: {
+    default: 5_000,
+    min: 100,
+    max: 7 * 24 * 3_600_000,
+    doc: 'a run that waits longer, for a person or its own sleep, gives up its slot until what it waits for comes',
+  },
 } as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
 
 export type NodeLimitName = keyof typeof nodeLimitSpecs;

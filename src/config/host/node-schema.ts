@@ -9,6 +9,9 @@ const text = z.string().min(1);
 const tokens = z.int().min(1).optional();
 const namespaceBudgets = strictTable({ tokens_per_day: tokens, tokens_per_caller_per_day: tokens });
 
+/** Who decides about calls that need an approval: the people of the registry, or nobody. */
+export const approvers = ['sms', 'deny'] as const;
+
 /** `[node]` of the host's config file. */
 export const nodeTable = strictTable({
   listen: text.optional(),
@@ -22,6 +25,7 @@ export const nodeTable = strictTable({
   tls: strictTable({ cert: text, key: text }).optional(),
   allowed_hosts: z.array(text).optional(),
   stream_models: z.boolean().optional(),
+  approve: z.enum(approvers).optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),
   budgets: z.record(plainName, namespaceBudgets).optional(),
   slots: limit('slots'),
@@ -31,6 +35,7 @@ export const nodeTable = strictTable({
   retention_hours: limit('retention_hours'),
   drain_ms: limit('drain_ms'),
   lease_ms: limit('lease_ms'),
+  park_after_ms: limit('park_after_ms'),
 });
 
 export type NodeDocument = z.infer<typeof nodeTable>;

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { DEFAULT_POOL } from '../../protocol/task.ts';
 import { type NodeLimitName, type NodeLimits, nodeLimitSpecs } from './node-limits.ts';
-import type { NodeDocument } from './node-schema.ts';
+import type { approvers, NodeDocument } from './node-schema.ts';
 
 export const DEFAULT_NODE_ADDRESS = '127.0.0.1:8090';
 const MAX_NAME_CHARS = 64;
@@ -36,6 +36,8 @@ export interface CompiledNode {
   readonly allowedHosts: readonly string[];
   /** Whether models are asked for a stream, so that events of a run have what they say while they say it. */
   readonly streamModels: boolean;
+  /** Null: the people of the registry where there is one, else nobody. */
+  readonly approve: (typeof approvers)[number] | null;
   readonly submitters: readonly Submitter[];
   /** By namespace. */
   readonly budgets: ReadonlyMap<string, NamespaceBudgets>;
@@ -54,6 +56,7 @@ export function compileNode(document: NodeDocument = {}, folder: string): Compil
     tls: document.tls === undefined ? null : tlsIn(document.tls, folder),
     allowedHosts: document.allowed_hosts ?? [],
     streamModels: document.stream_models ?? true,
+    approve: document.approve ?? null,
     submitters: (document.submitters ?? []).map(({ name, namespace, token_file }) => ({
       name,
       namespace,

@@ -45,6 +45,18 @@ export interface DeskQuestion extends Omit<ApprovalRequest, 'deadlineMs'> {
   readonly isResumable: () => boolean;
 }
 
+/** A request that somebody has to decide about, for whoever watches over what a run waits for. */
+export interface DeskWait {
+  /** Its id. */
+  readonly request: string;
+  readonly question: DeskQuestion;
+  /** No answer is taken any more: the run is given up, and finds its request when it goes on. */
+  abandon(): void;
+}
+
+/** Told when it begins; what it gives is called when it is over. */
+export type WatchWait = (wait: DeskWait) => () => void;
+
 /**
  * Where requests outlive the process that makes them: they are found again by what they are bound to, and a yes is taken
  * there, once. It keeps the time itself.

@@ -255,6 +255,8 @@ export class ApprovalGate {
     const timeoutMs = desk === null ? this.#timeoutMs : null;
     const outcome = await this.#pending.ask(decide, request, binding, { timeoutMs, signal });
     goOn?.();
+    // Of a run that goes on later nothing is decided yet: it finds its request again.
+    if (outcome.kind === 'withdrawn' && this.#scope.journal?.isInterrupted) return outcome;
     this.#decided(question, { ...inTheTrail(outcome, this.#decidedBy), duration_ms: performance.now() - started });
     return outcome;
   }

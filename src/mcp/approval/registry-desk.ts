@@ -14,11 +14,22 @@ import {
   type AskedApproval,
   type FiledApproval,
 } from '../../registry/approval-port.ts';
-import { type ApprovalDesk, type ClaimRefusal, DeskAnswer, type DeskQuestion, type GrantTicket } from './desk.ts';
+import {
+  type ApprovalDesk,
+  type ClaimRefusal,
+  DeskAnswer,
+  type DeskQuestion,
+  type GrantTicket,
+  type WatchWait,
+} from './desk.ts';
 
 export interface RegistryDeskOptions {
   readonly port: ApprovalPort;
   readonly run: string;
+  /** Of the run. @default the node's own */
+  readonly namespace?: string | null;
+  /** Told of each request that is waited for. @default nobody */
+  readonly waits?: WatchWait | undefined;
   /** How long the registry may be away before a request is there, from which on it keeps the time. */
   readonly fileWithinMs: number;
   /** Something that somebody should know. @default nobody is told */
@@ -85,7 +96,9 @@ export class RegistryDesk implements ApprovalDesk {
   }
 
   #file({ bound, callId, arguments: args, definition, cause, signal }: DeskQuestion): Promise<FiledApproval> {
+    const { port, fileWithinMs, namespace = null } = this.#options;
     const asked: AskedApproval = {
+      namespace,
       call: bound,
       callId,
       argumentsJson: canonicalJson(args),
@@ -93,7 +106,6 @@ export class RegistryDesk implements ApprovalDesk {
       causeCode: cause.code,
       causeText: cause.text,
     };
-    const { port, fileWithinMs } = this.#options;
     const what = 'the registry that decides about approvals cannot be reached';
     return this.#insist((attempt) => port.open(asked, attempt), fileWithinMs, signal, what);
   }
@@ -107,13 +119,25 @@ export class RegistryDesk implements ApprovalDesk {
     };
     const late = () => resolve({ ...filed, status: 'denied', reason: 'nobody decided in time' });
     const timer = setTimeout(late, Math.min(filed.leftMs + GRACE_MS, MAX_TIMER_MS));
-    this.#waiting.set(filed.id, resolve);
+    const over = this.#options.waits?.({
+      request: filed.id,
+      question,
+      abandon: () => {
+        clearTimeout(timer);
+        this.#waiting.delete(filed.id);
+      },
+    });
+    this.#waiting.set(filed.id, (approval) => {
+      over?.();
+      resolve(approval);
+    });
     const { server, tool } = question;
     this.#options.say?.(`${server} ${tool} waits for somebody's yes in the registry: spear approvals show ${filed.id}`);
     signal.addEventListener('abort', withdrawn, { once: true });
     if (signal.aborted) withdrawn();
     this.#watch ??= this.#follow();
     return promise.finally(() => {
+      over?.();
       clearTimeout(timer);
       signal.removeEventListener('abort', withdrawn);
       this.#waiting.delete(filed.id);

@@ -7,6 +7,8 @@ import {
   type Claim,
   type Line,
   type NewRun,
+  type ParkedFor,
+  type ParkedPage,
   QueueError,
   type QueueFacts,
   type RunChange,
@@ -29,7 +31,9 @@ export interface EmbeddedQueueOptions {
 
 /** What `forget` removes at once. */
 const FORGET_AT_ONCE = 500;
-const CANCELLED = JSON.stringify({ reason: 'cancelled', code: null, message: 'it was cancelled before it began' });
+const cancelled = (message: string) => JSON.stringify({ reason: 'cancelled', code: null, message });
+const CANCELLED_IN_LINE = cancelled('it was cancelled before it began');
+const CANCELLED_PARKED = cancelled('it was cancelled while it was parked');
 
 /** A queue in a file that this process alone has open: SQLite keeps it, and who is next is known in memory. */
 export class EmbeddedQueue implements RunQueue {
@@ -159,20 +163,52 @@ export class EmbeddedQueue implements RunQueue {
     return true;
   }
 
+  async park({ run, attempt }: Claim, until: ParkedFor): Promise<boolean> {
+    const { row, before } = await this.#commits.run(() => ({
+      before: this.#table.find(run.id)?.status,
+      row: this.#table.park(run.id, attempt, until),
+    }));
+    if (row === null || before === undefined) return false;
+    this.#leases.delete(run.id);
+    if (row.status === 'queued') this.#wait(row, 'head');
+    this.#moved(before, row);
+    return true;
+  }
+
+  async wake(namespace: string, id: string): Promise<boolean> {
+    // Decisions are told of runs that nobody parked, too: those are not worth a commit.
+    if (this.#table.find(id)?.status !== 'parked') return false;
+    const row = await this.#commits.run(() => this.#table.wake(namespace, id));
+    if (row === null) return false;
+    this.#wait(row, 'head');
+    this.#moved('parked', row);
+    return true;
+  }
+
+  async parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage> {
+    const rows = this.#table.parked(pool, cursor === null ? 0 : Number(cursor), limit);
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return { runs: rows.map(({ run }) => run), cursor: last === undefined ? null : String(last.seq) };
+  }
+
   async cancel(namespace: string, id: string): Promise<RunRecord | null> {
     const known = this.#table.find(id);
     if (known?.namespace !== namespace) return null;
-    const row = await this.#commits.run(() => this.#table.cancel(id, CANCELLED, this.#now()));
-    if (row === null) return this.get(namespace, id); // it has ended
+    const { row, before } = await this.#commits.run(() => {
+      const status = this.#table.find(id)?.status;
+      const exit = status === 'parked' ? CANCELLED_PARKED : CANCELLED_IN_LINE;
+      return { before: status, row: this.#table.cancel(id, exit, this.#now()) };
+    });
+    if (row === null || before === undefined) return this.get(namespace, id); // it has ended
     if (row.status === 'cancelled') {
       this.#lines.remove(row.seq);
-      this.#moved('queued', row);
+      this.#moved(before, row);
     } else this.#tell(row);
     return toRecord(row);
   }
 
   async get(namespace: string, id: string): Promise<RunRecord | null> {
-    const row = this.#table.find(id);
+    const row = this.#table.shown(id);
     return row === null || row.namespace !== namespace ? null : toRecord(row);
   }
 

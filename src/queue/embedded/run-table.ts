@@ -1,9 +1,10 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { RunRecord, RunStatus } from '../../protocol/run.ts';
-import type { NewRun, RunEnding, RunFilter } from '../run-queue.ts';
-import { type RunRow, toRecord } from './run-row.ts';
+import type { NewRun, ParkedFor, RunEnding, RunFilter } from '../run-queue.ts';
+import { type RunRow, toParkedFor, toRecord } from './run-row.ts';
 
 const CLAIMED = "status IN ('running', 'waiting')";
+const WITH_PARKED = 'SELECT runs.*, parked.until FROM runs LEFT JOIN parked USING (seq)';
 
 /** The statements of a queue. Each is one step; what belongs together is put into one transaction by whoever calls. */
 export class RunTable {
@@ -30,6 +31,11 @@ export class RunTable {
 
   find(id: string): RunRow | null {
     return this.#row('SELECT * FROM runs WHERE id = ?', id);
+  }
+
+  /** With what it is parked for. */
+  shown(id: string): RunRow | null {
+    return this.#row(`${WITH_PARKED} WHERE id = ?`, id);
   }
 
   /** Null: it does not wait any more. */
@@ -65,15 +71,46 @@ export class RunTable {
     );
   }
 
-  /** One that waits has ended; of one that runs it is noted. */
-  cancel(id: string, exit: string, now: number): RunRow | null {
-    return (
-      this.#row(
-        `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1
-          WHERE id = ? AND status = 'queued' RETURNING *`,
-        ...[exit, now, id],
-      ) ?? this.#row(`UPDATE runs SET cancel = 1 WHERE id = ? AND ${CLAIMED} RETURNING *`, id)
+  /** One that is to be ended goes back to its line instead. */
+  park(id: string, attempt: number, until: ParkedFor): RunRow | null {
+    const row = this.#row(
+      `UPDATE runs SET status = iif(cancel, 'queued', 'parked'), node = NULL, attempts = attempts - 1
+        WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
+      ...[id, attempt],
     );
+    if (row?.status === 'parked') {
+      this.#run('INSERT INTO parked VALUES (?, ?, ?)', row.seq, row.pool, JSON.stringify(until));
+    }
+    return row;
+  }
+
+  wake(namespace: string, id: string): RunRow | null {
+    const sql = "UPDATE runs SET status = 'queued' WHERE id = ? AND namespace = ? AND status = 'parked' RETURNING *";
+    const row = this.#row(sql, id, namespace);
+    if (row !== null) this.#unpark(row);
+    return row;
+  }
+
+  parked(pool: string, after: number, limit: number) {
+    const sql = `SELECT parked.seq, namespace, id, until FROM parked JOIN runs USING (seq)
+      WHERE parked.pool = ? AND parked.seq > ? ORDER BY parked.seq LIMIT ?`;
+    return this.#prepared(sql)
+      .all(pool, after, limit)
+      .map(({ seq, namespace, id, until }) => ({
+        seq: Number(seq),
+        run: { namespace: String(namespace), id: String(id), until: toParkedFor(String(until)) },
+      }));
+  }
+
+  /** One that waits or is parked has ended; of one that runs it is noted. */
+  cancel(id: string, exit: string, now: number): RunRow | null {
+    const ended = this.#row(
+      `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1
+        WHERE id = ? AND status IN ('queued', 'parked') RETURNING *`,
+      ...[exit, now, id],
+    );
+    if (ended !== null) this.#unpark(ended);
+    return ended ?? this.#row(`UPDATE runs SET cancel = 1 WHERE id = ? AND ${CLAIMED} RETURNING *`, id);
   }
 
   /** What ran when the process before this one ended waits again. */
@@ -100,7 +137,7 @@ export class RunTable {
       ...(status === undefined ? [] : [['status = ?', status]]),
     ] as readonly [string, SQLInputValue][];
     const where = wanted.map(([condition]) => condition).join(' AND ');
-    const sql = `SELECT * FROM runs WHERE ${where} ORDER BY seq DESC LIMIT ?`;
+    const sql = `${WITH_PARKED} WHERE ${where} ORDER BY seq DESC LIMIT ?`;
     return this.#prepared(sql).all(...wanted.map(([, value]) => value), limit) as unknown as RunRow[];
   }
 
@@ -130,6 +167,10 @@ export class RunTable {
       'INSERT INTO spent VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens',
       ...[day, scope, tokens],
     );
+  }
+
+  #unpark({ seq }: RunRow): void {
+    this.#run('DELETE FROM parked WHERE seq = ?', seq);
   }
 
   #row(sql: string, ...values: SQLInputValue[]): RunRow | null {

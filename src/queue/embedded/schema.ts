@@ -3,7 +3,17 @@ import { inTransaction } from '../../base/sqlite-file.ts';
 
 /** Marks a file as a queue ("SPRQ"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505251;
-const FORMAT = 1;
+const FORMAT = 2;
+
+/** What the second format added. */
+const createParked = `
+  CREATE TABLE parked (
+    seq INTEGER PRIMARY KEY,
+    pool TEXT NOT NULL,
+    until TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX parked_by_pool ON parked (pool, seq);
+`;
 
 const createTables = `
   CREATE TABLE runs (
@@ -43,19 +53,25 @@ const createTables = `
   CREATE TABLE results (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 `;
 
-/** Makes the tables in a new file. @throws if the file is another program's, or of a format that is not known here */
+/** Makes the tables in a new file, or what an older one lacks. @throws if the file is another program's, or of a format that is not known here */
 export function prepareSchema(db: DatabaseSync, path: string): void {
   const pragma = (name: 'user_version' | 'application_id') =>
     Number((db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[name] ?? 0);
   const { count } = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
   if (count === 0 && pragma('application_id') === 0) {
     inTransaction(db, () =>
-      db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}; ${createTables}`),
+      db.exec(
+        `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}; ${createTables} ${createParked}`,
+      ),
     );
     return;
   }
   if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a queue of runs`);
   const format = pragma('user_version');
+  if (format === 1) {
+    inTransaction(db, () => db.exec(`PRAGMA user_version = ${FORMAT}; ${createParked}`));
+    return;
+  }
   if (format !== FORMAT) throw new Error(`${path} has format ${format}, and this program reads format ${FORMAT} only`);
   const known = db.prepare("SELECT count(*) AS count FROM pragma_table_info('runs') WHERE name = 'traceparent'").get();
   if (known?.count === 0) db.exec('ALTER TABLE runs ADD COLUMN traceparent TEXT');

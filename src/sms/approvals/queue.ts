@@ -205,6 +205,18 @@ export class ApprovalQueue {
     }
   }
 
+  /** Whether nothing became of it yet; false also where it is not known, or belongs to others. */
+  isWaiting(id: string): boolean {
+    const approval = this.#open.get(id);
+    return approval?.status === 'waiting' && this.scope()(approval.namespace);
+  }
+
+  /** The run does not want any of its answers any more. */
+  async withdrawAll(namespace: string, run: string, reason: string): Promise<void> {
+    const open = [...this.#open.values()].filter((one) => one.run === run && one.namespace === namespace);
+    for (const { approval_id: id } of open) await this.withdraw(id, reason);
+  }
+
   /** Which namespaces whoever asks now may name. */
   scope(): (namespace: string) => boolean {
     const { namespace: own } = currentCaller();

@@ -14,6 +14,9 @@ export interface ApprovalServiceDeps {
   readonly log: ServiceLog;
 }
 
+/** What is asked about at once. */
+const MAX_IDS = 1_000;
+
 /** What nodes ask: about calls that need somebody's yes, and for that yes right before they are sent. */
 export function approvalService(
   queue: ApprovalQueue,
@@ -32,6 +35,8 @@ export function approvalService(
     decidedBy: decidersOf(approval),
     leftMs: BigInt(queue.leftMs(approval)),
     ageMs: BigInt(queue.ageMs(approval)),
+    run: approval.run,
+    namespace: approval.namespace,
   });
 
   return {
@@ -54,11 +59,17 @@ export function approvalService(
     watchApprovals({ run, namespace: given }, { signal }) {
       // Here, and not in the stream: that one is read for nobody in particular.
       const namespace = queue.namespaceFor(given) ?? refuse('namespace is not one of this node');
+      const mayName = given === '' ? queue.scope() : (name: string) => name === namespace;
+      const isWanted =
+        run === ''
+          ? (approval: Approval) => approval.status !== 'waiting' && mayName(approval.namespace)
+          : (approval: Approval) => approval.run === run && approval.namespace === namespace;
       const end = watchers.begin();
       return watch(end);
 
       async function* watch(over: () => void) {
-        const reader = new EventReader(queue.store.watch(0, signal)[Symbol.asyncIterator]());
+        const since = run === '' ? await queue.store.revision() : 0;
+        const reader = new EventReader(queue.store.watch(since, signal)[Symbol.asyncIterator]());
         try {
           let silent = true;
           for (;;) {
@@ -68,7 +79,7 @@ export function approvalService(
             silent = event === 'silence';
             if (event === 'silence') continue;
             for (const approval of event.upserts) {
-              if (approval.run === run && approval.namespace === namespace) yield { approval: toWire(approval) };
+              if (isWanted(approval)) yield { approval: toWire(approval) };
             }
           }
           if (signal.aborted) throw signal.reason;
@@ -84,8 +95,17 @@ export function approvalService(
       return { refusal: (await queue.claim(approvalId, claim, boundCall(call), argumentsSha256).catch(fail)) ?? '' };
     },
 
-    async withdrawApproval({ approvalId, reason }) {
-      await queue.withdraw(approvalId, reason).catch(fail);
+    async waitingApprovals({ approvalIds }) {
+      if (approvalIds.length > MAX_IDS) refuse(`approval_ids has more than ${MAX_IDS}`);
+      const waiting = approvalIds.filter((id) => queue.isWaiting(id));
+      return { approvalIds: waiting };
+    },
+
+    async withdrawApproval({ approvalId, reason, run, namespace: given }) {
+      if (approvalId === '' && run !== '') {
+        const namespace = queue.namespaceFor(given) ?? refuse('namespace is not one of this node');
+        await queue.withdrawAll(namespace, run, reason).catch(fail);
+      } else await queue.withdraw(approvalId, reason).catch(fail);
       return {};
     },
   };

@@ -31,6 +31,7 @@ export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
   [`${NodeRunService.typeName}/ReportRuns`, report],
   [`${ApprovalService.typeName}/OpenApproval`, ask],
   [`${ApprovalService.typeName}/WatchApprovals`, ask],
+  [`${ApprovalService.typeName}/WaitingApprovals`, ask],
   [`${ApprovalService.typeName}/ClaimApproval`, ask],
   [`${ApprovalService.typeName}/WithdrawApproval`, ask],
   [`${TaskService.typeName}/RegisterTask`, operateTasks],

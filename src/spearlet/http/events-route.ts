@@ -108,7 +108,8 @@ async function tell(
 }
 
 /** After it the attempt has no more events. */
-const isBackInLine = ({ event, data }: RunEvent) => event === 'status' && data === '{"status":"queued"}';
+const isBackInLine = ({ event, data }: RunEvent) =>
+  event === 'status' && (data === '{"status":"queued"}' || data.startsWith('{"status":"parked"'));
 
 /** Whether something came before it was time for a heartbeat. */
 function silence(listen: (wake: () => void) => void): Promise<boolean> {

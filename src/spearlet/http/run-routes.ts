@@ -13,6 +13,7 @@ import { HttpProblem } from '../../sms/http/problem.ts';
 import type { Identity } from '../../sms/people/identity.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
 import { unknownTask } from '../../tasks/task-book.ts';
+import type { ParkedRuns } from '../parked-runs.ts';
 import type { RunJournals } from '../run-journals.ts';
 import type { RunTraces } from '../run-traces.ts';
 import type { TaskStore } from '../task-store.ts';
@@ -22,6 +23,7 @@ export interface RunRoutesDeps {
   readonly queue: RunQueue;
   readonly tasks: TaskStore;
   readonly journals: RunJournals;
+  readonly parked: Pick<ParkedRuns, 'left'>;
   readonly isDraining: () => boolean;
   /** Null: runs are not traced. */
   readonly traces: RunTraces | null;
@@ -41,7 +43,7 @@ const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json'
 
 /** Everything about runs but their events. */
 export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
-  const { queue, journals } = deps;
+  const { queue, journals, parked } = deps;
   const reading = new ReadingInputs();
   return [
     {
@@ -115,8 +117,11 @@ export function runRoutes(deps: RunRoutesDeps): NodeRoute[] {
         answers: { 202: { what: 'the run as it stands', schema: runRecord }, 404: problem },
       },
       run: async ({ params }) => {
-        const run = await queue.cancel(params.namespace ?? '', params.id ?? '');
-        if (run === null) throw noSuchRun(params.id);
+        const { namespace = '', id = '' } = params;
+        const before = await queue.get(namespace, id);
+        const run = await queue.cancel(namespace, id);
+        if (run === null) throw noSuchRun(id);
+        if (before?.status === 'parked') await parked.left(namespace, id);
         return jsonReply(202, run);
       },
     },

@@ -27,8 +27,10 @@ describe('spear approvals', () => {
     const id = request?.approval_id ?? '';
     const short = id.slice(0, 6);
     const ls = await runSpear(['approvals', 'ls'], as(sms));
-    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +SERVER +TOOL +ASKED BY +STATUS$/m);
-    expect(ls.stdout).toMatch(new RegExp(`^${id} +\\d+s +23h +notes +fs +write_file +bootstrap-node +waiting$`, 'm'));
+    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +ASKED BY +STATUS$/m);
+    expect(ls.stdout).toMatch(
+      new RegExp(`^${id} +\\d+s +23h +notes +run-1 +node-1 +fs +write_file +bootstrap-node +waiting$`, 'm'),
+    );
     const show = await runSpear(['approvals', 'show', short], as(sms));
     expect(show.stdout).toContain('\\u{202e}x\\u001b[2J');
     expect(show.stdout).toContain('looks like a credential');

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sms/approval.proto.
  */
 export const file_sms_approval: GenFile = /*@__PURE__*/
-  fileDesc("ChJzbXMvYXBwcm92YWwucHJvdG8SA3NtcyLJAQoMQXBwcm92YWxDYWxsEgsKA3J1bhgBIAEoCRIPCgdvcmRpbmFsGAIgASgJEhEKBHRhc2sYAyABKAlIAIgBARIPCgdzZXNzaW9uGAQgASgJEhEKCXNlcnZlcl9pZBgFIAEoCRIMCgRraW5kGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRIZChFkZWZpbml0aW9uX3NoYTI1NhgIIAEoCRIOCgZwb2xpY3kYCSABKAkSDwoHcHVycG9zZRgKIAEoCUIHCgVfdGFzayLEAQoTT3BlbkFwcHJvdmFsUmVxdWVzdBIfCgRjYWxsGAEgASgLMhEuc21zLkFwcHJvdmFsQ2FsbBIWCg5hcmd1bWVudHNfanNvbhgCIAEoCRIXCg9kZWZpbml0aW9uX2pzb24YAyABKAkSEgoKY2F1c2VfY29kZRgEIAEoCRISCgpjYXVzZV90ZXh0GAUgASgJEg8KB2NhbGxfaWQYBiABKAkSDwoHbm9kZV9pZBgHIAEoCRIRCgluYW1lc3BhY2UYCCABKAkiNwoUT3BlbkFwcHJvdmFsUmVzcG9uc2USHwoIYXBwcm92YWwYASABKAsyDS5zbXMuQXBwcm92YWwilAEKCEFwcHJvdmFsEhMKC2FwcHJvdmFsX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIMCgRzYWx0GAMgASgJEhAKCGRlY2lzaW9uGAQgASgJEg4KBnJlYXNvbhgFIAEoCRISCgpkZWNpZGVkX2J5GAYgAygJEg8KB2xlZnRfbXMYByABKAQSDgoGYWdlX21zGAggASgEIjcKFVdhdGNoQXBwcm92YWxzUmVxdWVzdBILCgNydW4YASABKAkSEQoJbmFtZXNwYWNlGAIgASgJIjkKFldhdGNoQXBwcm92YWxzUmVzcG9uc2USHwoIYXBwcm92YWwYASABKAsyDS5zbXMuQXBwcm92YWwidQoUQ2xhaW1BcHByb3ZhbFJlcXVlc3QSEwoLYXBwcm92YWxfaWQYASABKAkSDQoFY2xhaW0YAiABKAkSHwoEY2FsbBgDIAEoCzIRLnNtcy5BcHByb3ZhbENhbGwSGAoQYXJndW1lbnRzX3NoYTI1NhgEIAEoCSIoChVDbGFpbUFwcHJvdmFsUmVzcG9uc2USDwoHcmVmdXNhbBgBIAEoCSI+ChdXaXRoZHJhd0FwcHJvdmFsUmVxdWVzdBITCgthcHByb3ZhbF9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiGgoYV2l0aGRyYXdBcHByb3ZhbFJlc3BvbnNlMrwCCg9BcHByb3ZhbFNlcnZpY2USQwoMT3BlbkFwcHJvdmFsEhguc21zLk9wZW5BcHByb3ZhbFJlcXVlc3QaGS5zbXMuT3BlbkFwcHJvdmFsUmVzcG9uc2USSwoOV2F0Y2hBcHByb3ZhbHMSGi5zbXMuV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0Ghsuc21zLldhdGNoQXBwcm92YWxzUmVzcG9uc2UwARJGCg1DbGFpbUFwcHJvdmFsEhkuc21zLkNsYWltQXBwcm92YWxSZXF1ZXN0Ghouc21zLkNsYWltQXBwcm92YWxSZXNwb25zZRJPChBXaXRoZHJhd0FwcHJvdmFsEhwuc21zLldpdGhkcmF3QXBwcm92YWxSZXF1ZXN0Gh0uc21zLldpdGhkcmF3QXBwcm92YWxSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("ChJzbXMvYXBwcm92YWwucHJvdG8SA3NtcyLJAQoMQXBwcm92YWxDYWxsEgsKA3J1bhgBIAEoCRIPCgdvcmRpbmFsGAIgASgJEhEKBHRhc2sYAyABKAlIAIgBARIPCgdzZXNzaW9uGAQgASgJEhEKCXNlcnZlcl9pZBgFIAEoCRIMCgRraW5kGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRIZChFkZWZpbml0aW9uX3NoYTI1NhgIIAEoCRIOCgZwb2xpY3kYCSABKAkSDwoHcHVycG9zZRgKIAEoCUIHCgVfdGFzayLEAQoTT3BlbkFwcHJvdmFsUmVxdWVzdBIfCgRjYWxsGAEgASgLMhEuc21zLkFwcHJvdmFsQ2FsbBIWCg5hcmd1bWVudHNfanNvbhgCIAEoCRIXCg9kZWZpbml0aW9uX2pzb24YAyABKAkSEgoKY2F1c2VfY29kZRgEIAEoCRISCgpjYXVzZV90ZXh0GAUgASgJEg8KB2NhbGxfaWQYBiABKAkSDwoHbm9kZV9pZBgHIAEoCRIRCgluYW1lc3BhY2UYCCABKAkiNwoUT3BlbkFwcHJvdmFsUmVzcG9uc2USHwoIYXBwcm92YWwYASABKAsyDS5zbXMuQXBwcm92YWwitAEKCEFwcHJvdmFsEhMKC2FwcHJvdmFsX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIMCgRzYWx0GAMgASgJEhAKCGRlY2lzaW9uGAQgASgJEg4KBnJlYXNvbhgFIAEoCRISCgpkZWNpZGVkX2J5GAYgAygJEg8KB2xlZnRfbXMYByABKAQSDgoGYWdlX21zGAggASgEEgsKA3J1bhgJIAEoCRIRCgluYW1lc3BhY2UYCiABKAkiNwoVV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkiOQoWV2F0Y2hBcHByb3ZhbHNSZXNwb25zZRIfCghhcHByb3ZhbBgBIAEoCzINLnNtcy5BcHByb3ZhbCJ1ChRDbGFpbUFwcHJvdmFsUmVxdWVzdBITCgthcHByb3ZhbF9pZBgBIAEoCRINCgVjbGFpbRgCIAEoCRIfCgRjYWxsGAMgASgLMhEuc21zLkFwcHJvdmFsQ2FsbBIYChBhcmd1bWVudHNfc2hhMjU2GAQgASgJIigKFUNsYWltQXBwcm92YWxSZXNwb25zZRIPCgdyZWZ1c2FsGAEgASgJIi8KF1dhaXRpbmdBcHByb3ZhbHNSZXF1ZXN0EhQKDGFwcHJvdmFsX2lkcxgBIAMoCSIwChhXYWl0aW5nQXBwcm92YWxzUmVzcG9uc2USFAoMYXBwcm92YWxfaWRzGAEgAygJIl4KF1dpdGhkcmF3QXBwcm92YWxSZXF1ZXN0EhMKC2FwcHJvdmFsX2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCRILCgNydW4YAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJIhoKGFdpdGhkcmF3QXBwcm92YWxSZXNwb25zZTKNAwoPQXBwcm92YWxTZXJ2aWNlEkMKDE9wZW5BcHByb3ZhbBIYLnNtcy5PcGVuQXBwcm92YWxSZXF1ZXN0Ghkuc21zLk9wZW5BcHByb3ZhbFJlc3BvbnNlEksKDldhdGNoQXBwcm92YWxzEhouc21zLldhdGNoQXBwcm92YWxzUmVxdWVzdBobLnNtcy5XYXRjaEFwcHJvdmFsc1Jlc3BvbnNlMAESRgoNQ2xhaW1BcHByb3ZhbBIZLnNtcy5DbGFpbUFwcHJvdmFsUmVxdWVzdBoaLnNtcy5DbGFpbUFwcHJvdmFsUmVzcG9uc2USTwoQV2FpdGluZ0FwcHJvdmFscxIcLnNtcy5XYWl0aW5nQXBwcm92YWxzUmVxdWVzdBodLnNtcy5XYWl0aW5nQXBwcm92YWxzUmVzcG9uc2USTwoQV2l0aGRyYXdBcHByb3ZhbBIcLnNtcy5XaXRoZHJhd0FwcHJvdmFsUmVxdWVzdBodLnNtcy5XaXRoZHJhd0FwcHJvdmFsUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * What a yes is bound to, besides the arguments.
@@ -221,6 +221,16 @@ export type Approval = Message<"sms.Approval"> & {
    * @generated from field: uint64 age_ms = 8;
    */
   ageMs: bigint;
+
+  /**
+   * @generated from field: string run = 9;
+   */
+  run: string;
+
+  /**
+   * @generated from field: string namespace = 10;
+   */
+  namespace: string;
 };
 
 /**
@@ -235,11 +245,15 @@ export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
  */
 export type WatchApprovalsRequest = Message<"sms.WatchApprovalsRequest"> & {
   /**
+   * Empty: all of them.
+   *
    * @generated from field: string run = 1;
    */
   run: string;
 
   /**
+   * Empty: the node's own; without a run all that it may name.
+   *
    * @generated from field: string namespace = 2;
    */
   namespace: string;
@@ -327,10 +341,48 @@ export const ClaimApprovalResponseSchema: GenMessage<ClaimApprovalResponse> = /*
   messageDesc(file_sms_approval, 7);
 
 /**
+ * @generated from message sms.WaitingApprovalsRequest
+ */
+export type WaitingApprovalsRequest = Message<"sms.WaitingApprovalsRequest"> & {
+  /**
+   * At most 1,000.
+   *
+   * @generated from field: repeated string approval_ids = 1;
+   */
+  approvalIds: string[];
+};
+
+/**
+ * Describes the message sms.WaitingApprovalsRequest.
+ * Use `create(WaitingApprovalsRequestSchema)` to create a new message.
+ */
+export const WaitingApprovalsRequestSchema: GenMessage<WaitingApprovalsRequest> = /*@__PURE__*/
+  messageDesc(file_sms_approval, 8);
+
+/**
+ * @generated from message sms.WaitingApprovalsResponse
+ */
+export type WaitingApprovalsResponse = Message<"sms.WaitingApprovalsResponse"> & {
+  /**
+   * @generated from field: repeated string approval_ids = 1;
+   */
+  approvalIds: string[];
+};
+
+/**
+ * Describes the message sms.WaitingApprovalsResponse.
+ * Use `create(WaitingApprovalsResponseSchema)` to create a new message.
+ */
+export const WaitingApprovalsResponseSchema: GenMessage<WaitingApprovalsResponse> = /*@__PURE__*/
+  messageDesc(file_sms_approval, 9);
+
+/**
  * @generated from message sms.WithdrawApprovalRequest
  */
 export type WithdrawApprovalRequest = Message<"sms.WithdrawApprovalRequest"> & {
   /**
+   * Empty: all open ones of the run.
+   *
    * @generated from field: string approval_id = 1;
    */
   approvalId: string;
@@ -339,6 +391,18 @@ export type WithdrawApprovalRequest = Message<"sms.WithdrawApprovalRequest"> & {
    * @generated from field: string reason = 2;
    */
   reason: string;
+
+  /**
+   * @generated from field: string run = 3;
+   */
+  run: string;
+
+  /**
+   * Empty: the node's own.
+   *
+   * @generated from field: string namespace = 4;
+   */
+  namespace: string;
 };
 
 /**
@@ -346,7 +410,7 @@ export type WithdrawApprovalRequest = Message<"sms.WithdrawApprovalRequest"> & {
  * Use `create(WithdrawApprovalRequestSchema)` to create a new message.
  */
 export const WithdrawApprovalRequestSchema: GenMessage<WithdrawApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_sms_approval, 8);
+  messageDesc(file_sms_approval, 10);
 
 /**
  * @generated from message sms.WithdrawApprovalResponse
@@ -359,7 +423,7 @@ export type WithdrawApprovalResponse = Message<"sms.WithdrawApprovalResponse"> &
  * Use `create(WithdrawApprovalResponseSchema)` to create a new message.
  */
 export const WithdrawApprovalResponseSchema: GenMessage<WithdrawApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_sms_approval, 9);
+  messageDesc(file_sms_approval, 11);
 
 /**
  * @generated from service sms.ApprovalService
@@ -378,7 +442,8 @@ export const ApprovalService: GenService<{
     output: typeof OpenApprovalResponseSchema;
   },
   /**
-   * The requests of a run as they are now, then each that changes, and heartbeats in between.
+   * The requests of a run as they are now, then each that changes, and heartbeats in between. Without a run: of all runs of
+   * the node's namespaces, those of which something became, from now on; the first message says that it has begun.
    *
    * @generated from rpc sms.ApprovalService.WatchApprovals
    */
@@ -397,6 +462,16 @@ export const ApprovalService: GenService<{
     methodKind: "unary";
     input: typeof ClaimApprovalRequestSchema;
     output: typeof ClaimApprovalResponseSchema;
+  },
+  /**
+   * Which of these still wait for a decision: of a request that is not among them something became, or it is not known.
+   *
+   * @generated from rpc sms.ApprovalService.WaitingApprovals
+   */
+  waitingApprovals: {
+    methodKind: "unary";
+    input: typeof WaitingApprovalsRequestSchema;
+    output: typeof WaitingApprovalsResponseSchema;
   },
   /**
    * No answer is wanted any more, or the yes will not be used.

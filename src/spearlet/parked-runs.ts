@@ -1,0 +1,194 @@
+import { errorText } from '../base/error-text.ts';
+import type { ParkedFor, RunQueue } from '../queue/run-queue.ts';
+import type { SharedApprovals } from '../registry/shared-approvals.ts';
+import type { ServiceLog } from '../sms/service-log.ts';
+import { WakeTimes } from './wake-times.ts';
+
+export interface ParkedRunsOptions {
+  readonly queue: RunQueue;
+  readonly pool: string;
+  /** Null: there is nobody to decide, and whoever waits for somebody is told so. */
+  readonly approvals: SharedApprovals | null;
+  readonly log: ServiceLog;
+}
+
+/** A run that was parked. */
+export interface ParkedRun {
+  readonly namespace: string;
+  readonly id: string;
+  readonly until: ParkedFor;
+}
+
+/** All parked runs are looked at so often, whatever was heard of them meanwhile. */
+const SCAN_MS = 10 * 60_000;
+/** Where looking or waking failed. */
+const SCAN_AGAIN_MS = 5_000;
+const PAGE = 500;
+/** What a registry is asked about at once. */
+const MAX_IDS = 1_000;
+/** Times that are kept: those that come before the next look, as far as there is room. */
+const MAX_TIMES = 20_000;
+/** A timer is set anew at the latest then: the clock on the wall may be set. */
+const LONGEST_TIMER_MS = 30_000;
+/** Runs that are parked at the same moment are asked about together. */
+const GATHER_MS = 20;
+const ASK_MS = 10_000;
+const WITHDRAW_MS = 5_000;
+
+/**
+ * Watches on behalf of the parked runs of a pool, and wakes each when what it waits for is there. One watch of decisions
+ * serves all of them; what it may have missed is asked for in pages. Nothing is held for a run but, shortly before, its
+ * time.
+ */
+export class ParkedRuns {
+  readonly #options: ParkedRunsOptions;
+  readonly #times = new WakeTimes(MAX_TIMES);
+  readonly #unsubscribe: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #scanTimer: NodeJS.Timeout | undefined;
+  #gathering: NodeJS.Timeout | undefined;
+  #asked: { readonly run: ParkedRun; readonly requests: readonly string[] }[] = [];
+  /** One thing after the other. */
+  #work: Promise<void> = Promise.resolve();
+  #isScanDue = false;
+  #isClosed = false;
+
+  constructor(options: ParkedRunsOptions) {
+    this.#options = options;
+    this.#unsubscribe = options.approvals?.listen((news) => {
+      if (news === 'begun') this.#scan();
+      else if (news !== 'lost') void this.#wake(news.namespace, news.run);
+    });
+    this.#scan();
+  }
+
+  /** A run was parked just now; `requests`: all that it has asked people. */
+  parked(run: ParkedRun, requests: readonly string[]): void {
+    const { until } = run;
+    if (until.kind === 'time') this.#expect(run.namespace, run.id, until.atMs);
+    if (requests.length === 0) return;
+    // What was decided while it was being parked was told when nobody listened.
+    this.#asked.push({ run, requests });
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = undefined;
+      const asked = this.#asked;
+      this.#asked = [];
+      this.#do(() => this.#wakeDecided(asked));
+    }, GATHER_MS);
+  }
+
+  /** The run has ended, and wants no answers any more. */
+  async left(namespace: string, id: string): Promise<void> {
+    const { approvals, log } = this.#options;
+    await approvals
+      ?.withdrawAll(namespace, id, 'the run was cancelled', AbortSignal.timeout(WITHDRAW_MS))
+      .catch((error: unknown) => log('warn', 'not_withdrawn', { run: id, message: errorText(error) }));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#unsubscribe?.();
+    for (const timer of [this.#timer, this.#scanTimer, this.#gathering]) clearTimeout(timer);
+    await this.#work;
+  }
+
+  #scan(): void {
+    if (this.#isScanDue) return;
+    this.#isScanDue = true;
+    this.#do(async () => {
+      this.#isScanDue = false;
+      clearTimeout(this.#scanTimer);
+      await this.#scanAll();
+      this.#scanAfter(SCAN_MS);
+    });
+  }
+
+  #scanAfter(ms: number): void {
+    clearTimeout(this.#scanTimer);
+    if (!this.#isClosed) this.#scanTimer = setTimeout(() => this.#scan(), ms).unref();
+  }
+
+  async #scanAll(): Promise<void> {
+    const { queue, pool } = this.#options;
+    this.#times.clear();
+    let cursor: string | null = null;
+    do {
+      const page = await queue.parked(pool, cursor, PAGE);
+      const asked = [];
+      for (const run of page.runs) {
+        const { until } = run;
+        if (until.kind === 'time') this.#expect(run.namespace, run.id, until.atMs);
+        if (until.kind === 'approval') asked.push({ run, requests: until.request.split(' ') });
+      }
+      await this.#wakeDecided(asked);
+      ({ cursor } = page);
+    } while (cursor !== null && !this.#isClosed);
+  }
+
+  /** Those of which a request does not wait any more. */
+  async #wakeDecided(
+    asked: readonly { readonly run: ParkedRun; readonly requests: readonly string[] }[],
+  ): Promise<void> {
+    const { approvals } = this.#options;
+    const ids = asked.flatMap(({ requests }) => requests);
+    const waiting = new Set<string>();
+    for (let at = 0; at < ids.length && approvals !== null; at += MAX_IDS) {
+      const some = await approvals.waiting(ids.slice(at, at + MAX_IDS), AbortSignal.timeout(ASK_MS));
+      for (const id of some) waiting.add(id);
+    }
+    const decided = asked.filter(({ requests }) => requests.some((id) => !waiting.has(id)));
+    await Promise.all(decided.map(({ run }) => this.#wake(run.namespace, run.id)));
+  }
+
+  #expect(namespace: string, id: string, atMs: number): void {
+    if (atMs > Date.now() + 2 * SCAN_MS) return; // a later look finds it in time
+    this.#times.add({ namespace, id, atMs });
+    this.#arm();
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer);
+    const { next } = this.#times;
+    if (this.#isClosed) return;
+    if (next === null) {
+      if (this.#times.isPartial) this.#scan();
+      return;
+    }
+    const inMs = Math.min(Math.max(0, next - Date.now()), LONGEST_TIMER_MS);
+    this.#timer = setTimeout(() => this.#do(() => this.#wakeDue()), inMs).unref();
+  }
+
+  async #wakeDue(): Promise<void> {
+    for (;;) {
+      const due = this.#times.takeDue(Date.now(), PAGE);
+      if (due.length === 0) break;
+      await Promise.all(due.map(({ namespace, id }) => this.#wake(namespace, id)));
+    }
+    this.#arm();
+  }
+
+  async #wake(namespace: string, id: string): Promise<void> {
+    const { queue, log } = this.#options;
+    try {
+      if (await queue.wake(namespace, id)) log('info', 'run_woken', { run: id });
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #do(work: () => Promise<void>): void {
+    this.#work = this.#work.then(async () => {
+      if (this.#isClosed) return;
+      await work().catch((error: unknown) => this.#failed(error));
+    });
+  }
+
+  #failed(error: unknown): void {
+    if (this.#isClosed) return;
+    // Where the registry is away, that was said, and everything is looked at when it is back.
+    if (this.#options.approvals?.isUp !== false) {
+      this.#options.log('warn', 'not_woken', { message: errorText(error) });
+    }
+    this.#scanAfter(SCAN_AGAIN_MS);
+  }
+}

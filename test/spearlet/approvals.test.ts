@@ -1,0 +1,178 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decide } from '../sms/approvals/asking-node.ts';
+import { stopAll } from '../sms/running-sms.ts';
+import { type PayingNode, payingNode } from './paying-node.ts';
+
+const RUNS = '/v1/namespaces/default/runs';
+const START_MS = 120_000;
+const MANY = 200;
+const MANY_MS = 300_000;
+
+describe('a run on a node whose call needs an approval', () => {
+  let site: PayingNode;
+
+  beforeAll(async () => {
+    site = await payingNode('park_after_ms = 600000');
+  }, START_MS);
+  afterAll(stopAll);
+
+  it('waits for the people of the registry, says so, and goes on with what they say [node.approvals]', async () => {
+    const { sms, node, submit, asked, until, result, payments, requests } = site;
+    const { id } = await submit();
+    const [request = ''] = await asked(id);
+    expect((await requests(id))[0]).toMatchObject({ task: 'default/payer', node_id: 'n1', namespace: 'default' });
+    expect(await until(id, 'waiting')).toMatchObject({ node: 'n1' });
+    expect(payments(id)).toEqual([]);
+    await decide(sms, request, 'allow_once');
+    await until(id, 'succeeded');
+    expect(await result(id)).toContain('all settled');
+    expect(payments(id)).toMatchObject([{ invoice: 'one' }]);
+    const told = (await node.ask('GET', `${RUNS}/${id}/events`)).text;
+    expect(told).toContain('"status":"waiting","approvals":[{"request":');
+    expect(told).toContain('"tool":"pay"');
+    expect(await requests(id)).toMatchObject([{ status: 'used' }]);
+  });
+
+  it('takes its request back when it is cancelled [node.approvals]', async () => {
+    const { node, submit, asked, until, requests } = site;
+    const { id } = await submit();
+    await asked(id);
+    await until(id, 'waiting');
+    await node.ask('POST', `${RUNS}/${id}/cancel`);
+    await until(id, 'cancelled');
+    expect(await requests(id)).toMatchObject([{ status: 'withdrawn' }]);
+  });
+});
+
+describe('a run on a node that waits long', () => {
+  let site: PayingNode;
+
+  beforeAll(async () => {
+    site = await payingNode('park_after_ms = 150\nslots = 16');
+  }, START_MS);
+  afterAll(stopAll);
+
+  it(
+    'is parked without a slot and at no attempt; its node killed meanwhile, it pays once [node.park] [node.park.killed]',
+    async () => {
+      const { sms, node, submit, asked, until, get, result, payments, requests } = site;
+      const { id } = await submit();
+      const other = await submit('own-thread');
+      const [request = ''] = await asked(id);
+      const parked = await until(id, 'parked');
+      expect(parked).toMatchObject({ attempts: 0, node: null, parked_for: { kind: 'approval', request } });
+      await until(other.id, 'parked');
+      expect((await node.ask('GET', '/metrics')).text).toMatch(/spearlet_slots\{state="used"\} 0/);
+      const journal = (await node.ask('GET', `${RUNS}/${id}/journal`)).text;
+      expect(journal).toContain('"reason":"parked"');
+      await node.kill();
+      await decide(sms, request, 'allow_once');
+      await node.start();
+      expect(await until(id, 'succeeded')).toMatchObject({ attempts: 1 });
+      expect(await result(id)).toContain('all settled');
+      expect(payments(id)).toHaveLength(1);
+      expect(await requests(id)).toMatchObject([{ status: 'used' }]);
+      expect((await get(other.id)).status).toBe('parked');
+      await decide(sms, (await asked(other.id))[0] ?? '', 'deny', { reason: 'not this month' });
+      await until(other.id, 'succeeded');
+      expect(payments(other.id)).toEqual([]);
+      expect(await requests(other.id)).toMatchObject([{ status: 'denied' }]);
+    },
+    START_MS,
+  );
+
+  it('is cancelled while it is parked, and takes its request back [node.park]', async () => {
+    const { sms, node, submit, asked, until, requests, payments } = site;
+    const { id } = await submit();
+    await until(id, 'parked');
+    const [request = ''] = await asked(id);
+    const answer = await node.ask('POST', `${RUNS}/${id}/cancel`);
+    expect(JSON.parse(answer.text)).toMatchObject({ status: 'cancelled', exit: { reason: 'cancelled' } });
+    expect(await requests(id)).toMatchObject([{ status: 'withdrawn' }]);
+    expect((await decide(sms, request, 'allow_once')).status).toBe(409);
+    expect(payments(id)).toEqual([]);
+  });
+
+  it('pays once where two say yes at the same moment [node.park]', async () => {
+    const { sms, submit, asked, until, payments } = site;
+    const { id } = await submit();
+    await until(id, 'parked');
+    const [request = ''] = await asked(id);
+    const both = await Promise.all([1, 2].map(() => decide(sms, request, 'allow_once')));
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+    await until(id, 'succeeded');
+    expect(payments(id)).toHaveLength(1);
+  });
+
+  it('may wait for several, and goes on with each [node.park]', async () => {
+    const { sms, submit, until, payments } = site;
+    const { id } = await submit('three');
+    for (let left = 3; left > 0; left--) {
+      let ids: readonly string[] = [];
+      // It is parked anew after each.
+      while (ids.length !== left) {
+        const { parked_for: parked } = await until(id, 'parked');
+        ids = parked?.kind === 'approval' ? parked.request.split(' ') : [];
+      }
+      await decide(sms, ids.at(-1) ?? '', left === 2 ? 'deny' : 'allow_once');
+    }
+    await until(id, 'succeeded');
+    expect(payments(id)).toHaveLength(2);
+  });
+
+  it(
+    'loses no decision that comes while it is being parked [node.park.race]',
+    async () => {
+      const { sms, submit, asked, until, payments } = site;
+      for (let n = 0; n < 12; n++) {
+        const { id } = await submit();
+        const [request = ''] = await asked(id);
+        // Before, at and after the moment, which is 250 ms after it asked at the earliest.
+        await delay(140 + n * 25);
+        expect((await decide(sms, request, 'allow_once')).status).toBe(200);
+        await until(id, 'succeeded');
+        expect(payments(id)).toHaveLength(1);
+      }
+    },
+    START_MS,
+  );
+
+  it('goes on when the registry is back that was away [node.park]', async () => {
+    const { sms, submit, asked, until, get } = site;
+    const { id } = await submit();
+    await until(id, 'parked');
+    const [request = ''] = await asked(id);
+    await sms.restart();
+    expect((await get(id)).status).toBe('parked');
+    await decide(sms, request, 'allow_once');
+    await until(id, 'succeeded');
+  });
+
+  it(
+    'is woken among two hundred, and each pays once [node.park.many]',
+    async () => {
+      const { sms, submit, asked, until, payments } = site;
+      const ids = (await Promise.all(Array.from({ length: MANY }, () => submit()))).map(({ id }) => id);
+      for (const id of ids) await until(id, 'parked');
+      const requests = await Promise.all(ids.map(async (id) => (await asked(id))[0] ?? ''));
+      const answers = await Promise.all(requests.map((request) => decide(sms, request, 'allow_once')));
+      expect(answers.filter(({ status }) => status === 200)).toHaveLength(MANY);
+      for (const id of ids) {
+        expect(await until(id, 'succeeded')).toMatchObject({ attempts: 1 });
+        expect(payments(id)).toHaveLength(1);
+      }
+    },
+    MANY_MS,
+  );
+
+  it('or sleeps is parked until its time has come [node.park.sleep]', async () => {
+    const { submit, until, result } = site;
+    const { id } = await submit('sleeper');
+    const { parked_for: parked } = await until(id, 'parked');
+    expect(parked?.kind).toBe('time');
+    expect(await until(id, 'succeeded')).toMatchObject({ attempts: 1 });
+    expect(Date.now()).toBeGreaterThan(parked?.kind === 'time' ? parked.atMs : Number.NaN);
+    expect(await result(id)).toBe('before the sleep\nusleep ok\nsleep_ms ok\n');
+  });
+});
