@@ -8,6 +8,7 @@ import {
   type Claim,
   type Line,
   type NewRun,
+  type ParkedFor,
   QueueError,
   type QueueFacts,
   type RunChange,
@@ -19,7 +20,7 @@ import { Bodies, type Body } from './bodies.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
 import { OwnedRun, type OwnedRunParts } from './owned-run.ts';
-import { type ParkedFor, parkedEntry, wokenEntry } from './parked.ts';
+import { parkedEntry, wokenEntry } from './parked.ts';
 import { isFull, patiently } from './patience.ts';
 import { RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';

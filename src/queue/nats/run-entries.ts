@@ -1,7 +1,7 @@
 import type { KV, KvEntry } from '@nats-io/kv';
 import type { RunRecord } from '../../protocol/run.ts';
+import type { ParkedFor } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
-import type { ParkedFor } from './parked.ts';
 import { isWrongSequence, patiently } from './patience.ts';
 
 /** A run as its entry has it. */
