@@ -467,6 +467,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'etcd.failover', promise: 'Nodes and spear take several addresses and move on when one fails; a watch goes on where it was.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.import', promise: 'An import of any size is one step for everybody, while others write.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'registry.copies.forward', promise: 'A node never takes a lower revision of the same epoch for the registry.', docs: 'docs/registry.md#several-copies-etcd' },
+  { id: 'etcd.login', promise: 'An etcd that asks who is there gets a user and a password by reference; without, and with a wrong one, the message says so.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.members', promise: 'Members of etcd that are killed under writes cost no acknowledged write, and watchers see each once and in order.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.migrate', promise: 'spear-sms migrate copies a registry between a file and etcd, whole, with revisions above all that were shown, and overwrites nothing.', docs: 'docs/registry.md#several-copies-etcd' },
   { id: 'etcd.resume', promise: 'A watch goes on at its revision on another registry of the same etcd, without a gap or a double.', docs: 'docs/registry.md#several-copies-etcd' },

@@ -179,7 +179,8 @@ export class EtcdClient {
     const text = `etcd at ${this.#current.endpoint}: ${errorText(error)}`;
     if (!(error instanceof ConnectError)) return new EtcdError(text, false, error);
     if (error.code === Code.Unauthenticated) this.#token = null; // it ends after some time
-    const hint = error.code === Code.Unauthenticated && this.#config.login === null ? ': give store.etcd.user' : '';
+    const asksWho = /user name is empty/.test(error.rawMessage) && this.#config.login === null;
+    const hint = asksWho ? ': it asks who is there, give store.etcd.user and store.etcd.password' : '';
     // A member that has just lost its leader, or is overloaded, says so with a code of its own words.
     const passes = /no leader|timed out|too many requests|leader changed/.test(error.rawMessage);
     const isFinal = definite.has(error.code) || /authentication failed|user name is empty/.test(error.rawMessage);
