@@ -1,10 +1,4 @@
-import type { RunEntry, StoredRun } from './run-entries.ts';
-
-/** What a parked run waits for. */
-export type ParkedFor =
-  | { readonly kind: 'approval'; readonly request: string }
-  | { readonly kind: 'time'; readonly atMs: number }
-  | { readonly kind: 'stream' };
+import type { ParkedFor, RunEntry, StoredRun } from './run-entries.ts';
 
 /** Null: it is not that claim's. One that somebody wants to end does not stay parked. */
 export function parkedEntry(now: RunEntry, token: string, attempts: number, until: ParkedFor): StoredRun | null {

@@ -2,8 +2,13 @@ import type { KV, KvEntry } from '@nats-io/kv';
 import type { RunRecord } from '../../protocol/run.ts';
 import type { NewRun } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
-import type { ParkedFor } from './parked.ts';
 import { isWrongSequence, patiently } from './patience.ts';
+
+/** What a parked run waits for. */
+export type ParkedFor =
+  | { readonly kind: 'approval'; readonly request: string }
+  | { readonly kind: 'time'; readonly atMs: number }
+  | { readonly kind: 'stream' };
 
 /** A run as its entry has it. */
 export interface StoredRun {

@@ -2,8 +2,7 @@ import type { KV } from '@nats-io/kv';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
-import type { ParkedFor } from './parked.ts';
-import { type RunEntry, toEntry } from './run-entries.ts';
+import { type ParkedFor, type RunEntry, toEntry } from './run-entries.ts';
 
 /** What is kept here of an entry. */
 interface Known {
