@@ -49,7 +49,8 @@ export async function payingNode(config: string): Promise<PayingNode> {
   const { status, text } = await sms.http('POST', '/admin/api/mcp/servers', { json: record });
   if (status !== 201) throw new Error(text);
   writePayingFolder(folder, config);
-  const node = new NodeLives(folder, ['--sms', sms.sms.grpc, '--sms-token', sms.nodeToken]);
+  const registry = ['--sms', sms.sms.grpc, '--sms-token', sms.nodeToken];
+  const node = new NodeLives(folder, [], ['--task-dir', join(folder, 'tasks.d'), ...registry]);
   onStop(() => node.kill());
   await node.start();
   const get = async (id: string) => JSON.parse((await node.ask('GET', `${RUNS}/${id}`)).text) as RunRecord;
