@@ -21,12 +21,13 @@ import { Deliveries, type Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
 import { OwnedRun, type OwnedRunParts } from './owned-run.ts';
 import { parkedEntry, wokenEntry } from './parked.ts';
-import { isFull, patiently } from './patience.ts';
-import { RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
+import { patiently } from './patience.ts';
+import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
 import { preparePool, prepareStreams, type StreamBounds } from './streams.ts';
-import { deadSubject, journalSubject, OBJECTS_BUCKET, RUNS_BUCKET, streams, workSubject } from './subjects.ts';
+import { deadSubject, journalSubject, OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
 import { TokenCounters } from './token-counters.ts';
+import { WorkMessages } from './work-messages.ts';
 
 export interface NatsQueueOptions extends StreamBounds {
   /** How long the servers may be out of reach before something is given up. */
@@ -36,9 +37,6 @@ export interface NatsQueueOptions extends StreamBounds {
 const FORGET_AT_ONCE = 200;
 /** A line without room here may have some elsewhere. */
 const NO_ROOM_MS = 1_000;
-/** A run whose submission was cut off between entry and message is published by whoever notices. */
-const SWEEP_MS = 60_000;
-const SWEEP_AT_ONCE = 1_000;
 const ANSWER_MS = 5_000;
 
 /** How a run ended, as its journal has it. */
@@ -62,7 +60,7 @@ export class NatsQueue implements RunQueue {
   readonly #pools = new Map<string, Promise<Deliveries>>();
   readonly #owned = new WeakMap<Claim, OwnedRun>();
   readonly #tokens: TokenCounters;
-  readonly #sweep: NodeJS.Timeout;
+  readonly #work: WorkMessages;
   #isClosed = false;
 
   private constructor(nc: NatsConnection, options: NatsQueueOptions, parts: OwnedRunParts, entries: RunEntries) {
@@ -71,7 +69,7 @@ export class NatsQueue implements RunQueue {
     this.#parts = parts;
     this.#entries = entries;
     this.#tokens = new TokenCounters(nc, parts.jsm, options.patienceMs);
-    this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();
+    this.#work = new WorkMessages(parts, this.#mirror);
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
@@ -95,44 +93,21 @@ export class NatsQueue implements RunQueue {
   }
 
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
-    const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null, input } = run;
-    const subject = workSubject(namespace, pool, id);
+    const { id, namespace, pool, input } = run;
     const inputSha256 = hash('sha256', input);
     const known = await this.#entries.get(id);
-    if (known !== null) return this.#again(known, subject, inputSha256);
-    const record: RunRecord = {
-      ...{ id, namespace, task, revision, wasm, pool, status: 'queued', submitted_by: submittedBy },
-      ...{
-        submitted_at_ms: Date.now(),
-        started_at_ms: null,
-        ended_at_ms: null,
-        attempts: 0,
-        max_attempts: maxAttempts,
-      },
-      ...{ node: null, exit: null, cost: null, input_bytes: input.byteLength, input_sha256: inputSha256 },
-      ...{ result_bytes: null, retry_of: retryOf, traceparent: run.traceparent ?? null, parked_for: null },
-    };
+    if (known !== null) return this.#again(known, inputSha256);
     const body = await this.#parts.bodies.keep(id, 'input', input);
-    const objects = 'object' in body ? [body.object] : [];
-    const made = {
-      run: record,
-      created: null,
-      cancel: false,
-      claim: null,
-      input: body,
-      result: null,
-      parkedFor: null,
-      objects,
-    };
+    const made = newEntry(run, inputSha256, body);
     const entry = await this.#entries.create(made);
-    if (entry === null) return this.#again((await this.#entries.get(id)) as RunEntry, subject, inputSha256);
-    const published = await this.#publish(subject, id);
+    if (entry === null) return this.#again((await this.#entries.get(id)) as RunEntry, inputSha256);
+    const published = await this.#work.publish(namespace, pool, id);
     if (published === 'full') {
       await this.#entries.remove(entry);
       throw new QueueError('full', `${this.#options.maxRuns} runs wait or run already; try again later`);
     }
     this.#mirror.take(entry);
-    return { run: record, created: true };
+    return { run: entry.run, created: true };
   }
 
   async claim(
@@ -235,7 +210,7 @@ export class NatsQueue implements RunQueue {
     const woken = await this.#change(id, wokenEntry);
     if (woken === null) return false;
     // Where there is no room for its message now, it is published when there is.
-    await this.#publish(workSubject(namespace, woken.run.pool, id), id);
+    await this.#work.publish(namespace, woken.run.pool, id);
     return true;
   }
 
@@ -314,7 +289,7 @@ export class NatsQueue implements RunQueue {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    clearInterval(this.#sweep);
+    this.#work.close();
     this.#mirror.stop();
     for (const pool of this.#pools.values()) (await pool.catch(() => null))?.close();
     await this.#nc.flush().catch(() => {});
@@ -405,7 +380,7 @@ export class NatsQueue implements RunQueue {
     const { namespace, pool, run: id } = delivery;
     await patiently(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
     const now = await this.#entries.get(id);
-    if (now?.run.status === 'queued') await this.#publish(workSubject(namespace, pool, id), id);
+    if (now?.run.status === 'queued') await this.#work.publish(namespace, pool, id);
     return null;
   }
 
@@ -450,31 +425,11 @@ export class NatsQueue implements RunQueue {
   }
 
   /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
-  async #again({ run }: RunEntry, subject: string, inputSha256: string) {
+  async #again({ run }: RunEntry, inputSha256: string) {
     if (run.input_sha256 !== inputSha256) {
       throw new QueueError('other_input', `the run ${run.id} was submitted with another input`);
     }
-    if (run.status === 'queued' && run.attempts === 0) await this.#publish(subject, run.id);
+    if (run.status === 'queued' && run.attempts === 0) await this.#work.publish(run.namespace, run.pool, run.id);
     return { run, created: false };
-  }
-
-  /** `there`: it waits already. */
-  async #publish(subject: string, id: string): Promise<'published' | 'there' | 'full'> {
-    try {
-      const publish = () =>
-        this.#parts.js.publish(subject, JSON.stringify({ run: id }), { timeout: ANSWER_MS, retries: 0 });
-      await patiently(this.#options.patienceMs, publish);
-      return 'published';
-    } catch (error) {
-      if (!isFull(error)) throw error;
-      return /per subject/.test(error.message) ? 'there' : 'full';
-    }
-  }
-
-  async #publishLost(): Promise<void> {
-    const info = await this.#parts.jsm.streams.info(streams.runs);
-    if (info.state.messages >= this.#mirror.underway) return;
-    const old = this.#mirror.waitingSince(Date.now() - SWEEP_MS).slice(0, SWEEP_AT_ONCE);
-    for (const { namespace, pool, id } of old) await this.#publish(workSubject(namespace, pool, id), id);
   }
 }

@@ -1,6 +1,6 @@
 import type { KV, KvEntry } from '@nats-io/kv';
 import type { RunRecord } from '../../protocol/run.ts';
-import type { ParkedFor } from '../run-queue.ts';
+import type { NewRun, ParkedFor } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
 import { isWrongSequence, patiently } from './patience.ts';
 
@@ -24,6 +24,21 @@ export interface StoredRun {
 export interface RunEntry extends StoredRun {
   readonly created: number;
   readonly revision: number;
+}
+
+/** The first entry of a run. */
+export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredRun {
+  const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null } = run;
+  const record: RunRecord = {
+    ...{ id, namespace, task, revision, wasm, pool, status: 'queued', submitted_by: submittedBy },
+    ...{ submitted_at_ms: Date.now(), started_at_ms: null, ended_at_ms: null, attempts: 0 },
+    ...{ max_attempts: maxAttempts, node: null, exit: null, cost: null, input_bytes: run.input.byteLength },
+    ...{ input_sha256: inputSha256, result_bytes: null, retry_of: retryOf, parked_for: null },
+    ...{ traceparent: run.traceparent ?? null },
+  };
+  const objects = 'object' in input ? [input.object] : [];
+  const nobodys = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
+  return { ...nobodys, run: record, input, objects };
 }
 
 /** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */

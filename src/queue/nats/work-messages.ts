@@ -1,0 +1,47 @@
+import type { OwnedRunParts } from './owned-run.ts';
+import { isFull, patiently } from './patience.ts';
+import type { RunMirror } from './run-mirror.ts';
+import { streams, workSubject } from './subjects.ts';
+
+/** A run whose submission was cut off between entry and message is published by whoever notices. */
+const SWEEP_MS = 60_000;
+const SWEEP_AT_ONCE = 1_000;
+const ANSWER_MS = 5_000;
+
+/** The messages by which runs wait: one for each that waits or runs. */
+export class WorkMessages {
+  readonly #parts: OwnedRunParts;
+  readonly #mirror: RunMirror;
+  readonly #sweep: NodeJS.Timeout;
+
+  constructor(parts: OwnedRunParts, mirror: RunMirror) {
+    this.#parts = parts;
+    this.#mirror = mirror;
+    this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();
+  }
+
+  /** `there`: it waits already. */
+  async publish(namespace: string, pool: string, id: string): Promise<'published' | 'there' | 'full'> {
+    const { js, patienceMs } = this.#parts;
+    const subject = workSubject(namespace, pool, id);
+    const options = { timeout: ANSWER_MS, retries: 0 };
+    try {
+      await patiently(patienceMs, () => js.publish(subject, JSON.stringify({ run: id }), options));
+      return 'published';
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      return /per subject/.test(error.message) ? 'there' : 'full';
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#sweep);
+  }
+
+  async #publishLost(): Promise<void> {
+    const info = await this.#parts.jsm.streams.info(streams.runs);
+    if (info.state.messages >= this.#mirror.underway) return;
+    const old = this.#mirror.waitingSince(Date.now() - SWEEP_MS).slice(0, SWEEP_AT_ONCE);
+    for (const { namespace, pool, id } of old) await this.publish(namespace, pool, id);
+  }
+}
