@@ -2,7 +2,6 @@ import type { KV } from '@nats-io/kv';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { ParkedFor, QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
-
 import { type RunEntry, toEntry } from './run-entries.ts';
 
 /** What is kept here of an entry. */
