@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { natsServer } from '../../../scripts/engines.ts';
+import { natsServer } from '../../../scripts/engines/nats-server.ts';
 import { type Cluster, ProcessMember } from './member.ts';
 import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { etcd, natsServer } from '../../../scripts/engines.ts';
+import { etcd } from '../../../scripts/engines/etcd.ts';
+import { natsServer } from '../../../scripts/engines/nats-server.ts';
 import { type EtcdOptions, startEtcd } from './etcd-cluster.ts';
 import type { Cluster } from './member.ts';
 import { type NatsOptions, startNats } from './nats-cluster.ts';
@@ -29,7 +30,7 @@ function useCluster(engine: () => Promise<string>, start: () => Promise<Cluster>
   };
 }
 
-function complaint(error: unknown): string {
+export function complaint(error: unknown): string {
   const text = `SKIPPED: ${error instanceof Error ? error.message : String(error)}`;
   if (process.env.CI === 'true') throw new Error(text);
   process.stderr.write(`\n!!! ${text}\n\n`);
