@@ -7,7 +7,7 @@ const PULL_MS = 10_000;
 const PULL_GRACE_MS = 2_000;
 /** A run that was delivered and that nobody takes goes back. */
 const UNTAKEN_MS = 2_000;
-const REFUSED_MS = 500;
+const REFUSED_MS = 100;
 const TIME_IS_UP = 408;
 const NANOS = 1_000_000;
 
