@@ -12,6 +12,6 @@ queueContract('the NATS engine', () => ({
   },
   reopen: () => openQueue(cluster()),
   leaseMs: LEASE_MS,
-  quietMs: 400,
+  quietMs: 700,
   pass: (ms) => delay(ms),
 }));

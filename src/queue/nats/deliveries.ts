@@ -6,8 +6,8 @@ const PULL_MS = 10_000;
 /** After it the server has ended the pull, whatever was lost on the way. */
 const PULL_GRACE_MS = 2_000;
 /** A run that was delivered and that nobody takes goes back. */
-const UNTAKEN_MS = 2_000;
-const REFUSED_MS = 500;
+const UNTAKEN_MS = 500;
+const REFUSED_MS = 100;
 const TIME_IS_UP = 408;
 const NANOS = 1_000_000;
 
