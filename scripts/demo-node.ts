@@ -1,46 +1,31 @@
 // The platform on one machine, offline: a registry, a node that follows it, a task that is applied to the registry, somebody
 // with a token of it who runs the task a hundred times with a scripted model and the official file system server; then
 // what became of the runs.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { ScriptTurn } from '../src/chat/backends/script-schema.ts';
 import type { RunRecord } from '../src/protocol/run.ts';
+import { root, Stage } from './demo-stage.ts';
 
 const RUNS = 100;
 /** Submissions under way at one time. */
 const AT_ONCE = 10;
-const START_MS = 30_000;
 const ALL_RUNS_MS = 300_000;
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const demo = join(root, 'fixtures', 'demo');
-const workspace = mkdtempSync(join(tmpdir(), 'spear-demo-node-'));
-const socketOf = (folder: string) => `unix:${join(workspace, folder, 'sockets', 'http.sock')}`;
-const nodeSocket = socketOf('node');
-const started: ChildProcess[] = [];
 
-if (!existsSync(join(root, 'dist', 'spearlet.cjs'))) await import('./build.ts');
+await Stage.open('node', main);
 
-try {
-  process.exitCode = await main();
-} finally {
-  for (const child of started.reverse()) {
-    const exited = once(child, 'exit');
-    child.kill();
-    await exited;
-  }
-  rmSync(workspace, { recursive: true, force: true });
-}
-
-async function main(): Promise<number> {
-  prepare();
-  const sms = await serve('spear-sms', [
+async function main(stage: Stage): Promise<number> {
+  const socketOf = (folder: string) => `unix:${stage.path(folder, 'sockets', 'http.sock')}`;
+  const nodeSocket = socketOf('node');
+  const spear = (args: readonly string[]) => {
+    stage.spear(args, { env: { SPEAR_SMS: socketOf('sms'), SPEAR_NODE: nodeSocket } });
+    console.log('');
+  };
+  prepare(stage.workspace);
+  const { says: sms } = await stage.serve('spear-sms', [
     '--grpc',
     '127.0.0.1:0',
     '--http',
@@ -50,11 +35,11 @@ async function main(): Promise<number> {
     '--mcp-registry-dir',
     'mcp.d',
   ]);
-  const smsSocket = `unix:${join(workspace, 'sms', 'sockets', 'grpc.sock')}`;
+  const smsSocket = `unix:${stage.path('sms', 'sockets', 'grpc.sock')}`;
   console.log(`  a registry with one MCP server: ${sms.http}\n`);
   spear(['tasks', 'apply', 'tasks.d/notes.toml']);
   spear(['tokens', 'create', 'ann', '--role', 'submitter', '--namespace', 'default', '-o', 'ann.token']);
-  const node = await serve('spearlet', [
+  const { says: node } = await stage.serve('spearlet', [
     '--config',
     'config.toml',
     '--sms',
@@ -69,8 +54,9 @@ async function main(): Promise<number> {
   console.log(`  a node that takes runs: ${node.http}\n`);
   spear(['tasks', 'ls', '--node', nodeSocket]);
   const began = performance.now();
-  await submitAll(String(node.http));
-  const runs = await whenAllEnded(String(node.http));
+  const ask = asking(String(node.http), readFileSync(stage.path('ann.token'), 'utf8').trim());
+  await submitAll(ask);
+  const runs = await whenAllEnded(ask);
   const seconds = (performance.now() - began) / 1000;
   const good = runs.filter(({ status }) => status === 'succeeded').length;
   console.log(`${RUNS} runs of an agent: ${good} succeeded, in ${seconds.toFixed(1)} s\n`);
@@ -79,7 +65,7 @@ async function main(): Promise<number> {
   return good === RUNS ? 0 : 1;
 }
 
-function prepare(): void {
+function prepare(workspace: string): void {
   cpSync(join(demo, 'notes'), join(workspace, 'notes'), { recursive: true });
   for (const folder of ['sms', 'mcp.d', 'tasks.d']) mkdirSync(join(workspace, folder), { mode: 0o700 });
   const entry = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-filesystem/dist/index.js');
@@ -113,58 +99,28 @@ function prepare(): void {
   writeFileSync(join(workspace, 'tasks.d', 'notes.toml'), task.join('\n'));
 }
 
-/** A command that serves, once it says where. */
-async function serve(name: string, args: readonly string[]): Promise<Record<string, string>> {
-  console.log(`$ npx ${name} ${args.join(' ')}`.replaceAll(workspace, '$TMP'));
-  const child = spawn(process.execPath, [join(root, 'bin', `${name}.cjs`), ...args], {
-    cwd: workspace,
-    env: { ...process.env, HOME: workspace, XDG_STATE_HOME: '', XDG_CONFIG_HOME: '' },
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  started.push(child);
-  const line = once(createInterface(child.stdout), 'line', { signal: AbortSignal.timeout(START_MS) });
-  const [text] = await Promise.race([
-    line,
-    once(child, 'exit').then(([code]) => Promise.reject(new Error(`${name} ended with ${code}`))),
-  ]);
-  return JSON.parse(String(text)) as Record<string, string>;
+type Ask = (path: string, more?: RequestInit) => Promise<Response>;
+
+function asking(url: string, token: string): Ask {
+  return (path, more = {}) => fetch(`${url}${path}`, { ...more, headers: { authorization: `Bearer ${token}` } });
 }
 
-function spear(args: readonly string[]): void {
-  console.log(`$ npx spear ${args.join(' ')}`.replaceAll(workspace, '$TMP'));
-  const env = { ...process.env, SPEAR_SMS: socketOf('sms'), SPEAR_NODE: nodeSocket };
-  const { status } = spawnSync(process.execPath, [join(root, 'bin', 'spear.cjs'), ...args], {
-    cwd: workspace,
-    env,
-    stdio: 'inherit',
-  });
-  console.log('');
-  if (status !== 0) throw new Error(`spear ${args[0]} ended with ${status}`);
-}
-
-function asked(url: string, path: string, more: RequestInit = {}): Promise<Response> {
-  return fetch(`${url}${path}`, {
-    ...more,
-    headers: { authorization: `Bearer ${readFileSync(join(workspace, 'ann.token'), 'utf8').trim()}` },
-  });
-}
-
-async function submitAll(url: string): Promise<void> {
+async function submitAll(ask: Ask): Promise<void> {
   console.log(`POST /v1/namespaces/default/tasks/notes/runs, ${RUNS} times\n`);
   let begun = 0;
   const lane = async () => {
     while (begun++ < RUNS) {
-      const { status } = await asked(url, '/v1/namespaces/default/tasks/notes/runs', { method: 'POST', body: '' });
+      const { status } = await ask('/v1/namespaces/default/tasks/notes/runs', { method: 'POST', body: '' });
       if (status !== 202) throw new Error(`the node answered ${status}`);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
-async function whenAllEnded(url: string): Promise<readonly RunRecord[]> {
+async function whenAllEnded(ask: Ask): Promise<readonly RunRecord[]> {
   const until = performance.now() + ALL_RUNS_MS;
   while (performance.now() < until) {
-    const answer = await asked(url, `/v1/namespaces/default/runs?limit=${RUNS}`);
+    const answer = await ask(`/v1/namespaces/default/runs?limit=${RUNS}`);
     const { runs } = (await answer.json()) as { runs: RunRecord[] };
     if (runs.length === RUNS && runs.every(({ ended_at_ms }) => ended_at_ms !== null)) return runs;
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -68,7 +68,7 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
     const wanted = rows.filter(({ goal }) => goal === 'ratio ≤ 1.5').map(({ yardstickName }) => yardstickName);
     expect(new Set(wanted)).toEqual(
       new Set([
-        'decode role and text',
+        'decode and keep role and text',
         'decode + JSON.parse',
         'encode the metrics',
         'copy the body',

@@ -1,8 +1,8 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import type { Cluster } from '../../scripts/engines/member.ts';
 import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
 import type { Claim } from '../../src/queue/run-queue.ts';
-import type { Cluster } from '../support/engines/member.ts';
 
 export const LEASE_MS = 2_000;
 const PATIENCE_MS = 15_000;

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Member } from '../../../scripts/engines/member.ts';
 import type { RegistryEvent } from '../../../src/protocol/record-events.ts';
 import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
 import type { KeptRegistry } from '../../../src/sms/store/kept-registry.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';
-import type { Member } from '../../support/engines/member.ts';
 import { useEtcd } from '../../support/engines/use-engine.ts';
 import { until } from '../../support/until.ts';
 import { etcdConfig } from './etcd-config.ts';

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { freePorts } from '../../../scripts/engines/owned-process.ts';
 import { SmsClient } from '../../../src/cli/spear/sms-client.ts';
 import { findSmsAdmin } from '../../../src/config/sms/client.ts';
 import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
 import { RegistryCache } from '../../../src/registry/cache.ts';
 import { failoverSource } from '../../../src/registry/failover.ts';
 import { createRemoteSource } from '../../../src/registry/remote-source.ts';
-import { freePorts } from '../../support/engines/owned-process.ts';
 import { useEtcd } from '../../support/engines/use-engine.ts';
 import { eventually } from '../../support/eventually.ts';
 import { until } from '../../support/until.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { etcd } from '../../../scripts/engines/etcd.ts';
+import { type EtcdOptions, startEtcd } from '../../../scripts/engines/etcd-cluster.ts';
+import type { Cluster } from '../../../scripts/engines/member.ts';
+import { type NatsOptions, startNats } from '../../../scripts/engines/nats-cluster.ts';
 import { natsServer } from '../../../scripts/engines/nats-server.ts';
-import { type EtcdOptions, startEtcd } from './etcd-cluster.ts';
-import type { Cluster } from './member.ts';
-import { type NatsOptions, startNats } from './nats-cluster.ts';
 
 /**
  * A cluster for the tests of a file or a block: started before the first, ended after the last. Where the engine is missing

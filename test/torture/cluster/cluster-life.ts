@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Cluster } from '../../support/engines/member.ts';
-import { startNats } from '../../support/engines/nats-cluster.ts';
+import type { Cluster } from '../../../scripts/engines/member.ts';
+import { startNats } from '../../../scripts/engines/nats-cluster.ts';
 import { type NodeAnswer, NodeLives, writeNodeFolder } from '../node/node-life.ts';
 
 export const LEASE_MS = 2_000;

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { etcd } from '../../../scripts/engines/etcd.ts';
+import { etcd } from './etcd.ts';
 import { type Cluster, ProcessMember } from './member.ts';
 import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
 

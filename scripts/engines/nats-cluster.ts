@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { natsServer } from '../../../scripts/engines/nats-server.ts';
 import { type Cluster, ProcessMember } from './member.ts';
+import { natsServer } from './nats-server.ts';
 import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
 
 export interface NatsOptions {
