@@ -46,7 +46,7 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
   const sms = (side: 'grpc' | 'http') =>
     ['sms-1', 'sms-2'].map((name) => `unix:${stage.path(name, 'sockets', `${side}.sock`)}`).join(',');
   const env = { SPEAR_SMS: sms('http') };
-  stage.spear(['servers', 'import', 'mcp.d/ledger.json'], { env });
+  stage.spear(['servers', 'import', 'mcp.d/ledger.json', '--yes'], { env });
   stage.spear(['tasks', 'apply', 'tasks.d/agent.toml'], { env });
   stage.spear(['tokens', 'create', 'nodes', '--role', 'node', '--out', 'node.token'], { env });
   stage.spear(['tokens', 'create', 'ann', '--role', 'submitter', '--out', 'ann.token'], { env });
@@ -188,5 +188,6 @@ function tell(stage: Stage, runs: readonly RunRecord[]): number {
     `The tool saw ${effects.length} calls, ${twice} of them twice; ${unknown} were never made, because a kill left`,
   );
   stage.say('their outcome unknown: the model was told so, and nothing was repeated.');
-  return good === RUNS && twice === 0 ? 0 : 1;
+  const isHonest = unknown <= resumed.length * CALLS.length;
+  return good === RUNS && twice === 0 && isHonest ? 0 : 1;
 }

@@ -1,8 +1,7 @@
 import { errorText } from '../base/error-text.ts';
-import type { CollectedMetrics, OtlpEncoding } from './otlp-encoding.ts';
+import type { CollectMetrics } from './collected-metrics.ts';
+import type { OtlpEncoding } from './otlp-encoding.ts';
 import type { Post } from './otlp-post.ts';
-
-export type CollectMetrics = () => Promise<CollectedMetrics>;
 
 export interface MetricPushOptions {
   readonly encoding: OtlpEncoding;

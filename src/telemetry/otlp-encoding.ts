@@ -9,6 +9,7 @@ import { cutText } from '../base/cut-text.ts';
 import { version } from '../base/version.ts';
 import type { OtlpProtocol } from '../config/collector-named.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
+import type { CollectedMetrics } from './collected-metrics.ts';
 import type { Attributes, EndedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './trace-context.ts';
 
@@ -22,8 +23,7 @@ const ERROR = 2;
 
 type TraceRequest = Parameters<typeof JsonTraceSerializer.serializeRequest>[0];
 type ReadableSpan = TraceRequest[number];
-/** What the instruments of a process say, as OpenTelemetry collects it. */
-export type CollectedMetrics = Parameters<typeof JsonMetricsSerializer.serializeRequest>[0];
+type MetricsRequest = Parameters<typeof JsonMetricsSerializer.serializeRequest>[0];
 
 /** What a collector is sent, and what it says about it. */
 export interface OtlpEncoding {
@@ -42,7 +42,7 @@ export function otlpEncoding(protocol: OtlpProtocol, attributes: Readonly<Record
   return {
     contentType: contentTypes[protocol],
     spans: (spans) => encoded(traces.serializeRequest(spans.map((span) => readable(span, resource)))),
-    metrics: (metrics) => encoded(measures.serializeRequest({ ...metrics, resource })),
+    metrics: (metrics) => encoded(measures.serializeRequest({ ...(metrics as MetricsRequest), resource })),
     refusedSpans: (answer) => {
       const refused = answer.length === 0 ? 0 : traces.deserializeResponse(answer).partialSuccess?.rejectedSpans;
       return Number(refused ?? 0);

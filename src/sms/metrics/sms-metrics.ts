@@ -1,5 +1,5 @@
 import { openPrometheusMeters } from '../../metrics/prometheus.ts';
-import type { CollectMetrics } from '../../telemetry/metric-push.ts';
+import type { CollectMetrics } from '../../telemetry/collected-metrics.ts';
 
 /** What the gauges show; read when somebody asks. */
 export interface SmsGauges {
