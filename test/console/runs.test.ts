@@ -33,7 +33,8 @@ async function startNode(sms: TestSms): Promise<NodeLives> {
     stdio: { command: process.execPath, args: [fixture('ledger.mjs')], env: { TRAIL: join(folder, 'trail') } },
     allowed_tools: ['*'],
   });
-  const node = new NodeLives(folder, ['--sms', sms.sms.grpc, '--sms-token-file', tokenFile]);
+  const fromSms = ['--sms', sms.sms.grpc, '--sms-token-file', tokenFile];
+  const node = new NodeLives(folder, fromSms, ['--task-dir', join(folder, 'tasks.d')]);
   await node.start();
   onStop(() => node.kill());
   return node;

@@ -231,6 +231,8 @@ describe('spear audit tail', () => {
       'sms.record_changed fs update of tags by ci from 127.0.0.1, http PUT /servers/{id} revision 8',
       'sms.profile_write_started review by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.profile_changed review update of server_ids by ci from 127.0.0.1, http PUT /servers/{id} revision 3',
+      'sms.task_write_started default/notes by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.task_changed default/notes update of live by ci from 127.0.0.1, http PUT /servers/{id} revision 3',
       'sms.token_write_started ci by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.token_changed ci create by ci from 127.0.0.1, http PUT /servers/{id} revision 1',
       'sms.approval_write_started a-1 by ci from 127.0.0.1, http PUT /servers/{id}',
