@@ -50,6 +50,7 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
   stage.spear(['tasks', 'apply', 'tasks.d/agent.toml'], { env });
   stage.spear(['tokens', 'create', 'nodes', '--role', 'node', '--out', 'node.token'], { env });
   stage.spear(['tokens', 'create', 'ann', '--role', 'submitter', '--out', 'ann.token'], { env });
+  stage.spear(['tokens', 'create', 'bob', '--role', 'approver', '--out', 'bob.token'], { env });
   const nodes = new Map<string, Serving>();
   for (const name of NODES) {
     const where = ['--data', name, '--listen', '127.0.0.1:0', '--config', `${name}.toml`];
@@ -74,8 +75,28 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
     stage.say(`kill -9 ${what}, when ${before} runs had ended`);
   }
   await submitted;
-  await until(async () => (await endedRuns(ask)).length === RUNS, 'all runs that ended');
-  return tell(stage, await endedRuns(ask));
+  const parked = await untilNobodyRuns(ask);
+  if (parked.length > 0) {
+    stage.title('Calls that a kill left without an answer: were they made? Nobody knows, so somebody is asked');
+    stage.spear(['approvals', 'ls'], { env });
+    for (const request of parked) {
+      const decision = ['--token-file', 'bob.token', '--reason', 'it may have been made: not again'];
+      stage.spear(['approvals', 'deny', request, ...decision], { env, quiet: true });
+    }
+    await untilNobodyRuns(ask, 'ended');
+  }
+  return tell(stage, await allRuns(ask));
+}
+
+/** The requests of runs that wait for somebody, once all others have ended. */
+async function untilNobodyRuns(ask: Ask, wanted: 'ended' | 'ended or parked' = 'ended or parked'): Promise<string[]> {
+  let parked: RunRecord[] = [];
+  await until(async () => {
+    const left = (await allRuns(ask)).filter(({ status }) => !hasEnded(status));
+    parked = left.filter(({ status }) => status === 'parked');
+    return left.length === (wanted === 'ended' ? 0 : parked.length);
+  }, `all runs that ${wanted}`);
+  return parked.flatMap(({ parked_for }) => (parked_for?.kind === 'approval' ? parked_for.request.split(' ') : []));
 }
 
 function registry(stage: Stage, name: string, members: string): Promise<Serving> {
@@ -153,10 +174,13 @@ async function submitAll(ask: Ask): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
-async function endedRuns(ask: Ask): Promise<readonly RunRecord[]> {
+async function allRuns(ask: Ask): Promise<readonly RunRecord[]> {
   const answer = await ask(`/v1/namespaces/default/runs?limit=${RUNS}`);
-  const { runs } = (await answer.json()) as { runs: RunRecord[] };
-  return runs.filter(({ status }) => hasEnded(status));
+  return ((await answer.json()) as { runs: RunRecord[] }).runs;
+}
+
+async function endedRuns(ask: Ask): Promise<readonly RunRecord[]> {
+  return (await allRuns(ask)).filter(({ status }) => hasEnded(status));
 }
 
 async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {
@@ -184,10 +208,9 @@ function tell(stage: Stage, runs: readonly RunRecord[]): number {
   const unknown = runs.length * CALLS.length - effects.length + twice;
   stage.say('');
   stage.say(`${good} of ${RUNS} runs succeeded, ${resumed.length} of them resumed after a kill.`);
-  stage.say(
-    `The tool saw ${effects.length} calls, ${twice} of them twice; ${unknown} were never made, because a kill left`,
-  );
-  stage.say('their outcome unknown: the model was told so, and nothing was repeated.');
+  stage.say(`The tool saw ${effects.length} of ${RUNS * CALLS.length} calls, ${twice} of them twice.`);
+  if (unknown > 0)
+    stage.say(`${unknown} were not made: what became of a call was unknown, and nothing is repeated on a guess.`);
   const isHonest = unknown <= resumed.length * CALLS.length;
   return good === RUNS && twice === 0 && isHonest ? 0 : 1;
 }
