@@ -1,6 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { SteeredModel } from '../e2e/steered-model.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { applyTask, hello, putBlob } from '../sms/tasks/task-calls.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openConsole } from './console-page.ts';
 import { broken, notes, register, startNode, toolsSeen } from './running-node.ts';
@@ -29,6 +30,8 @@ it(
     await sms.http('POST', '/admin/api/mcp/profiles', {
       json: { name: 'reading', description: 'What a reader needs', server_ids: ['notes'], tool_denylist: ['write_*'] },
     });
+    await putBlob(sms, hello);
+    await applyTask(sms, JSON.parse(task));
     await startNode(sms, model);
     const request = await model.next();
     request.call('notes_read_text_file', { path: 'risks.md' });
@@ -97,6 +100,12 @@ it(
     await page.getByText(/To change that/).waitFor();
     await seen('access-walk');
     await page.keyboard.press('Escape');
+
+    await page.getByRole('button', { name: "The registry's own tasks" }).click();
+    await page.getByText('Tasks 1 to 1 of 1, as they are live').waitFor();
+    await page.getByRole('columnheader', { name: 'default/review@1' }).waitFor();
+    await page.getByRole('row', { name: /^notes .*allowed/ }).waitFor();
+    await seen('access-tasks');
 
     await console.go('nodes', 'Nodes');
     await page.getByRole('row', { name: /ready revision 2 .*1 connection/ }).waitFor();

@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks';
-import { isJsonObject, type JsonObject, parseJson } from '../../../base/json.ts';
+import { isJsonObject, parseJson } from '../../../base/json.ts';
 import type { AccessJson, AccessServerJson, DecisionJson, LayerAnswerJson } from '../../../protocol/console-api.ts';
 import { ApiError, post } from '../api.ts';
 import { counted } from '../numbers.ts';
 import { Dialog, Empty, Failure, PageHead } from '../parts.tsx';
+import { type AskedTask, registryTasks, TASKS_PER_PAGE, type TaskPage } from '../registry-tasks.ts';
 import { Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
@@ -17,11 +18,6 @@ const example = `{
   }
 }`;
 
-interface Task {
-  readonly name: string;
-  readonly config: JsonObject;
-}
-
 interface Shown {
   readonly title: string;
   readonly walk: readonly LayerAnswerJson[];
@@ -31,19 +27,29 @@ interface Shown {
 /** Which tasks may use which servers and tools, and which word of which layer decides. */
 export function Access() {
   const [text, setText] = useState('');
-  const [tasks, setTasks] = useState<readonly Task[]>([]);
+  const [tasks, setTasks] = useState<readonly AskedTask[]>([]);
+  const [page, setPage] = useState<TaskPage | null>(null);
   const [matrix, setMatrix] = useState<AccessJson | null>(null);
   const [opened, setOpened] = useState<AccessServerJson | null>(null);
   const [shown, setShown] = useState<Shown | null>(null);
   const [problem, setProblem] = useState<ApiError | null>(null);
-  const ask = async () => {
+  const ask = async (about: readonly AskedTask[]) => {
+    setMatrix(about.length === 0 ? null : await post<AccessJson>(PATH, { tasks: about }));
+    setTasks(about);
+    setOpened(null);
+    setProblem(null);
+  };
+  const askPasted = async () => {
     const read = tasksOf(text);
     if (read instanceof ApiError) return setProblem(read);
+    setPage(null);
+    await ask(read).catch(setProblem);
+  };
+  const askRegistry = async (from: number) => {
     try {
-      setMatrix(await post<AccessJson>(PATH, { tasks: read }));
-      setTasks(read);
-      setOpened(null);
-      setProblem(null);
+      const found = await registryTasks(from);
+      setPage(found);
+      await ask(found.tasks);
     } catch (error) {
       setProblem(error as ApiError);
     }
@@ -75,10 +81,14 @@ export function Access() {
         </span>
       </div>
       <div class="actions">
-        <button type="button" class="primary" disabled={text.trim() === ''} onClick={ask}>
+        <button type="button" class="primary" disabled={text.trim() === ''} onClick={askPasted}>
           Show what they may use
         </button>
+        <button type="button" onClick={() => askRegistry(0)}>
+          The registry's own tasks
+        </button>
       </div>
+      {page === null ? null : <Paging page={page} turn={askRegistry} />}
       {problem === null ? null : <Failure error={problem} />}
       {matrix === null ? (
         <Empty title="Who may use what">
@@ -97,6 +107,24 @@ export function Access() {
         </Dialog>
       )}
     </>
+  );
+}
+
+function Paging({ page, turn }: { readonly page: TaskPage; readonly turn: (from: number) => void }) {
+  const { from, all, tasks } = page;
+  if (all === 0) return <p class="muted">The registry keeps no tasks: spear tasks apply FILE.</p>;
+  return (
+    <div class="actions">
+      <span class="muted">
+        Tasks {from + 1} to {from + tasks.length} of {all}, as they are live
+      </span>
+      <button type="button" disabled={from === 0} onClick={() => turn(from - TASKS_PER_PAGE)}>
+        Earlier
+      </button>
+      <button type="button" disabled={from + tasks.length >= all} onClick={() => turn(from + TASKS_PER_PAGE)}>
+        Further
+      </button>
+    </div>
   );
 }
 
@@ -306,7 +334,7 @@ function Walk({ shown }: { readonly shown: Shown }) {
 }
 
 /** One config, or a list of them. */
-function tasksOf(text: string): readonly Task[] | ApiError {
+function tasksOf(text: string): readonly AskedTask[] | ApiError {
   const value = parseJson(text);
   const list = Array.isArray(value) ? value : [value];
   const tasks = list.map((each, at) => {
