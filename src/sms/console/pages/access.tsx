@@ -118,12 +118,16 @@ function Paging({ page, turn }: { readonly page: TaskPage; readonly turn: (from:
       <span class="muted">
         Tasks {from + 1} to {from + tasks.length} of {all}, as they are live
       </span>
-      <button type="button" disabled={from === 0} onClick={() => turn(from - TASKS_PER_PAGE)}>
-        Earlier
-      </button>
-      <button type="button" disabled={from + tasks.length >= all} onClick={() => turn(from + TASKS_PER_PAGE)}>
-        Further
-      </button>
+      {all <= TASKS_PER_PAGE ? null : (
+        <>
+          <button type="button" disabled={from === 0} onClick={() => turn(from - TASKS_PER_PAGE)}>
+            Previous
+          </button>
+          <button type="button" disabled={from + tasks.length >= all} onClick={() => turn(from + TASKS_PER_PAGE)}>
+            Next
+          </button>
+        </>
+      )}
     </div>
   );
 }
