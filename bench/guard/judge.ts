@@ -7,6 +7,8 @@ import type { Plant } from './slow-down.ts';
 
 /** Of a measurement that looks like a regression. */
 const REPETITIONS = 4;
+/** What is so many tolerances above its baseline, twice, is no chance: it is not measured again. */
+const FAR = 3;
 
 export interface Checked {
   /** The last word. */
@@ -37,10 +39,22 @@ export async function check(
     const slower = new Set(
       judged.compared.filter(({ verdict }) => verdict === 'slower').map(({ name }) => groupOf(name)),
     );
-    if (slower.size === 0) break;
+    if (slower.size === 0 || (again > 0 && isFar(judged))) break;
     runs.push(...(await measure(PROCESSES, plant, [...slower])));
     judged = judge();
     shown.push(judged.compared);
   }
   return { ...judged, shown };
+}
+
+function isFar({
+  compared,
+  tolerance,
+}: {
+  readonly compared: readonly Compared[];
+  readonly tolerance: number;
+}): boolean {
+  const bound = 1 + FAR * (tolerance - 1);
+  const slower = compared.filter(({ verdict }) => verdict === 'slower');
+  return slower.every(({ baseline, measured }) => Number(measured) > Number(baseline) * bound);
 }
