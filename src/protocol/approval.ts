@@ -13,8 +13,6 @@ export type ApprovalDecision = (typeof approvalDecisions)[number];
 export const approvalStatuses = ['waiting', 'granted', 'denied', 'used', 'expired', 'withdrawn'] as const;
 export type ApprovalStatus = (typeof approvalStatuses)[number];
 
-export const causeCodes = ['always', 'rule', 'no_rule', 'unknown_outcome'] as const;
-
 /** One place where a tool's definition is another than the one that was allowed before. */
 export interface DefinitionChange {
   /** `description`, `annotations.readOnlyHint`, `inputSchema.properties.path`. */
