@@ -53,10 +53,10 @@ export interface Machine {
   readonly yardstickNs: Ratios;
 }
 
+export const isNamedAlike = (then: Machine, now: Machine): boolean => then.cpu === now.cpu && then.v8 === now.v8;
+
 export function toleranceFor(then: Machine, now: Machine): number {
-  return then.cpu === now.cpu && then.v8 === now.v8 && areAlike(then.yardstickNs, now.yardstickNs)
-    ? TOLERANCE
-    : FOREIGN_TOLERANCE;
+  return isNamedAlike(then, now) && areAlike(then.yardstickNs, now.yardstickNs) ? TOLERANCE : FOREIGN_TOLERANCE;
 }
 
 function areAlike(then: Ratios, now: Ratios): boolean {
