@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
+import { failWithConnection } from './lost-answers.ts';
 import { NatsEvents } from './nats-events.ts';
 import { NatsJournals } from './nats-journals.ts';
 import { NatsQueue, type NatsQueueOptions } from './nats-queue.ts';
@@ -46,6 +47,7 @@ export async function openNats(address: NatsAddress, options: NatsQueueOptions):
   });
   try {
     checkVersion(nc);
+    failWithConnection(nc);
     void tell(nc, onStatus);
     const queue = await NatsQueue.open(nc, options);
     return { queue, journals: new NatsJournals(queue), events: new NatsEvents(queue) };
