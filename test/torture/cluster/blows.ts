@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Random } from '../random.ts';
+import { Random } from '../random.ts';
 import { type ClusterLife, LEASE_MS } from './cluster-life.ts';
 
 const MAX_DEAD_MS = 1_500;
@@ -9,62 +9,72 @@ const MAX_HELD_MS = 3_000;
 
 type Blow = (life: ClusterLife, random: Random) => Promise<void>;
 
-/** One server of a kind at a time: two of three are a majority. */
-const blows = {
-  'nodes killed': ({ nodes }, random) => again(random.pick(nodes), random),
-  'pauses longer than the lease': async ({ nodes }, random) => {
-    const node = random.pick(nodes);
-    node.signal('SIGSTOP');
-    await delay(LEASE_MS + random.below(MAX_PAUSED_MS));
-    node.signal('SIGCONT');
+/**
+ * Each group is struck by itself, one blow after the other: whatever else is down at that moment, two of three servers
+ * are a majority.
+ */
+const groups = [
+  {
+    'nodes killed': ({ nodes }, random) => again(random.pick(nodes), random),
+    'pauses longer than the lease': async ({ nodes }, random) => {
+      const node = random.pick(nodes);
+      node.signal('SIGSTOP');
+      await delay(LEASE_MS + random.below(MAX_PAUSED_MS));
+      node.signal('SIGCONT');
+    },
   },
-  'nats-servers killed': ({ nats }, random) => again(random.pick(nats.members), random),
-  'etcds killed': ({ etcd }, random) => again(random.pick(etcd.members), random),
-  'registries killed': ({ registries }, random) => again(random.pick(registries), random),
-  'connections cut': async ({ network }, random) => void random.pick(network).cut(),
-  'half open': async ({ network }, random) =>
-    void random.pick(network).halfOpen(random.chance(2) ? 'client' : 'server'),
-  'held up': async ({ network }, random) => {
-    const goOn = random.pick(network).hold();
-    await delay(random.below(MAX_HELD_MS));
-    goOn();
+  { 'nats-servers killed': ({ nats }, random) => again(random.pick(nats.members), random) },
+  { 'etcds killed': ({ etcd }, random) => again(random.pick(etcd.members), random) },
+  {
+    'registries killed': ({ registries }, random) => again(random.pick(registries), random),
+    'records changed': (life) => life.changeRecord(),
   },
-} as const satisfies Record<string, Blow>;
-
-const kinds = Object.keys(blows) as readonly (keyof typeof blows)[];
+  {
+    'times connections cut': async ({ network }, random) => void random.pick(network).cut(),
+    'times left half open': async ({ network }, random) =>
+      void random.pick(network).halfOpen(random.chance(2) ? 'client' : 'server'),
+    'times held up': async ({ network }, random) => {
+      const goOn = random.pick(network).hold();
+      await delay(random.below(MAX_HELD_MS));
+      goOn();
+    },
+  },
+] as const satisfies readonly Record<string, Blow>[];
 
 /** What was done to a cluster. */
 export class Blows {
   readonly #life: ClusterLife;
-  readonly #random: Random;
-  readonly #counts = new Map<keyof typeof blows, number>(kinds.map((kind) => [kind, 0]));
+  readonly #counts = new Map<string, number>();
 
-  constructor(life: ClusterLife, random: Random) {
+  constructor(life: ClusterLife) {
     this.#life = life;
-    this.#random = random;
   }
 
-  async strike(): Promise<void> {
-    await this.#strike(this.#random.pick(kinds));
-  }
-
-  /** One of each kind within `ms`, whatever else is down at that moment. */
-  async strikeAll(ms: number): Promise<void> {
-    await Promise.all(
-      kinds.map(async (kind) => {
-        await delay(this.#random.below(ms));
-        await this.#strike(kind);
-      }),
-    );
+  /** Strikes all groups until somebody says that it is enough; each kind of blow falls once at least. */
+  async rain(seeds: Random, maxQuietMs: number, isEnough: () => boolean): Promise<void> {
+    await Promise.all(groups.map((group) => this.#rainOn(group, new Random(seeds.seed()), maxQuietMs, isEnough)));
   }
 
   get told(): string {
-    return kinds.map((kind) => `${this.#counts.get(kind)} ${kind}`).join(', ');
+    return groups
+      .flatMap((group) => Object.keys(group))
+      .map((kind) => `${this.#counts.get(kind) ?? 0} ${kind}`)
+      .join(', ');
   }
 
-  async #strike(kind: keyof typeof blows): Promise<void> {
-    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
-    await blows[kind](this.#life, this.#random);
+  async #rainOn(
+    group: Readonly<Record<string, Blow>>,
+    random: Random,
+    maxQuietMs: number,
+    isEnough: () => boolean,
+  ): Promise<void> {
+    const kinds = Object.keys(group);
+    const next = () => kinds.find((kind) => !this.#counts.has(kind)) ?? (isEnough() ? null : random.pick(kinds));
+    for (let kind = next(); kind !== null; kind = next()) {
+      await delay(random.below(maxQuietMs));
+      this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+      await group[kind]?.(this.#life, random);
+    }
   }
 }
 

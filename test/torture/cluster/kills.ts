@@ -13,9 +13,8 @@ const CALLERS = 8;
 /** So many have not ended when the last blow falls: what is left has nothing but the end before it. */
 const LEFT_ALONE = 1 / 20;
 const LOOK_MS = 100;
+/** Between two blows at the same. */
 const MAX_QUIET_MS = 1_500;
-/** In which all blows of a short run fall. */
-const SHORT_MS = 2_500;
 /** A run that was acknowledged, after the last blow. */
 const TO_THE_END_MS = 45_000;
 
@@ -30,19 +29,16 @@ export async function clusterKills(effort: Effort): Promise<Finding> {
   // Directly, not through what is cut.
   const nc = await connect({ servers: life.nats.members.map(({ address }) => address), maxReconnectAttempts: -1 });
   const store = new ResultStore(nc);
-  const blows = new Blows(life, effort.random);
+  const blows = new Blows(life);
   try {
     await store.follow();
     const began = performance.now();
     const acknowledged = new Set<string>();
     const submitting = submitAll(life, wanted, acknowledged, effort);
-    if (effort.short) await blows.strikeAll(SHORT_MS);
-    while (store.ended < wanted * (1 - LEFT_ALONE) && !effort.isOver()) {
-      await delay(effort.random.below(MAX_QUIET_MS));
-      await blows.strike();
-      await life.changeRecord();
+    await blows.rain(effort.random, effort.of(500, MAX_QUIET_MS), () => {
       effort.progress(store.ended, wanted);
-    }
+      return effort.short || store.ended >= wanted * (1 - LEFT_ALONE) || effort.isOver();
+    });
     await submitting;
     await allEnded(store, acknowledged);
     const seconds = (performance.now() - began) / 1_000;
