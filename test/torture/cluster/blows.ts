@@ -9,12 +9,21 @@ const MAX_HELD_MS = 3_000;
 
 type Blow = (life: ClusterLife, random: Random) => Promise<void>;
 
+interface Group {
+  /** Up to so long nothing of it is struck, after each blow: servers take seconds to find another leader. */
+  readonly maxQuietMs: number;
+  readonly blows: Readonly<Record<string, Blow>>;
+}
+
+const quick = (blows: Group['blows']): Group => ({ maxQuietMs: 2_000, blows });
+const slow = (blows: Group['blows']): Group => ({ maxQuietMs: 10_000, blows });
+
 /**
  * Each group is struck by itself, one blow after the other: whatever else is down at that moment, two of three servers
  * are a majority.
  */
-const groups = [
-  {
+const groups: readonly Group[] = [
+  quick({
     'nodes killed': ({ nodes }, random) => again(random.pick(nodes), random),
     'pauses longer than the lease': async ({ nodes }, random) => {
       const node = random.pick(nodes);
@@ -22,14 +31,14 @@ const groups = [
       await delay(LEASE_MS + random.below(MAX_PAUSED_MS));
       node.signal('SIGCONT');
     },
-  },
-  { 'nats-servers killed': ({ nats }, random) => again(random.pick(nats.members), random) },
-  { 'etcds killed': ({ etcd }, random) => again(random.pick(etcd.members), random) },
-  {
+  }),
+  slow({ 'nats-servers killed': ({ nats }, random) => again(random.pick(nats.members), random) }),
+  slow({ 'etcds killed': ({ etcd }, random) => again(random.pick(etcd.members), random) }),
+  quick({
     'registries killed': ({ registries }, random) => again(random.pick(registries), random),
     'records changed': (life) => life.changeRecord(),
-  },
-  {
+  }),
+  slow({
     'times connections cut': async ({ network }, random) => void random.pick(network).cut(),
     'times left half open': async ({ network }, random) =>
       void random.pick(network).halfOpen(random.chance(2) ? 'client' : 'server'),
@@ -38,8 +47,8 @@ const groups = [
       await delay(random.below(MAX_HELD_MS));
       goOn();
     },
-  },
-] as const satisfies readonly Record<string, Blow>[];
+  }),
+];
 
 /** What was done to a cluster. */
 export class Blows {
@@ -51,29 +60,24 @@ export class Blows {
   }
 
   /** Strikes all groups until somebody says that it is enough; each kind of blow falls once at least. */
-  async rain(seeds: Random, maxQuietMs: number, isEnough: () => boolean): Promise<void> {
-    await Promise.all(groups.map((group) => this.#rainOn(group, new Random(seeds.seed()), maxQuietMs, isEnough)));
+  async rain(seeds: Random, isEnough: () => boolean): Promise<void> {
+    await Promise.all(groups.map((group) => this.#rainOn(group, new Random(seeds.seed()), isEnough)));
   }
 
   get told(): string {
     return groups
-      .flatMap((group) => Object.keys(group))
+      .flatMap(({ blows }) => Object.keys(blows))
       .map((kind) => `${this.#counts.get(kind) ?? 0} ${kind}`)
       .join(', ');
   }
 
-  async #rainOn(
-    group: Readonly<Record<string, Blow>>,
-    random: Random,
-    maxQuietMs: number,
-    isEnough: () => boolean,
-  ): Promise<void> {
-    const kinds = Object.keys(group);
-    const next = () => kinds.find((kind) => !this.#counts.has(kind)) ?? (isEnough() ? null : random.pick(kinds));
-    for (let kind = next(); kind !== null; kind = next()) {
-      await delay(random.below(maxQuietMs));
+  async #rainOn({ blows, maxQuietMs }: Group, random: Random, isEnough: () => boolean): Promise<void> {
+    const kinds = Object.keys(blows);
+    const missing = () => kinds.find((kind) => !this.#counts.has(kind));
+    for (let kind = missing(); kind !== undefined; kind = missing() ?? (isEnough() ? undefined : random.pick(kinds))) {
       this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
-      await group[kind]?.(this.#life, random);
+      await blows[kind]?.(this.#life, random);
+      if (!isEnough()) await delay(random.below(maxQuietMs));
     }
   }
 }

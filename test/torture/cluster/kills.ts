@@ -13,8 +13,6 @@ const CALLERS = 8;
 /** So many have not ended when the last blow falls: what is left has nothing but the end before it. */
 const LEFT_ALONE = 1 / 20;
 const LOOK_MS = 100;
-/** Between two blows at the same. */
-const MAX_QUIET_MS = 1_500;
 /** A run that was acknowledged, after the last blow. */
 const TO_THE_END_MS = 45_000;
 
@@ -35,7 +33,7 @@ export async function clusterKills(effort: Effort): Promise<Finding> {
     const began = performance.now();
     const acknowledged = new Set<string>();
     const submitting = submitAll(life, wanted, acknowledged, effort);
-    await blows.rain(effort.random, effort.of(500, MAX_QUIET_MS), () => {
+    await blows.rain(effort.random, () => {
       effort.progress(store.ended, wanted);
       return effort.short || store.ended >= wanted * (1 - LEFT_ALONE) || effort.isOver();
     });
