@@ -1,16 +1,21 @@
 // Many machines on one: three nats-servers, three etcds, two registries, three nodes. Two hundred runs of an agent are
 // submitted; in the middle of them a node, a registry, a nats-server and an etcd are killed. Then what became of each
-// run, and what the agents' tool saw of it.
+// run, and what the agents' tool saw of it. `--runs N` and `--members N` make it smaller: of one server of a kind, the one
+// that was killed is started again.
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { hasEnded, type RunRecord } from '../src/protocol/run.ts';
 import { root, type Serving, Stage } from './demo-stage.ts';
 import { startEtcd } from './engines/etcd-cluster.ts';
 import type { Cluster } from './engines/member.ts';
 import { startNats } from './engines/nats-cluster.ts';
 
-const RUNS = 200;
+const { values: flags } = parseArgs({
+  options: { runs: { type: 'string', default: '200' }, members: { type: 'string', default: '3' } },
+});
+const [RUNS, MEMBERS] = [flags.runs, flags.members].map(Number) as [number, number];
 const NODES = ['node-1', 'node-2', 'node-3'] as const;
 const CALLS = ['a', 'b', 'c'];
 /** Submissions under way at one time. */
@@ -24,9 +29,9 @@ const WIDTH = 50;
 await Stage.open('cluster', async (stage) => {
   // Engines do not keep a process alive, and for some of the time nothing else would.
   const alive = setInterval(() => {}, 60_000);
-  const nats = await startNats();
+  const nats = await startNats({ members: MEMBERS });
   try {
-    const etcd = await startEtcd();
+    const etcd = await startEtcd({ members: MEMBERS });
     try {
       return await main(stage, nats, etcd);
     } finally {
@@ -40,7 +45,7 @@ await Stage.open('cluster', async (stage) => {
 
 async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number> {
   prepare(stage.workspace);
-  stage.title('Three nats-servers and three etcds; two registries, three nodes');
+  stage.title(`${MEMBERS} nats-servers and as many etcds; two registries, three nodes`);
   const addresses = (cluster: Cluster) => cluster.members.map(({ address }) => address).join(',');
   const [, second] = [await registry(stage, 'sms-1', addresses(etcd)), await registry(stage, 'sms-2', addresses(etcd))];
   const sms = (side: 'grpc' | 'http') =>
@@ -64,8 +69,8 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
   const blows: readonly [number, string, () => Promise<void>][] = [
     [0.15, 'node-1', async () => stage.end((nodes.get('node-1') as Serving).child, 'SIGKILL')],
     [0.3, 'sms-2', () => stage.end(second.child, 'SIGKILL')],
-    [0.45, 'a nats-server', async () => nats.members[0]?.kill()],
-    [0.6, 'an etcd', async () => etcd.members[0]?.kill()],
+    [0.45, 'a nats-server', () => killFirst(nats)],
+    [0.6, 'an etcd', () => killFirst(etcd)],
   ];
   for (const [share, what, blow] of blows) {
     await until(async () => (await endedRuns(ask)).length >= share * RUNS, `${share * RUNS} runs that ended`);
@@ -86,6 +91,12 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
     await untilNobodyRuns(ask, 'ended');
   }
   return tell(stage, await allRuns(ask));
+}
+
+/** The others go on; where there are none, it has to come back. */
+async function killFirst({ members: [first, ...others] }: Cluster): Promise<void> {
+  await first?.kill();
+  if (others.length === 0) await first?.start();
 }
 
 /** The requests of runs that wait for somebody, once all others have ended. */

@@ -23,13 +23,15 @@ export interface SmsProcess {
   close(): Promise<void>;
 }
 
-/** `spear-sms` in a process of its own, on a file with many records. */
-export async function openSms(records: number): Promise<SmsProcess> {
+/** `spear-sms` in a process of its own, on a file with many records, or on what else `args` say. */
+export async function openSms(records: number, args: readonly string[] = []): Promise<SmsProcess> {
   const directory = mkdtempSync(join(tmpdir(), 'spear-bench-'));
   const data = join(directory, 'registry.db');
   await makeLargeRegistry(data, records);
   const loopback = ['--grpc', '127.0.0.1:0', '--http', '127.0.0.1:0'];
-  const sms = spawn(process.execPath, [command, ...loopback, '--data', data], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const sms = spawn(process.execPath, [command, ...loopback, '--data', data, ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   const ended = once(sms, 'exit');
   const [line] = (await Promise.race([
     once(createInterface(sms.stdout), 'line'),

@@ -29,7 +29,9 @@ export const topics: readonly TopicEntry[] = [
   entry('density', 'guests that wait in one process', () => import('./density.ts')),
   entry('node-queue', 'runs of a node through its queue', () => import('./node-queue.ts')),
   entry('node', 'many guests on one thread, and runs that are parked', () => import('./node.ts')),
+  entry('cluster', 'runs of nodes that share NATS', () => import('./cluster.ts')),
   entry('registry', 'a change on its way to the nodes', () => import('./registry.ts')),
+  entry('revocation', 'a tool that is taken away, on a hundred nodes', () => import('./revocation.ts')),
   entry('peers', 'the same string hostcall elsewhere', () => import('./peers.ts')),
   entry('growth', 'how costs grow with what a guest holds', () => import('./growth.ts')),
 ];

@@ -1,19 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
 import { requireBuild } from '../guests/built.ts';
+import { hello, openHelloNode } from '../guests/hello-node.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';
 import type { Topic } from './topic.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const hello = join(root, 'fixtures/c/hello.wasm');
 /** Submissions under way, and processes at once: two cores have something to do. */
 const LANES = 32;
 const PROCESSES = 2;
@@ -104,44 +102,14 @@ const bareCommits = (commits: number): number =>
     return took / commits;
   });
 
-const helloOnNode = (runs: number): Promise<number> =>
-  inFolder(async (folder) => {
-    writeFileSync(join(folder, 'hello.toml'), `name = "hello"\nwasm = ${JSON.stringify(hello)}\nconcurrency = 1000\n`);
-    const args = ['--task-dir', folder, '--data', join(folder, 'data'), '--listen', '127.0.0.1:0'];
-    const child = spawn(process.execPath, [join(root, 'bin/spearlet.cjs'), ...args], {
-      env: { HOME: folder },
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    const exited = once(child, 'exit');
-    try {
-      const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
-      const { http } = JSON.parse(line) as { http: string };
-      const token = readFileSync(join(folder, 'data/submitter.token'), 'utf8').trim();
-      await submitAndWait(http, token, LANES); // what is compiled once
-      const started = performance.now();
-      await submitAndWait(http, token, runs);
-      return (performance.now() - started) / runs;
-    } finally {
-      child.kill('SIGKILL');
-      await exited;
-    }
-  });
-
-async function submitAndWait(url: string, token: string, runs: number): Promise<void> {
-  const agent = new Agent({ keepAlive: true, maxSockets: LANES });
-  let begun = 0;
-  const lane = async () => {
-    while (begun++ < runs) {
-      const headers = { authorization: `Bearer ${token}`, prefer: 'wait=60' };
-      const sent = request(`${url}/v1/namespaces/default/tasks/hello/runs`, { method: 'POST', agent, headers }).end();
-      const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream & { statusCode: number }];
-      response.resume();
-      await once(response, 'end');
-      if (response.statusCode !== 200) throw new Error(`the node answered ${response.statusCode}`);
-    }
-  };
-  await Promise.all(Array.from({ length: LANES }, lane));
-  agent.destroy();
+async function helloOnNode(runs: number): Promise<number> {
+  const node = await openHelloNode();
+  try {
+    await node.run(LANES, LANES); // what is compiled once
+    return await node.run(runs, LANES);
+  } finally {
+    await node.close();
+  }
 }
 
 async function helloByProcess(runs: number): Promise<number> {

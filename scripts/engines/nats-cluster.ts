@@ -12,11 +12,13 @@ export interface NatsOptions {
   readonly config?: string;
   /** What `sync_interval` of JetStream is. @default '2m', its own: no test pulls a plug */
   readonly sync?: string;
+  /** Whether clients are told where the other members are. @default true */
+  readonly advertise?: boolean;
 }
 
 /** Real nats-servers with JetStream on loopback, all ready. They end with `stop`, and at the latest with this process. */
 export async function startNats(options: NatsOptions = {}): Promise<Cluster> {
-  const { members: count = 3, config = '', sync = '2m' } = options;
+  const { members: count = 3, config = '', sync = '2m', advertise = true } = options;
   const binary = await natsServer();
   const folder = mkdtempSync(join(tmpdir(), 'spear-nats-'));
   const ports = await freePorts(3 * count);
@@ -29,7 +31,7 @@ export async function startNats(options: NatsOptions = {}): Promise<Cluster> {
     const cluster =
       count === 1
         ? ''
-        : `cluster { name: spear, listen: "127.0.0.1:${ports[count + index]}", routes: ${JSON.stringify(routes)} }`;
+        : `cluster { name: spear, listen: "127.0.0.1:${ports[count + index]}", routes: ${JSON.stringify(routes)}, no_advertise: ${!advertise} }`;
     writeFileSync(
       file,
       `server_name: ${name}

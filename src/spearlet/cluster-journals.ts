@@ -29,8 +29,7 @@ export class ClusterJournals implements RunJournals {
 
   async earlier(claim: Claim): Promise<EarlierAttempt | null> {
     const { namespace, id } = claim.run;
-    await this.#journals.settled(claim);
-    const bytes = await this.#journals.read(namespace, id);
+    const bytes = await this.#journals.own(claim);
     if (bytes === null) return null;
     this.#read.set(claim, bytes);
     const key = this.#key === null ? null : journalKey(this.#key.reveal());

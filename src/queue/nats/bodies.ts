@@ -17,8 +17,13 @@ export class Bodies {
     this.#patienceMs = patienceMs;
   }
 
+  /** Whether it needs an object of its own. */
+  isLarge(bytes: Uint8Array): boolean {
+    return bytes.byteLength > MAX_INLINE_BYTES;
+  }
+
   async keep(run: string, name: string, bytes: Uint8Array): Promise<Body> {
-    if (bytes.byteLength <= MAX_INLINE_BYTES) return { inline: Buffer.from(bytes).toString('base64') };
+    if (!this.isLarge(bytes)) return { inline: Buffer.from(bytes).toString('base64') };
     return { object: await this.put(`${run}/${name}`, bytes) };
   }
 

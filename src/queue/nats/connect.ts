@@ -2,10 +2,13 @@ import { readFileSync } from 'node:fs';
 import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
+import { failWithConnection } from './lost-answers.ts';
 import { NatsEvents } from './nats-events.ts';
 import { NatsJournals } from './nats-journals.ts';
 import { NatsQueue, type NatsQueueOptions } from './nats-queue.ts';
 import { OLDEST_SERVER } from './streams.ts';
+
+const UNANSWERED_PINGS = 2;
 
 export interface NatsAddress {
   readonly servers: readonly string[];
@@ -34,8 +37,9 @@ export async function openNats(address: NatsAddress, options: NatsQueueOptions):
     name: `spearlet ${name}`,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
-    pingInterval: 10_000,
-    maxPingOut: 2,
+    // One that nobody has ended and that nothing comes through is left when the leases end that were not renewed over it.
+    pingInterval: options.leaseMs / (UNANSWERED_PINGS + 1),
+    maxPingOut: UNANSWERED_PINGS,
     ...(creds === null ? {} : { authenticator: credsAuthenticator(new TextEncoder().encode(creds.reveal())) }),
     ...(tls || ca !== null ? { tls: ca === null ? {} : { ca: readFileSync(ca, 'utf8') } } : {}),
   }).catch((error: unknown) => {
@@ -43,6 +47,7 @@ export async function openNats(address: NatsAddress, options: NatsQueueOptions):
   });
   try {
     checkVersion(nc);
+    failWithConnection(nc);
     void tell(nc, onStatus);
     const queue = await NatsQueue.open(nc, options);
     return { queue, journals: new NatsJournals(queue), events: new NatsEvents(queue) };

@@ -77,6 +77,7 @@ export class Deliveries {
     this.#arrived = arrived;
     this.#inbox = createInbox();
     nc.subscribe(this.#inbox, { callback: (error, message) => void (error === null && this.#receive(message)) });
+    void this.#pullAfterLoss();
   }
 
   /** What is here, up to `max`; the rest is pulled for the next time. */
@@ -104,6 +105,11 @@ export class Deliveries {
     const request = JSON.stringify({ batch: this.#underway, expires: PULL_MS * NANOS });
     this.#nc.publish(this.#subject, request, { reply: this.#inbox });
     this.#pullEnds = setTimeout(() => this.#ended(), PULL_MS + PULL_GRACE_MS).unref();
+  }
+
+  /** The server forgets a pull with the connection that it came over. */
+  async #pullAfterLoss(): Promise<void> {
+    for await (const { type } of this.#nc.status()) if (type === 'reconnect') this.#ended();
   }
 
   #ended(): void {

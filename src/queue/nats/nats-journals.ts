@@ -25,9 +25,12 @@ export class NatsJournals {
     return bytes.byteLength === 0 ? null : bytes;
   }
 
-  /** What its guest did stands there when this resolves. */
-  async settled(claim: Claim): Promise<void> {
-    await this.#queue.owned(claim)?.settled();
+  /** As it stands there for whoever has the run. Null: it has none yet. */
+  async own(claim: Claim): Promise<Uint8Array | null> {
+    const owned = this.#queue.owned(claim);
+    await owned?.settled();
+    if (owned?.hasBlocks === false) return null;
+    return this.read(claim.run.namespace, claim.run.id);
   }
 
   /** For the guest of a claim; `bytes` is what was read before. */

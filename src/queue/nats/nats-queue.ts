@@ -95,9 +95,11 @@ export class NatsQueue implements RunQueue {
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
     const { id, namespace, pool, input } = run;
     const inputSha256 = hash('sha256', input);
-    const known = await this.#entries.get(id);
+    const { bodies } = this.#parts;
+    // An object has the name of its run: it must not be written for one that has another input.
+    const known = bodies.isLarge(input) ? await this.#entries.get(id) : null;
     if (known !== null) return this.#again(known, inputSha256);
-    const body = await this.#parts.bodies.keep(id, 'input', input);
+    const body = await bodies.keep(id, 'input', input);
     const made = newEntry(run, inputSha256, body);
     const entry = await this.#entries.create(made);
     if (entry === null) return this.#again((await this.#entries.get(id)) as RunEntry, inputSha256);
@@ -142,9 +144,10 @@ export class NatsQueue implements RunQueue {
   async mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null) return false;
-    const entry = await this.#change(claim.run.id, (now) =>
-      now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, status } } : null,
-    );
+    const mark = (now: RunEntry) =>
+      now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, status } } : null;
+    const entry = await this.#change(claim.run.id, mark, owned.entry);
+    owned.entry = entry ?? owned.entry;
     return entry !== null;
   }
 
@@ -164,7 +167,7 @@ export class NatsQueue implements RunQueue {
     };
     if (!(await owned.append('finished', JSON.stringify(finished)))) return false;
     if (status === 'dead') await this.#bury(namespace, id, claim.run, finished);
-    await this.#end(owned.delivery, finished, owned.objects);
+    await this.#end(owned.delivery, finished, owned.objects, owned.entry);
     this.#owned.delete(claim);
     return true;
   }
@@ -335,7 +338,11 @@ export class NatsQueue implements RunQueue {
   async #claim(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<Claim | null> {
     const { namespace, run: id } = delivery;
     const { jsm, patienceMs } = this.#parts;
-    const entry = await this.#entries.get(id);
+    const journal = journalSubject(namespace, id);
+    const [entry, last] = await Promise.all([
+      this.#entries.get(id),
+      patiently(patienceMs, () => lastMessage(jsm, journal)),
+    ]);
     // Somebody else could have published that: an entry and its message belong together.
     if (
       entry === null ||
@@ -347,29 +354,30 @@ export class NatsQueue implements RunQueue {
       return null;
     }
     if (entry.run.status === 'parked') return this.#letGo(delivery);
-    const last = await patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id)));
     if (last?.kind === 'finished') return this.#finishAgain(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
     if (!hasRoom({ namespace, task, submittedBy })) {
       delivery.giveBack(NO_ROOM_MS);
       return null;
     }
-    const owned = new OwnedRun(delivery, last, this.#parts);
+    const owned = new OwnedRun(delivery, entry, last, this.#parts);
     if (!(await owned.append('claim', JSON.stringify({ node, at: Date.now() })))) return null;
     return this.#begin(node, owned);
   }
 
   async #begin(node: string, owned: OwnedRun): Promise<Claim | null> {
     const { delivery, token, attempt } = owned;
-    const begun = await this.#change(delivery.run, (now) => {
+    const begin = (now: RunEntry) => {
       if (hasEnded(now.run.status)) return null;
       const running = { status: 'running', attempts: attempt, node, started_at_ms: Date.now() } as const;
       return { ...now, claim: token, run: { ...now.run, ...running } };
-    });
+    };
+    const begun = await this.#change(delivery.run, begin, owned.entry);
     if (begun === null) {
       await delivery.acknowledge(ANSWER_MS); // it was cancelled meanwhile
       return null;
     }
+    owned.entry = begun;
     const claim = { run: begun.run, attempt, isCancelled: begun.cancel, lost: owned.lost };
     this.#owned.set(claim, owned);
     return claim;
@@ -395,14 +403,20 @@ export class NatsQueue implements RunQueue {
   }
 
   /** Result and status, then the message: whoever is cut off in between is followed by somebody who does it again. */
-  async #end(delivery: Delivery, finished: Finished, objects: readonly string[]): Promise<void> {
+  async #end(
+    delivery: Delivery,
+    finished: Finished,
+    objects: readonly string[],
+    known: RunEntry | null = null,
+  ): Promise<void> {
     const { status, exit, cost, result, result_bytes, ended_at_ms } = finished;
-    await this.#change(delivery.run, (now) => {
+    const end = (now: RunEntry) => {
       if (hasEnded(now.run.status)) return null;
       const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
       const run = { ...now.run, status, exit, cost, result_bytes, ended_at_ms };
       return { ...now, claim: null, result, objects: [...new Set(all)], run };
-    });
+    };
+    await this.#change(delivery.run, end, known);
     const close = () => (status === 'dead' ? delivery.terminate(ANSWER_MS) : delivery.acknowledge(ANSWER_MS));
     await patiently(this.#options.patienceMs, close);
   }
@@ -412,8 +426,12 @@ export class NatsQueue implements RunQueue {
     await patiently(this.#options.patienceMs, () => this.#parts.js.publish(deadSubject(namespace, id), letter));
   }
 
-  async #change(id: string, change: (entry: RunEntry) => StoredRun | null): Promise<RunEntry | null> {
-    const entry = await this.#entries.change(id, change);
+  async #change(
+    id: string,
+    change: (entry: RunEntry) => StoredRun | null,
+    known: RunEntry | null = null,
+  ): Promise<RunEntry | null> {
+    const entry = await this.#entries.change(id, change, known);
     if (entry !== null) this.#mirror.take(entry);
     return entry;
   }

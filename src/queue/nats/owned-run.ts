@@ -6,6 +6,7 @@ import type { Bodies } from './bodies.ts';
 import type { Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
 import { isTransient, isWrongSequence } from './patience.ts';
+import type { RunEntry } from './run-entries.ts';
 import { journalSubject } from './subjects.ts';
 
 /** What is larger is an object. */
@@ -40,9 +41,15 @@ export class OwnedRun {
   #leaseEnds: number;
   #appending: Promise<unknown> = Promise.resolve();
   attempt: number;
+  /** As this node has last seen it. */
+  entry: RunEntry;
+  /** Whether its journal may have blocks. */
+  hasBlocks: boolean;
 
-  constructor(delivery: Delivery, last: JournalMessage | null, parts: OwnedRunParts) {
+  constructor(delivery: Delivery, entry: RunEntry, last: JournalMessage | null, parts: OwnedRunParts) {
     this.delivery = delivery;
+    this.entry = entry;
+    this.hasBlocks = last !== null;
     this.subject = journalSubject(delivery.namespace, delivery.run);
     this.#parts = parts;
     this.#last = last?.seq ?? 0;
@@ -109,6 +116,7 @@ export class OwnedRun {
 
   async #append(kind: MessageKind, payload: Uint8Array | string): Promise<boolean> {
     if (this.lost.aborted) return false;
+    if (kind === 'block') this.hasBlocks = true;
     const { js, bodies, patienceMs } = this.#parts;
     const ordinal = ++this.#ordinal;
     const until = performance.now() + patienceMs;

@@ -70,12 +70,18 @@ export class RunEntries {
 
   /**
    * Changes an entry as it is at that moment; `change` gives null to leave it, may be asked again, and must know its own
-   * work when it sees it. Null: there is none, or it was left.
+   * work when it sees it. `known`: as it probably is; it is read where it is not. Null: there is none, or it was left.
    */
-  async change(id: string, change: (entry: RunEntry) => StoredRun | null): Promise<RunEntry | null> {
+  async change(
+    id: string,
+    change: (entry: RunEntry) => StoredRun | null,
+    known: RunEntry | null = null,
+  ): Promise<RunEntry | null> {
+    let guess = known;
     return patiently(this.#patienceMs, async () => {
       for (;;) {
-        const entry = await this.get(id);
+        const entry = guess ?? (await this.get(id));
+        guess = null;
         const next = entry === null ? null : change(entry);
         if (entry === null || next === null) return null;
         try {

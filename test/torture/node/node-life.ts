@@ -16,6 +16,14 @@ export interface NodeAnswer {
   readonly headers: Headers;
 }
 
+/** A server that writes to `trail` what it was told to do. */
+export const ledgerRecord = (trail: string) => ({
+  server_id: 'ledger',
+  transport: 'stdio',
+  stdio: { command: process.execPath, args: [fixture('mcp-servers/ledger.mjs')], env: { TRAIL: trail } },
+  allowed_tools: ['*'],
+});
+
 /** An agent of three turns whose model calls a tool three times, beside a task that only says hello. */
 export function writeNodeFolder(
   folder: string,
@@ -44,19 +52,9 @@ export function writeNodeFolder(
   writeFileSync(join(folder, 'script.json'), JSON.stringify(script));
   writeFileSync(
     join(folder, 'config.toml'),
-    `[backends.main]\nkind = "scripted"\nscript = "script.json"\n\n[node]\n${more.node ?? ''}\n`,
+    `[backends.main]\nkind = "scripted"\nscript = "script.json"\n\n[mcp]\nstdio = "allow"\n\n[node]\n${more.node ?? ''}\n`,
   );
-  const record = {
-    server_id: 'ledger',
-    transport: 'stdio',
-    stdio: {
-      command: process.execPath,
-      args: [fixture('mcp-servers/ledger.mjs')],
-      env: { TRAIL: join(folder, 'trail') },
-    },
-    allowed_tools: ['*'],
-  };
-  writeFileSync(join(records, 'ledger.json'), JSON.stringify(record));
+  writeFileSync(join(records, 'ledger.json'), JSON.stringify(ledgerRecord(join(folder, 'trail'))));
   writeFileSync(
     join(tasks, 'agent.toml'),
     [

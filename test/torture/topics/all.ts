@@ -94,8 +94,8 @@ export const topics: readonly TopicEntry[] = [
   ),
   entry(
     'cluster',
-    'nodes that share NATS: kill -9 of nodes and servers, and pauses longer than the lease, under runs that call tools',
-    '2,000 runs of 5 tool calls, each ends once, no tool is called twice',
+    'nodes that share NATS and follow registries on etcd: kill -9 of all of them, pauses longer than the lease, cut and half-open connections, under runs that call tools',
+    '2,000 runs of 5 tool calls, each ends once, no tool is called twice, nobody writes who was replaced',
     () => import('./cluster.ts'),
   ),
 ];

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openNats } from '../../src/queue/nats/connect.ts';
+import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
+import { useNats } from '../support/engines/use-engine.ts';
+import { CutConnections } from '../torture/cluster/cut-connections.ts';
+import { clearStreams, nextClaim } from './nats-clusters.ts';
+import { newRun } from './queue-contract.ts';
+
+/** A request that nobody answers is given up after so long, a pull after more than twice that. */
+const REQUEST_MS = 5_000;
+const LEASE_MS = 30_000;
+const cluster = useNats({ members: 1 });
+const open: (() => void | Promise<void>)[] = [];
+
+async function queueThrough(network: CutConnections, leaseMs: number): Promise<NatsQueue> {
+  const nobody = { tls: false, ca: null, creds: null, onStatus: () => {} };
+  const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000 };
+  const { queue } = await openNats({ servers: [network.address], name: 'test', ...nobody }, bounds);
+  open.push(() => queue.close());
+  return queue;
+}
+
+let network: CutConnections;
+
+beforeEach(async () => {
+  await clearStreams(cluster());
+  network = await CutConnections.open(cluster().members[0]?.address ?? '');
+  open.push(() => network.close());
+});
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+/** The best of some tries: a busy machine is no slow answer. */
+async function fastest(tries: number, work: (n: number) => Promise<void>): Promise<number> {
+  const took: number[] = [];
+  for (let n = 0; n < tries; n++) {
+    const began = performance.now();
+    await work(n);
+    took.push(performance.now() - began);
+  }
+  return Math.min(...took);
+}
+
+describe('a connection to NATS that is lost', () => {
+  it('takes no longer than a new one: what was under way is asked again, what comes meanwhile waits [cluster.connection]', async () => {
+    const queue = await queueThrough(network, LEASE_MS);
+    const ms = await fastest(3, async (n) => {
+      network.hold();
+      const submitting = queue.submit(newRun(`cut-${n}`));
+      network.cut();
+      await Promise.all([submitting, queue.submit(newRun(`meanwhile-${n}`))]);
+    });
+    expect(ms).toBeLessThan(REQUEST_MS);
+    for (const name of ['cut', 'meanwhile']) expect(await queue.get('default', `${name}-0`)).not.toBeNull();
+  });
+
+  it('is pulled over anew: a run that is submitted afterwards is given out at once [cluster.connection]', async () => {
+    const queue = await queueThrough(network, LEASE_MS);
+    const ms = await fastest(2, async (n) => {
+      // It has asked for one when its connection is cut.
+      await queue.claim('n', 'default', 1, LEASE_MS, () => true);
+      network.cut();
+      await queue.submit(newRun(`after-${n}`));
+      await nextClaim(queue);
+    });
+    expect(ms).toBeLessThan(REQUEST_MS);
+  });
+
+  it('is noticed when it is half open, before a lease has ended twice [cluster.connection]', async () => {
+    const leaseMs = 1_500;
+    const queue = await queueThrough(network, leaseMs);
+    const ms = await fastest(3, async (n) => {
+      network.halfOpen('client');
+      await queue.submit(newRun(`half-${n}`));
+    });
+    expect(ms).toBeLessThan(2 * leaseMs);
+  });
+});
