@@ -2,9 +2,6 @@ import { readFileSync } from 'node:fs';
 import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
-import { NatsEvents } from './nats-events.ts';
-import { NatsJournals } from './nats-journals.ts';
-import { NatsQueue, type NatsQueueOptions } from './nats-queue.ts';
 import { OLDEST_SERVER } from './streams.ts';
 
 export interface NatsAddress {
@@ -13,25 +10,18 @@ export interface NatsAddress {
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
   readonly creds: Secret | null;
-  /** Of this node, for whoever looks at the servers. */
+  /** Of this process, for whoever looks at the servers. */
   readonly name: string;
   /** The connection was lost, or is there again. */
   readonly onStatus: (status: string) => void;
 }
 
-/** The parts of a cluster's queue. */
-export interface NatsEngine {
-  readonly queue: NatsQueue;
-  readonly journals: NatsJournals;
-  readonly events: NatsEvents;
-}
-
-/** @throws Error that says which servers, and why */
-export async function openNats(address: NatsAddress, options: NatsQueueOptions): Promise<NatsEngine> {
+/** What `open` makes of a connection, which it closes from then on. @throws Error that says which servers, and why */
+export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnection) => Promise<T>): Promise<T> {
   const { servers, tls, ca, creds, name, onStatus } = address;
   const nc = await connect({
     servers: [...servers],
-    name: `spearlet ${name}`,
+    name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     pingInterval: 10_000,
@@ -44,8 +34,7 @@ export async function openNats(address: NatsAddress, options: NatsQueueOptions):
   try {
     checkVersion(nc);
     void tell(nc, onStatus);
-    const queue = await NatsQueue.open(nc, options);
-    return { queue, journals: new NatsJournals(queue), events: new NatsEvents(queue) };
+    return await open(nc);
   } catch (error) {
     await nc.close();
     throw error;

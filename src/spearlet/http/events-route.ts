@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { hasEnded } from '../../protocol/run.ts';
+import type { EventSource, RunEvent, RunEvents } from '../../queue/run-events.ts';
 import type { RunQueue } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../../sms/http/problem.ts';
-import type { EventSource, RunEvent, RunEvents } from '../run-events.ts';
 import type { NodeCall, NodeRoute } from './node-route.ts';
 import { found, RUNS_PATH } from './run-routes.ts';
 
@@ -51,7 +51,7 @@ async function follow(queue: RunQueue, all: EventSource, call: NodeCall): Promis
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
   response.flushHeaders();
   for (;;) {
-    const ofRun = await all.follow(run.namespace, run.id);
+    const ofRun = await all.follow(run.namespace, run.id, last);
     if (ofRun !== null) last = await tell(ofRun.events, last, response, signal).finally(() => ofRun.close());
     if (signal.aborted || response.destroyed) break;
     const now = await queue.get(run.namespace, run.id);
