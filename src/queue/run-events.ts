@@ -76,7 +76,7 @@ export class RunEvents {
 }
 
 /** Where the events of a run can be followed. */
-export interface EventSource {
+export interface RunEventSource {
   /** Those after `last`, all where it is null; null: there are none. `close`: nobody follows any more. */
   follow(
     namespace: string,
@@ -86,7 +86,7 @@ export interface EventSource {
 }
 
 /** The events of the runs that run in this process, and of those that ended last. */
-export class AllRunEvents implements EventSource {
+export class AllRunEvents implements RunEventSource {
   readonly #runs = new Map<string, RunEvents>();
   readonly #ended = new Set<string>();
 

@@ -1,9 +1,9 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import { queueAddress } from '../config/host/nats.ts';
+import { queueAddress } from '../config/nats.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
 import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
 import type { EventSender } from '../queue/nats/event-sender.ts';
-import { AllRunEvents, type EventSource } from '../queue/run-events.ts';
+import { AllRunEvents, type RunEventSource } from '../queue/run-events.ts';
 import type { Claim, RunQueue } from '../queue/run-queue.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import { FileJournals, type RunJournals } from './run-journals.ts';
@@ -15,7 +15,7 @@ export interface RunEngine {
   /** Of the runs of this node. */
   readonly events: AllRunEvents;
   /** Of all runs that can be asked for here. */
-  readonly allEvents: EventSource;
+  readonly allEvents: RunEventSource;
   /** Takes the events of a run for those who follow it elsewhere; null: nobody does. */
   readonly sendEvents: ((claim: Claim) => EventSender) | null;
 }
@@ -53,7 +53,7 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
   const onStatus = (status: string) => log('warn', 'nats', { status });
   const { max_queued: maxRuns, lease_ms: leaseMs } = node.limits;
   const queue = await openNats(
-    { servers, tls, ca: nats.ca, creds: nats.creds?.() ?? null, name: `spearlet ${node.name}`, onStatus },
+    { servers, tls, ca: nats.ca, creds: nats.creds, name: `spearlet ${node.name}`, onStatus },
     (nc) => NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: nats.patienceMs }),
   );
   log('info', 'queue', { servers: servers.join(','), replicas });

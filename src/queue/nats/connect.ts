@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs';
-import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
-import { errorText } from '../../base/error-text.ts';
+import {
+  type Authenticator,
+  AuthorizationError,
+  type ConnectionOptions,
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  UserAuthenticationExpiredError,
+} from '@nats-io/transport-node';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
+import { NatsSetupError } from './nats-setup-error.ts';
 import { OLDEST_SERVER } from './streams.ts';
 
 export interface NatsAddress {
@@ -9,7 +18,8 @@ export interface NatsAddress {
   readonly tls: boolean;
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
-  readonly creds: Secret | null;
+  /** Read again for every connection, so that renewed ones need no restart; null: nobody signs in. @throws Error */
+  readonly creds: (() => Secret) | null;
   /** Of this process, for whoever looks at the servers. */
   readonly name: string;
   /** The connection was lost, or is there again. */
@@ -18,18 +28,21 @@ export interface NatsAddress {
 
 /** What `open` makes of a connection, which it closes from then on. @throws Error that says which servers, and why */
 export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnection) => Promise<T>): Promise<T> {
-  const { servers, tls, ca, creds, name, onStatus } = address;
-  const nc = await connect({
+  const { servers, name, onStatus } = address;
+  const options: ConnectionOptions = {
     servers: [...servers],
     name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     pingInterval: 10_000,
     maxPingOut: 2,
-    ...(creds === null ? {} : { authenticator: credsAuthenticator(new TextEncoder().encode(creds.reveal())) }),
-    ...(tls || ca !== null ? { tls: ca === null ? {} : { ca: readFileSync(ca, 'utf8') } } : {}),
-  }).catch((error: unknown) => {
-    throw new Error(`no connection to NATS at ${servers.join(', ')}: ${errorText(error)}`);
+    // Whoever is refused for a while may be let in again: credentials are renewed.
+    ignoreAuthErrorAbort: true,
+    ...(address.creds === null ? {} : { authenticator: signer(address.creds) }),
+    ...(address.tls || address.ca !== null ? { tls: address.ca === null ? {} : { ca: trusted(address.ca) } } : {}),
+  };
+  const nc = await connect(options).catch((error: unknown) => {
+    throw failure(address, error);
   });
   try {
     checkVersion(nc);
@@ -41,6 +54,53 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
   }
 }
 
+/** What cannot be read for a connection that is made again is taken as it was. */
+function signer(read: () => Secret): Authenticator {
+  let last = read().reveal();
+  const sign = credsAuthenticator(() => new TextEncoder().encode(last));
+  try {
+    sign('a try');
+  } catch {
+    throw new NatsSetupError('nats.creds: expected a file of credentials, as nsc makes it');
+  }
+  return (nonce) => {
+    try {
+      last = read().reveal();
+      return sign(nonce);
+    } catch {
+      return sign(nonce);
+    }
+  };
+}
+
+function trusted(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new NatsSetupError(`nats.ca: ${path} cannot be read (${errorCode(error)})`);
+  }
+}
+
+const untrusted = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_CERT_)/;
+
+function failure({ servers, creds, ca }: NatsAddress, error: unknown): Error {
+  const at = `no connection to NATS at ${servers.join(', ')}`;
+  const code = errorCode(error) ?? '';
+  if (error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError) {
+    const advice =
+      creds === null ? 'it asks who is there, give nats.creds' : 'it does not take the credentials of nats.creds';
+    return new NatsSetupError(`${at}: ${advice} (${error.message})`);
+  }
+  if (untrusted.test(code)) {
+    const advice = ca === null ? 'nats.ca names whom to trust' : `it is not one of those that ${ca} vouches for`;
+    return new NatsSetupError(`${at}: its certificate is not trusted (${code}): ${advice}`);
+  }
+  if (/does not support 'tls'/.test(errorText(error))) {
+    return new NatsSetupError(`${at}: it speaks in clear alone, and TLS was asked for (tls:// or nats.ca)`);
+  }
+  return new Error(`${at}: ${errorText(error)}`);
+}
+
 function checkVersion(nc: NatsConnection): void {
   const version = nc.info?.version ?? '';
   const found = version.split('.').map((part) => Number.parseInt(part, 10));
@@ -48,7 +108,8 @@ function checkVersion(nc: NatsConnection): void {
     const part = found[at] ?? 0;
     if (part > oldest) return;
     if (part < oldest) {
-      throw new Error(`NATS at ${nc.getServer()} is ${version}, and runs need ${OLDEST_SERVER.join('.')} or newer`);
+      const needed = OLDEST_SERVER.join('.');
+      throw new NatsSetupError(`NATS at ${nc.getServer()} is ${version}, and runs need ${needed} or newer`);
     }
   }
 }

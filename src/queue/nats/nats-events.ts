@@ -1,12 +1,12 @@
 import { DeliverPolicy } from '@nats-io/jetstream';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { hasEnded, type RunStatus } from '../../protocol/run.ts';
-import { type EventSource, type RunEvent, RunEvents } from '../run-events.ts';
+import { type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
 import type { NatsParts } from './nats-parts.ts';
 import { eventsSubject, streams } from './subjects.ts';
 
 /** Events of runs in the stream of a cluster: whoever is asked for them can tell them, wherever the run is. */
-export class NatsEvents implements EventSource {
+export class NatsEvents implements RunEventSource {
   readonly #parts: Pick<NatsParts, 'js'>;
 
   constructor(parts: Pick<NatsParts, 'js'>) {
@@ -27,8 +27,7 @@ export class NatsEvents implements EventSource {
           // The one that was told last is not kept any more: nobody knows what came between.
           if (isFirst && last !== null && event.id > last + 1) events.gap();
           isFirst = false;
-          if (event.id <= (last ?? 0)) continue;
-          events.add(event);
+          if (event.id > (last ?? 0)) events.add(event);
           if (isEnd(event)) events.end();
         }
       }

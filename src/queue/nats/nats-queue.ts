@@ -32,7 +32,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   readonly #endings: RunEndings;
 
   protected constructor(nc: NatsConnection, options: NatsQueueOptions, open: OpenParts) {
-    super(nc, options, open);
+    super(nc, open);
     this.#options = options;
     this.#tokens = new TokenCounters(nc, this.parts.jsm, options.patienceMs);
     this.#endings = new RunEndings(this.parts, (id, change) => this.change(id, change));

@@ -30,20 +30,18 @@ export class NatsRuns implements SubmittedRuns {
   protected readonly work: WorkMessages;
   protected isClosed = false;
   readonly #kv: KV;
-  readonly #maxRuns: number;
 
-  protected constructor(nc: NatsConnection, { maxRuns }: NatsRunsOptions, { parts, kv }: OpenParts) {
+  protected constructor(nc: NatsConnection, { parts, kv }: OpenParts) {
     this.nc = nc;
     this.parts = parts;
     this.#kv = kv;
-    this.#maxRuns = maxRuns;
     this.entries = new RunEntries(kv, parts.patienceMs);
     this.work = new WorkMessages(parts, this.mirror);
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
-    const runs = new NatsRuns(nc, options, await openParts(nc, options, options.patienceMs));
+    const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs));
     await runs.follow();
     return runs;
   }
@@ -60,7 +58,7 @@ export class NatsRuns implements SubmittedRuns {
     const published = await this.work.publish(namespace, pool, id);
     if (published === 'full') {
       await this.entries.remove(entry);
-      throw new QueueError('full', `${this.#maxRuns} runs wait or run already; try again later`);
+      throw new QueueError('full', 'as many runs wait or run as there may be; try again later');
     }
     this.mirror.take(entry);
     return { run: entry.run, created: true };
