@@ -85,16 +85,36 @@ export interface RunChange {
   readonly cancel: boolean;
 }
 
-/**
- * Where runs wait for a node, and where their results are. What a method resolved with is durable. Runs of one line are
- * begun in the order in which they were submitted. Lines take turns where one process knows them all; a shared engine
- * gives out runs in the order in which they came.
- */
-export interface RunQueue {
-  /** Whether other nodes take runs from it too: what this one does not know another may. */
-  readonly isShared: boolean;
+/** What people do with runs: they submit them, look at them, and end them. What a method resolved with is durable. */
+export interface SubmittedRuns {
   /** @throws QueueError */
   submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }>;
+  /** Null: there is no such run. One that waits or is parked is cancelled at once, of one that runs the node is told. */
+  cancel(namespace: string, id: string): Promise<RunRecord | null>;
+  get(namespace: string, id: string): Promise<RunRecord | null>;
+  list(
+    namespace: string,
+    filter: RunFilter,
+  ): Promise<{ readonly runs: readonly RunRecord[]; readonly cursor: string | null }>;
+  input(id: string): Promise<Uint8Array | null>;
+  /** Null: there is none yet. */
+  result(id: string): Promise<Uint8Array | null>;
+  /** Told after each change; the returned function ends that. */
+  onChange(listener: (change: RunChange) => void): () => void;
+  facts(): QueueFacts;
+  /** Why nothing can be stored; null: it can. */
+  problem(): string | null;
+  close(): Promise<void>;
+}
+
+/**
+ * Where runs wait for a node, and where their results are. Runs of one line are begun in the order in which they were
+ * submitted. Lines take turns where one process knows them all; a shared engine gives out runs in the order in which they
+ * came.
+ */
+export interface RunQueue extends SubmittedRuns {
+  /** Whether other nodes take runs from it too: what this one does not know another may. */
+  readonly isShared: boolean;
   /** At most `max` runs for `node`, of lines for which `hasRoom` says so; it is asked before each. */
   claim(
     node: string,
@@ -120,16 +140,6 @@ export interface RunQueue {
   wake(namespace: string, id: string): Promise<boolean>;
   /** All parked runs of a pool with what they wait for, some at a time, for whoever watches on their behalf. */
   parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage>;
-  /** Null: there is no such run. One that waits or is parked is cancelled at once, of one that runs the node is told. */
-  cancel(namespace: string, id: string): Promise<RunRecord | null>;
-  get(namespace: string, id: string): Promise<RunRecord | null>;
-  list(
-    namespace: string,
-    filter: RunFilter,
-  ): Promise<{ readonly runs: readonly RunRecord[]; readonly cursor: string | null }>;
-  input(id: string): Promise<Uint8Array | null>;
-  /** Null: there is none yet. */
-  result(id: string): Promise<Uint8Array | null>;
   /** Forgets runs that ended before `endedBefore`, some at a time. Returns those that are gone. */
   forget(endedBefore: number): Promise<readonly RunRecord[]>;
   /** Tokens that were spent for something on a day (`2026-11-17`). */
@@ -141,10 +151,4 @@ export interface RunQueue {
    * how many were. @default one node has the queue, and counts for itself
    */
   reserve?(scope: string, day: string, tokens: number, limit: number): Promise<number | null>;
-  /** Told after each change; the returned function ends that. */
-  onChange(listener: (change: RunChange) => void): () => void;
-  facts(): QueueFacts;
-  /** Why nothing can be stored; null: it can. */
-  problem(): string | null;
-  close(): Promise<void>;
 }

@@ -21,6 +21,8 @@ import { defaultReportLimits, NodeReports } from './node-reports.ts';
 import { PeerGate } from './peer-gate.ts';
 import { DirectoryReloader, type ReloadResult } from './reload.ts';
 import { defaultRunReportsLimits, RunReports } from './run-reports.ts';
+import { registryRunRoutes } from './runs/registry-run-routes.ts';
+import { openRegistryRuns, type RegistryRuns } from './runs/registry-runs.ts';
 import type { ServerTestOptions } from './server-test.ts';
 import type { ServiceLog } from './service-log.ts';
 import { ServingState } from './serving-state.ts';
@@ -63,11 +65,14 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
   const store = await openStore(config, deps.log);
   let trail = noTrail;
   let credentials: Credentials | null = null;
+  let submitted: RegistryRuns | null = null;
   try {
     trail = openSmsTrail(config.audit, deps.log);
     credentials = await openCredentials(config, store, deps.log);
-    return await serve(config, deps, store, credentials, trail);
+    submitted = await openRegistryRuns(config.queue, { maxRuns: config.limits.max_queued, log: deps.log });
+    return await serve(config, deps, store, credentials, submitted, trail);
   } catch (error) {
+    await submitted?.close();
     await credentials?.close();
     await store.close();
     await trail.close();
@@ -80,6 +85,7 @@ async function serve(
   { log, serverTest }: SmsDeps,
   kept: KeptRegistry,
   credentials: Credentials,
+  submitted: RegistryRuns,
   trail: SmsTrail,
 ): Promise<RunningSms> {
   const store = auditedStore(kept, trail);
@@ -174,8 +180,16 @@ async function serve(
   const services = allServices({ ...shared, ...forServices });
   const testServer: TestServer = async (record, signal) =>
     (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
+  const runRoutes = registryRunRoutes({
+    kept: submitted.kept,
+    tasks: book,
+    withdraw: (namespace, run) => approvals.withdrawAll(namespace, run, 'the run was cancelled'),
+    isEnding: () => !serving.isServing,
+    ...{ tracer: common.tracer, trail, log },
+  });
   const routes = allRoutes({
     ...shared,
+    runRoutes,
     tokens,
     named: credentials.named,
     uses: credentials.uses,
@@ -224,6 +238,7 @@ async function serve(
     serving.become('stopping');
     shutdown.abort(new ConnectError('the registry is shutting down', Code.Unavailable));
     await listeners.close(limits.shutdown_ms);
+    await submitted.close();
     approvals.close();
     await tasks.close();
     await telemetry?.close();

@@ -1,7 +1,11 @@
 import { journalKey } from '../journal/block-cipher.ts';
+import type { JournalPlace } from '../journal/journal-place.ts';
 import { readJournal } from '../journal/read-journal.ts';
 import type { Timeline } from '../journal/timeline-entry.ts';
-import type { NatsJournals } from '../queue/nats/nats-journals.ts';
+import { SubjectJournal } from '../queue/nats/journal-writer.ts';
+import { NatsJournals } from '../queue/nats/nats-journals.ts';
+import type { NatsQueue } from '../queue/nats/nats-queue.ts';
+import { journalSubject } from '../queue/nats/subjects.ts';
 import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
@@ -9,13 +13,15 @@ import { type EarlierAttempt, type RunJournals, shownTimeline, summary } from '.
 
 /** Journals that every node of a cluster can go on with. */
 export class ClusterJournals implements RunJournals {
+  readonly #queue: NatsQueue;
   readonly #journals: NatsJournals;
   readonly #key: Secret | null;
   /** What was read for a claim, until its guest begins. */
   readonly #read = new WeakMap<Claim, Uint8Array>();
 
-  constructor(journals: NatsJournals, key: Secret | null) {
-    this.#journals = journals;
+  constructor(queue: NatsQueue, key: Secret | null) {
+    this.#queue = queue;
+    this.#journals = new NatsJournals(queue.parts);
     this.#key = key;
   }
 
@@ -23,17 +29,20 @@ export class ClusterJournals implements RunJournals {
     const { namespace, id } = claim.run;
     const bytes = this.#read.get(claim) ?? null;
     this.#read.delete(claim);
-    const place = this.#journals.place(claim, bytes);
-    return { file: this.#journals.name(namespace, id), place, mode, key: this.#key?.reveal() ?? null };
+    const place = this.#place(claim, bytes);
+    return { file: journalSubject(namespace, id), place, mode, key: this.#key?.reveal() ?? null };
   }
 
   async earlier(claim: Claim): Promise<EarlierAttempt | null> {
     const { namespace, id } = claim.run;
-    const bytes = await this.#journals.own(claim);
+    const owned = this.#queue.owned(claim);
+    // What its guest did here before stands there then.
+    await owned?.settled();
+    const bytes = owned?.hasBlocks === false ? null : await this.#journals.read(namespace, id);
     if (bytes === null) return null;
     this.#read.set(claim, bytes);
     const key = this.#key === null ? null : journalKey(this.#key.reveal());
-    return summary(readJournal(this.#journals.name(namespace, id), key, bytes).records);
+    return summary(readJournal(journalSubject(namespace, id), key, bytes).records);
   }
 
   read(namespace: string, run: string): Promise<Uint8Array | null> {
@@ -46,5 +55,17 @@ export class ClusterJournals implements RunJournals {
 
   remove(namespace: string, run: string): Promise<void> {
     return this.#journals.remove(namespace, run);
+  }
+
+  /** `bytes`: what was read before. */
+  #place(claim: Claim, bytes: Uint8Array | null): JournalPlace {
+    return {
+      bytes,
+      writer: (options, end) => {
+        const owned = this.#queue.owned(claim);
+        if (owned === null) throw new Error(`the run ${claim.run.id} is not claimed here`);
+        return new SubjectJournal(owned, options, end);
+      },
+    };
   }
 }

@@ -1,14 +1,14 @@
 import { errorText } from '../base/error-text.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import type { EventSender } from '../queue/nats/nats-events.ts';
+import type { EventSender } from '../queue/nats/event-sender.ts';
+import type { AllRunEvents, RunEvents } from '../queue/run-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { WaitingApproval } from '../run/long-waits.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import type { NodeTasks } from './node-tasks.ts';
 import { type AttemptOutcome, attemptRun, endedEarlier } from './run-claim.ts';
-import type { AllRunEvents, RunEvents } from './run-events.ts';
 import type { EarlierAttempt, RunJournals } from './run-journals.ts';
 import type { RunStreams } from './run-streams.ts';
 import type { RunTraces } from './run-traces.ts';
@@ -53,7 +53,7 @@ export class RunAttempts {
     const begun = claim.attempt + (earlier !== null && 'resumed' in earlier ? earlier.resumed : 0);
     const ofRun = events.begin(id, begun);
     const sender = this.#options.sendEvents?.(claim);
-    const stopSending = ofRun.listen((event) => event !== 'end' && sender?.add(event));
+    const stopSending = ofRun.listen((event) => typeof event === 'object' && sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
     const outcome =
       earlier !== null && 'kind' in earlier ? earlier : await this.#attempt(claim, earlier, ofRun, signal);

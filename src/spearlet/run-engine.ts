@@ -1,11 +1,11 @@
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
-import { queueAddress } from '../config/host/nats.ts';
+import { queueAddress } from '../config/nats.ts';
 import type { NodeFiles } from '../config/node/paths.ts';
 import { EmbeddedQueue } from '../queue/embedded/embedded-queue.ts';
-import type { EventSender } from '../queue/nats/nats-events.ts';
+import type { EventSender } from '../queue/nats/event-sender.ts';
+import { AllRunEvents, type RunEventSource } from '../queue/run-events.ts';
 import type { Claim, RunQueue } from '../queue/run-queue.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
-import { AllRunEvents, type EventSource } from './run-events.ts';
 import { FileJournals, type RunJournals } from './run-journals.ts';
 
 /** What keeps the runs of a node, or of all nodes of a cluster. */
@@ -15,7 +15,7 @@ export interface RunEngine {
   /** Of the runs of this node. */
   readonly events: AllRunEvents;
   /** Of all runs that can be asked for here. */
-  readonly allEvents: EventSource;
+  readonly allEvents: RunEventSource;
   /** Takes the events of a run for those who follow it elsewhere; null: nobody does. */
   readonly sendEvents: ((claim: Claim) => EventSender) | null;
 }
@@ -43,22 +43,26 @@ export async function openRunEngine(options: EngineOptions): Promise<RunEngine> 
 async function openCluster({ host, log }: EngineOptions, address: string, events: AllRunEvents): Promise<RunEngine> {
   const { nats, node } = host;
   const { servers, tls, replicas } = queueAddress(address, '--queue', nats);
-  const [{ openNats }, { ClusterJournals }, { ClusterEvents }] = await Promise.all([
+  const [{ openNats }, { NatsQueue }, { NatsEvents }, { EventSender }, { ClusterJournals }] = await Promise.all([
     import('../queue/nats/connect.ts'),
+    import('../queue/nats/nats-queue.ts'),
+    import('../queue/nats/nats-events.ts'),
+    import('../queue/nats/event-sender.ts'),
     import('./cluster-journals.ts'),
-    import('./cluster-events.ts'),
   ]);
   const onStatus = (status: string) => log('warn', 'nats', { status });
-  const engine = await openNats(
-    { servers, tls, ca: nats.ca, creds: nats.creds?.() ?? null, name: node.name, onStatus },
-    { replicas, maxRuns: node.limits.max_queued, leaseMs: node.limits.lease_ms, patienceMs: nats.patienceMs },
+  const { max_queued: maxRuns, lease_ms: leaseMs } = node.limits;
+  const queue = await openNats(
+    // A connection that is silent is left when the leases end that were not renewed over it.
+    { servers, tls, ca: nats.ca, creds: nats.creds, name: `spearlet ${node.name}`, silenceMs: leaseMs, onStatus },
+    (nc) => NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: nats.patienceMs }),
   );
   log('info', 'queue', { servers: servers.join(','), replicas });
   return {
-    queue: engine.queue,
-    journals: new ClusterJournals(engine.journals, host.journal.key?.() ?? null),
+    queue,
+    journals: new ClusterJournals(queue, host.journal.key?.() ?? null),
     events,
-    allEvents: new ClusterEvents(engine.events),
-    sendEvents: (claim) => engine.events.sender(claim),
+    allEvents: new NatsEvents(queue.parts),
+    sendEvents: (claim) => new EventSender(queue, claim),
   };
 }

@@ -3,7 +3,7 @@ import { taskId } from '../protocol/task.ts';
 import type { Claim, RunEnding } from '../queue/run-queue.ts';
 import { agentAttributes } from '../run/run-trace.ts';
 import type { RunTracing, Tracer } from '../telemetry/span.ts';
-import { parseTraceparent, type SpanContext, traceOfRun, traceparentOf } from '../telemetry/trace-context.ts';
+import { parseTraceparent, type SpanContext, traceOfRun } from '../telemetry/trace-context.ts';
 
 /**
  * The spans of runs, from their submission to their end. The one that is all of a run has an id that anybody can tell
@@ -14,13 +14,6 @@ export class RunTraces {
 
   constructor(tracer: Tracer) {
     this.#tracer = tracer;
-  }
-
-  /** What is kept with a new run: what it is a part of, or where nobody said, its own. */
-  submitted(run: string, by: SpanContext | null): string {
-    if (by !== null) return traceparentOf(by);
-    const ids = traceOfRun(run);
-    return traceparentOf({ ...ids, isSampled: this.#tracer.samples(ids.traceId, null) });
   }
 
   /** For an attempt at it. What it waited before its first is told now. */

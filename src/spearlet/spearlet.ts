@@ -12,14 +12,13 @@ import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
+import { runRoutes } from '../sms/runs/run-routes.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
 import { readTls } from '../sms/tls-files.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { runEventsRoute } from './http/events-route.ts';
 import { nodeListener } from './http/node-listener.ts';
 import { operationRoutes } from './http/operation-routes.ts';
-import { runRoutes } from './http/run-routes.ts';
 import { streamSessionRoute } from './http/stream-route.ts';
 import { nodeTaskRoutes } from './http/task-routes.ts';
 import { NodeAccess } from './node-access.ts';
@@ -158,9 +157,14 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   let draining = false;
   const shutdown = new AbortController();
   const routes = [
-    ...runRoutes({ queue, tasks: tasks.store, journals, parked, isDraining: () => draining, traces, log }),
+    ...runRoutes({
+      kept: () => ({ runs: queue, journals, events: engine.allEvents }),
+      tasks: tasks.store,
+      withdraw: (namespace, id) => parked.left(namespace, id),
+      isEnding: () => draining,
+      ...{ tracer, log },
+    }),
     streamSessionRoute(queue, streams),
-    runEventsRoute(queue, engine.allEvents),
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];
   const notReady = () => (draining ? 'the node ends' : queue.problem());

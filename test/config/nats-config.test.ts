@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compileNats, queueAddress } from '../../src/config/host/nats.ts';
+import { compileNats, queueAddress } from '../../src/config/nats.ts';
 
 const sources = { env: { NATS: 'secret words' }, readFile: () => 'of a file' };
 const nats = (document = {}) => compileNats(document, { path: 'config.toml', folder: '/etc' }, sources);

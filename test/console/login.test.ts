@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterEach, expect, it } from 'vitest';
-import { selfSigned } from '../chat/backends/self-signed.ts';
 import { makeKey, published, signed, startFakeIssuer } from '../sms/people/oidc/fake-issuer.ts';
 import { usual } from '../sms/people/oidc/oidc-config.ts';
 import { startRealIssuer } from '../sms/people/oidc/real-issuer.ts';
 import { onStop, startTestSms, stopAll, temporaryDirectory } from '../sms/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { ConsolePage } from './console-page.ts';
 
 const open = useBrowser();

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openNats } from '../../src/queue/nats/connect.ts';
-import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
+import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { CutConnections } from '../torture/cluster/cut-connections.ts';
 import { clearStreams, nextClaim } from './nats-clusters.ts';
@@ -13,9 +13,11 @@ const cluster = useNats({ members: 1 });
 const open: (() => void | Promise<void>)[] = [];
 
 async function queueThrough(network: CutConnections, leaseMs: number): Promise<NatsQueue> {
-  const nobody = { tls: false, ca: null, creds: null, onStatus: () => {} };
+  const nobody = { tls: false, ca: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
   const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000 };
-  const { queue } = await openNats({ servers: [network.address], name: 'test', ...nobody }, bounds);
+  const queue = await openNats({ servers: [network.address], name: 'test', ...nobody }, (nc) =>
+    NatsQueue.open(nc, bounds),
+  );
   open.push(() => queue.close());
   return queue;
 }

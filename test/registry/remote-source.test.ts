@@ -3,10 +3,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { RegistryCache, type RegistryCacheOptions } from '../../src/registry/cache.ts';
 import { createRemoteSource } from '../../src/registry/remote-source.ts';
 import { restoreSqliteStore } from '../../src/sms/store/sqlite-backup.ts';
-import { selfSigned } from '../chat/backends/self-signed.ts';
 import { untilRevision, untilStatus } from '../sms/cache-events.ts';
 import { makeLargeRegistry } from '../sms/large-registry.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../sms/running-sms.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { FakeOldSms } from './fake-old-sms.ts';
 
 afterEach(stopAll);

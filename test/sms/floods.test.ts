@@ -10,7 +10,7 @@ import { HealthCheckRequestSchema } from '../../src/protocol/generated/grpc/heal
 import { createRemoteSource } from '../../src/registry/remote-source.ts';
 import { HeldBytes } from '../../src/sms/held-bytes.ts';
 import { startHttpServer } from '../../src/sms/http/http-server.ts';
-import { selfSigned } from '../chat/backends/self-signed.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running-sms.ts';
 
 afterEach(stopAll);

@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { fixedToken, type ReadToken } from '../../src/config/sms/token.ts';
 import { RegistryCache } from '../../src/registry/cache.ts';
 import { createRemoteSource } from '../../src/registry/remote-source.ts';
-import { selfSigned } from '../chat/backends/self-signed.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { untilRevision, untilStatus } from './cache-events.ts';
 import { fsRecord, onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from './running-sms.ts';
 

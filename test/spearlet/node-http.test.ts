@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { RunRecord } from '../../src/protocol/run.ts';
+import { runInterface, SPIN } from '../sms/runs/run-interface.ts';
 import { frame, frameData } from '../support/stream-client.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 
@@ -14,17 +15,8 @@ const folder = mkdtempSync(join(tmpdir(), 'spear-node-http-'));
 const fixture = (path: string) => fileURLToPath(new URL(`../../fixtures/${path}`, import.meta.url));
 const node = new NodeLives(folder);
 const hello = '/v1/namespaces/default/tasks/hello/runs';
-const agent = '/v1/namespaces/default/tasks/agent/runs';
 const runs = '/v1/namespaces/default/runs';
-const waiting = { prefer: 'wait=60' };
 const parsed = (text: string) => JSON.parse(text) as RunRecord;
-
-/** A guest that computes until it is ended. */
-const SPIN = Uint8Array.from([
-  ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1],
-  ...[7, 19, 2, 6, 0x6d, 0x65, 0x6d, 0x6f, 0x72, 0x79, 2, 0, 6, 0x5f, 0x73, 0x74, 0x61, 0x72, 0x74, 0, 0],
-  ...[10, 9, 1, 7, 0, 3, 0x40, 0x0c, 0, 0x0b, 0x0b],
-]);
 
 beforeAll(async () => {
   writeNodeFolder(folder, {
@@ -43,71 +35,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe('a run over HTTP', () => {
-  it('is submitted, and its result comes to who waits for it [node.submit]', async () => {
-    const token = node.token('submitter');
-    const answer = await node.ask('POST', hello, { body: 'x', token, headers: waiting });
-    expect(answer).toMatchObject({ status: 200, text: 'hello from C\n' });
-    const id = answer.headers.get('spear-run') ?? '';
-    const run = parsed((await node.ask('GET', `${runs}/${id}`, { token })).text);
-    expect(run).toMatchObject({ status: 'succeeded', submitted_by: 'submitter', attempts: 1, exit: { code: 0 } });
-    expect((await node.ask('GET', `${runs}/${id}/result`, { token })).text).toBe('hello from C\n');
-    const journal = await node.ask('GET', `${runs}/${id}/journal`);
-    expect(journal.text).toContain('"t":"header"');
-    expect((await node.ask('GET', `${runs}/${id}/journal`, { token })).status).toBe(403);
-  });
+runInterface('a run over HTTP', () => ({
+  ask: (method, path, options) => node.ask(method, path, options),
+  submitter: () => node.token('submitter'),
+  submitterName: 'submitter',
+}));
 
-  it('with a key is one run, however often it is sent, and two submitters are two [node.idempotent]', async () => {
-    const send = (body: string, token?: string) =>
-      node.ask('POST', hello, { body, headers: { 'idempotency-key': 'k1' }, ...(token ? { token } : {}) });
-    const [one, two] = await Promise.all([send('a'), send('a')]);
-    expect([one.status, two.status]).toEqual([202, 202]);
-    expect(parsed(one.text).id).toBe(parsed(two.text).id);
-    const other = await send('b');
-    expect(other.status).toBe(422);
-    expect(other.text).toContain('urn:spear:problem:key-used');
-    const theirs = await send('a', node.token('submitter'));
-    expect(parsed(theirs.text).id).not.toBe(parsed(one.text).id);
-  });
-
-  it('tells its cost, and what happens in it as events, from any of them on [node.events]', async () => {
-    const answer = await node.ask('POST', agent, { body: 'x', headers: waiting });
-    expect(answer).toMatchObject({ status: 200 });
-    const id = answer.headers.get('spear-run') ?? '';
-    const run = parsed((await node.ask('GET', `${runs}/${id}`)).text);
-    expect(run.cost).toMatchObject({ model_calls: 3, tool_calls: 3, tokens: { total_tokens: 45 } });
-    const events = await node.ask('GET', `${runs}/${id}/events`);
-    expect(events.headers.get('content-type')).toBe('text/event-stream');
-    const kinds = [...events.text.matchAll(/^event: (\w+)$/gm)].map(([, kind]) => kind);
-    expect(kinds.slice(0, 1)).toEqual(['status']);
-    expect(kinds).toEqual(expect.arrayContaining(['tool', 'model', 'output']));
-    expect(events.text).toContain('"status":"succeeded"');
-    const ids = [...events.text.matchAll(/^id: (\d+)$/gm)].map(([, text]) => Number(text));
-    expect(ids).toEqual(ids.toSorted((a, b) => a - b));
-    const last = String(ids.at(-2));
-    const rest = await node.ask('GET', `${runs}/${id}/events`, { headers: { 'last-event-id': last } });
-    expect([...rest.text.matchAll(/^id: (\d+)$/gm)].map(([, text]) => Number(text))).toEqual(ids.slice(-1));
-    expect(rest.text).not.toContain('event: gap');
-    const old = await node.ask('GET', `${runs}/${id}/events`, { headers: { 'last-event-id': '1' } });
-    expect(old.text).toContain('event: gap');
-    expect(readFileSync(join(folder, 'trail'), 'utf8')).toContain(`${id} `);
-  });
-
-  it('that computes for ever holds up nobody, and is cancelled [node.cancel]', async () => {
-    const { id } = parsed((await node.ask('POST', '/v1/namespaces/default/tasks/spin/runs', { body: '' })).text);
-    await status(id, 'running');
-    expect((await node.ask('POST', hello, { body: '', headers: waiting })).status).toBe(200);
-    expect((await node.ask('GET', `${runs}/${id}/result`)).status).toBe(409);
-    expect((await node.ask('POST', `${runs}/${id}/cancel`)).status).toBe(202);
-    const ended = await status(id, 'cancelled');
-    expect(ended.exit).toMatchObject({ reason: 'cancelled' });
-    const again = await node.ask('POST', `${runs}/${id}/retry`);
-    expect(parsed(again.text)).toMatchObject({ retry_of: id, task: 'spin' });
-    await node.ask('POST', `${runs}/${parsed(again.text).id}/cancel`);
-    await status(parsed(again.text).id, 'cancelled');
-  });
-
-  it('finds a line that has an end: 429 says when to come back [node.full]', async () => {
+describe('a line of runs', () => {
+  it('has an end: 429 says when to come back [node.full]', async () => {
     const spin = '/v1/namespaces/default/tasks/spin/runs';
     const answers = [];
     for (let n = 0; n < 5; n++) {
@@ -178,15 +113,6 @@ describe('who may do what', () => {
   it('answers what is wrong with a request, and never with a stack', async () => {
     expect((await node.ask('GET', '/v1/nothing')).status).toBe(404);
     expect((await node.ask('PUT', runs, { body: '' })).status).toBe(405);
-    expect((await node.ask('GET', `${runs}?status=odd`)).text).toContain('expected one of queued');
-    expect((await node.ask('GET', `${runs}?limit=0`)).status).toBe(400);
-    expect((await node.ask('GET', `${runs}?cursor=x`)).status).toBe(400);
-    expect((await node.ask('GET', `${runs}/nobody`)).status).toBe(404);
-    expect((await node.ask('POST', '/v1/namespaces/default/tasks/nope/runs', { body: '' })).status).toBe(404);
-    expect((await node.ask('POST', hello, { body: '', headers: { 'idempotency-key': '' } })).status).toBe(400);
-    expect((await node.ask('POST', hello, { body: '', headers: { 'idempotency-key': 'k'.repeat(300) } })).status).toBe(
-      400,
-    );
     const page = await fetch(`${node.url}/healthz`, { headers: { origin: 'https://evil.example' } });
     expect(page.status).toBe(403);
   });

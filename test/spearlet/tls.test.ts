@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { selfSigned } from '../chat/backends/self-signed.ts';
+import { selfSigned } from '../support/certificates.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 
 let folder = '';

@@ -1,11 +1,10 @@
 import { runStatuses } from '../../protocol/run.ts';
-import { nodeFlagsHelp } from './node-flags.ts';
-import { taskFlagsHelp } from './task-side.ts';
+import { runFlagsHelp, taskFlagsHelp } from './side.ts';
 
 const exitCode = `
 Exit code:
-  0 done; 1 no such task or run, refused, or a run that failed; 2 bad usage; 3 the node cannot be reached;
-  4 denied: no token, or one that may not do this.
+  0 done; 1 no such task or run, refused, or a run that failed; 2 bad usage; 3 who is asked cannot be
+  reached; 4 denied: no token, or one that may not do this.
 `;
 
 export const tasksHelp = `spear tasks looks after the tasks of a registry (spear-sms), or of a node without one (spearlet).
@@ -25,7 +24,8 @@ Exit code:
   that may not do this.
 `;
 
-export const runCommandHelp = `spear run submits a run of a task to a node (spearlet), waits for it, and prints its result.
+export const runCommandHelp = `spear run submits a run of a task to a registry with a queue (spear-sms --queue) or to a node (spearlet), waits for it,
+and prints its result.
 
 Usage:
   spear run TASK [--input FILE|-] [options]
@@ -35,13 +35,13 @@ Usage:
   -d, --detach         print the id of the run and do not wait
   --idempotency-key K  the same key for the same task is the same run, however often this is called
 
-${nodeFlagsHelp}
+${runFlagsHelp}
 Exit code:
-  that of the guest, where it has one; 1 if the run failed otherwise or there is no such task; 2 bad usage; 3 the node
-  cannot be reached; 4 denied; 130 Ctrl-C: the run goes on.
+  that of the guest, where it has one; 1 if the run failed otherwise or there is no such task; 2 bad usage; 3 who is
+  asked cannot be reached; 4 denied; 130 Ctrl-C: the run goes on.
 `;
 
-export const runsHelp = `spear runs shows and ends the runs of a node (spearlet).
+export const runsHelp = `spear runs shows and ends the runs of a registry with a queue (spear-sms --queue), or of a node (spearlet).
 
 Usage:
   spear runs ls                        the newest runs
@@ -57,4 +57,4 @@ Usage:
   --status STATUS      ls: only those that are ${runStatuses.join(', ')}
   --limit N            ls: so many (default: 50)
 
-${nodeFlagsHelp}${exitCode}`;
+${runFlagsHelp}${exitCode}`;

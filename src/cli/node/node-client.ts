@@ -10,12 +10,15 @@ import { spearExitCodes } from '../exit-codes.ts';
 export class NodeRequestError extends Error {
   readonly exitCode: number;
   readonly status: number;
+  /** What the type of its problem ends with; empty: it is none. */
+  readonly kind: string;
 
-  constructor(message: string, exitCode: number, status = 0) {
-    super(message);
+  constructor(message: string, exitCode: number, status = 0, kind = '', cause?: unknown) {
+    super(message, { cause });
     this.name = 'NodeRequestError';
     this.exitCode = exitCode;
     this.status = status;
+    this.kind = kind;
   }
 }
 
@@ -39,13 +42,22 @@ export const registryWords: PeerWords = { peer: 'registry', command: 'spear-sms'
 const TIMEOUT_MS = 30_000;
 const MAX_ANSWER_BYTES = 1024 * 1024 * 1024;
 
-/** The HTTP interface of a node, and what a registry has of it. */
-export class NodeClient {
-  readonly #endpoint: NodeEndpoint;
-  readonly #words: PeerWords;
+const PROBLEM = 'urn:spear:problem:';
+const NOT_SERVING = 503;
+const neverSent: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTFOUND', 'EHOSTUNREACH']);
 
-  constructor(endpoint: NodeEndpoint, words: PeerWords = nodeWords) {
-    this.#endpoint = endpoint;
+/** The HTTP interface of a node, or of a registry; who does not answer is left for the next one of the same. */
+export class NodeClient {
+  readonly #endpoints: readonly NodeEndpoint[];
+  readonly #words: PeerWords;
+  #endpoint: NodeEndpoint;
+
+  constructor(
+    { others = [], ...first }: NodeEndpoint & { readonly others?: readonly NodeEndpoint[] },
+    words: PeerWords = nodeWords,
+  ) {
+    this.#endpoints = [first, ...others];
+    this.#endpoint = first;
     this.#words = words;
   }
 
@@ -66,20 +78,36 @@ export class NodeClient {
   }
 
   /** An answer whose body is still to be read. @throws NodeRequestError for one that is a problem */
-  async open(method: string, path: string, { body, headers, timeoutMs = TIMEOUT_MS, signal }: NodeRequest = {}) {
+  async open(method: string, path: string, request: NodeRequest = {}): Promise<IncomingMessage> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#open(method, path, request);
+      } catch (error) {
+        if (!(error instanceof NodeRequestError) || tries >= this.#endpoints.length) throw error;
+        // What may have been done is not asked of the next one, unless it only reads.
+        const untouched = error.status === NOT_SERVING || neverSent.has(errorCode(error.cause));
+        if (!untouched && !(error.status === 0 && method === 'GET')) throw error;
+        const next = (this.#endpoints.indexOf(this.#endpoint) + 1) % this.#endpoints.length;
+        this.#endpoint = this.#endpoints[next] ?? this.#endpoint;
+      }
+    }
+  }
+
+  async #open(method: string, path: string, { body, headers, timeoutMs = TIMEOUT_MS, signal }: NodeRequest) {
     const response = await this.#send(method, path, body, headers, timeoutMs, signal);
     const status = response.statusCode ?? 0;
     if (status < 300) return response;
     const chunks: Buffer[] = [];
     for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
     const problem = parseJson(Buffer.concat(chunks).toString('utf8'));
-    const detail = isJsonObject(problem ?? null) ? (problem as { detail?: unknown }).detail : undefined;
+    const { detail, type = '' } = isJsonObject(problem ?? null) ? (problem as { detail?: unknown; type?: string }) : {};
     const denied = status === 401 || status === 403;
     const advice =
       denied && this.#endpoint.token() === null
         ? `no token was found: give --token-file, or set ${this.#words.tokenVariable}`
         : String(detail ?? `HTTP status ${status}`);
-    throw new NodeRequestError(advice, denied ? spearExitCodes.denied : spearExitCodes.failed, status);
+    const kind = type.startsWith(PROBLEM) ? type.slice(PROBLEM.length) : '';
+    throw new NodeRequestError(advice, denied ? spearExitCodes.denied : spearExitCodes.failed, status, kind);
   }
 
   #send(
@@ -116,7 +144,7 @@ export class NodeClient {
         if (signal?.aborted) return reject(error);
         const why = errorCode(error) ?? errorText(error);
         const message = `the ${peer} at ${address} cannot be reached: ${why}; is ${command} running there?`;
-        reject(new NodeRequestError(message, spearExitCodes.unreachable));
+        reject(new NodeRequestError(message, spearExitCodes.unreachable, 0, '', error));
       });
       request.end(body);
     });

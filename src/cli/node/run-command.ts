@@ -10,10 +10,10 @@ import { UsageError } from '../usage-error.ts';
 import { type FollowedEvent, followRun } from './follow-run.ts';
 import { runCommandHelp } from './help.ts';
 import type { NodeClient } from './node-client.ts';
-import { nodeOptions, nodeSide } from './node-flags.ts';
+import { runSide, sideOptions } from './side.ts';
 
 const options = {
-  ...nodeOptions,
+  ...sideOptions,
   input: { type: 'string' },
   follow: { type: 'boolean', short: 'f' },
   detach: { type: 'boolean', short: 'd' },
@@ -29,7 +29,7 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
   }
   const [given, ...more] = positionals;
   if (given === undefined || more.length > 0) throw new UsageError('usage: spear run TASK [--input FILE|-] [--follow]');
-  const { client, namespace: named } = nodeSide(values);
+  const { client, namespace: named } = await runSide(values);
   const [first = '', second] = given.split('/', 2);
   const [namespace, task] = second === undefined ? [named, first] : [first, second];
   const key = values['idempotency-key'];

@@ -6,17 +6,17 @@ import { age, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import { followRun } from './follow-run.ts';
 import { runsHelp } from './help.ts';
-import { type NodeSide, nodeOptions, nodeSide } from './node-flags.ts';
 import { printResult, show } from './run-command.ts';
+import { runSide, type Side, sideOptions } from './side.ts';
 
 const options = {
-  ...nodeOptions,
+  ...sideOptions,
   task: { type: 'string' },
   status: { type: 'string' },
   limit: { type: 'string' },
 } as const;
 
-interface Words extends NodeSide {
+interface Words extends Side {
   readonly args: readonly string[];
   readonly json: boolean;
   readonly query: string;
@@ -50,7 +50,7 @@ export async function runsCommand(argv: readonly string[]): Promise<number> {
   }
   const given = Object.entries({ task: values.task, status: values.status, limit: values.limit });
   const query = new URLSearchParams(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
-  await run({ ...nodeSide(values), args, json: values.json ?? false, query: String(query) });
+  await run({ ...(await runSide(values)), args, json: values.json ?? false, query: String(query) });
   return spearExitCodes.ok;
 }
 

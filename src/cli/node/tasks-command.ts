@@ -14,8 +14,7 @@ import { age, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import { tasksHelp } from './help.ts';
 import { NodeRequestError } from './node-client.ts';
-import type { NodeSide } from './node-flags.ts';
-import { taskOptions, taskSide } from './task-side.ts';
+import { type Side, sideOptions, taskSide } from './side.ts';
 
 /** A component is compiled before it is accepted. */
 const APPLY_TIMEOUT_MS = 120_000;
@@ -40,7 +39,7 @@ interface ShownTask {
   }[];
 }
 
-interface Words extends NodeSide {
+interface Words extends Side {
   readonly args: readonly string[];
   readonly json: boolean;
 }
@@ -55,7 +54,7 @@ const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
 
 /** `spear tasks …` */
 export async function tasksCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, taskOptions, 'spear tasks');
+  const { values, positionals } = parseFlags(argv, sideOptions, 'spear tasks');
   const [verb, ...args] = positionals;
   if (values.help || verb === undefined) {
     process.stdout.write(tasksHelp);

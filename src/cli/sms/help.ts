@@ -27,6 +27,9 @@ Options, and the variable and config field of each (flags come first, then varia
   --store etcd://HOST:PORT,…[/PREFIX]
                             SMS_STORE, store.url: keep the records in etcd instead of a file, so that several
                             spear-sms serve them side by side; TLS and log-in: [store.etcd] of the config file
+  --queue nats://HOST:PORT,…
+                            SMS_QUEUE, runs.queue: take runs of its tasks, which nodes with the same --queue run;
+                            tls://… beyond loopback; [nats] of the config file has creds, ca, replicas
   --mcp-registry-dir DIR    SMS_MCP_REGISTRY_DIR, mcp.registry_dir; also --mcp-dir and SMS_MCP_DIR:
                             *.toml and *.json, one server a file; read at start and at SIGHUP, all or nothing;
                             links are followed where they stay inside DIR (a mounted ConfigMap)

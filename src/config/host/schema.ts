@@ -3,6 +3,7 @@ import { stdioPolicies } from '../../protocol/record.ts';
 import { isSecretReference, SECRET_REFERENCE_HELP } from '../../secrets/secret.ts';
 import { auditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
+import { natsTable } from '../nats-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { telemetryTable } from '../telemetry-schema.ts';
 import { backendUrlComplaint, headerNameComplaint } from './http.ts';
@@ -58,13 +59,7 @@ const hostDocument = strictTable({
   journal: strictTable({ key: secretReference.optional() }).optional(),
   node: nodeTable.optional(),
   telemetry: telemetryTable.optional(),
-  nats: strictTable({
-    creds: secretReference.optional(),
-    ca: nonEmpty.optional(),
-    plain_text: z.boolean().optional(),
-    replicas: z.int().min(1).max(5).optional(),
-    patience_ms: z.int().min(1_000).max(3_600_000).optional(),
-  }).optional(),
+  nats: natsTable.optional(),
 });
 
 export type HostDocument = z.infer<typeof hostDocument>;

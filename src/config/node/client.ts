@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { ConfigError } from '../config-error.ts';
-import { smsUrl } from '../sms/client.ts';
+import { readCa, smsUrl } from '../sms/client.ts';
 import { SOCKET_SCHEME } from '../sms/local-socket.ts';
 import { fixedToken, noToken, type ReadToken, tokenOfFile, tokenOfOwnRegistry } from '../sms/token.ts';
 import { defaultNodeDirectory, nodeFiles } from './paths.ts';
@@ -21,10 +21,11 @@ export interface NodeEndpoint {
 export interface NodeEndpointOptions {
   readonly node?: string | undefined;
   readonly tokenFile?: string | undefined;
+  readonly ca?: string | undefined;
 }
 
 /** The node that was named, else the one of this user on this machine. @throws ConfigError */
-export function findNode({ node, tokenFile }: NodeEndpointOptions, env: NodeJS.ProcessEnv): NodeEndpoint {
+export function findNode({ node, tokenFile, ca }: NodeEndpointOptions, env: NodeJS.ProcessEnv): NodeEndpoint {
   const given = node ?? (env.SPEAR_NODE || undefined);
   const from = node === undefined ? 'SPEAR_NODE' : '--node';
   const token = givenToken(tokenFile, env);
@@ -35,7 +36,8 @@ export function findNode({ node, tokenFile }: NodeEndpointOptions, env: NodeJS.P
   }
   if (!given.startsWith(SOCKET_SCHEME)) {
     const url = smsUrl(given, from);
-    return { url, socket: null, address: url, token: token ?? noToken };
+    const trusted = ca === undefined ? null : readCa(ca, '--ca');
+    return { url, socket: null, address: url, token: token ?? noToken, ca: trusted };
   }
   const path = given.slice(SOCKET_SCHEME.length);
   if (!isAbsolute(path)) throw new ConfigError(`${from}: expected ${SOCKET_SCHEME}/PATH of a socket, found "${given}"`);

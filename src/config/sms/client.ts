@@ -176,7 +176,8 @@ function givenToken(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: 
   return env.SPEAR_SMS_TOKEN_FILE ? tokenOfFile(env.SPEAR_SMS_TOKEN_FILE, 'SPEAR_SMS_TOKEN_FILE') : null;
 }
 
-function readCa(path: string, from: string): string {
+/** PEM text. @throws ConfigError */
+export function readCa(path: string, from: string): string {
   try {
     return readTextFile(path);
   } catch (error) {

@@ -1,4 +1,5 @@
 import type { LimitSpec } from '../../protocol/limits.ts';
+import { nodeLimitSpecs } from '../host/node-limits.ts';
 
 /** Bounds of the registry, in its config file: `kept_changes` and `max_bytes` in `[store]`, the others in `[limits]`. */
 export const smsLimitSpecs = {
@@ -151,6 +152,10 @@ export const smsLimitSpecs = {
     min: 0,
     max: 366 * 24 * 3_600_000,
     doc: 'how long a module is kept that no revision has: it is put before its task',
+  },
+  max_queued: {
+    ...nodeLimitSpecs.max_queued,
+    doc: 'with `--queue`: runs that may wait or run, where this registry makes the stream of them; a further one is told 429',
   },
   shutdown_ms: { default: 5_000, min: 0, max: 600_000, doc: 'time for requests under way when the registry ends' },
 } as const satisfies Record<string, LimitSpec>;

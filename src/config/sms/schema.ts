@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { recordLimits } from '../../protocol/record-limits.ts';
 import { smsAuditTable } from '../audit-schema.ts';
 import { egressTable } from '../egress-schema.ts';
+import { smsNatsTable } from '../nats-schema.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 import { telemetryTable } from '../telemetry-schema.ts';
 import { etcdTable } from './etcd.ts';
@@ -47,6 +48,8 @@ const smsDocument = strictTable({
     allow_server_test: z.boolean().optional(),
   }).optional(),
   tasks: strictTable({ dir: text.optional(), blob_dir: text.optional() }).optional(),
+  runs: strictTable({ queue: text.optional() }).optional(),
+  nats: smsNatsTable.optional(),
   approvals: strictTable({ rules: z.array(approverRule).max(MAX_APPROVER_RULES).optional() }).optional(),
   egress: egressTable.optional(),
   audit: smsAuditTable.optional(),
@@ -88,6 +91,7 @@ const smsDocument = strictTable({
     removed_task_keep_ms: limit('removed_task_keep_ms'),
     max_blob_bytes: limit('max_blob_bytes'),
     unused_blob_keep_ms: limit('unused_blob_keep_ms'),
+    max_queued: limit('max_queued'),
     shutdown_ms: limit('shutdown_ms'),
   }).optional(),
 });

@@ -4,6 +4,7 @@ import { ConfigError } from '../config-error.ts';
 import { type ConfigFile, findConfigFile, type ReadTextFile, readTextFile } from '../config-file.ts';
 import { type CompiledEgress, compileEgress } from '../egress.ts';
 import { type CompiledAudit, compileAudit } from '../host/audit.ts';
+import { type CompiledNats, compileNats, type QueueAddress, queueAddress } from '../nats.ts';
 import { type CompiledTelemetry, compileTelemetry } from '../telemetry.ts';
 import { readTomlFile } from '../toml.ts';
 import {
@@ -26,6 +27,7 @@ export interface SmsFlags {
   readonly http?: string | undefined;
   readonly data?: string | undefined;
   readonly store?: string | undefined;
+  readonly queue?: string | undefined;
   readonly registryDir?: string | undefined;
   readonly taskDir?: string | undefined;
   readonly strict?: boolean | undefined;
@@ -43,6 +45,8 @@ export interface SmsConfig {
   readonly files: SmsFiles;
   /** Where the records are instead of `files.data`; null: they are in that file. */
   readonly etcd: EtcdConfig | null;
+  /** Where runs wait for the nodes; null: this registry takes none. */
+  readonly queue: SmsQueue | null;
   readonly registryDir: string | null;
   readonly taskDir: string | null;
   readonly strict: boolean;
@@ -80,6 +84,9 @@ export interface ApproverRule {
   readonly needed: number;
 }
 
+/** A queue, and how it is reached. */
+export type SmsQueue = QueueAddress & Omit<CompiledNats, 'replicas' | 'plainText'>;
+
 export type SmsAudit = Omit<CompiledAudit, 'args' | 'file'> & { readonly file: string };
 
 export interface SmsConfigOptions {
@@ -107,6 +114,7 @@ export function loadSmsConfig({ flags, env, readFile = readTextFile }: SmsConfig
     http,
     files,
     etcd: etcdOf(flags, document, file, env),
+    queue: queueOf(flags, document, file, env),
     registryDir: path(flags.registryDir, env.SMS_MCP_REGISTRY_DIR || env.SMS_MCP_DIR, document.mcp?.registry_dir),
     taskDir: path(flags.taskDir, env.SMS_TASK_DIR, document.tasks?.dir),
     strict: flags.strict ?? flag(env, 'SMS_STRICT') ?? document.mcp?.strict ?? false,
@@ -156,6 +164,27 @@ function etcdOf(
     throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,…, found "${url}"; a file is given by --data`);
   }
   return compileEtcd(url, from, store?.etcd, file?.folder ?? '.', env);
+}
+
+function queueOf(
+  flags: SmsFlags,
+  { runs, nats: table }: SmsDocument,
+  file: ConfigFile | undefined,
+  env: NodeJS.ProcessEnv,
+): SmsQueue | null {
+  const [from, address] =
+    flags.queue !== undefined
+      ? ['--queue', flags.queue]
+      : env.SMS_QUEUE
+        ? ['SMS_QUEUE', env.SMS_QUEUE]
+        : ['runs.queue', runs?.queue];
+  if (address === undefined) {
+    if (table === undefined) return null;
+    throw new ConfigError('[nats] says how to reach a queue, and neither --queue nor runs.queue names one');
+  }
+  const nats = compileNats(table, file, { env, readFile: readSecretFile });
+  const { creds, accounts, ca, patienceMs } = nats;
+  return Object.freeze({ ...queueAddress(address, from, nats), creds, accounts, ca, patienceMs });
 }
 
 const everything: readonly string[] = Object.freeze(['*']);

@@ -1,11 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
-import { errorText } from '../../base/error-text.ts';
+import {
+  type Authenticator,
+  AuthorizationError,
+  type ConnectionOptions,
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  UserAuthenticationExpiredError,
+} from '@nats-io/transport-node';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { failWithConnection } from './lost-answers.ts';
-import { NatsEvents } from './nats-events.ts';
-import { NatsJournals } from './nats-journals.ts';
-import { NatsQueue, type NatsQueueOptions } from './nats-queue.ts';
+import { NatsSetupError } from './nats-setup-error.ts';
 import { OLDEST_SERVER } from './streams.ts';
 
 const UNANSWERED_PINGS = 2;
@@ -15,46 +21,90 @@ export interface NatsAddress {
   readonly tls: boolean;
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
-  readonly creds: Secret | null;
-  /** Of this node, for whoever looks at the servers. */
+  /** Read again for every connection, so that renewed ones need no restart; null: nobody signs in. @throws Error */
+  readonly creds: (() => Secret) | null;
+  /** Of this process, for whoever looks at the servers. */
   readonly name: string;
+  /** How long nothing may come over a connection that nobody has ended, before it is left for another. */
+  readonly silenceMs: number;
   /** The connection was lost, or is there again. */
   readonly onStatus: (status: string) => void;
 }
 
-/** The parts of a cluster's queue. */
-export interface NatsEngine {
-  readonly queue: NatsQueue;
-  readonly journals: NatsJournals;
-  readonly events: NatsEvents;
-}
-
-/** @throws Error that says which servers, and why */
-export async function openNats(address: NatsAddress, options: NatsQueueOptions): Promise<NatsEngine> {
-  const { servers, tls, ca, creds, name, onStatus } = address;
-  const nc = await connect({
+/** What `open` makes of a connection, which it closes from then on. @throws Error that says which servers, and why */
+export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnection) => Promise<T>): Promise<T> {
+  const { servers, name, onStatus } = address;
+  const options: ConnectionOptions = {
     servers: [...servers],
-    name: `spearlet ${name}`,
+    name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
-    // One that nobody has ended and that nothing comes through is left when the leases end that were not renewed over it.
-    pingInterval: options.leaseMs / (UNANSWERED_PINGS + 1),
+    pingInterval: address.silenceMs / (UNANSWERED_PINGS + 1),
     maxPingOut: UNANSWERED_PINGS,
-    ...(creds === null ? {} : { authenticator: credsAuthenticator(new TextEncoder().encode(creds.reveal())) }),
-    ...(tls || ca !== null ? { tls: ca === null ? {} : { ca: readFileSync(ca, 'utf8') } } : {}),
-  }).catch((error: unknown) => {
-    throw new Error(`no connection to NATS at ${servers.join(', ')}: ${errorText(error)}`);
+    // Whoever is refused for a while may be let in again: credentials are renewed.
+    ignoreAuthErrorAbort: true,
+    ...(address.creds === null ? {} : { authenticator: signer(address.creds) }),
+    ...(address.tls || address.ca !== null ? { tls: address.ca === null ? {} : { ca: trusted(address.ca) } } : {}),
+  };
+  const nc = await connect(options).catch((error: unknown) => {
+    throw failure(address, error);
   });
   try {
     checkVersion(nc);
     failWithConnection(nc);
     void tell(nc, onStatus);
-    const queue = await NatsQueue.open(nc, options);
-    return { queue, journals: new NatsJournals(queue), events: new NatsEvents(queue) };
+    return await open(nc);
   } catch (error) {
     await nc.close();
     throw error;
   }
+}
+
+/** What cannot be read for a connection that is made again is taken as it was. */
+function signer(read: () => Secret): Authenticator {
+  let last = read().reveal();
+  const sign = credsAuthenticator(() => new TextEncoder().encode(last));
+  try {
+    sign('a try');
+  } catch {
+    throw new NatsSetupError('nats.creds: expected a file of credentials, as nsc makes it');
+  }
+  return (nonce) => {
+    try {
+      last = read().reveal();
+      return sign(nonce);
+    } catch {
+      return sign(nonce);
+    }
+  };
+}
+
+function trusted(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new NatsSetupError(`nats.ca: ${path} cannot be read (${errorCode(error)})`);
+  }
+}
+
+const untrusted = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_CERT_)/;
+
+function failure({ servers, creds, ca }: NatsAddress, error: unknown): Error {
+  const at = `no connection to NATS at ${servers.join(', ')}`;
+  const code = errorCode(error) ?? '';
+  if (error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError) {
+    const advice =
+      creds === null ? 'it asks who is there, give nats.creds' : 'it does not take the credentials of nats.creds';
+    return new NatsSetupError(`${at}: ${advice} (${error.message})`);
+  }
+  if (untrusted.test(code)) {
+    const advice = ca === null ? 'nats.ca names whom to trust' : `it is not one of those that ${ca} vouches for`;
+    return new NatsSetupError(`${at}: its certificate is not trusted (${code}): ${advice}`);
+  }
+  if (/does not support 'tls'/.test(errorText(error))) {
+    return new NatsSetupError(`${at}: it speaks in clear alone, and TLS was asked for (tls:// or nats.ca)`);
+  }
+  return new Error(`${at}: ${errorText(error)}`);
 }
 
 function checkVersion(nc: NatsConnection): void {
@@ -64,7 +114,8 @@ function checkVersion(nc: NatsConnection): void {
     const part = found[at] ?? 0;
     if (part > oldest) return;
     if (part < oldest) {
-      throw new Error(`NATS at ${nc.getServer()} is ${version}, and runs need ${OLDEST_SERVER.join('.')} or newer`);
+      const needed = OLDEST_SERVER.join('.');
+      throw new NatsSetupError(`NATS at ${nc.getServer()} is ${version}, and runs need ${needed} or newer`);
     }
   }
 }

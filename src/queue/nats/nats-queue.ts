@@ -1,37 +1,21 @@
-import { hash } from 'node:crypto';
-import { jetstream, jetstreamManager } from '@nats-io/jetstream';
-import { type KV, Kvm } from '@nats-io/kv';
-import { Objm } from '@nats-io/obj';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
-import {
-  type Claim,
-  type Line,
-  type NewRun,
-  type ParkedFor,
-  QueueError,
-  type QueueFacts,
-  type RunChange,
-  type RunEnding,
-  type RunFilter,
-  type RunQueue,
-} from '../run-queue.ts';
-import { Bodies, type Body } from './bodies.ts';
+import { type Claim, type Line, type ParkedFor, QueueError, type RunEnding, type RunQueue } from '../run-queue.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
-import { type JournalMessage, lastMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
-import { OwnedRun, type OwnedRunParts } from './owned-run.ts';
+import { lastMessage } from './journal-messages.ts';
+import { type OpenParts, openParts } from './nats-parts.ts';
+import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
+import { OwnedRun } from './owned-run.ts';
 import { parkedEntry, wokenEntry } from './parked.ts';
 import { patiently } from './patience.ts';
-import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
-import { RunMirror } from './run-mirror.ts';
-import { preparePool, prepareStreams, type StreamBounds } from './streams.ts';
-import { deadSubject, journalSubject, OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
+import { RunEndings } from './run-endings.ts';
+import type { RunEntry } from './run-entries.ts';
+import { preparePool } from './streams.ts';
+import { journalSubject } from './subjects.ts';
 import { TokenCounters } from './token-counters.ts';
-import { WorkMessages } from './work-messages.ts';
 
-export interface NatsQueueOptions extends StreamBounds {
-  /** How long the servers may be out of reach before something is given up. */
-  readonly patienceMs: number;
+export interface NatsQueueOptions extends NatsRunsOptions {
+  readonly leaseMs: number;
 }
 
 const FORGET_AT_ONCE = 200;
@@ -39,77 +23,27 @@ const FORGET_AT_ONCE = 200;
 const NO_ROOM_MS = 1_000;
 const ANSWER_MS = 5_000;
 
-/** How a run ended, as its journal has it. */
-interface Finished {
-  readonly status: RunEnding['status'];
-  readonly exit: RunEnding['exit'];
-  readonly cost: RunEnding['cost'];
-  readonly result: Body;
-  readonly result_bytes: number;
-  readonly ended_at_ms: number;
-}
-
 /** A queue in NATS JetStream, for many nodes: docs/cluster.md tells what is where. */
-export class NatsQueue implements RunQueue {
+export class NatsQueue extends NatsRuns implements RunQueue {
   readonly isShared = true;
-  readonly #nc: NatsConnection;
   readonly #options: NatsQueueOptions;
-  readonly #parts: OwnedRunParts;
-  readonly #entries: RunEntries;
-  readonly #mirror = new RunMirror();
   readonly #pools = new Map<string, Promise<Deliveries>>();
   readonly #owned = new WeakMap<Claim, OwnedRun>();
   readonly #tokens: TokenCounters;
-  readonly #work: WorkMessages;
-  #isClosed = false;
+  readonly #endings: RunEndings;
 
-  private constructor(nc: NatsConnection, options: NatsQueueOptions, parts: OwnedRunParts, entries: RunEntries) {
-    this.#nc = nc;
+  protected constructor(nc: NatsConnection, options: NatsQueueOptions, open: OpenParts) {
+    super(nc, open);
     this.#options = options;
-    this.#parts = parts;
-    this.#entries = entries;
-    this.#tokens = new TokenCounters(nc, parts.jsm, options.patienceMs);
-    this.#work = new WorkMessages(parts, this.#mirror);
+    this.#tokens = new TokenCounters(nc, this.parts.jsm, options.patienceMs);
+    this.#endings = new RunEndings(this.parts, (id, change, known) => this.change(id, change, known));
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
-  static async open(nc: NatsConnection, options: NatsQueueOptions): Promise<NatsQueue> {
-    const { replicas, patienceMs, leaseMs } = options;
-    const prepare = async () => {
-      const jsm = await jetstreamManager(nc);
-      const js = jetstream(nc);
-      await prepareStreams(jsm, options);
-      // Entries are read from the leader alone: what a copy has may be old.
-      const kv = await new Kvm(js).create(RUNS_BUCKET, { replicas, history: 1, allow_direct: false });
-      const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
-      return { jsm, js, kv, objects };
-    };
-    const { jsm, js, kv, objects } = await patiently(patienceMs, prepare);
-    const bodies = new Bodies(objects, patienceMs);
-    const parts = { js, jsm, bodies, leaseMs, patienceMs };
-    const queue = new NatsQueue(nc, options, parts, new RunEntries(kv, patienceMs));
-    await queue.#follow(kv);
+  static override async open(nc: NatsConnection, options: NatsQueueOptions): Promise<NatsQueue> {
+    const queue = new NatsQueue(nc, options, await openParts(nc, options, options.patienceMs));
+    await queue.follow();
     return queue;
-  }
-
-  async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
-    const { id, namespace, pool, input } = run;
-    const inputSha256 = hash('sha256', input);
-    const { bodies } = this.#parts;
-    // An object has the name of its run: it must not be written for one that has another input.
-    const known = bodies.isLarge(input) ? await this.#entries.get(id) : null;
-    if (known !== null) return this.#again(known, inputSha256);
-    const body = await bodies.keep(id, 'input', input);
-    const made = newEntry(run, inputSha256, body);
-    const entry = await this.#entries.create(made);
-    if (entry === null) return this.#again((await this.#entries.get(id)) as RunEntry, inputSha256);
-    const published = await this.#work.publish(namespace, pool, id);
-    if (published === 'full') {
-      await this.#entries.remove(entry);
-      throw new QueueError('full', `${this.#options.maxRuns} runs wait or run already; try again later`);
-    }
-    this.#mirror.take(entry);
-    return { run: entry.run, created: true };
   }
 
   async claim(
@@ -146,28 +80,14 @@ export class NatsQueue implements RunQueue {
     if (owned === null) return false;
     const mark = (now: RunEntry) =>
       now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, status } } : null;
-    const entry = await this.#change(claim.run.id, mark, owned.entry);
+    const entry = await this.change(claim.run.id, mark, owned.entry);
     owned.entry = entry ?? owned.entry;
     return entry !== null;
   }
 
-  async finish(claim: Claim, { status, exit, cost, result }: RunEnding): Promise<boolean> {
+  async finish(claim: Claim, ending: RunEnding): Promise<boolean> {
     const owned = this.#ownedBy(claim);
-    if (owned === null) return false;
-    const { id, namespace } = claim.run;
-    await owned.settled();
-    const kept = await this.#parts.bodies.keep(id, 'result', result);
-    const finished: Finished = {
-      status,
-      exit,
-      cost,
-      result: kept,
-      result_bytes: result.byteLength,
-      ended_at_ms: Date.now(),
-    };
-    if (!(await owned.append('finished', JSON.stringify(finished)))) return false;
-    if (status === 'dead') await this.#bury(namespace, id, claim.run, finished);
-    await this.#end(owned.delivery, finished, owned.objects, owned.entry);
+    if (owned === null || !(await this.#endings.write(owned, claim.run, ending))) return false;
     this.#owned.delete(claim);
     return true;
   }
@@ -179,7 +99,7 @@ export class NatsQueue implements RunQueue {
     if (!counts) owned.attempt -= 1;
     const { attempt } = owned;
     if (!(await owned.append('released', JSON.stringify({ counts })))) return false;
-    await this.#change(claim.run.id, (now) =>
+    await this.change(claim.run.id, (now) =>
       now.claim === owned.token
         ? { ...now, claim: null, run: { ...now.run, status: 'queued', node: null, attempts: attempt } }
         : null,
@@ -197,7 +117,7 @@ export class NatsQueue implements RunQueue {
     owned.attempt -= 1;
     const { token, attempt, delivery } = owned;
     if (!(await owned.append('parked', JSON.stringify(until)))) return false;
-    const entry = await this.#change(claim.run.id, (now) => parkedEntry(now, token, attempt, until));
+    const entry = await this.change(claim.run.id, (now) => parkedEntry(now, token, attempt, until));
     this.#owned.delete(claim);
     if (entry?.run.status === 'queued') {
       await patiently(this.#options.patienceMs, () => delivery.giveBackFirst(ANSWER_MS));
@@ -208,57 +128,26 @@ export class NatsQueue implements RunQueue {
   }
 
   async wake(namespace: string, id: string): Promise<boolean> {
-    const known = await this.#found(namespace, id);
+    const known = await this.found(namespace, id);
     if (known?.run.status !== 'parked') return false;
-    const woken = await this.#change(id, wokenEntry);
+    const woken = await this.change(id, wokenEntry);
     if (woken === null) return false;
     // Where there is no room for its message now, it is published when there is.
-    await this.#work.publish(namespace, woken.run.pool, id);
+    await this.work.publish(namespace, woken.run.pool, id);
     return true;
   }
 
   async parked(pool: string, cursor: string | null, limit: number) {
-    return this.#mirror.parked(pool, cursor, limit);
-  }
-
-  async cancel(namespace: string, id: string): Promise<RunRecord | null> {
-    const known = await this.#found(namespace, id);
-    if (known === null) return null;
-    const exit = { reason: 'cancelled', code: null, message: 'it was cancelled before it began' };
-    const entry = await this.#change(id, (now) => {
-      if (hasEnded(now.run.status) || now.cancel) return null;
-      if (now.run.status !== 'queued' && now.run.status !== 'parked') return { ...now, cancel: true };
-      const ended = { status: 'cancelled', exit, ended_at_ms: Date.now(), result_bytes: 0 } as const;
-      return { ...now, cancel: true, parkedFor: null, run: { ...now.run, ...ended, ...{ parked_for: null } } };
-    });
-    return entry?.run ?? this.get(namespace, id);
-  }
-
-  async get(namespace: string, id: string): Promise<RunRecord | null> {
-    return (await this.#found(namespace, id))?.run ?? null;
-  }
-
-  async list(namespace: string, filter: RunFilter) {
-    return this.#mirror.page(namespace, filter);
-  }
-
-  async input(id: string): Promise<Uint8Array | null> {
-    const entry = await this.#entries.get(id);
-    return entry === null ? null : this.#parts.bodies.read(entry.input);
-  }
-
-  async result(id: string): Promise<Uint8Array | null> {
-    const body = (await this.#entries.get(id))?.result ?? null;
-    return body === null ? null : this.#parts.bodies.read(body);
+    return this.mirror.parked(pool, cursor, limit);
   }
 
   async forget(endedBefore: number): Promise<readonly RunRecord[]> {
     const gone: RunRecord[] = [];
-    for (const id of this.#mirror.endedBefore(endedBefore, FORGET_AT_ONCE)) {
-      const entry = await this.#entries.get(id);
-      if (entry === null || !(await this.#entries.remove(entry))) continue;
-      this.#mirror.forget(id, entry.revision + 1);
-      await this.#parts.bodies.remove(entry.objects);
+    for (const id of this.mirror.endedBefore(endedBefore, FORGET_AT_ONCE)) {
+      const entry = await this.entries.get(id);
+      if (entry === null || !(await this.entries.remove(entry))) continue;
+      this.mirror.forget(id, entry.revision + 1);
+      await this.parts.bodies.remove(entry.objects);
       gone.push(entry.run);
     }
     return gone;
@@ -276,27 +165,9 @@ export class NatsQueue implements RunQueue {
     return this.#tokens.reserve(scope, day, tokens, limit);
   }
 
-  onChange(listener: (change: RunChange) => void): () => void {
-    return this.#mirror.onChange(listener);
-  }
-
-  facts(): QueueFacts {
-    return this.#mirror.facts(Date.now());
-  }
-
-  problem(): string | null {
-    if (this.#nc.isClosed()) return 'the connection to NATS is closed';
-    return null;
-  }
-
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#work.close();
-    this.#mirror.stop();
-    for (const pool of this.#pools.values()) (await pool.catch(() => null))?.close();
-    await this.#nc.flush().catch(() => {});
-    await this.#nc.close();
+  override async close(): Promise<void> {
+    if (!this.isClosed) for (const pool of this.#pools.values()) (await pool.catch(() => null))?.close();
+    await super.close();
   }
 
   /** The run behind a claim, for its journal and its events; null: it is not this node's. */
@@ -304,29 +175,21 @@ export class NatsQueue implements RunQueue {
     return this.#owned.get(claim) ?? null;
   }
 
-  get parts(): OwnedRunParts {
-    return this.#parts;
-  }
-
   #ownedBy(claim: Claim): OwnedRun | null {
-    if (this.#isClosed) throw new QueueError('closed', 'the node is ending');
+    if (this.isClosed) throw new QueueError('closed', 'the node is ending');
     const owned = this.#owned.get(claim);
     if (owned === undefined || owned.lost.aborted) return null;
-    const holder = this.#mirror.claimOf(claim.run.id);
+    const holder = this.mirror.claimOf(claim.run.id);
     if (holder === undefined || holder === owned.token) return owned;
     owned.lose('another node has taken it');
     return null;
   }
 
-  async #follow(kv: KV): Promise<void> {
-    await this.#mirror.follow(kv);
-  }
-
   #pool(pool: string): Promise<Deliveries> {
     const open = async () => {
-      const { jsm, patienceMs } = this.#parts;
+      const { jsm, patienceMs } = this.parts;
       const name = await patiently(patienceMs, () => preparePool(jsm, pool, this.#options));
-      return new Deliveries(this.#nc, name, (run) => this.#mirror.announce(run));
+      return new Deliveries(this.nc, name, (run) => this.mirror.announce(run));
     };
     const known = this.#pools.get(pool) ?? open();
     this.#pools.set(pool, known);
@@ -337,11 +200,10 @@ export class NatsQueue implements RunQueue {
   /** Null: there is nothing to do about it here. */
   async #claim(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<Claim | null> {
     const { namespace, run: id } = delivery;
-    const { jsm, patienceMs } = this.#parts;
-    const journal = journalSubject(namespace, id);
+    const { jsm, patienceMs } = this.parts;
     const [entry, last] = await Promise.all([
-      this.#entries.get(id),
-      patiently(patienceMs, () => lastMessage(jsm, journal)),
+      this.entries.get(id),
+      patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
     ]);
     // Somebody else could have published that: an entry and its message belong together.
     if (
@@ -354,13 +216,13 @@ export class NatsQueue implements RunQueue {
       return null;
     }
     if (entry.run.status === 'parked') return this.#letGo(delivery);
-    if (last?.kind === 'finished') return this.#finishAgain(delivery, last);
+    if (last?.kind === 'finished') return this.#endings.again(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
     if (!hasRoom({ namespace, task, submittedBy })) {
       delivery.giveBack(NO_ROOM_MS);
       return null;
     }
-    const owned = new OwnedRun(delivery, entry, last, this.#parts);
+    const owned = new OwnedRun(delivery, entry, last, { ...this.parts, leaseMs: this.#options.leaseMs });
     if (!(await owned.append('claim', JSON.stringify({ node, at: Date.now() })))) return null;
     return this.#begin(node, owned);
   }
@@ -372,7 +234,7 @@ export class NatsQueue implements RunQueue {
       const running = { status: 'running', attempts: attempt, node, started_at_ms: Date.now() } as const;
       return { ...now, claim: token, run: { ...now.run, ...running } };
     };
-    const begun = await this.#change(delivery.run, begin, owned.entry);
+    const begun = await this.change(delivery.run, begin, owned.entry);
     if (begun === null) {
       await delivery.acknowledge(ANSWER_MS); // it was cancelled meanwhile
       return null;
@@ -387,67 +249,8 @@ export class NatsQueue implements RunQueue {
   async #letGo(delivery: Delivery): Promise<null> {
     const { namespace, pool, run: id } = delivery;
     await patiently(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
-    const now = await this.#entries.get(id);
-    if (now?.run.status === 'queued') await this.#work.publish(namespace, pool, id);
+    const now = await this.entries.get(id);
+    if (now?.run.status === 'queued') await this.work.publish(namespace, pool, id);
     return null;
-  }
-
-  /** It has ended, and whoever ended it did not come to say so. */
-  async #finishAgain(delivery: Delivery, last: JournalMessage): Promise<null> {
-    const { jsm, patienceMs } = this.#parts;
-    const messages = await readMessages(jsm, journalSubject(delivery.namespace, delivery.run), last.seq, patienceMs);
-    const finished = parsed<Finished>(last);
-    if (finished.status === 'dead') await this.#bury(delivery.namespace, delivery.run, null, finished);
-    await this.#end(delivery, finished, objectsOf(messages));
-    return null;
-  }
-
-  /** Result and status, then the message: whoever is cut off in between is followed by somebody who does it again. */
-  async #end(
-    delivery: Delivery,
-    finished: Finished,
-    objects: readonly string[],
-    known: RunEntry | null = null,
-  ): Promise<void> {
-    const { status, exit, cost, result, result_bytes, ended_at_ms } = finished;
-    const end = (now: RunEntry) => {
-      if (hasEnded(now.run.status)) return null;
-      const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
-      const run = { ...now.run, status, exit, cost, result_bytes, ended_at_ms };
-      return { ...now, claim: null, result, objects: [...new Set(all)], run };
-    };
-    await this.#change(delivery.run, end, known);
-    const close = () => (status === 'dead' ? delivery.terminate(ANSWER_MS) : delivery.acknowledge(ANSWER_MS));
-    await patiently(this.#options.patienceMs, close);
-  }
-
-  async #bury(namespace: string, id: string, run: RunRecord | null, { exit }: Finished): Promise<void> {
-    const letter = JSON.stringify({ run: run ?? { id, namespace }, exit });
-    await patiently(this.#options.patienceMs, () => this.#parts.js.publish(deadSubject(namespace, id), letter));
-  }
-
-  async #change(
-    id: string,
-    change: (entry: RunEntry) => StoredRun | null,
-    known: RunEntry | null = null,
-  ): Promise<RunEntry | null> {
-    const entry = await this.#entries.change(id, change, known);
-    if (entry !== null) this.#mirror.take(entry);
-    return entry;
-  }
-
-  async #found(namespace: string, id: string): Promise<RunEntry | null> {
-    if (!/^[A-Za-z0-9_-]+$/.test(id)) return null;
-    const entry = await this.#entries.get(id);
-    return entry?.run.namespace === namespace ? entry : null;
-  }
-
-  /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
-  async #again({ run }: RunEntry, inputSha256: string) {
-    if (run.input_sha256 !== inputSha256) {
-      throw new QueueError('other_input', `the run ${run.id} was submitted with another input`);
-    }
-    if (run.status === 'queued' && run.attempts === 0) await this.#work.publish(run.namespace, run.pool, run.id);
-    return { run, created: false };
   }
 }

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import { nuid } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
-import type { Bodies } from './bodies.ts';
 import type { Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
+import type { NatsParts } from './nats-parts.ts';
 import { isTransient, isWrongSequence } from './patience.ts';
 import type { RunEntry } from './run-entries.ts';
 import { journalSubject } from './subjects.ts';
@@ -16,13 +15,8 @@ const PAUSE_MS = 100;
 /** Before an effect leaves, at least this part of the lease is left. */
 const MIN_LEASE_PART = 0.1;
 
-export interface OwnedRunParts {
-  readonly js: JetStreamClient;
-  readonly jsm: JetStreamManager;
-  readonly bodies: Bodies;
+export interface OwnedRunParts extends NatsParts {
   readonly leaseMs: number;
-  /** How long the servers may be out of reach. */
-  readonly patienceMs: number;
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   StorageType,
   type StreamConfig,
 } from '@nats-io/jetstream';
+import { NatsSetupError } from './nats-setup-error.ts';
 import { streams, word } from './subjects.ts';
 
 /** The oldest server that keeps what it acknowledged when the power fails, and that counts. */
@@ -17,7 +18,6 @@ export interface StreamBounds {
   readonly replicas: number;
   /** Runs that wait or run. */
   readonly maxRuns: number;
-  readonly leaseMs: number;
 }
 
 /** How long events of a run can be read again. */
@@ -73,7 +73,7 @@ const checked = [
   'allow_msg_counter',
 ];
 
-/** Makes the streams that are not there yet, and checks those that are. @throws Error that names stream and field */
+/** Makes the streams that are not there yet, and checks those that are. @throws NatsSetupError that names stream and field */
 export async function prepareStreams(jsm: JetStreamManager, bounds: StreamBounds): Promise<void> {
   for (const config of wanted(bounds)) {
     const found = await jsm.streams.info(config.name).catch(unless(NO_STREAM));
@@ -86,7 +86,7 @@ export async function prepareStreams(jsm: JetStreamManager, bounds: StreamBounds
 function checkStream(wantedConfig: Partial<StreamConfig>, found: StreamConfig): void {
   const { name, subjects } = wantedConfig;
   const wrong = (field: string, is: unknown, expected: unknown) => {
-    throw new Error(
+    throw new NatsSetupError(
       `the stream ${name} on NATS has ${field} = ${JSON.stringify(is)}, and runs need ${JSON.stringify(expected)}: change it with \`nats stream edit ${name}\`, or use an account of its own`,
     );
   };
@@ -101,11 +101,11 @@ function checkStream(wantedConfig: Partial<StreamConfig>, found: StreamConfig): 
   if (found.num_replicas < replicas) wrong('num_replicas', found.num_replicas, replicas);
 }
 
-/** One consumer a pool: all its nodes pull from it. Returns its name. @throws Error where it is another's */
+/** One consumer a pool: all its nodes pull from it. Returns its name. @throws NatsSetupError where it is another's */
 export async function preparePool(
   jsm: JetStreamManager,
   pool: string,
-  { replicas, leaseMs }: StreamBounds,
+  { replicas, leaseMs }: { readonly replicas: number; readonly leaseMs: number },
 ): Promise<string> {
   const name = `pool-${word(pool, 'the pool')}`;
   const config: Partial<ConsumerConfig> = {
@@ -122,7 +122,7 @@ export async function preparePool(
     (await read().catch(unless(NO_CONSUMER))) ?? (await jsm.consumers.add(streams.runs, config).catch(read));
   const { ack_wait, filter_subject } = found.config;
   if (filter_subject !== config.filter_subject || ack_wait !== config.ack_wait) {
-    throw new Error(
+    throw new NatsSetupError(
       `the consumer ${name} of ${streams.runs} on NATS has ack_wait = ${Number(ack_wait) / 1_000_000} ms and filters ${filter_subject}, and this node has node.lease_ms = ${leaseMs}: all nodes of a pool need the same`,
     );
   }

@@ -1,4 +1,4 @@
-import type { OwnedRunParts } from './owned-run.ts';
+import type { NatsParts } from './nats-parts.ts';
 import { isFull, patiently } from './patience.ts';
 import type { RunMirror } from './run-mirror.ts';
 import { streams, workSubject } from './subjects.ts';
@@ -10,11 +10,11 @@ const ANSWER_MS = 5_000;
 
 /** The messages by which runs wait: one for each that waits or runs. */
 export class WorkMessages {
-  readonly #parts: OwnedRunParts;
+  readonly #parts: NatsParts;
   readonly #mirror: RunMirror;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor(parts: OwnedRunParts, mirror: RunMirror) {
+  constructor(parts: NatsParts, mirror: RunMirror) {
     this.#parts = parts;
     this.#mirror = mirror;
     this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();

@@ -32,6 +32,8 @@ export interface AllRoutesDeps
     TokensRoutesDeps,
     AuthRoutesDeps,
     RunsRoutesDeps {
+  /** What can be done with runs here. */
+  readonly runRoutes: readonly Route[];
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
@@ -69,6 +71,7 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     overviewRoute({ ...deps, writeProblem }),
     accessRoute(deps),
     ...runsRoutes(deps),
+    ...deps.runRoutes,
     trailRoute(deps.trailFile),
     liveRoute(deps.console.topics),
     ...consoleRoutes(),

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
+import type { SpanContext } from '../../telemetry/trace-context.ts';
 import type { Identity } from '../people/identity.ts';
 import { HttpProblem } from './problem.ts';
 
@@ -13,6 +14,8 @@ export interface HttpCall {
   readonly id: string;
   /** Who asks; null only where the route is for anybody. */
   readonly identity: Identity | null;
+  /** The span of this request, where it came as a part of a trace; null: it did not, or nobody traces. */
+  readonly trace: SpanContext | null;
   /** At most `maxBytes`, else 413. */
   text(maxBytes: number): Promise<string>;
   bytes(maxBytes: number): Promise<Uint8Array>;

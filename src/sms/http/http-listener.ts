@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
 import type { Span, Tracer } from '../../telemetry/span.ts';
+import { parseTraceparent, type SpanContext } from '../../telemetry/trace-context.ts';
 import { peerOf } from '../connections.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import type { SmsMetrics } from '../metrics/sms-metrics.ts';
@@ -103,7 +104,8 @@ async function serve(
     }
     caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
     const identity = admitted(who, route, params, options);
-    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, params, identity }, options)));
+    const trace = parseTraceparent(req.headers.traceparent) === null ? null : (span?.context ?? null);
+    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, params, identity, trace }, options)));
     if (route.method !== 'GET' && !route.isQuestion)
       options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
@@ -182,7 +184,13 @@ function callOf(
     url,
     params,
     identity,
-  }: { readonly url: URL; readonly params: Readonly<Record<string, string>>; readonly identity: Identity | null },
+    trace,
+  }: {
+    readonly url: URL;
+    readonly params: Readonly<Record<string, string>>;
+    readonly identity: Identity | null;
+    readonly trace: SpanContext | null;
+  },
   { access, shutdown }: HttpListenerOptions,
 ): HttpCall {
   const gone = new AbortController();
@@ -197,6 +205,7 @@ function callOf(
     params,
     id: params.id ?? '',
     identity,
+    trace,
     text: (maxBytes) => readText(req, maxBytes),
     bytes: (maxBytes) => readBytes(req, maxBytes),
     response: res,

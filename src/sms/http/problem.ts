@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { RecordIssue } from '../../protocol/record.ts';
+import { QueueError, type QueueErrorCode } from '../../queue/run-queue.ts';
 import { knownSecrets } from '../../secrets/redactor.ts';
 import { TaskError, type TaskErrorCode } from '../../tasks/task-error.ts';
 import { InvalidRecord } from '../record-write.ts';
@@ -71,6 +72,23 @@ const taskProblems: Readonly<Record<TaskErrorCode, readonly [status: number, kin
   not_stored: [507, 'not-stored'],
 };
 
+const RETRY_AFTER_S = '1';
+
+const queueProblems: Readonly<Record<QueueErrorCode, readonly [status: number, kind: string]>> = {
+  full: [429, 'line-full'],
+  other_input: [422, 'key-used'],
+  not_stored: [507, 'not-stored'],
+  closed: [503, 'shutting-down'],
+};
+
+function queueProblem({ code, message }: QueueError): HttpProblem {
+  const [status, kind] = queueProblems[code];
+  if (code === 'other_input') {
+    return new HttpProblem(status, kind, `the Idempotency-Key was used with another input: ${message}`);
+  }
+  return new HttpProblem(status, kind, message, { headers: { 'retry-after': RETRY_AFTER_S } });
+}
+
 /** Null: the error is not one that a client should read. */
 export function problemOf(error: unknown): HttpProblem | null {
   if (error instanceof HttpProblem) return error;
@@ -80,8 +98,14 @@ export function problemOf(error: unknown): HttpProblem | null {
   }
   if (error instanceof TaskError) {
     const [status, kind] = taskProblems[error.code];
-    return new HttpProblem(status, kind, error.message, status === 503 ? { headers: { 'retry-after': '1' } } : {});
+    return new HttpProblem(
+      status,
+      kind,
+      error.message,
+      status === 503 ? { headers: { 'retry-after': RETRY_AFTER_S } } : {},
+    );
   }
+  if (error instanceof QueueError) return queueProblem(error);
   if (error instanceof InvalidRecord) return invalidRecord(error.issues);
   return null;
 }

@@ -29,8 +29,8 @@ const granted: Readonly<Record<Role, readonly Permission[]>> = {
 
 /** What a route or a method asks of who calls it. */
 export interface Need {
-  /** `anybody`: also without a credential. */
-  readonly needs: Permission | 'anybody';
+  /** `anybody`: also without a credential. `journals`: the right to read what runs said and were told, which no role has. */
+  readonly needs: Permission | 'journals' | 'anybody';
   /** What it changes belongs to a namespace, and it asks `mayName` for which. @default false: all share it */
   readonly namespaced?: boolean;
 }
@@ -42,6 +42,11 @@ export interface Need {
 export function refusal(identity: Identity, { needs, namespaced = false }: Need): string | null {
   if (needs === 'anybody') return null;
   const { name, namespace } = identity;
+  if (needs === 'journals') {
+    return identity.mayReadJournals
+      ? refusal(identity, { needs: 'view' })
+      : `only who may read journals reads them, and "${name}" may not (spear tokens create --journals)`;
+  }
   const able = identity.roles.filter((role) => granted[role].includes(needs));
   if (able.length === 0) {
     const wanted = roles.filter((role) => granted[role].includes(needs)).join(' or ');

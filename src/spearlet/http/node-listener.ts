@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { QueueError } from '../../queue/run-queue.ts';
 import { readBytes } from '../../sms/http/http-call.ts';
 import { matchPath } from '../../sms/http/match-path.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
@@ -11,7 +10,7 @@ import type { Span, Tracer } from '../../telemetry/span.ts';
 import { parseTraceparent } from '../../telemetry/trace-context.ts';
 import type { NodeAccess } from '../node-access.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
-import type { NodeNeed, NodeReply, NodeRoute } from './node-route.ts';
+import type { NodeReply, NodeRoute } from './node-route.ts';
 
 export interface NodeListenerOptions {
   readonly routes: readonly NodeRoute[];
@@ -60,7 +59,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
       gone.abort();
     });
     reply = await route.run({
-      request: req,
+      headers: req.headers,
       response: res,
       query: url.searchParams,
       params,
@@ -80,24 +79,10 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
 }
 
 function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply {
-  const known = problemOf(error) ?? ownProblem(error);
+  const known = problemOf(error);
   if (known !== null) return known.toReply();
   log('error', 'http_failed', { method: label, reason: String(error) });
   return new HttpProblem(500, 'internal', 'the node failed; its log says why').toReply();
-}
-
-function ownProblem(error: unknown): HttpProblem | null {
-  if (!(error instanceof QueueError)) return null;
-  switch (error.code) {
-    case 'full':
-      return new HttpProblem(429, 'line-full', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
-    case 'other_input':
-      return new HttpProblem(422, 'key-used', `the Idempotency-Key was used with another input: ${error.message}`);
-    case 'not_stored':
-      return new HttpProblem(507, 'not-stored', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
-    case 'closed':
-      return new HttpProblem(503, 'shutting-down', error.message, { headers: { 'retry-after': RETRY_AFTER_S } });
-  }
 }
 
 function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
@@ -144,19 +129,12 @@ async function allowed(
       '("spear tokens create"), or with the content of a token file of its data';
     throw new HttpProblem(401, 'unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="spearlet"' } });
   }
-  const refused = refusalOf(caller, needs);
+  const refused = refusal(caller, { needs, namespaced: true });
   if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
   if (namespace !== undefined && !mayName(caller, namespace)) {
     throw new HttpProblem(403, 'other-namespace', `this token is for the namespace "${caller.namespace}"`);
   }
   return caller;
-}
-
-function refusalOf(caller: Identity, needs: Exclude<NodeNeed, 'anybody'>): string | null {
-  if (needs !== 'journals') return refusal(caller, { needs, namespaced: true });
-  return caller.mayReadJournals
-    ? refusal(caller, { needs: 'view' })
-    : `only who may read journals reads them, and "${caller.name}" may not (spear tokens create --journals)`;
 }
 
 function send(req: IncomingMessage, res: ServerResponse, reply: NodeReply): void {

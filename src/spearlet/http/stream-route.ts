@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import type { RunQueue } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../../sms/http/problem.ts';
+import { found } from '../../sms/runs/found-run.ts';
+import { RUN_PATH } from '../../sms/runs/run-route.ts';
 import { type RunStreams, SESSION_MS } from '../run-streams.ts';
 import { jsonReply, type NodeRoute } from './node-route.ts';
-import { found, RUNS_PATH } from './run-routes.ts';
 
 const session = z.object({ token: z.string(), path: z.string(), expires_in_s: z.int() });
 
@@ -11,7 +12,7 @@ const session = z.object({ token: z.string(), path: z.string(), expires_in_s: z.
 export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRoute {
   return {
     method: 'POST',
-    path: `${RUNS_PATH}/{id}/streams/session`,
+    path: `${RUN_PATH}/streams/session`,
     needs: 'submit',
     doc: {
       summary: 'A token for the WebSocket of the user streams of a run that runs, good for once',

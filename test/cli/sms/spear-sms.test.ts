@@ -3,11 +3,11 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { selfSigned } from '../../chat/backends/self-signed.ts';
 import { nextMessage, OriginalClient } from '../../sms/original-client.ts';
 import { onStop, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
 import { spawnSms } from '../../sms/sms-process.ts';
 import { builtCommand } from '../../support/built-command.ts';
+import { selfSigned } from '../../support/certificates.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.
 vi.setConfig({ testTimeout: 120_000 });

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ReportedState } from '../../../src/registry/node-report.ts';
-import { selfSigned } from '../../chat/backends/self-signed.ts';
 import { fixture, sandboxOf } from '../../pool/pool-records.ts';
 import { fsRecord, startTestSms, stopAll, temporaryDirectory } from '../../sms/running-sms.ts';
 import { spawnSms } from '../../sms/sms-process.ts';
+import { selfSigned } from '../../support/certificates.ts';
 import { as, runSpear as run } from './run-spear.ts';
 
 // Every command is a process of its own, and a busy machine starts those slowly.

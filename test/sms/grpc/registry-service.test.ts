@@ -193,7 +193,7 @@ describe('the standard health service', () => {
 });
 
 it('serves gRPC by TLS', async () => {
-  const { selfSigned } = await import('../../chat/backends/self-signed.ts');
+  const { selfSigned } = await import('../../support/certificates.ts');
   const { writeFileSync } = await import('node:fs');
   const { temporaryDirectory } = await import('../running-sms.ts');
   const directory = temporaryDirectory();

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { selfSigned } from '../../chat/backends/self-signed.ts';
+import { selfSigned } from '../../support/certificates.ts';
 import { connectTo } from '../registry/sms-client.ts';
 import { SmsLives } from '../registry/sms-life.ts';
 import type { Failures } from '../topic.ts';

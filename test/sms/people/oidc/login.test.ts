@@ -4,7 +4,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { linesOf } from '../../../audit/audit-samples.ts';
-import { selfSigned } from '../../../chat/backends/self-signed.ts';
+import { selfSigned } from '../../../support/certificates.ts';
 import { fsRecord, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../../running-sms.ts';
 import { makeKey, published, signed, startFakeIssuer } from './fake-issuer.ts';
 import { oidcOf, usual } from './oidc-config.ts';

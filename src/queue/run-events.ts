@@ -17,7 +17,7 @@ const MAX_ENDED = 128;
 
 /** The events of one run, the last of them kept. */
 export class RunEvents {
-  readonly #listeners = new Listeners<RunEvent | 'end'>();
+  readonly #listeners = new Listeners<RunEvent | 'gap' | 'end'>();
   #kept: RunEvent[] = [];
   #chars = 0;
   #next: number;
@@ -54,6 +54,11 @@ export class RunEvents {
     this.#listeners.tell(made);
   }
 
+  /** Some that came before the next one are gone. */
+  gap(): void {
+    this.#listeners.tell('gap');
+  }
+
   end(): void {
     this.#hasEnded = true;
     this.#listeners.tell('end');
@@ -65,19 +70,23 @@ export class RunEvents {
     return { events: this.#kept.filter(({ id }) => id > from), isGap: from + 1 < this.#first };
   }
 
-  listen(listener: (event: RunEvent | 'end') => void): () => void {
+  listen(listener: (event: RunEvent | 'gap' | 'end') => void): () => void {
     return this.#listeners.add(listener);
   }
 }
 
 /** Where the events of a run can be followed. */
-export interface EventSource {
-  /** Null: there are none. `close`: nobody follows any more. */
-  follow(namespace: string, run: string): Promise<{ readonly events: RunEvents; close(): void } | null>;
+export interface RunEventSource {
+  /** Those after `last`, all where it is null; null: there are none. `close`: nobody follows any more. */
+  follow(
+    namespace: string,
+    run: string,
+    last: number | null,
+  ): Promise<{ readonly events: RunEvents; close(): void } | null>;
 }
 
-/** The events of the runs that this node runs, and of those that ended last. */
-export class AllRunEvents implements EventSource {
+/** The events of the runs that run in this process, and of those that ended last. */
+export class AllRunEvents implements RunEventSource {
   readonly #runs = new Map<string, RunEvents>();
   readonly #ended = new Set<string>();
 

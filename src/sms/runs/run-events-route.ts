@@ -1,15 +1,16 @@
 import type { ServerResponse } from 'node:http';
 import { hasEnded } from '../../protocol/run.ts';
-import type { RunQueue } from '../../queue/run-queue.ts';
-import { HttpProblem } from '../../sms/http/problem.ts';
-import type { EventSource, RunEvent, RunEvents } from '../run-events.ts';
-import type { NodeCall, NodeRoute } from './node-route.ts';
-import { found, RUNS_PATH } from './run-routes.ts';
+import type { RunEvent, RunEvents } from '../../queue/run-events.ts';
+import type { SubmittedRuns } from '../../queue/run-queue.ts';
+import { writeEvents } from '../http/event-stream.ts';
+import { HttpProblem } from '../http/problem.ts';
+import { found } from './found-run.ts';
+import { type FindRuns, type KeptRuns, RUN_PATH, type RunCall, type RunRoute } from './run-route.ts';
 
 /** Readers at one time. */
 const MAX_READERS = 1_024;
 const HEARTBEAT_MS = 15_000;
-const SLOW_READER_MS = 20_000;
+const STILL_HERE = ': still here\n\n';
 /** Events that wait for one reader; one that is slower is told of a gap. */
 const MAX_WAITING = 10_000;
 
@@ -17,11 +18,11 @@ const MAX_WAITING = 10_000;
  * What happens in a run as Server-Sent Events: `output`, `log`, `model`, `tool`, `status`. Their ids rise over all
  * attempts; Last-Event-ID goes on after one, and `gap` says that some are not kept any more.
  */
-export function runEventsRoute(queue: RunQueue, events: EventSource): NodeRoute {
+export function runEventsRoute(kept: FindRuns): RunRoute {
   let readers = 0;
   return {
     method: 'GET',
-    path: `${RUNS_PATH}/{id}/events`,
+    path: `${RUN_PATH}/events`,
     needs: 'view',
     doc: {
       summary: 'What happens in the run, until its end',
@@ -34,7 +35,7 @@ export function runEventsRoute(queue: RunQueue, events: EventSource): NodeRoute 
       if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} read events already`);
       readers += 1;
       try {
-        await follow(queue, events, call);
+        await follow(kept(call.params.namespace), call);
         return 'streamed';
       } finally {
         readers -= 1;
@@ -43,27 +44,33 @@ export function runEventsRoute(queue: RunQueue, events: EventSource): NodeRoute 
   };
 }
 
-async function follow(queue: RunQueue, all: EventSource, call: NodeCall): Promise<void> {
-  const run = await found(queue, call);
+async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> {
+  const run = await found(runs, call);
   const { response, signal } = call;
-  const given = String(call.request.headers['last-event-id'] ?? '');
+  const given = String(call.headers['last-event-id'] ?? '');
   let last = /^\d{1,15}$/.test(given) ? Number(given) : null;
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
   response.flushHeaders();
   for (;;) {
-    const ofRun = await all.follow(run.namespace, run.id);
+    const ofRun = await events.follow(run.namespace, run.id, last);
     if (ofRun !== null) last = await tell(ofRun.events, last, response, signal).finally(() => ofRun.close());
     if (signal.aborted || response.destroyed) break;
-    const now = await queue.get(run.namespace, run.id);
+    const change = changeOf(runs, run.id, signal);
+    const now = await runs.get(run.namespace, run.id);
     if (now === null || hasEnded(now.status)) {
+      change.stop();
       // Its events are not kept any more: how it ended is.
       if (ofRun === null && now !== null) {
-        if (last !== null) await write(response, 'event: gap\ndata: {}\n\n');
-        await write(response, `event: status\ndata: ${JSON.stringify({ status: now.status, exit: now.exit })}\n\n`);
+        if (last !== null) await writeEvents(response, 'event: gap\ndata: {}\n\n');
+        await writeEvents(
+          response,
+          `event: status\ndata: ${JSON.stringify({ status: now.status, exit: now.exit })}\n\n`,
+        );
       }
       break;
     }
-    await changeOf(queue, run.id, response, signal);
+    if (!(await change.heard)) await writeEvents(response, STILL_HERE);
+    change.stop();
   }
   response.end();
 }
@@ -88,9 +95,9 @@ async function tell(
   try {
     while (!signal.aborted && !response.destroyed) {
       const next = waiting.shift();
-      if (next === 'gap') await write(response, 'event: gap\ndata: {}\n\n');
+      if (next === 'gap') await writeEvents(response, 'event: gap\ndata: {}\n\n');
       else if (next !== undefined) {
-        await write(response, `event: ${next.event}\nid: ${next.id}\ndata: ${next.data}\n\n`);
+        await writeEvents(response, `event: ${next.event}\nid: ${next.id}\ndata: ${next.data}\n\n`);
         sent = next.id;
         if (isBackInLine(next)) return sent;
       } else if (ofRun.hasEnded) return sent;
@@ -98,7 +105,7 @@ async function tell(
         const heard = await silence((resolve) => {
           wake = resolve;
         });
-        if (!heard) await write(response, ': still here\n\n');
+        if (!heard) await writeEvents(response, STILL_HERE);
       }
     }
     return sent;
@@ -122,30 +129,19 @@ function silence(listen: (wake: () => void) => void): Promise<boolean> {
   });
 }
 
-async function changeOf(queue: RunQueue, run: string, response: ServerResponse, signal: AbortSignal): Promise<void> {
+/** What happens to the run from now on: whether something does before it is time for a heartbeat. */
+function changeOf(runs: SubmittedRuns, run: string, signal: AbortSignal) {
   let wake = () => {};
-  const stop = queue.onChange(({ id }) => {
+  const heard = silence((resolve) => {
+    wake = resolve;
+  });
+  const unsubscribe = runs.onChange(({ id }) => {
     if (id === run) wake();
   });
   signal.addEventListener('abort', () => wake(), { once: true });
-  const heard = await silence((resolve) => {
-    wake = resolve;
-  });
-  stop();
-  if (!heard) await write(response, ': still here\n\n');
-}
-
-function write(response: ServerResponse, text: string): Promise<void> {
-  if (response.destroyed || response.write(text)) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => response.destroy(), SLOW_READER_MS);
-    const settle = () => {
-      clearTimeout(timer);
-      response.off('drain', settle);
-      response.off('close', settle);
-      resolve();
-    };
-    response.on('drain', settle);
-    response.on('close', settle);
-  });
+  const stop = () => {
+    unsubscribe();
+    wake();
+  };
+  return { heard, stop };
 }

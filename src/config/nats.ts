@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
-import { resolveSecret, type Secret, SecretError, type SecretSources } from '../../secrets/secret.ts';
-import { ConfigError } from '../config-error.ts';
-import type { ConfigFile } from '../config-file.ts';
-import { isLoopbackHost } from '../sms/address.ts';
+import { resolveSecret, type Secret, SecretError, type SecretSources } from '../secrets/secret.ts';
+import { ConfigError } from './config-error.ts';
+import type { ConfigFile } from './config-file.ts';
+import { isLoopbackHost } from './sms/address.ts';
 
 const DEFAULT_REPLICAS = 3;
 const DEFAULT_PATIENCE_MS = 60_000;
@@ -13,12 +13,15 @@ export interface NatsDocument {
   readonly plain_text?: boolean | undefined;
   readonly replicas?: number | undefined;
   readonly patience_ms?: number | undefined;
+  readonly accounts?: Readonly<Record<string, string>> | undefined;
 }
 
 /** `[nats]`: how the queue of a cluster is reached. */
 export interface CompiledNats {
   /** Read when it is asked for; null: nobody signs in. @throws ConfigError */
   readonly creds: (() => Secret) | null;
+  /** The same of namespaces that have an account of their own: for a registry, which is of all of them. */
+  readonly accounts: ReadonlyMap<string, () => Secret>;
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
   /** Whether servers beyond loopback may be spoken to in clear. */
@@ -43,9 +46,12 @@ export function compileNats(
   } = document;
   const folder = file?.folder ?? '.';
   const readFile = (path: string) => sources.readFile(resolve(folder, path));
+  const credsOf = (reference: string, field: string) => () =>
+    readCreds(reference, `${file?.path}: ${field}`, { env: sources.env, readFile });
+  const accounts = Object.entries(document.accounts ?? {});
   return Object.freeze({
-    creds:
-      creds === undefined ? null : () => readCreds(creds, `${file?.path}: nats.creds`, { env: sources.env, readFile }),
+    creds: creds === undefined ? null : credsOf(creds, 'nats.creds'),
+    accounts: new Map(accounts.map(([name, reference]) => [name, credsOf(reference, `nats.accounts.${name}`)])),
     ca: ca === undefined ? null : resolve(folder, ca),
     plainText,
     replicas,

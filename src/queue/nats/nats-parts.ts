@@ -1,0 +1,36 @@
+import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { type KV, Kvm } from '@nats-io/kv';
+import { Objm } from '@nats-io/obj';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { Bodies } from './bodies.ts';
+import { patiently } from './patience.ts';
+import { prepareStreams, type StreamBounds } from './streams.ts';
+import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
+
+/** What everything about runs in NATS is made with. */
+export interface NatsParts {
+  readonly js: JetStreamClient;
+  readonly jsm: JetStreamManager;
+  readonly bodies: Bodies;
+  /** How long the servers may be out of reach before something is given up. */
+  readonly patienceMs: number;
+}
+
+export interface OpenParts {
+  readonly parts: NatsParts;
+  readonly kv: KV;
+}
+
+/** Makes the streams and buckets that are not there. @throws Error where one is not as it must be */
+export async function openParts(nc: NatsConnection, bounds: StreamBounds, patienceMs: number): Promise<OpenParts> {
+  const { replicas } = bounds;
+  return patiently(patienceMs, async () => {
+    const jsm = await jetstreamManager(nc);
+    const js = jetstream(nc);
+    await prepareStreams(jsm, bounds);
+    // Entries are read from the leader alone: what a copy has may be old.
+    const kv = await new Kvm(js).create(RUNS_BUCKET, { replicas, history: 1, allow_direct: false });
+    const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
+    return { parts: { js, jsm, bodies: new Bodies(objects, patienceMs), patienceMs }, kv };
+  });
+}

@@ -1,0 +1,152 @@
+import { hash } from 'node:crypto';
+import type { KV } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import {
+  type NewRun,
+  QueueError,
+  type QueueFacts,
+  type RunChange,
+  type RunFilter,
+  type SubmittedRuns,
+} from '../run-queue.ts';
+import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
+import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
+import { RunMirror } from './run-mirror.ts';
+import type { StreamBounds } from './streams.ts';
+import { WorkMessages } from './work-messages.ts';
+
+export interface NatsRunsOptions extends StreamBounds {
+  /** How long the servers may be out of reach before something is given up. */
+  readonly patienceMs: number;
+}
+
+/** Runs in NATS JetStream, for whoever submits them and looks at them: docs/cluster.md tells what is where. */
+export class NatsRuns implements SubmittedRuns {
+  readonly parts: NatsParts;
+  protected readonly nc: NatsConnection;
+  protected readonly entries: RunEntries;
+  protected readonly mirror = new RunMirror();
+  protected readonly work: WorkMessages;
+  protected isClosed = false;
+  readonly #kv: KV;
+
+  protected constructor(nc: NatsConnection, { parts, kv }: OpenParts) {
+    this.nc = nc;
+    this.parts = parts;
+    this.#kv = kv;
+    this.entries = new RunEntries(kv, parts.patienceMs);
+    this.work = new WorkMessages(parts, this.mirror);
+  }
+
+  /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
+  static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
+    const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs));
+    await runs.follow();
+    return runs;
+  }
+
+  async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
+    const { id, namespace, pool, input } = run;
+    const inputSha256 = hash('sha256', input);
+    const { bodies } = this.parts;
+    // An object has the name of its run: it must not be written for one that has another input.
+    const known = bodies.isLarge(input) ? await this.entries.get(id) : null;
+    if (known !== null) return this.#again(known, inputSha256);
+    const body = await bodies.keep(id, 'input', input);
+    const made = newEntry(run, inputSha256, body);
+    const entry = await this.entries.create(made);
+    if (entry === null) return this.#again((await this.entries.get(id)) as RunEntry, inputSha256);
+    const published = await this.work.publish(namespace, pool, id);
+    if (published === 'full') {
+      await this.entries.remove(entry);
+      throw new QueueError('full', 'as many runs wait or run as there may be; try again later');
+    }
+    this.mirror.take(entry);
+    return { run: entry.run, created: true };
+  }
+
+  async cancel(namespace: string, id: string): Promise<RunRecord | null> {
+    const known = await this.found(namespace, id);
+    if (known === null) return null;
+    const exit = { reason: 'cancelled', code: null, message: 'it was cancelled before it began' };
+    const entry = await this.change(id, (now) => {
+      if (hasEnded(now.run.status) || now.cancel) return null;
+      if (now.run.status !== 'queued' && now.run.status !== 'parked') return { ...now, cancel: true };
+      const ended = { status: 'cancelled', exit, ended_at_ms: Date.now(), result_bytes: 0 } as const;
+      return { ...now, cancel: true, parkedFor: null, run: { ...now.run, ...ended, ...{ parked_for: null } } };
+    });
+    return entry?.run ?? this.get(namespace, id);
+  }
+
+  async get(namespace: string, id: string): Promise<RunRecord | null> {
+    return (await this.found(namespace, id))?.run ?? null;
+  }
+
+  async list(namespace: string, filter: RunFilter) {
+    return this.mirror.page(namespace, filter);
+  }
+
+  async input(id: string): Promise<Uint8Array | null> {
+    const entry = await this.entries.get(id);
+    return entry === null ? null : this.parts.bodies.read(entry.input);
+  }
+
+  async result(id: string): Promise<Uint8Array | null> {
+    const body = (await this.entries.get(id))?.result ?? null;
+    return body === null ? null : this.parts.bodies.read(body);
+  }
+
+  onChange(listener: (change: RunChange) => void): () => void {
+    return this.mirror.onChange(listener);
+  }
+
+  facts(): QueueFacts {
+    return this.mirror.facts(Date.now());
+  }
+
+  problem(): string | null {
+    if (this.nc.isClosed()) return 'the connection to NATS is closed';
+    return null;
+  }
+
+  async close(): Promise<void> {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.work.close();
+    this.mirror.stop();
+    await this.nc.flush().catch(() => {});
+    await this.nc.close();
+  }
+
+  /** Resolves when all that is there is known here. */
+  protected follow(): Promise<void> {
+    return this.mirror.follow(this.#kv);
+  }
+
+  /** `known`: as the entry probably is. */
+  protected async change(
+    id: string,
+    change: (entry: RunEntry) => StoredRun | null,
+    known: RunEntry | null = null,
+  ): Promise<RunEntry | null> {
+    const entry = await this.entries.change(id, change, known);
+    if (entry !== null) this.mirror.take(entry);
+    return entry;
+  }
+
+  protected async found(namespace: string, id: string): Promise<RunEntry | null> {
+    if (!/^[A-Za-z0-9_-]+$/.test(id)) return null;
+    const entry = await this.entries.get(id);
+    return entry?.run.namespace === namespace ? entry : null;
+  }
+
+  /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
+  async #again({ run }: RunEntry, inputSha256: string) {
+    if (run.input_sha256 !== inputSha256) {
+      throw new QueueError('other_input', `the run ${run.id} was submitted with another input`);
+    }
+    if (run.status === 'queued' && run.attempts === 0) await this.work.publish(run.namespace, run.pool, run.id);
+    return { run, created: false };
+  }
+}

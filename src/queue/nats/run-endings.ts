@@ -1,0 +1,85 @@
+import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import type { RunEnding } from '../run-queue.ts';
+import type { Body } from './bodies.ts';
+import type { Delivery } from './deliveries.ts';
+import { type JournalMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
+import type { NatsParts } from './nats-parts.ts';
+import type { OwnedRun } from './owned-run.ts';
+import { patiently } from './patience.ts';
+import type { RunEntry, StoredRun } from './run-entries.ts';
+import { deadSubject, journalSubject } from './subjects.ts';
+
+const ANSWER_MS = 5_000;
+
+/** How a run ended, as its journal has it. */
+interface Finished {
+  readonly status: RunEnding['status'];
+  readonly exit: RunEnding['exit'];
+  readonly cost: RunEnding['cost'];
+  readonly result: Body;
+  readonly result_bytes: number;
+  readonly ended_at_ms: number;
+}
+
+type Change = (
+  id: string,
+  change: (entry: RunEntry) => StoredRun | null,
+  known: RunEntry | null,
+) => Promise<RunEntry | null>;
+
+/** Ends of runs: first in the journal, then result and status in the entry, then the message is acknowledged. */
+export class RunEndings {
+  readonly #parts: NatsParts;
+  readonly #change: Change;
+
+  constructor(parts: NatsParts, change: Change) {
+    this.#parts = parts;
+    this.#change = change;
+  }
+
+  /** False: somebody else has the run. */
+  async write(owned: OwnedRun, run: RunRecord, { status, exit, cost, result }: RunEnding): Promise<boolean> {
+    await owned.settled();
+    const kept = await this.#parts.bodies.keep(run.id, 'result', result);
+    const size = { result_bytes: result.byteLength, ended_at_ms: Date.now() };
+    const finished: Finished = { status, exit, cost, result: kept, ...size };
+    if (!(await owned.append('finished', JSON.stringify(finished)))) return false;
+    if (status === 'dead') await this.#bury(run.namespace, run.id, run, finished);
+    await this.#end(owned.delivery, finished, owned.objects, owned.entry);
+    return true;
+  }
+
+  /** It has ended, and whoever ended it did not come to say so. */
+  async again(delivery: Delivery, last: JournalMessage): Promise<null> {
+    const { jsm, patienceMs } = this.#parts;
+    const messages = await readMessages(jsm, journalSubject(delivery.namespace, delivery.run), last.seq, patienceMs);
+    const finished = parsed<Finished>(last);
+    if (finished.status === 'dead') await this.#bury(delivery.namespace, delivery.run, null, finished);
+    await this.#end(delivery, finished, objectsOf(messages), null);
+    return null;
+  }
+
+  /** Whoever is cut off in between is followed by somebody who does it again. */
+  async #end(
+    delivery: Delivery,
+    finished: Finished,
+    objects: readonly string[],
+    known: RunEntry | null,
+  ): Promise<void> {
+    const { status, exit, cost, result, result_bytes, ended_at_ms } = finished;
+    const end = (now: RunEntry) => {
+      if (hasEnded(now.run.status)) return null;
+      const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
+      const run = { ...now.run, status, exit, cost, result_bytes, ended_at_ms };
+      return { ...now, claim: null, result, objects: [...new Set(all)], run };
+    };
+    await this.#change(delivery.run, end, known);
+    const close = () => (status === 'dead' ? delivery.terminate(ANSWER_MS) : delivery.acknowledge(ANSWER_MS));
+    await patiently(this.#parts.patienceMs, close);
+  }
+
+  async #bury(namespace: string, id: string, run: RunRecord | null, { exit }: Finished): Promise<void> {
+    const letter = JSON.stringify({ run: run ?? { id, namespace }, exit });
+    await patiently(this.#parts.patienceMs, () => this.#parts.js.publish(deadSubject(namespace, id), letter));
+  }
+}

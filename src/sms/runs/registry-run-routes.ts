@@ -1,0 +1,54 @@
+import { type HttpCall, identityOf } from '../http/http-call.ts';
+import type { Route } from '../http/http-listener.ts';
+import { HttpProblem } from '../http/problem.ts';
+import { currentCaller } from '../trail/caller.ts';
+import type { SmsTrail } from '../trail/sms-trail.ts';
+import { found } from './found-run.ts';
+import { RUN_PATH } from './run-route.ts';
+import { type RunRoutesDeps, runRoutes } from './run-routes.ts';
+
+export interface RegistryRunRoutesDeps extends RunRoutesDeps {
+  readonly trail: SmsTrail;
+}
+
+/** Runs as a node serves them, with what is on nodes alone: that says where it is. */
+export function registryRunRoutes({ trail, ...deps }: RegistryRunRoutesDeps): Route[] {
+  const routes = runRoutes(deps).map(
+    ({ method, path, needs, run }): Route => ({
+      ...{ method, path, needs, namespaced: true },
+      run: (call) => {
+        const { namespace = '', id = '' } = call.params;
+        if (needs === 'journals') {
+          trail.write({ event: 'sms.journal_read', ...currentCaller(), run: id, run_namespace: namespace });
+        }
+        return run({ ...call, caller: identityOf(call) });
+      },
+    }),
+  );
+  const elsewhere = { needs: 'submit', namespaced: true } as const;
+  return [
+    ...routes,
+    {
+      ...elsewhere,
+      method: 'POST',
+      path: `${RUN_PATH}/streams/session`,
+      run: async (call: HttpCall) => {
+        const { node, status } = await found(deps.kept(call.params.namespace).runs, call);
+        throw streamsElsewhere(node === null ? `; it is ${status}` : `: ask ${node}`);
+      },
+    },
+    {
+      ...elsewhere,
+      method: 'GET',
+      path: '/api/v1/executions/{id}/streams/ws',
+      run: async () => {
+        throw streamsElsewhere('; GET /v1/namespaces/…/runs/{id} names it');
+      },
+    },
+  ];
+}
+
+function streamsElsewhere(more: string): HttpProblem {
+  const detail = `the user streams of a run are on the node that runs it, not in the registry${more}`;
+  return new HttpProblem(409, 'streams-elsewhere', detail);
+}

@@ -1,0 +1,152 @@
+import { hasEnded, MAX_WAIT_S, runPage, runRecord, runStatuses } from '../../protocol/run.ts';
+import { jsonReply } from '../http/http-reply.ts';
+import { HttpProblem } from '../http/problem.ts';
+import { found, noSuchRun, resultReply } from './found-run.ts';
+import { runEventsRoute } from './run-events-route.ts';
+import { RUN_PATH, RUNS_PATH, type RunRoute } from './run-route.ts';
+import { ReadingInputs, retry, type SubmitDeps, submit } from './submit-run.ts';
+
+export interface RunRoutesDeps extends SubmitDeps {
+  /** A run that was parked has ended, and wants no answers of people any more. */
+  readonly withdraw: (namespace: string, run: string) => Promise<void>;
+}
+
+const SUBMIT_PATH = '/v1/namespaces/{namespace}/tasks/{task}/runs';
+const DEFAULT_PAGE = 50;
+const MAX_PAGE = 500;
+const BYTES = 'application/octet-stream';
+const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json' };
+
+/** Everything about runs over HTTP but their user streams: the same of a registry and of a node. */
+export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
+  const { kept, withdraw } = deps;
+  const reading = new ReadingInputs();
+  return [
+    {
+      method: 'POST',
+      path: SUBMIT_PATH,
+      needs: 'submit',
+      doc: {
+        summary: 'Submits a run: the body is its input',
+        headers: {
+          'Idempotency-Key': 'the same key of the same caller for the same task is the same run, as long as it is kept',
+          Prefer: `wait=N: answers with the result if the run ends within N seconds (at most ${MAX_WAIT_S})`,
+        },
+        body: { type: BYTES },
+        answers: {
+          200: { what: 'with Prefer: wait, the run succeeded: what it wrote to stdout', type: BYTES },
+          202: { what: 'the run', schema: runRecord },
+          404: { ...problem, what: 'there is no such task' },
+          422: { ...problem, what: 'the key was used with another input' },
+          424: { ...problem, what: 'with Prefer: wait, the run ended otherwise; its id is in the header Spear-Run' },
+          429: { ...problem, what: 'too many runs wait; Retry-After says when to try again' },
+        },
+      },
+      run: (call) => submit(deps, reading, call),
+    },
+    {
+      method: 'GET',
+      path: RUNS_PATH,
+      needs: 'view',
+      doc: {
+        summary: 'Lists runs, newest first',
+        query: {
+          task: 'of this task',
+          status: 'in this status',
+          limit: `at most ${MAX_PAGE}`,
+          cursor: 'of the page before',
+        },
+        answers: { 200: { what: 'a page', schema: runPage } },
+      },
+      run: async ({ params: { namespace = '' }, query }) =>
+        jsonReply(200, await kept(namespace).runs.list(namespace, filterOf(query))),
+    },
+    {
+      method: 'GET',
+      path: RUN_PATH,
+      needs: 'view',
+      doc: { summary: 'One run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
+      run: async (call) => jsonReply(200, await found(kept(call.params.namespace).runs, call)),
+    },
+    {
+      method: 'GET',
+      path: `${RUN_PATH}/result`,
+      needs: 'view',
+      doc: {
+        summary: 'What the run wrote to stdout',
+        answers: { 200: { what: 'the bytes', type: BYTES }, 409: { ...problem, what: 'it has not ended yet' } },
+      },
+      run: async (call) => {
+        const { runs } = kept(call.params.namespace);
+        const run = await found(runs, call);
+        const result = await runs.result(run.id);
+        if (result === null && !hasEnded(run.status)) {
+          throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; its result comes when it has ended`);
+        }
+        return resultReply(run, result ?? new Uint8Array());
+      },
+    },
+    {
+      method: 'POST',
+      path: `${RUN_PATH}/cancel`,
+      needs: 'submit',
+      doc: {
+        summary: 'Ends a run',
+        answers: { 202: { what: 'the run as it stands', schema: runRecord }, 404: problem },
+      },
+      run: async ({ params }) => {
+        const { namespace = '', id = '' } = params;
+        const { runs } = kept(namespace);
+        const before = await runs.get(namespace, id);
+        const run = await runs.cancel(namespace, id);
+        if (run === null) throw noSuchRun(id);
+        if (before?.status === 'parked') await withdraw(namespace, id);
+        return jsonReply(202, run);
+      },
+    },
+    {
+      method: 'POST',
+      path: `${RUN_PATH}/retry`,
+      needs: 'submit',
+      doc: {
+        summary: 'Submits a run again that has ended: a new run with the same input and revision',
+        answers: { 202: { what: 'the new run', schema: runRecord }, 409: { ...problem, what: 'it has not ended' } },
+      },
+      run: (call) => retry(deps, call),
+    },
+    {
+      method: 'GET',
+      path: `${RUN_PATH}/journal`,
+      needs: 'journals',
+      doc: {
+        summary: 'The journal of a run: what it did and was told, its content included',
+        answers: { 200: { what: 'lines of JSON', type: 'application/jsonl' }, 404: problem },
+      },
+      run: async (call) => {
+        const { runs, journals } = kept(call.params.namespace);
+        const { namespace, id } = await found(runs, call);
+        const body = await journals.read(namespace, id);
+        if (body !== null) return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };
+        throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not begun');
+      },
+    },
+    runEventsRoute(kept),
+  ];
+}
+
+function filterOf(query: URLSearchParams) {
+  const status = query.get('status') ?? undefined;
+  const known = runStatuses.find((one) => one === status);
+  if (status !== undefined && known === undefined) {
+    throw new HttpProblem(400, 'invalid-query', `status: expected one of ${runStatuses.join(', ')}`);
+  }
+  const cursor = query.get('cursor') ?? undefined;
+  if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
+    throw new HttpProblem(400, 'invalid-query', 'cursor: expected what the page before gave');
+  }
+  const limit = Number(query.get('limit') ?? DEFAULT_PAGE);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {
+    throw new HttpProblem(400, 'invalid-query', `limit: expected a whole number from 1 to ${MAX_PAGE}`);
+  }
+  return { task: query.get('task') ?? undefined, status: known, cursor, limit };
+}

@@ -1,0 +1,142 @@
+import { hash, randomBytes } from 'node:crypto';
+import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../../protocol/run.ts';
+import type { NewRun, SubmittedRuns } from '../../queue/run-queue.ts';
+import { type TaskBook, unknownTask } from '../../tasks/task-book.ts';
+import { traceparentOfRun } from '../../telemetry/run-traceparent.ts';
+import type { Tracer } from '../../telemetry/span.ts';
+import { type HttpReply, jsonReply } from '../http/http-reply.ts';
+import { HttpProblem } from '../http/problem.ts';
+import type { Identity } from '../people/identity.ts';
+import type { ServiceLog } from '../service-log.ts';
+import { found, resultReply } from './found-run.ts';
+import type { FindRuns, RunCall } from './run-route.ts';
+
+export interface SubmitDeps {
+  readonly kept: FindRuns;
+  readonly tasks: Pick<TaskBook, 'find'>;
+  readonly isEnding: () => boolean;
+  /** Null: runs are not traced. */
+  readonly tracer: Tracer | null;
+  readonly log: ServiceLog;
+}
+
+const MAX_KEY_CHARS = 256;
+/** Inputs that are being read, together. */
+const MAX_READING_BYTES = 256 * 1024 * 1024;
+
+/** A new run of the live revision of a task, or the one that was submitted before with the same key. */
+export async function submit(
+  { kept, tasks, isEnding, tracer, log }: SubmitDeps,
+  reading: ReadingInputs,
+  call: RunCall,
+): Promise<HttpReply> {
+  const { namespace = '', task: name = '' } = call.params;
+  if (isEnding()) throw new HttpProblem(503, 'shutting-down', 'it is ending', { headers: { 'retry-after': '5' } });
+  const { runs } = kept(namespace);
+  const task = await tasks.find({ namespace, name });
+  if (task === null) throw unknownTask({ namespace, name });
+  const key = idempotencyKey(call.headers['idempotency-key']);
+  const waitS = waitSeconds(call.headers.prefer);
+  const input = await reading.read(call);
+  const { revision, wasm, pool, retry: again } = task.live;
+  const id = runId(call.caller, namespace, name, key);
+  const { run, created } = await runs.submit({
+    ...{ id, namespace, task: name, revision, wasm, pool, input },
+    traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
+    submittedBy: call.caller.name,
+    maxAttempts: again.max_attempts,
+  });
+  if (created)
+    log('info', 'run_submitted', { run: run.id, task: `${namespace}/${name}@${revision}`, by: call.caller.name });
+  const headers = { location: `/v1/namespaces/${namespace}/runs/${run.id}`, 'spear-run': run.id };
+  if (waitS === 0) return jsonReply(202, run, headers);
+  const ended = await whenEnded(runs, run, waitS * 1000, call.signal);
+  const applied = { ...headers, 'preference-applied': `wait=${waitS}` };
+  if (!hasEnded(ended.status)) return jsonReply(202, ended, headers);
+  if (ended.status === 'succeeded') {
+    const reply = resultReply(ended, (await runs.result(run.id)) ?? new Uint8Array());
+    return { ...reply, headers: { ...reply.headers, ...applied } };
+  }
+  const { reason = '', code = null, message = null } = ended.exit ?? {};
+  const why = `${reason}${code === null ? '' : ` ${code}`}${message === null ? '' : `: ${message}`}`;
+  const again_ = created ? '' : ' (an earlier submission with this key)';
+  throw new HttpProblem(424, 'run-failed', `the run ${run.id} ended as ${ended.status}${again_}: ${why}`, {
+    headers: { ...applied, 'spear-run-status': ended.status },
+  });
+}
+
+/** Bounds what submissions hold in memory before they are stored. */
+export class ReadingInputs {
+  #bytes = 0;
+
+  async read(call: RunCall): Promise<Uint8Array> {
+    const length = call.headers['content-length'];
+    const room = Math.min(length === undefined ? MAX_INPUT_BYTES : Number(length), MAX_INPUT_BYTES);
+    if (this.#bytes > 0 && this.#bytes + room > MAX_READING_BYTES) {
+      const headers = { 'retry-after': '1' };
+      throw new HttpProblem(503, 'too-many-inputs', 'too many inputs are on their way; try again', { headers });
+    }
+    this.#bytes += room;
+    try {
+      return await call.bytes(MAX_INPUT_BYTES);
+    } finally {
+      this.#bytes -= room;
+    }
+  }
+}
+
+/** What has ended is run again, as a new run. */
+export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promise<HttpReply> {
+  const { runs } = kept(call.params.namespace);
+  const run = await found(runs, call);
+  if (!hasEnded(run.status))
+    throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only what has ended is run again`);
+  const input = (await runs.input(run.id)) ?? new Uint8Array();
+  const id = runId(call.caller, run.namespace, run.task, null);
+  const again: NewRun = {
+    ...{ id, namespace: run.namespace, task: run.task, revision: run.revision, wasm: run.wasm, pool: run.pool, input },
+    submittedBy: call.caller.name,
+    maxAttempts: run.max_attempts,
+    retryOf: run.id,
+    traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
+  };
+  const { run: made } = await runs.submit(again);
+  return jsonReply(202, made, { location: `/v1/namespaces/${made.namespace}/runs/${made.id}` });
+}
+
+/** Made of who asks for what where there is a key, so that it is the same run however often that is sent. */
+function runId({ name, namespace }: Identity, ofRun: string, task: string, key: string | null): string {
+  const id =
+    key === null
+      ? randomBytes(16).toString('hex')
+      : hash('sha256', JSON.stringify([ofRun, namespace, name, task, key]));
+  return `run-${id.slice(0, 32)}`;
+}
+
+function idempotencyKey(given: string | string[] | undefined): string | null {
+  if (given === undefined) return null;
+  const key = String(given);
+  if (key.length > 0 && key.length <= MAX_KEY_CHARS) return key;
+  throw new HttpProblem(400, 'invalid-key', `Idempotency-Key: expected 1 to ${MAX_KEY_CHARS} characters`);
+}
+
+function waitSeconds(prefer: string | string[] | undefined): number {
+  const seconds = Number(/(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/.exec(String(prefer ?? ''))?.[1] ?? 0);
+  return Math.min(seconds, MAX_WAIT_S);
+}
+
+/** The run when it has ended, or as it is when the time is over or nobody waits any more. */
+async function whenEnded(runs: SubmittedRuns, run: RunRecord, ms: number, signal: AbortSignal): Promise<RunRecord> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = runs.onChange(({ id, status }) => {
+    if (id === run.id && hasEnded(status)) resolve();
+  });
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  const now = await runs.get(run.namespace, run.id);
+  if (now === null || hasEnded(now.status) || signal.aborted) resolve();
+  await promise;
+  clearTimeout(timer);
+  stop();
+  return (await runs.get(run.namespace, run.id)) ?? run;
+}
