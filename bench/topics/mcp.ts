@@ -1,5 +1,13 @@
 import { openBareWorker } from '../guests/bare-worker-host.ts';
-import { bareServer, callBare, type EchoServer, openHttpServer, stdioServer } from '../guests/echo-servers.ts';
+import {
+  ARGUMENTS,
+  bareServer,
+  callBare,
+  callBareByText,
+  type EchoServer,
+  openHttpServer,
+  stdioServer,
+} from '../guests/echo-servers.ts';
 import { GuestProcess } from '../guests/guest-process.ts';
 import { BATCH, callingGuest, mcpFlags, SUBMITTED } from '../guests/mcp-guest.ts';
 import { type Placement, placeGuestApart, placementProblem, placeOnOneCore } from '../measure/placement.ts';
@@ -126,7 +134,7 @@ async function openSides(server: EchoServer): Promise<Sides> {
     flags: (folder) => mcpFlags(folder, [allInFlight(server.record)]),
   });
   const client = await server.connect();
-  const hopping = openBareWorker(() => callBare(client, server));
+  const hopping = openBareWorker((args) => callBareByText(client, server, args), [ARGUMENTS]);
   await hopping.steps(1); // its thread is there
   return {
     ours,

@@ -50,7 +50,7 @@ export const topic: Topic = async (effort) => {
 
 async function measure(variant: Variant, placement: Placement, effort: Effort): Promise<Row[]> {
   const name = `${variant.name}, ${placement}`;
-  const yardstickName = variant.mcpCalls > 0 ? 'plain undici + bare SDK client' : 'plain undici, the same requests';
+  const yardstickName = variant.mcpCalls > 0 ? 'a plain loop: undici + bare SDK client' : 'a plain loop: undici';
   // Each of the four hops of a guest tool wakes a thread on the other core there: a floor, so without a goal.
   const wanted = placement === 'one core' ? goal.addedAtMost(variant.addedUs, 'µs') : null;
   const text = { topic: 'tool-loop', name, unit: 'µs', yardstickName, goal: wanted } as const;
@@ -79,7 +79,7 @@ async function measure(variant: Variant, placement: Placement, effort: Effort): 
 async function besideHops(name: string, { ours, openHopping }: ModelTurn, rounds: StepRounds): Promise<Row> {
   const hopping = await openHopping();
   try {
-    const yardstickName = 'plain undici behind bare thread hops';
+    const yardstickName = 'a plain loop behind bare thread hops';
     const samples = inMicroseconds(await stepInTurns(ours.steps, hopping.steps, rounds));
     return rowWithRatios({ topic: 'tool-loop', name, unit: 'µs', yardstickName, goal: null }, samples);
   } finally {
