@@ -91,7 +91,7 @@ async function onOneCore(transport: string, server: EchoServer, goals: Goals, ef
     const atOnce = await stepInTurns((count) => ours.steps(count, BATCH), bare(SUBMITTED), {
       rounds: rounds.rounds,
       steps: effort.of(2, 6),
-      warmUp: effort.of(10, 30),
+      warmUp: effort.of(10, 200),
     });
     return [
       rowWithRatios(one, inMicroseconds(alone)),
@@ -154,7 +154,7 @@ const allInFlight = (record: object) => ({ ...record, budgets: { max_concurrency
 const roundsOf = (effort: Effort) => ({
   rounds: effort.of(7, 41),
   steps: effort.of(20, 100),
-  warmUp: effort.of(300, 2_000),
+  warmUp: effort.of(300, 4_000),
 });
 
 const perCall = ({ ours, yardstick, ratios }: SteppedSamples): SteppedSamples => ({
