@@ -80,7 +80,7 @@ export async function callBareByText(client: Client, server: EchoServer, args: s
  * What every governed call says of itself. A server reads it on both sides, or it would have less to do for the bare
  * client: of the reference server it takes 6 of some 30 µs.
  */
-const META = { 'spear/run': '2f6bb4e1-5b0c-4f5e-9d53-1a1c6a7e8d90', 'spear/attempt': 1, 'spear/ordinal': '12345' };
+const META = { 'spear/run': 'run-mi3f0a1b-0k2x9q40z7c1dm', 'spear/attempt': 1, 'spear/ordinal': '12345' };
 
 async function callWith(client: Client, { answer }: EchoServer, args: Record<string, unknown>) {
   const { content } = await client.callTool({ name: TOOL, arguments: args, _meta: META });
