@@ -4,8 +4,8 @@ import type { Stepper } from '../measure/stepped.ts';
 
 const program = fileURLToPath(new URL('./bare-worker.ts', import.meta.url));
 
-/** Gives the answer that the guest reads, where it reads one. */
-type Work = (asked: string) => Promise<string | void> | string | void;
+/** Gives the text that the guest reads, or its promise; nothing where it reads none. */
+type Work = (asked: string) => unknown;
 
 /**
  * A worker whose guest calls a bare Suspending import that posts a message; this thread does the work and posts an
@@ -18,7 +18,7 @@ export function openBareWorker(
 ): { steps: Stepper; close(): Promise<unknown> } {
   const worker = new Worker(program, { env: {}, name: 'bare-guest', workerData: texts });
   const waiting: ((times: number[]) => void)[] = [];
-  const answer = (id: unknown, text: string | void) =>
+  const answer = (id: unknown, text: unknown) =>
     worker.postMessage(text === undefined ? [id, 'done'] : [id, 'done', text]);
   worker.on('message', (message: unknown[]) => {
     if (message[0] === 'times') {

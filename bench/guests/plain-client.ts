@@ -78,15 +78,18 @@ const steps = stepper(takeTurn);
 function openHops({ toolResult }: PlainTurn): ReturnType<typeof openBareWorker> {
   let answer: AssistantMessage | null = null;
   const question = 'And in Lisbon?';
-  return openBareWorker(async (said) => {
-    if (answer === null) {
-      answer = await post({ ...first, messages: [{ role: 'user', content: said }] });
-      return answer.tool_calls?.[0]?.function.arguments;
-    }
-    const last = await post(followUp(answer, [said]));
-    answer = null;
-    return JSON.stringify(last);
-  }, [question, toolResult]);
+  return openBareWorker(
+    async (said) => {
+      if (answer === null) {
+        answer = await post({ ...first, messages: [{ role: 'user', content: said }] });
+        return answer.tool_calls?.[0]?.function.arguments;
+      }
+      const last = await post(followUp(answer, [said]));
+      answer = null;
+      return JSON.stringify(last);
+    },
+    [question, toolResult],
+  );
 }
 
 const HOPS = 2;

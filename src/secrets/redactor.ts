@@ -170,7 +170,7 @@ function holdsSecret(item: unknown, redact: Redact): boolean {
   if (typeof item === 'string') return redact(item) !== item;
   if (typeof item !== 'object' || item === null) return false;
   if (Array.isArray(item)) return item.some((inner) => holdsSecret(inner, redact));
-  for (const key of Object.keys(item)) {
+  for (const key in item) {
     if (redact(key) !== key || holdsSecret((item as Record<string, unknown>)[key], redact)) return true;
   }
   return false;
