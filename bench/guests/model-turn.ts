@@ -56,7 +56,7 @@ export async function openModelTurn(
   try {
     await ours.steps(1); // shows what is sent
     const url = `${endpoint.baseUrl}/chat/completions`;
-    const plain = { url, bodies: endpoint.bodies(), mcpCalls };
+    const plain = { url, bodies: endpoint.bodies(), usesMcp: mcpCalls > 0, toolResult: tool };
     const bare = await openPlainClient({ ...plain, behindHops: false });
     return {
       ours: { pid: ours.pid, steps: (count) => ours.steps(count) },

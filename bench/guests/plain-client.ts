@@ -1,53 +1,107 @@
-// The yardstick of the tool loop, in a process of its own as spear-run is: the same requests by plain undici, and the
-// same MCP calls by the bare client between them; or each request behind a bare thread hop, as a guest has to be for a
-// tool of its own. Told what to send, then asked for numbers of turns.
+// The yardstick of the tool loop, in a process of its own as spear-run is: the loop as one writes it without Spear. Plain
+// undici asks the model, its tool calls go to the bare client, their results into the next request; or each request stands
+// behind a bare thread hop, as a guest has to be for a tool of its own. Told the turn, then asked for numbers of turns.
+import { deepStrictEqual } from 'node:assert';
 import type { Client } from '@modelcontextprotocol/client';
 import { Agent, request } from 'undici';
 import { stepper } from '../measure/stepped.ts';
 import { openBareWorker } from './bare-worker-host.ts';
-import { callBare, stdioServer } from './echo-servers.ts';
+import { callBareByText, stdioServer } from './echo-servers.ts';
 
 export interface PlainTurn {
   readonly url: string;
+  /** What the guest's host has sent in this turn: the same is to be sent here. */
   readonly bodies: readonly string[];
-  /** Between the first request and the second. */
-  readonly mcpCalls: number;
+  /** Whether the tools are of the MCP server; otherwise there is one, which always gives `toolResult`. */
+  readonly usesMcp: boolean;
+  readonly toolResult: string;
   readonly behindHops: boolean;
+}
+
+interface Asked {
+  readonly messages: readonly object[];
+}
+
+interface ToolCall {
+  readonly id: string;
+  readonly function: { readonly arguments: string };
+}
+
+interface AssistantMessage {
+  readonly content: string | null;
+  readonly tool_calls?: readonly ToolCall[];
 }
 
 const dispatcher = new Agent();
 const headers = { 'content-type': 'application/json', accept: 'application/json' };
 let turn: PlainTurn | undefined;
+/** The first request of a turn. */
+let first: Asked = { messages: [] };
 let client: Client | undefined;
 let hopping: ReturnType<typeof openBareWorker> | undefined;
+let lastBody = '';
 
-async function post(url: string, body: string): Promise<void> {
-  const { statusCode, body: answer } = await request(url, { method: 'POST', headers, body, dispatcher });
-  const parsed = (await answer.json()) as { choices?: unknown };
+async function post(asked: Asked): Promise<AssistantMessage> {
+  const { url } = turn as PlainTurn;
+  lastBody = JSON.stringify(asked);
+  const { statusCode, body: answer } = await request(url, { method: 'POST', headers, body: lastBody, dispatcher });
+  const parsed = (await answer.json()) as { choices?: [{ message: AssistantMessage }] };
   if (statusCode !== 200 || parsed.choices === undefined) throw new Error(`the endpoint answered ${statusCode}`);
+  return parsed.choices[0].message;
 }
 
-const steps = stepper(async () => {
-  const { url, bodies, mcpCalls } = turn as PlainTurn;
-  const [first = '', ...rest] = bodies;
-  await post(url, first);
-  const bare = client;
-  if (bare) await Promise.all(Array.from({ length: mcpCalls }, () => callBare(bare, stdioServer)));
-  for (const body of rest) await post(url, body);
+function resultOf(call: ToolCall): Promise<string> | string {
+  return client === undefined
+    ? (turn as PlainTurn).toolResult
+    : callBareByText(client, stdioServer, call.function.arguments);
+}
+
+/** The request that follows, with the answer and the results of the calls in it. */
+const followUp = ({ content, tool_calls }: AssistantMessage, results: readonly string[]): Asked => ({
+  ...first,
+  messages: [
+    ...first.messages,
+    { role: 'assistant', content, tool_calls },
+    ...results.map((result, at) => ({ role: 'tool', tool_call_id: tool_calls?.[at]?.id, content: result })),
+  ],
 });
 
-/** A worker asks for one request after the other: there and back for each, as often as a turn with a guest tool. */
-function openHops({ url, bodies }: PlainTurn): ReturnType<typeof openBareWorker> {
-  let next = 0;
-  return openBareWorker(() => post(url, bodies[next++ % bodies.length] ?? ''));
+async function takeTurn(): Promise<void> {
+  const answer = await post(first);
+  const results = await Promise.all((answer.tool_calls ?? []).map(resultOf));
+  await post(followUp(answer, results));
 }
 
-async function hops(turns: number): Promise<number[]> {
-  const requests = turn?.bodies.length ?? 1;
-  const times = (await hopping?.steps(turns * requests)) ?? [];
-  const ofTurn = (at: number) => times.slice(at * requests, (at + 1) * requests).reduce((sum, ns) => sum + ns, 0);
-  return Array.from({ length: turns }, (_, at) => ofTurn(at));
+const steps = stepper(takeTurn);
+
+/** A worker asks for the first request, gets the tool's arguments, and gives its result: there and back for each. */
+function openHops({ toolResult }: PlainTurn): ReturnType<typeof openBareWorker> {
+  let answer: AssistantMessage | null = null;
+  const question = 'And in Lisbon?';
+  return openBareWorker(
+    async (said) => {
+      if (answer === null) {
+        answer = await post({ ...first, messages: [{ role: 'user', content: said }] });
+        return answer.tool_calls?.[0]?.function.arguments;
+      }
+      const last = await post(followUp(answer, [said]));
+      answer = null;
+      return JSON.stringify(last);
+    },
+    [question, toolResult],
+  );
 }
+
+const HOPS = 2;
+
+async function hops(turns: number): Promise<number[]> {
+  const times = (await hopping?.steps(turns * HOPS)) ?? [];
+  return Array.from({ length: turns }, (_, at) => (times[at * HOPS] ?? 0) + (times[at * HOPS + 1] ?? 0));
+}
+
+/** A request, and in it the results of tools, whatever the order of their fields. */
+const saidIn = (body: string): unknown =>
+  JSON.parse(body, (key, value) => (key === 'content' && value?.[0] === '{' ? JSON.parse(value) : value));
 
 process.on('message', async (message: PlainTurn | number) => {
   if (typeof message === 'number') {
@@ -55,8 +109,11 @@ process.on('message', async (message: PlainTurn | number) => {
     return;
   }
   turn = message;
+  first = JSON.parse(turn.bodies[0] ?? '');
+  if (turn.usesMcp) client = await stdioServer.connect();
+  await takeTurn();
+  deepStrictEqual(saidIn(lastBody), saidIn(turn.bodies.at(-1) ?? ''));
   if (turn.behindHops) hopping = openHops(turn);
-  if (turn.mcpCalls > 0) client = await stdioServer.connect();
   process.send?.('ready');
 });
 

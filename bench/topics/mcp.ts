@@ -1,5 +1,13 @@
 import { openBareWorker } from '../guests/bare-worker-host.ts';
-import { bareServer, callBare, type EchoServer, openHttpServer, stdioServer } from '../guests/echo-servers.ts';
+import {
+  ARGUMENTS,
+  bareServer,
+  callBare,
+  callBareByText,
+  type EchoServer,
+  openHttpServer,
+  stdioServer,
+} from '../guests/echo-servers.ts';
 import { GuestProcess } from '../guests/guest-process.ts';
 import { BATCH, callingGuest, mcpFlags, SUBMITTED } from '../guests/mcp-guest.ts';
 import { type Placement, placeGuestApart, placementProblem, placeOnOneCore } from '../measure/placement.ts';
@@ -83,7 +91,7 @@ async function onOneCore(transport: string, server: EchoServer, goals: Goals, ef
     const atOnce = await stepInTurns((count) => ours.steps(count, BATCH), bare(SUBMITTED), {
       rounds: rounds.rounds,
       steps: effort.of(2, 6),
-      warmUp: effort.of(10, 30),
+      warmUp: effort.of(10, 200),
     });
     return [
       rowWithRatios(one, inMicroseconds(alone)),
@@ -126,7 +134,7 @@ async function openSides(server: EchoServer): Promise<Sides> {
     flags: (folder) => mcpFlags(folder, [allInFlight(server.record)]),
   });
   const client = await server.connect();
-  const hopping = openBareWorker(() => callBare(client, server));
+  const hopping = openBareWorker((args) => callBareByText(client, server, args), [ARGUMENTS]);
   await hopping.steps(1); // its thread is there
   return {
     ours,
@@ -146,7 +154,7 @@ const allInFlight = (record: object) => ({ ...record, budgets: { max_concurrency
 const roundsOf = (effort: Effort) => ({
   rounds: effort.of(7, 41),
   steps: effort.of(20, 100),
-  warmUp: effort.of(300, 2_000),
+  warmUp: effort.of(300, 4_000),
 });
 
 const perCall = ({ ours, yardstick, ratios }: SteppedSamples): SteppedSamples => ({

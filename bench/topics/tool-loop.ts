@@ -50,7 +50,7 @@ export const topic: Topic = async (effort) => {
 
 async function measure(variant: Variant, placement: Placement, effort: Effort): Promise<Row[]> {
   const name = `${variant.name}, ${placement}`;
-  const yardstickName = variant.mcpCalls > 0 ? 'plain undici + bare SDK client' : 'plain undici, the same requests';
+  const yardstickName = variant.mcpCalls > 0 ? 'a plain loop: undici + bare SDK client' : 'a plain loop: undici';
   // Each of the four hops of a guest tool wakes a thread on the other core there: a floor, so without a goal.
   const wanted = placement === 'one core' ? goal.addedAtMost(variant.addedUs, 'µs') : null;
   const text = { topic: 'tool-loop', name, unit: 'µs', yardstickName, goal: wanted } as const;
@@ -65,7 +65,8 @@ async function measure(variant: Variant, placement: Placement, effort: Effort): 
     if (placement === 'guest apart') placeGuestApart(ours.pid);
     const counted = countedSteps(ours.pid, (count) => ours.steps(count));
     const countedBare = countedSteps(bare.pid, bare.steps);
-    const rounds = { rounds: effort.of(7, 41), steps: effort.of(12, 40), warmUp: effort.of(80, 400) };
+    // The loop is more code than the yardstick, and takes longer until the engine has compiled it.
+    const rounds = { rounds: effort.of(7, 41), steps: effort.of(12, 40), warmUp: effort.of(200, 3_000) };
     const samples = inMicroseconds(await stepInTurns(counted.steps, countedBare.steps, rounds));
     const times = { ours: counted.perStep(), yardstick: countedBare.perStep() };
     const hops = variant.mcpCalls === 0 && placement === 'one core' ? [await besideHops(name, turn, rounds)] : [];
@@ -79,7 +80,7 @@ async function measure(variant: Variant, placement: Placement, effort: Effort): 
 async function besideHops(name: string, { ours, openHopping }: ModelTurn, rounds: StepRounds): Promise<Row> {
   const hopping = await openHopping();
   try {
-    const yardstickName = 'plain undici behind bare thread hops';
+    const yardstickName = 'a plain loop behind bare thread hops';
     const samples = inMicroseconds(await stepInTurns(ours.steps, hopping.steps, rounds));
     return rowWithRatios({ topic: 'tool-loop', name, unit: 'µs', yardstickName, goal: null }, samples);
   } finally {

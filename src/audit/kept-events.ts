@@ -4,7 +4,7 @@ import { cutArguments } from './arguments.ts';
 import type { AuditArguments, AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
 import { type Folding, foldedKind, refusedKind } from './fold.ts';
 import { textKept } from './kept-arguments.ts';
-import { auditTexts, type LineSource, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
+import { LineTexts, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
 
 /** What is kept of the arguments of a call that was refused before anything was sent, in characters. */
 export const REFUSED_ARGUMENT_CHARS = 1_024;
@@ -104,17 +104,16 @@ export function textsOf(
   folding: Folding,
   show: NonNullable<AuditTrail['showArguments']>,
 ): string[] {
-  const lines: LineSource[] = [];
+  const lines = new LineTexts();
   for (const { task, instance, event, refused, atMs } of happened) {
     const kind = refused === null ? foldedKind(event) : refusedKind(refused);
     if (kind !== null && !folding.admits(task, instance, kind, atMs)) continue;
     const maxChars = kind === null ? MAX_LINE_CHARS : MAX_CHEAP_LINE_CHARS;
-    const about = { task, instance, atMs, maxChars };
-    if (event.event !== 'tool_call.started') lines.push({ ...about, event });
-    else lines.push({ ...about, event: shown(event, refused !== null, show) });
-    if (refused !== null) lines.push({ ...about, event: refused });
+    const first = event.event === 'tool_call.started' ? shown(event, refused !== null, show) : event;
+    lines.add(task, instance, first, atMs, maxChars);
+    if (refused !== null) lines.add(task, instance, refused, atMs, maxChars);
   }
-  return auditTexts(lines);
+  return lines.clean();
 }
 
 function shown(event: CallStarted, isRefused: boolean, show: NonNullable<AuditTrail['showArguments']>): CallStarted {

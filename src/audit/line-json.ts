@@ -9,13 +9,28 @@ export const MAX_CHEAP_LINE_CHARS = 2_048;
 const CUT_TEXT_CHARS = 512;
 const CUT_LIST_ITEMS = 32;
 
-/** What a line is made from. */
-export interface LineSource {
-  readonly task: string | null;
-  readonly instance: string | null;
-  readonly event: AuditEvent | AuditChainEvent;
-  readonly atMs: number;
-  readonly maxChars: number;
+/** Lines of many events: what each says, and how long it may be. */
+export class LineTexts {
+  readonly #texts: string[] = [];
+  readonly #maxChars: number[] = [];
+
+  add(
+    task: string | null,
+    instance: string | null,
+    event: AuditEvent | AuditChainEvent,
+    atMs: number,
+    maxChars: number,
+  ): void {
+    this.#texts.push(plainText(task, instance, event, atMs));
+    this.#maxChars.push(maxChars);
+  }
+
+  /** As JSON texts, without the secrets that are known by now. */
+  clean(): string[] {
+    const texts = knownSecrets.jsonTexts(this.#texts);
+    // Cut last: what is left of half a secret would not be known as one.
+    return texts.map((text, at) => (text.length <= (this.#maxChars[at] as number) ? text : cutLine(text)));
+  }
 }
 
 /** An event as JSON text, without what the chain adds to it and without any secret that this process knows. */
@@ -25,18 +40,17 @@ export function auditJson(
   event: AuditEvent | AuditChainEvent,
   now: Date = new Date(),
 ): string {
-  const [text] = auditTexts([{ task, instance, event, atMs: now.getTime(), maxChars: MAX_LINE_CHARS }]);
-  return text as string;
+  const lines = new LineTexts();
+  lines.add(task, instance, event, now.getTime(), MAX_LINE_CHARS);
+  return lines.clean()[0] as string;
 }
 
-/** The same of many events, with the secrets that are known by now. */
-export function auditTexts(lines: readonly LineSource[]): string[] {
-  const texts = knownSecrets.jsonTexts(lines.map(plainText));
-  // Cut last: what is left of half a secret would not be known as one.
-  return texts.map((text, at) => (text.length <= (lines[at] as LineSource).maxChars ? text : cutLine(text)));
-}
-
-function plainText({ task, instance, event, atMs }: LineSource): string {
+function plainText(
+  task: string | null,
+  instance: string | null,
+  event: AuditEvent | AuditChainEvent,
+  atMs: number,
+): string {
   const name = `"event":"${event.event}"`;
   // The line is the text of the event with three fields more: an object of all would cost more than its text.
   let text = JSON.stringify(event);
@@ -54,7 +68,7 @@ function aboutText(task: string | null, instance: string | null): string {
   return lastAbout.text;
 }
 
-function nameFirst({ event, ...about }: LineSource['event']): object {
+function nameFirst({ event, ...about }: AuditEvent | AuditChainEvent): object {
   return { event, ...about };
 }
 

@@ -77,10 +77,13 @@ export class AuditWriter {
     const own = this.#allPending().map(({ event, at }) => auditJson(null, null, event, at));
     const lines = this.#chain.lines([...own, ...events]);
     const prefix = repair?.needsNewline ? '\n' : '';
-    const bytes = Buffer.from(prefix + lines.map(({ text }) => text).join(''));
+    let texts = prefix;
+    for (const { text } of lines) texts += text;
+    const bytes = Buffer.from(texts);
     const { written, error } = this.#file.write(bytes);
     const count = written === bytes.byteLength ? lines.length : wholeLines(lines, written - prefix.length);
-    lines[count - 1]?.keep(); // and with it those before
+    const last = lines[count - 1];
+    if (last !== undefined) this.#chain.keep(last);
     this.#settle(count, own.length, events.length, error);
     return error;
   }

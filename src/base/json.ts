@@ -33,10 +33,17 @@ export function canonicalJson(value: JsonValue): string {
   return text === '' ? '{}' : `${text}}`;
 }
 
-/** Most objects are written in that order already. */
+/** So many keys are sorted by hand: most objects have few, and a sort of the engine costs more than all their text. */
+const FEW_KEYS = 16;
+
 function sorted(keys: string[]): string[] {
+  if (keys.length > FEW_KEYS) return keys.sort(byCodePoint);
   for (let at = 1; at < keys.length; at++) {
-    if (byCodePoint(keys[at - 1] as string, keys[at] as string) > 0) return keys.sort(byCodePoint);
+    const key = keys[at] as string;
+    let place = at;
+    for (; place > 0 && byCodePoint(keys[place - 1] as string, key) > 0; place--)
+      keys[place] = keys[place - 1] as string;
+    keys[place] = key;
   }
   return keys;
 }

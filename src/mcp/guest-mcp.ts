@@ -1,6 +1,7 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { InjectedTools, InjectionRequest, ToolSource } from '../chat/injected-tools.ts';
+import { AllowedCalls } from '../policy/allowed-calls.ts';
 import { type ApprovalRules, noRules } from '../policy/approval-rules.ts';
 import type { Decision } from '../policy/decision.ts';
 import { profileOf } from '../policy/profile-checks.ts';
@@ -31,7 +32,8 @@ export class GuestMcp implements ToolSource {
     const { pool, registry, audit, events, journal = null, trace = null, stopClocks } = deps;
     this.task = task;
     this.approvalRules = approvals.rules ?? noRules;
-    this.#scope = { pool, registry, audit, events, journal, trace, stopClocks, run, task };
+    const allowed = new AllowedCalls(task);
+    this.#scope = { pool, registry, audit, events, journal, trace, stopClocks, run, task, allowed };
     this.#calls = new ToolCalls(this.#scope, approvals);
     this.#injector = new ToolInjector(this.#scope, this.#calls);
   }

@@ -2,6 +2,7 @@ import type { AuditArguments, AuditTrail } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { ToolJournal } from '../journal/tool-journal.ts';
+import type { AllowedCalls } from '../policy/allowed-calls.ts';
 import type { McpPool } from '../pool/pool.ts';
 import type { CallKind } from '../protocol/call-kind.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
@@ -40,6 +41,8 @@ export interface TracedCall {
 export interface GuestScope extends McpDeps {
   readonly run: string;
   readonly task: TaskPolicy;
+  /** What that comes to, for its calls. */
+  readonly allowed: AllowedCalls;
 }
 
 /** Of the registry, at this moment. */

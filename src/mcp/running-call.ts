@@ -1,7 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { compilePatterns } from '../policy/pattern.ts';
 import { uriProblem } from '../policy/resource-uri.ts';
-import { decideCall } from '../policy/walk.ts';
 import type { Question, QuestionReply } from '../pool/elicitation/question.ts';
 import {
   McpArgumentsError,
@@ -300,9 +299,9 @@ export class RunningCall implements ToldCall {
   /** What policy says of the call at this moment. @throws McpPolicyError */
   #permitted(): McpServerRecord {
     const { serverId, tool, sessionPolicy } = this.call;
-    const { registry, task } = this.#scope;
+    const { registry, allowed } = this.#scope;
     this.revision = revisionOf(this.#scope);
-    const decision = decideCall(registry.view(), task, sessionPolicy, serverId, tool, this.#definition, this.kind);
+    const decision = allowed.decide(registry.view(), sessionPolicy, serverId, tool, this.#definition, this.kind);
     if (decision.allowed) return decision.record;
     this.denial = decision.reason;
     throw new McpPolicyError(serverId, `${tool}: ${decision.detail}`);

@@ -7,7 +7,7 @@ import type { RunningMcp } from './run-mcp.ts';
 type Reply = (call: number, reply: HostReply) => void;
 
 /** JSON for the guest, or the errno that its call returns. */
-type Answer = JsonObject | { readonly json: string; readonly metrics: JsonObject } | ErrnoName;
+type Answer = JsonObject | ErrnoName;
 
 type AskMessage = Extract<GuestMessage, { 3: 'mcp_call' | 'mcp_read_resource' | 'mcp_get_prompt' }>;
 
@@ -91,28 +91,37 @@ export class McpService {
   #start(mcp: RunningMcp, call: number, message: AskMessage): RunningQuestion {
     const [, , , op, session, serverId, tool, args] = message;
     const started = performance.now();
-    const names = { callId: `call-${call}`, session: `mcp-${session}`, ordinal: String(call) };
-    const about = { kind: askedKinds[op], serverId, tool, arguments: args, ...names };
+    const about = {
+      kind: askedKinds[op],
+      serverId,
+      tool,
+      arguments: args,
+      callId: `call-${call}`,
+      session: `mcp-${session}`,
+      ordinal: String(call),
+    };
     return mcp.start(about, (json) => {
-      const metrics = { duration_ms: Math.round(performance.now() - started), result_bytes: Buffer.byteLength(json) };
-      this.#answered(call, { json, metrics });
+      const tookMs = Math.round(performance.now() - started);
+      const metrics = `{"duration_ms":${tookMs},"result_bytes":${Buffer.byteLength(json)}}`;
+      this.#running.delete(call);
+      this.#reply(call, ['done', null, json, metrics]);
+      this.#tellIdle();
     });
   }
 
   #answered(call: number, found: Answer): void {
     this.#running.delete(call);
     this.#send(call, found);
+    this.#tellIdle();
+  }
+
+  #tellIdle(): void {
     if (this.#running.size === 0) this.#onceIdle?.();
   }
 
   #send(call: number, found: Answer): void {
-    if (typeof found === 'string') {
-      this.#reply(call, ['done', found, null, '{}']);
-      return;
-    }
-    const result = 'json' in found ? (found as { json: string; metrics: JsonObject }) : null;
-    const body = result?.json ?? canonicalJson(found as JsonObject);
-    this.#reply(call, ['done', null, body, canonicalJson(result?.metrics ?? {})]);
+    if (typeof found === 'string') this.#reply(call, ['done', found, null, '{}']);
+    else this.#reply(call, ['done', null, canonicalJson(found), '{}']);
   }
 }
 

@@ -114,13 +114,15 @@ export class Redactor {
 
   /** The same of many values that are JSON texts already: all of them together cost each secret one scan. */
   jsonTexts(texts: readonly string[]): readonly string[] {
+    if (this.#ordered.length === 0) return texts;
     const all = texts.join('\n');
     return this.redact(all) === all ? texts : texts.map((text) => this.#cleanJson(text));
   }
 
-  /** The value itself, unless it holds a secret. */
-  clean<Value>(value: Value): Value {
-    const text = JSON.stringify(value) ?? '';
+  /** The value itself, unless it holds a secret; `source` is the text that it was parsed from, where there is one. */
+  clean<Value>(value: Value, source?: string): Value {
+    if (this.#ordered.length === 0) return value;
+    const text = source !== undefined && isSpelledOut(source) ? source : (JSON.stringify(value) ?? '');
     return this.redact(text) === text ? value : redactStrings(value, this.redact);
   }
 
@@ -133,6 +135,14 @@ export class Redactor {
     this.#ordered = [...this.#own.values(), ...this.#ofRecords.values()].sort((a, b) => b.length - a.length);
     this.#formsByFirst = null;
   }
+}
+
+/**
+ * Whether every string of a JSON text is written as `JSON.stringify` would write it: no character is escaped that need
+ * not be. Then what is not in the text is not in its value either.
+ */
+function isSpelledOut(json: string): boolean {
+  return !json.includes('\\u') && !json.includes('\\/');
 }
 
 /** Whether the text from there on is the beginning of a form, and not yet all of it. */
@@ -160,7 +170,7 @@ function holdsSecret(item: unknown, redact: Redact): boolean {
   if (typeof item === 'string') return redact(item) !== item;
   if (typeof item !== 'object' || item === null) return false;
   if (Array.isArray(item)) return item.some((inner) => holdsSecret(inner, redact));
-  for (const key of Object.keys(item)) {
+  for (const key in item) {
     if (redact(key) !== key || holdsSecret((item as Record<string, unknown>)[key], redact)) return true;
   }
   return false;

@@ -106,6 +106,24 @@ describe('JSON', () => {
     expect(made.json(undefined)).toBe('null');
   });
 
+  it.each([
+    ['as it is', 'canary/99"x', '{"a":"canary/99\\"x"}'],
+    ['with signs escaped that need not be', 'canary/99"x', '{"a":"canary\\/99\\"x"}'],
+    ['with letters escaped', 'canary/99"x', '{"a":"c\\u0061nary/99\\u0022x"}'],
+    ['in the name of a field', 'canary/99"x', '{"canary\\/99\\"x":1}'],
+  ])('is cleaned by the text that it was parsed from: %s', (_, secret, source) => {
+    const clean = redactor(secret).clean(JSON.parse(source), source);
+    expect(JSON.stringify(clean)).toContain('[redacted]');
+    expect(JSON.stringify(clean)).not.toContain('canary');
+  });
+
+  it('is the same value where nothing of it is secret', () => {
+    const source = '{"a":"x\\n","b":"\\u0041"}';
+    const value = JSON.parse(source);
+    expect(redactor('canary-99').clean(value, source)).toBe(value);
+    expect(new Redactor().clean(value, source)).toBe(value);
+  });
+
   it('is cleaned at any depth', () => {
     const value = { a: [{ b: 'canary-99' }], n: 1 };
     expect(redactStrings(value, redactor('canary-99').redact)).toEqual({ a: [{ b: '[redacted]' }], n: 1 });

