@@ -148,8 +148,8 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   });
   chats = chat;
   const mcp = new McpService(mcpOfRun?.guest ?? null, reply);
-  const streams = new StreamHub(reply);
-  options.streams?.attach(streams);
+  const { recorded = null } = journal ?? {};
+  const streams = new StreamHub(reply, recorded && ((call) => recorded.told(call)));
   const resumption = journal?.recorded == null ? null : new Resumption(journal, chat, post);
 
   let stopWaiting = () => {};
@@ -172,8 +172,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       deadline?.clear();
       options.signal?.removeEventListener('abort', interrupted);
     };
-    park = () => giveUp('parked', 'it waits, and goes on when what it waits for comes');
-    if (journal?.tape.events.length === 0) goLive();
+    park = () => {
+      streams.isOver = true; // a client that comes from here on is for whoever takes the run up again
+      giveUp('parked', 'it waits, and goes on when what it waits for comes');
+    };
+    if (journal === null || journal.tape.events.length === 0) goLive();
     void full.promise.then((why) => resolve(ended('journal', why)));
     seat.listen({
       receive: journal?.isReplay ? receiveAgain : receive,
@@ -185,6 +188,8 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     function goLive(): void {
       const spentMs = journal?.recorded?.parked.spent_ms ?? 0;
       if (spentMs > 0) deadline?.spend(Math.max(0, spentMs - spent()));
+      streams.goLive();
+      options.streams?.attach(streams);
     }
 
     function taped(events: string): void {
