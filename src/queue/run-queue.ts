@@ -116,13 +116,18 @@ export interface RunQueue {
    * does not stay parked: it goes back to its line, and its next claim says so.
    */
   park(claim: Claim, until: ParkedFor): Promise<boolean>;
-  /** A parked run goes to the head of its line, where the engine knows one. False: it is not parked. */
-  wake(namespace: string, id: string): Promise<boolean>;
+  /**
+   * A parked run goes to the head of its line, where the engine knows one. False: it is not parked. `wantedBy`: a node
+   * that is to have it if it has a slot soon, where there are others.
+   */
+  wake(namespace: string, id: string, wantedBy?: string): Promise<boolean>;
   /** All parked runs of a pool with what they wait for, some at a time, for whoever watches on their behalf. */
   parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage>;
   /** Null: there is no such run. One that waits or is parked is cancelled at once, of one that runs the node is told. */
   cancel(namespace: string, id: string): Promise<RunRecord | null>;
   get(namespace: string, id: string): Promise<RunRecord | null>;
+  /** Whatever its namespace is. */
+  find(id: string): Promise<RunRecord | null>;
   list(
     namespace: string,
     filter: RunFilter,

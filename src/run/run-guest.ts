@@ -125,7 +125,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const loading = new AbortController();
 
   const revision = () => mcpOfRun?.guest.revision ?? null;
-  const post = (call: number, message: HostReply) => seat.reply(call, message);
+  /** How much the guest was told. */
+  let told = 0;
+  const post = (call: number, message: HostReply) => {
+    told += 1;
+    seat.reply(call, message);
+  };
   const reply =
     journal === null
       ? post
@@ -254,6 +259,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
           return;
         case 'woke':
           waits?.woke(message[4]);
+          return;
+        case 'rests':
+          waits?.rests(() => message[4] === told);
           return;
         case 'journal':
         case 'pong':

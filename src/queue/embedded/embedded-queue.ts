@@ -208,8 +208,13 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async get(namespace: string, id: string): Promise<RunRecord | null> {
+    const run = await this.find(id);
+    return run?.namespace === namespace ? run : null;
+  }
+
+  async find(id: string): Promise<RunRecord | null> {
     const row = this.#table.shown(id);
-    return row === null || row.namespace !== namespace ? null : toRecord(row);
+    return row === null ? null : toRecord(row);
   }
 
   async list(namespace: string, filter: RunFilter) {

@@ -20,7 +20,7 @@ import { Bodies, type Body } from './bodies.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
 import { OwnedRun, type OwnedRunParts } from './owned-run.ts';
-import { parkedEntry, wokenEntry } from './parked.ts';
+import { isWantedElsewhere, parkedEntry, wokenEntry } from './parked.ts';
 import { patiently } from './patience.ts';
 import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
@@ -37,7 +37,11 @@ export interface NatsQueueOptions extends StreamBounds {
 const FORGET_AT_ONCE = 200;
 /** A line without room here may have some elsewhere. */
 const NO_ROOM_MS = 1_000;
+/** A run that another node wants first is offered again so soon. */
+const WANTED_MS = 100;
 const ANSWER_MS = 5_000;
+
+const isKey = (id: string) => /^[A-Za-z0-9_-]+$/.test(id);
 
 /** How a run ended, as its journal has it. */
 interface Finished {
@@ -204,10 +208,10 @@ export class NatsQueue implements RunQueue {
     return true;
   }
 
-  async wake(namespace: string, id: string): Promise<boolean> {
+  async wake(namespace: string, id: string, wantedBy: string | null = null): Promise<boolean> {
     const known = await this.#found(namespace, id);
     if (known?.run.status !== 'parked') return false;
-    const woken = await this.#change(id, wokenEntry);
+    const woken = await this.#change(id, (now) => wokenEntry(now, wantedBy));
     if (woken === null) return false;
     // Where there is no room for its message now, it is published when there is.
     await this.#work.publish(namespace, woken.run.pool, id);
@@ -233,6 +237,10 @@ export class NatsQueue implements RunQueue {
 
   async get(namespace: string, id: string): Promise<RunRecord | null> {
     return (await this.#found(namespace, id))?.run ?? null;
+  }
+
+  async find(id: string): Promise<RunRecord | null> {
+    return isKey(id) ? ((await this.#entries.get(id))?.run ?? null) : null;
   }
 
   async list(namespace: string, filter: RunFilter) {
@@ -350,6 +358,10 @@ export class NatsQueue implements RunQueue {
     const last = await patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id)));
     if (last?.kind === 'finished') return this.#finishAgain(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
+    if (isWantedElsewhere(entry, node, delivery.times)) {
+      delivery.giveBack(WANTED_MS);
+      return null;
+    }
     if (!hasRoom({ namespace, task, submittedBy })) {
       delivery.giveBack(NO_ROOM_MS);
       return null;
@@ -364,7 +376,7 @@ export class NatsQueue implements RunQueue {
     const begun = await this.#change(delivery.run, (now) => {
       if (hasEnded(now.run.status)) return null;
       const running = { status: 'running', attempts: attempt, node, started_at_ms: Date.now() } as const;
-      return { ...now, claim: token, run: { ...now.run, ...running } };
+      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...running } };
     });
     if (begun === null) {
       await delivery.acknowledge(ANSWER_MS); // it was cancelled meanwhile
@@ -419,7 +431,7 @@ export class NatsQueue implements RunQueue {
   }
 
   async #found(namespace: string, id: string): Promise<RunEntry | null> {
-    if (!/^[A-Za-z0-9_-]+$/.test(id)) return null;
+    if (!isKey(id)) return null;
     const entry = await this.#entries.get(id);
     return entry?.run.namespace === namespace ? entry : null;
   }
