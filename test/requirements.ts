@@ -43,6 +43,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'node.identity', promise: 'A node with a registry knows its people by their tokens: roles, namespaces, the right to journals; a revoked one is refused within seconds.', docs: 'docs/node.md#who-may-call-a-node' },
   { id: 'node.drain', promise: 'A node that is asked to end hands back what still runs, and goes on with it at its next start.', docs: 'docs/node.md#what-is-promised' },
   { id: 'node.approvals', promise: 'A call of a run on a node that needs an approval is put to the people of the registry; the run is waiting meanwhile, its events say for what, and cancelling it takes the request back.', docs: 'docs/approvals.md#on-a-node' },
+  { id: 'node.people.oidc', promise: 'A node takes JWTs of the issuer that its registry has: name, roles, namespace and end are those of the registry, no token leaves the node, and what was taken away is refused within five seconds.', docs: 'docs/node.md#who-may-call-a-node' },
   { id: 'node.park', promise: 'A run that waits long is parked without guest, slot or attempt, goes on when somebody decided, and can be cancelled meanwhile.', docs: 'docs/node.md#parking' },
   { id: 'node.park.killed', promise: 'A parked run whose node is killed and that is allowed meanwhile is resumed by the next start, and its call is made once.', docs: 'docs/node.md#parking' },
   { id: 'node.park.race', promise: 'A decision that comes while a run is being parked is not lost.', docs: 'docs/node.md#parking' },
