@@ -86,7 +86,9 @@ export interface RunChange {
 }
 
 /**
- * Where runs wait for a node, and where their results are. What a method resolved with is durable. Runs of one line are
+ * Where runs wait for a node, and where their results are. What a method resolved with survives the end of the process;
+ * what was submitted, finished or cancelled also that of the machine. Whose a run is may be forgotten then: it waits
+ * again, and its journal tells how far it came. Runs of one line are
  * begun in the order in which they were submitted. Lines take turns where one process knows them all; a shared engine
  * gives out runs in the order in which they came.
  */
