@@ -26,7 +26,7 @@ Measures what Spear costs, each figure beside a yardstick of the same run.
   --html FILE   also writes a page with bars and their spread to FILE
   --help        this text
 
-SPEAR_BENCH_PARKED=N  so many parked runs in topic node, instead of 100,000 (--quick: 10,000)
+SPEAR_BENCH_PARKED=N  so many parked runs in topic node, instead of 1,000,000 (--quick: 10,000)
 
 Topics (all if none is named):
 ${listed}

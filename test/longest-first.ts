@@ -24,6 +24,7 @@ export const longest: readonly string[] = [
   'test/cli/doctor/doctor.test.ts',
   'test/guest-examples/component-sdks.test.ts',
   'test/spearlet/registry-node.test.ts',
+  'test/spearlet/parked-streams.test.ts',
   'test/journal/killed.test.ts',
   'test/e2e/approval-prompt.test.ts',
   'test/pool/eras.test.ts',

@@ -1,40 +1,45 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { EndRecord, TimedRecord } from '../../src/protocol/journal.ts';
+import { hasEnded, type RunRecord } from '../../src/protocol/run.ts';
 import { EmbeddedQueue } from '../../src/queue/embedded/embedded-queue.ts';
 import type { Claim, ParkedFor } from '../../src/queue/run-queue.ts';
-import { runGuest } from '../../src/run/run-guest.ts';
-import { GuestThreads } from '../../src/run/threads/guest-threads.ts';
-import { FileJournals } from '../../src/spearlet/run-journals.ts';
+import { requireBuild } from '../guests/built.ts';
+import { type BenchNode, startBenchNode } from '../guests/node-process.ts';
 import { goal, type Row, rowFrom } from '../measure/row.ts';
 import type { Effort } from './topic.ts';
 
 /** How many are parked; SPEAR_BENCH_PARKED says otherwise. */
-const PARKED = 100_000;
+const PARKED = 1_000_000;
+const QUICK_PARKED = 10_000;
 const BATCH = 2_000;
 const LEASE_MS = 600_000;
 const GOAL_KIB = 2;
 const GOAL_WAKE_MS = 50;
 const KIB = 1024;
-/** Longer than the guest waits before it is parked, shorter than anybody minds. */
-const SLEEP_MS = 300;
-const PARK_AFTER_MS = 50;
+/** Nobody wakes those while it is measured. */
+const FAR_MS = 365 * 86_400_000;
+/** Each of the runs that are woken sleeps twice. */
+const SLEEP_MS = 2_000;
+const SLEEPS = 2;
+const PARK_AFTER_MS = 100;
+/** One wakes after the other. */
+const APART_MS = 40;
 
 const sleeper = fileURLToPath(new URL('../../fixtures/c/test/sleep.wasm', import.meta.url));
 const about = { namespace: 'default', task: 'payer', revision: 1, pool: 'default', submittedBy: 'alice' };
 
 /** What runs cost that wait without a guest, and how long it takes until one of many goes on. */
 export async function parkedRows(effort: Effort): Promise<Row[]> {
+  requireBuild();
   const folder = mkdtempSync(join(tmpdir(), 'spear-bench-parked-'));
-  const count = Number(process.env.SPEAR_BENCH_PARKED ?? effort.of(PARKED / 10, PARKED));
-  const queue = new EmbeddedQueue(join(folder, 'runs.db'), { maxQueued: count + BATCH });
+  const count = Number(process.env.SPEAR_BENCH_PARKED ?? effort.of(QUICK_PARKED, PARKED));
   try {
-    const before = heapKib();
-    await parkMany(queue, count);
-    const heap = (heapKib() - before) / count;
-    const disk = diskKib(folder) / count;
-    const waking = await wakeSome(queue, folder, effort.of(30, 200));
+    const { heap, disk } = await parkMany(join(folder, 'data'), count);
+    const waking = await wakeSome(folder, effort.of(25, 250));
     const measured = `${count.toLocaleString('en')} are parked`;
     const text = { topic: 'node', yardstickName: 'the goal' } as const;
     return [
@@ -53,8 +58,13 @@ export async function parkedRows(effort: Effort): Promise<Row[]> {
       ),
       rowFrom(
         {
-          ...{ topic: 'node', name: 'waking a parked run with a short journal', unit: 'ms', note: measured },
-          yardstickName: 'a new run of the same guest',
+          ...{
+            topic: 'node',
+            name: 'waking a parked run of a node: from its time to its guest’s next word',
+            unit: 'ms',
+          },
+          note: `${waking.woken.length} were woken, ${measured}`,
+          yardstickName: 'a new run of the same guest, from its submission to its first word',
           goal: goal.p99AtMost(GOAL_WAKE_MS, 'ms'),
         },
         waking.woken,
@@ -62,7 +72,6 @@ export async function parkedRows(effort: Effort): Promise<Row[]> {
       ),
     ];
   } finally {
-    await queue.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -75,73 +84,67 @@ function heapKib(): number {
 const diskKib = (folder: string) =>
   readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) / KIB;
 
-async function parkMany(queue: EmbeddedQueue, count: number): Promise<void> {
+/** Kibibytes for each, of the heap and of the disk. */
+async function parkMany(data: string, count: number) {
+  const queue = new EmbeddedQueue(join(data, 'runs.db'), { maxQueued: count + BATCH });
+  const before = heapKib();
   for (let done = 0; done < count; done += BATCH) {
     const batch = Array.from({ length: Math.min(BATCH, count - done) }, (_, at) => done + at);
     await Promise.all(batch.map((n) => submit(queue, `run-${n.toString(16).padStart(32, '0')}`)));
-    const claims = await claim(queue, batch.length);
-    const until: ParkedFor = { kind: 'approval', request: '0123456789abcdef-1' };
+    const claims: readonly Claim[] = await queue.claim('n1', 'default', batch.length, LEASE_MS, () => true);
+    const until: ParkedFor = { kind: 'time', atMs: Date.now() + FAR_MS };
     await Promise.all(claims.map((one) => queue.park(one, until)));
   }
+  const heap = (heapKib() - before) / count;
+  await queue.close();
+  return { heap, disk: diskKib(data) / count };
 }
 
 const submit = (queue: EmbeddedQueue, id: string) =>
   queue.submit({ ...about, id, wasm: 'a'.repeat(64), input: new Uint8Array(100), maxAttempts: 3 });
 
-const claim = (queue: EmbeddedQueue, max: number): Promise<readonly Claim[]> =>
-  queue.claim('n1', 'default', max, LEASE_MS, () => true);
-
-/** Milliseconds until a woken guest does something new, and until a new one does something at all. */
-async function wakeSome(queue: EmbeddedQueue, folder: string, count: number) {
-  const journals = new FileJournals(join(folder, 'journals'));
-  const threads = new GuestThreads();
-  const wasm = readFileSync(sleeper);
-  const woken: number[] = [];
-  const begun: number[] = [];
+/** Milliseconds of runs of a real node, as their journals tell them. */
+async function wakeSome(folder: string, count: number) {
+  const task = `name = "sleep"\nwasm = ${JSON.stringify(sleeper)}\nargs = ["${SLEEP_MS}"]\nconcurrency = 1000\n`;
+  const node = await startBenchNode(folder, {
+    tasks: { sleep: task },
+    config: `[node]\npark_after_ms = ${PARK_AFTER_MS}\n`,
+  });
   try {
+    const ids: string[] = [];
     for (let n = 0; n < count; n++) {
-      const id = `woken-${n}`;
-      const started = performance.now();
-      await submit(queue, id);
-      const [first] = (await claim(queue, 1)) as [Claim];
-      let until: ParkedFor = { kind: 'stream' };
-      const live = (mode: 'record' | 'resume', said: string, onSaid: () => void, signal: AbortSignal) =>
-        runGuest({
-          ...{ wasm, run: id, args: ['sleep', String(SLEEP_MS)], threads, signal },
-          journal: journals.option(first, mode),
-          output: (_, bytes) => {
-            if (Buffer.from(bytes).includes(said)) onSaid();
-          },
-          waits:
-            mode === 'resume'
-              ? null
-              : {
-                  parkAfterMs: PARK_AFTER_MS,
-                  onWaiting: () => {},
-                  onPark: (when) => {
-                    until = when;
-                  },
-                },
-        });
-      await live('record', 'before', () => begun.push(performance.now() - started), new AbortController().signal);
-      await queue.park(first, until);
-      // Its time is over by then: what is measured is the way back.
-      await new Promise((resolve) => setTimeout(resolve, SLEEP_MS));
-      const wokenAt = performance.now();
-      await queue.wake('default', id);
-      const [again] = (await claim(queue, 1)) as [Claim];
-      await journals.earlier(again);
-      const over = new AbortController();
-      const goneOn = () => {
-        woken.push(performance.now() - wokenAt);
-        over.abort();
-      };
-      await live('resume', 'usleep', goneOn, over.signal);
-      await queue.release(again, false);
-      await queue.cancel('default', id);
+      ids.push((await node.json<RunRecord>('POST', '/v1/namespaces/default/tasks/sleep/runs')).id);
+      await delay(APART_MS);
+    }
+    const [woken, begun]: [number[], number[]] = [[], []];
+    // The first one compiled the module, and loaded what the others need.
+    for (const id of ids.slice(1)) {
+      const lived = await lifeOf(node, id);
+      woken.push(...lived.woken);
+      begun.push(...lived.woken.map(() => lived.begun));
     }
     return { woken, begun };
   } finally {
-    await threads.close();
+    await node.end();
   }
+}
+
+/** How long it took to begin, and to go on after each time that it was parked. */
+async function lifeOf(node: BenchNode, id: string): Promise<{ readonly woken: number[]; readonly begun: number }> {
+  const path = `/v1/namespaces/default/runs/${id}`;
+  let run = await node.json<RunRecord>('GET', path);
+  for (; !hasEnded(run.status); run = await node.json<RunRecord>('GET', path)) await delay(APART_MS);
+  const [header, ...records] = (await node.text('GET', `${path}/journal`))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as TimedRecord & { readonly started: number });
+  const words = records.flatMap((record, at) => (record.t === 'output' ? [{ at, ms: record.ms }] : []));
+  const atMs = (ms: number) => (header?.started ?? 0) + ms;
+  const woken = records.flatMap((record, at) => {
+    const due = (record as Partial<EndRecord>).sleeps?.[0]?.[1];
+    const word = words.find((one) => one.at > at);
+    return due === undefined || word === undefined ? [] : [atMs(word.ms) - due];
+  });
+  if (woken.length !== SLEEPS) throw new Error(`${id} was woken ${woken.length} times: ${JSON.stringify(run)}`);
+  return { woken, begun: atMs(words[0]?.ms ?? 0) - run.submitted_at_ms };
 }

@@ -29,6 +29,10 @@ export class WaitPoint {
     this.#mark = mark;
   }
 
+  get isWaiting(): boolean {
+    return this.#wake !== undefined;
+  }
+
   /** Resolves at the next {@link notify}. */
   changed(): Promise<void> {
     this.#mark?.();

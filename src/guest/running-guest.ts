@@ -9,6 +9,7 @@ import type { GuestState } from '../hostcalls/guest-state.ts';
 import { HostLink } from '../hostcalls/host-link.ts';
 import type { Output } from '../hostcalls/output.ts';
 import { RecalledChance } from '../hostcalls/recalled-chance.ts';
+import { StreamRest } from '../hostcalls/stream-rest.ts';
 import { Tape, type TapeUnderway } from '../hostcalls/tape.ts';
 import { TapedMemory, tapedCalls, tapedTexts } from '../hostcalls/taped-calls.ts';
 import type { ThreadPort } from '../hostcalls/thread-port.ts';
@@ -47,6 +48,7 @@ export class RunningGuest {
   readonly #mark: (() => void) | null;
   readonly #leash: Leash | null;
   readonly #tape: Tape | null;
+  readonly #rest: StreamRest | null;
   readonly #wait: WaitPoint;
   readonly #startWakes: boolean;
 
@@ -64,6 +66,10 @@ export class RunningGuest {
     this.#startWakes = spec.tape?.startWakes ?? false;
     const link = new HostLink(port, guest, wait, tape);
     this.link = link;
+    const afterMs = spec.tape?.tellsSleepsMs ?? null;
+    const rest = tape === null || afterMs === null ? null : new StreamRest({ tape, wait, link, afterMs });
+    this.#rest = rest;
+    leash?.atEnd(() => rest?.close());
     const output = openOutput(spec, this.tellOutput);
     const said = new Set<string>();
     const notice = (text: string) => {
@@ -94,7 +100,7 @@ export class RunningGuest {
       },
       leash,
       giveWay,
-      state: newState(spec, { wait, link, chance, log: this.#log, notice }),
+      state: newState(spec, { wait, link, chance, log: this.#log, notice }, rest),
     };
   }
 
@@ -111,6 +117,7 @@ export class RunningGuest {
     const ending = await running;
     this.#leash?.close();
     this.#tape?.close();
+    this.#rest?.close();
     this.link.tell(0, ['ended', { ending, droppedLogLines: this.#log.dropped }]);
     this.link.close();
   }
@@ -143,12 +150,13 @@ type GuestStartParts = Pick<CoreGuest, 'module' | 'unknownImports' | 'turns' | '
 function newState(
   { limits, servesStreams, mcpTask }: GuestSpec,
   parts: Pick<GuestState, 'wait' | 'link' | 'chance' | 'log' | 'notice'>,
+  rest: StreamRest | null,
 ): CoreGuest['state'] {
   return {
     ...parts,
     fds: new FdTable(limits.max_fds),
     limits,
-    streams: { areServed: servesStreams, open: new Set<UserStream>(), ctl: null },
+    streams: { areServed: servesStreams, open: new Set<UserStream>(), ctl: null, rest },
     waitingTools: [],
     chatBytes: 0,
     closingSessions: 0,

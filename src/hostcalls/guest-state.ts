@@ -9,6 +9,7 @@ import type { Limits } from '../protocol/limits.ts';
 import type { Chance } from './chance.ts';
 import type { GuestLog } from './guest-log.ts';
 import type { HostLink } from './host-link.ts';
+import type { StreamRest } from './stream-rest.ts';
 
 /** What a guest tool answered: the output, or the rc that the model is told about and, where it is known, why. */
 export interface ToolAnswer {
@@ -25,6 +26,8 @@ export interface OpenStreams {
   readonly areServed: boolean;
   readonly open: Set<UserStream>;
   ctl: UserStreamCtl | null;
+  /** Told that the guest has one; null: nobody minds how long it waits. */
+  readonly rest: StreamRest | null;
 }
 
 /** Everything the hostcalls of one instance share. No state of a guest lives outside of it. */

@@ -28,6 +28,8 @@ export class HostLink {
   #idleLooks = 0;
   #nextCall = 1;
   #unanswered = 0;
+  /** How much the host has said. */
+  heard = 0;
   /** The call on top of which new ones are made: 0 outside any callback. */
   parent = 0;
 
@@ -138,11 +140,16 @@ export class HostLink {
   #takeHeld(): void {
     const held = this.#held;
     this.#held = [];
-    for (const message of held) this.receive(message);
+    for (const message of held) this.#take(message);
   }
 
   /** Takes what the host says about a call. */
   receive(message: HostMessage): void {
+    this.heard += 1;
+    this.#take(message);
+  }
+
+  #take(message: HostMessage): void {
     if (this.#tape !== null) {
       if (this.#tape.isPlaying) {
         this.#held.push(message);

@@ -29,6 +29,7 @@ function openStream(guest: GuestState, streamId: number, direction: number): num
     else if (reply[0] === 'stream_gone') stream.gone();
   });
   streams.open.add(stream);
+  streams.rest?.begin();
   return openFd(guest, stream);
 }
 
@@ -45,6 +46,7 @@ function openCtl(guest: GuestState): number | Failure {
     guest.notice('the guest does not read the events of its user streams: the oldest are dropped');
   });
   streams.ctl = ctl;
+  streams.rest?.begin();
   return openFd(guest, ctl);
 }
 

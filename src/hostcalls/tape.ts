@@ -96,6 +96,21 @@ export class Tape implements Chance {
     return this.#played !== null;
   }
 
+  /** Changes with all that the guest's thread does. */
+  get place(): string {
+    return `${this.#call}.${this.#step}`;
+  }
+
+  /** Whether all timers that are set are known to the host: nothing happens by itself that it does not expect. */
+  get hasToldAll(): boolean {
+    return [...this.#timers.values()].every(({ isTold }) => isTold);
+  }
+
+  /** The host is told something that is no part of the run. */
+  tells(request: GuestRequest): void {
+    if (!this.#isClosed) this.#link?.post(request);
+  }
+
   begin(row: number): void {
     if (this.#played !== null) this.#leave();
     this.#call += 1;

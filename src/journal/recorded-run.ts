@@ -88,9 +88,14 @@ export class RecordedRun {
     return (this.#replies.get(call) ?? []).filter(({ m }) => m[0] === 'tool').length;
   }
 
+  /** All that was said about a call. */
+  told(call: number): HostReply[] {
+    return (this.#replies.get(call) ?? []).map((record) => this.#decode(record));
+  }
+
   /** What was said about a call and the guest has not heard. */
   unheard(call: number): HostReply[] {
-    return (this.#replies.get(call) ?? []).slice(this.#taken.get(call) ?? 0).map((record) => this.#decode(record));
+    return this.told(call).slice(this.#taken.get(call) ?? 0);
   }
 
   answer(call: number, n: number): ModelAnswered | null {

@@ -68,6 +68,8 @@ export type GuestRequest =
   /** A timer of the guest that lasts long is set, or is over. */
   | readonly ['sleeps', timer: number, ms: number]
   | readonly ['woke', timer: number]
+  /** The guest has waited long, and nothing of it will happen unless it is told something, or a timer above is over. */
+  | readonly ['rests', heard: number]
   | readonly ['replay', state: ReplayState, detail: string]
   | readonly ['ended', report: GuestReport]
   /** Of a shared thread: it turned round since that ping, and its guests have so much linear memory. */
@@ -239,6 +241,7 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   live: () => true,
   sleeps: ([timer, ms]) => isCount(timer) && isCount(ms),
   woke: ([timer]) => isCount(timer),
+  rests: ([heard]) => isCount(heard),
   replay: ([state, detail]) => replayStates.some((known) => known === state) && isText(detail),
   pong: ([ping, memoryBytes, largest]) => isCount(ping) && isCount(memoryBytes) && isCount(largest),
   ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isCount(report.droppedLogLines),

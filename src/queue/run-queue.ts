@@ -85,13 +85,18 @@ export interface RunChange {
   readonly cancel: boolean;
 }
 
-/** What people do with runs: they submit them, look at them, and end them. What a method resolved with is durable. */
+/**
+ * What people do with runs: they submit them, look at them, and end them. What a method resolved with survives the end of
+ * the machine.
+ */
 export interface SubmittedRuns {
   /** @throws QueueError */
   submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }>;
   /** Null: there is no such run. One that waits or is parked is cancelled at once, of one that runs the node is told. */
   cancel(namespace: string, id: string): Promise<RunRecord | null>;
   get(namespace: string, id: string): Promise<RunRecord | null>;
+  /** Whatever its namespace is. */
+  find(id: string): Promise<RunRecord | null>;
   list(
     namespace: string,
     filter: RunFilter,
@@ -110,7 +115,8 @@ export interface SubmittedRuns {
 /**
  * Where runs wait for a node, and where their results are. Runs of one line are begun in the order in which they were
  * submitted. Lines take turns where one process knows them all; a shared engine gives out runs in the order in which they
- * came.
+ * came. What a method of a node resolved with survives the end of the process, and how a run finished also that of the
+ * machine. Whose a run is may be forgotten then: it waits again, and its journal tells how far it came.
  */
 export interface RunQueue extends SubmittedRuns {
   /** Whether other nodes take runs from it too: what this one does not know another may. */
@@ -136,8 +142,11 @@ export interface RunQueue extends SubmittedRuns {
    * does not stay parked: it goes back to its line, and its next claim says so.
    */
   park(claim: Claim, until: ParkedFor): Promise<boolean>;
-  /** A parked run goes to the head of its line, where the engine knows one. False: it is not parked. */
-  wake(namespace: string, id: string): Promise<boolean>;
+  /**
+   * A parked run goes to the head of its line, where the engine knows one. False: it is not parked. `wantedBy`: a node
+   * that is to have it if it has a slot soon, where there are others.
+   */
+  wake(namespace: string, id: string, wantedBy?: string): Promise<boolean>;
   /** All parked runs of a pool with what they wait for, some at a time, for whoever watches on their behalf. */
   parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage>;
   /** Forgets runs that ended before `endedBefore`, some at a time. Returns those that are gone. */

@@ -153,6 +153,11 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
           (index) => at(this.#sources, index).identities.identify(sha256, signal),
           () => signal.aborted,
         ),
+      issuer: (signed, signal) =>
+        this.#turn.ask(
+          (index) => at(this.#sources, index).identities.issuer(signed, signal),
+          () => signal.aborted,
+        ),
     };
   }
 

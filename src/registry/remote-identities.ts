@@ -1,4 +1,5 @@
-import { type Client, createClient, type Transport } from '@connectrpc/connect';
+import { type Client, Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import { isJsonObject, parseJson } from '../base/json.ts';
 import { IdentityService } from '../protocol/generated/sms/identity_pb.ts';
 import { type Identity, isRole } from '../protocol/people.ts';
 import type { IdentityPort } from './identity-port.ts';
@@ -24,6 +25,27 @@ export class RemoteIdentities implements IdentityPort {
       namespace,
       mayReadJournals: readJournals,
       expiresAtMs: expiresAtMs === undefined ? null : Number(expiresAtMs),
+    };
+  }
+
+  async issuer(signed: { readonly alg: string; readonly kid: string | null }, signal: AbortSignal) {
+    const { alg, kid } = signed;
+    const { issuer: found } = await this.#client
+      .describeIssuer({ alg, ...(kid === null ? {} : { kid }) }, { signal })
+      .catch((error: unknown) => {
+        // A registry of an earlier version tells nodes of no issuer.
+        if (error instanceof ConnectError && error.code === Code.Unimplemented) return { issuer: undefined };
+        return this.#explain(error);
+      });
+    if (found === undefined) return null;
+    const { issuer, audiences, nameClaim, rolesClaim, roles, journalValues, namespace, namespaceClaim } = found;
+    return {
+      ...{ issuer, audiences, nameClaim, rolesClaim, journalValues },
+      roles: new Map(roles.map(({ value, roles: given }) => [value, given.filter(isRole)])),
+      namespace: namespace ?? null,
+      namespaceClaim: namespaceClaim ?? null,
+      keys: found.keys.map((text) => parseJson(text)).filter(isJsonObject),
+      nodeNamespace: found.nodeNamespace,
     };
   }
 }

@@ -56,6 +56,8 @@ export class LongWaits {
   readonly #run: WaitingRun;
   readonly #approvals = new Map<string, { readonly wait: DeskWait; readonly since: number }>();
   readonly #sleeps = new Map<number, Sleep>();
+  /** Whether it still waits for a client of its user streams and for nothing else; null: it did not say so. */
+  #isAtRest: (() => boolean) | null = null;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -87,7 +89,16 @@ export class LongWaits {
   }
 
   woke(timer: number): void {
-    if (!this.#isClosed) this.#sleeps.delete(timer);
+    if (this.#isClosed) return;
+    this.#sleeps.delete(timer);
+    this.#isAtRest = null;
+  }
+
+  /** It has waited long, and goes on with a sleep that is over, or when it is told something: `isStill`, it was not. */
+  rests(isStill: () => boolean): void {
+    if (this.#isClosed) return;
+    this.#isAtRest = isStill;
+    this.#look(0);
   }
 
   close(): void {
@@ -111,9 +122,13 @@ export class LongWaits {
 
   async #consider(): Promise<void> {
     const isIdle = this.#mayPark() && (await this.#isIdle());
-    if (this.#isClosed || (this.#approvals.size === 0 && this.#sleeps.size === 0)) return;
-    if (isIdle && this.#mayPark()) this.#park();
-    else this.#look(AGAIN_MS);
+    if (this.#isClosed) return;
+    if (isIdle && this.#mayPark()) {
+      this.#park();
+      return;
+    }
+    this.#isAtRest = null; // it says so again
+    if (this.#approvals.size > 0 || this.#sleeps.size > 0) this.#look(AGAIN_MS);
   }
 
   #mayPark(): boolean {
@@ -124,7 +139,7 @@ export class LongWaits {
     // Every one of them: the run goes on with the first that is over.
     const isLong = sleeps.every(({ atMs }) => atMs - Date.now() >= parkAfterMs / 2);
     const since = Math.min(...[...this.#approvals.values()].map((approval) => approval.since));
-    return isLong && (sleeps.length > 0 || performance.now() - since >= parkAfterMs - 1);
+    return isLong && (sleeps.length > 0 || this.#isAtRest?.() === true || performance.now() - since >= parkAfterMs - 1);
   }
 
   async #isIdle(): Promise<boolean> {
@@ -144,7 +159,9 @@ export class LongWaits {
   }
 
   #until(requests: readonly string[]): ParkedFor {
-    if (this.#sleeps.size === 0) return { kind: 'approval', request: requests.join(' ') };
+    if (this.#sleeps.size === 0) {
+      return requests.length === 0 ? { kind: 'stream' } : { kind: 'approval', request: requests.join(' ') };
+    }
     const first = Math.min(...[...this.#sleeps.values()].map(({ atMs }) => atMs));
     return { kind: 'time', atMs: requests.length === 0 ? first : Math.min(first, Date.now() + MIXED_MS) };
   }

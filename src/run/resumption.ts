@@ -7,6 +7,8 @@ export class Resumption {
   readonly #journal: RunJournal;
   readonly #chat: ChatService;
   readonly #post: (call: number, reply: HostReply) => void;
+  /** Calls of which the guest will hear what it had not. */
+  readonly #told = new Set<number>();
 
   constructor(journal: RunJournal, chat: ChatService, post: (call: number, reply: HostReply) => void) {
     this.#journal = journal;
@@ -20,7 +22,10 @@ export class Resumption {
     const call = message[1];
     if (recorded === null || call === 0) return false;
     if (message[3] === 'cancel' || message[3] === 'tool_result') return recorded.isAnswered(call);
-    for (const reply of recorded.unheard(call)) this.#post(call, reply);
+    // Once: a guest says more than one thing about a stream.
+    const unheard = this.#told.has(call) ? [] : recorded.unheard(call);
+    if (unheard.length > 0) this.#told.add(call);
+    for (const reply of unheard) this.#post(call, reply);
     const last = recorded.lastReply(call);
     if (last === null) return false;
     if (message[3] === 'send' && last.send !== undefined) this.#chat.restore(message[4], message[6], last.send);

@@ -125,7 +125,12 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   const loading = new AbortController();
 
   const revision = () => mcpOfRun?.guest.revision ?? null;
-  const post = (call: number, message: HostReply) => seat.reply(call, message);
+  /** How much the guest was told. */
+  let told = 0;
+  const post = (call: number, message: HostReply) => {
+    told += 1;
+    seat.reply(call, message);
+  };
   const reply =
     journal === null
       ? post
@@ -148,8 +153,8 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
   });
   chats = chat;
   const mcp = new McpService(mcpOfRun?.guest ?? null, reply);
-  const streams = new StreamHub(reply);
-  options.streams?.attach(streams);
+  const { recorded = null } = journal ?? {};
+  const streams = new StreamHub(reply, recorded && ((call) => recorded.told(call)));
   const resumption = journal?.recorded == null ? null : new Resumption(journal, chat, post);
 
   let stopWaiting = () => {};
@@ -172,8 +177,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
       deadline?.clear();
       options.signal?.removeEventListener('abort', interrupted);
     };
-    park = () => giveUp('parked', 'it waits, and goes on when what it waits for comes');
-    if (journal?.tape.events.length === 0) goLive();
+    park = () => {
+      streams.isOver = true; // a client that comes from here on is for whoever takes the run up again
+      giveUp('parked', 'it waits, and goes on when what it waits for comes');
+    };
+    if (journal === null || journal.tape.events.length === 0) goLive();
     void full.promise.then((why) => resolve(ended('journal', why)));
     seat.listen({
       receive: journal?.isReplay ? receiveAgain : receive,
@@ -185,6 +193,8 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     function goLive(): void {
       const spentMs = journal?.recorded?.parked.spent_ms ?? 0;
       if (spentMs > 0) deadline?.spend(Math.max(0, spentMs - spent()));
+      streams.goLive();
+      options.streams?.attach(streams);
     }
 
     function taped(events: string): void {
@@ -249,6 +259,9 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
           return;
         case 'woke':
           waits?.woke(message[4]);
+          return;
+        case 'rests':
+          waits?.rests(() => message[4] === told);
           return;
         case 'journal':
         case 'pong':

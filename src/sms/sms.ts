@@ -177,7 +177,9 @@ async function serve(
   const { book, blobs, requests: taskRequests, store: taskStore } = tasks;
   const shared = { store, profiles, approvals, reports, runs, serving, strict, metrics, log, taskRequests };
   const forServices = { heartbeatMs: limits.heartbeat_ms, watchers, held, access, taskStore, blobs, tasks: book };
-  const services = allServices({ ...shared, ...forServices });
+  // Whoever can reach a node is not whoever can reach a registry that lets in everybody.
+  const oidc = config.auth ? credentials.oidc : null;
+  const services = allServices({ ...shared, ...forServices, oidc });
   const testServer: TestServer = async (record, signal) =>
     (await import('./server-test.ts')).testServer(record, { ...serverTest, egress, stdio: 'sandboxed', signal });
   const runRoutes = registryRunRoutes({

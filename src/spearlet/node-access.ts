@@ -59,7 +59,7 @@ export class NodeAccess {
     );
     const [match] = matches;
     if (match !== undefined) return match.identity;
-    return (await this.#registry?.identify(given.toString('hex'))) ?? 'unknown';
+    return (await this.#registry?.identify(given.toString('hex'), token)) ?? 'unknown';
   }
 
   /**

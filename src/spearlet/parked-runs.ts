@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorText } from '../base/error-text.ts';
 import type { ParkedFor, RunQueue } from '../queue/run-queue.ts';
 import type { SharedApprovals } from '../registry/shared-approvals.ts';
@@ -110,7 +111,7 @@ export class ParkedRuns {
 
   async #scanAll(): Promise<void> {
     const { queue, pool } = this.#options;
-    this.#times.clear();
+    this.#times.isPartial = false;
     let cursor: string | null = null;
     do {
       const page = await queue.parked(pool, cursor, PAGE);
@@ -122,6 +123,8 @@ export class ParkedRuns {
       }
       await this.#wakeDecided(asked);
       ({ cursor } = page);
+      // There may be a million: others have their turns between.
+      await nextTurn();
     } while (cursor !== null && !this.#isClosed);
   }
 
@@ -155,11 +158,12 @@ export class ParkedRuns {
       return;
     }
     const inMs = Math.min(Math.max(0, next - Date.now()), LONGEST_TIMER_MS);
-    this.#timer = setTimeout(() => this.#do(() => this.#wakeDue()), inMs).unref();
+    this.#timer = setTimeout(() => void this.#wakeDue(), inMs).unref();
   }
 
+  /** Beside all else: a look at all of them takes its time. */
   async #wakeDue(): Promise<void> {
-    for (;;) {
+    while (!this.#isClosed) {
       const due = this.#times.takeDue(Date.now(), PAGE);
       if (due.length === 0) break;
       await Promise.all(due.map(({ namespace, id }) => this.#wake(namespace, id)));

@@ -1,6 +1,8 @@
 import { errorText } from '../base/error-text.ts';
 import type { Identity } from '../protocol/people.ts';
 import type { IdentityPort } from '../registry/identity-port.ts';
+import { identityOfToken } from '../sms/people/oidc/identity-of-token.ts';
+import { looksSigned, readSignedToken } from '../sms/people/oidc/signed-token.ts';
 
 /** How long an answer of the registry holds: a token that was revoked is refused after this time at the latest. */
 export const IDENTITY_CACHE_MS = 5_000;
@@ -16,7 +18,8 @@ interface Answer {
 }
 
 /**
- * Who somebody is, as the registry says by the digest of their token. Its answers are kept for a few seconds; where it does not answer
+ * Who somebody is: by the digest of their token, as the registry says, or by a signature of its issuer, with keys and rules
+ * that the registry gives. No token leaves the node. Answers are kept for a few seconds; where the registry does not answer
  * for longer than that, nobody is let in by it.
  */
 export class RegistryIdentities {
@@ -34,17 +37,17 @@ export class RegistryIdentities {
   }
 
   /** `sha256`: of the token, in hex. Never rejects. */
-  async identify(sha256: string): Promise<Identity | null | 'unavailable'> {
+  async identify(sha256: string, token: string): Promise<Identity | null | 'unavailable'> {
     const kept = this.#known.get(sha256) ?? this.#unknown.get(sha256);
     if (kept !== undefined && kept.until > performance.now()) return current(kept.identity);
-    const asking = this.#asking.get(sha256) ?? this.#ask(sha256);
+    const asking = this.#asking.get(sha256) ?? this.#ask(sha256, token);
     const answer = await asking;
     return answer === 'unavailable' ? answer : current(answer);
   }
 
-  #ask(sha256: string): Promise<Identity | null | 'unavailable'> {
+  #ask(sha256: string, token: string): Promise<Identity | null | 'unavailable'> {
     if (this.#asking.size >= MAX_ASKING) return Promise.resolve('unavailable');
-    const asking = this.#port.identify(sha256, AbortSignal.timeout(ANSWER_MS)).then(
+    const asking = this.#identify(sha256, token, AbortSignal.timeout(ANSWER_MS)).then(
       (identity) => {
         this.#keep(sha256, identity);
         this.#failed = false;
@@ -59,6 +62,15 @@ export class RegistryIdentities {
     this.#asking.set(sha256, asking);
     void asking.finally(() => this.#asking.delete(sha256));
     return asking;
+  }
+
+  async #identify(sha256: string, token: string, signal: AbortSignal): Promise<Identity | null> {
+    if (!looksSigned(token)) return this.#port.identify(sha256, signal);
+    const signed = readSignedToken(token);
+    if (signed === null) return null;
+    const { alg, kid } = signed;
+    const issuer = await this.#port.issuer({ alg, kid }, signal);
+    return issuer === null ? null : identityOfToken(signed, issuer);
   }
 
   #keep(sha256: string, identity: Identity | null): void {

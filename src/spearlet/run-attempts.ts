@@ -112,7 +112,7 @@ export class RunAttempts {
         log('warn', 'not_marked', { run: run.id, status, message: errorText(error) });
       });
     };
-    const streams = this.#options.streams.listen(run.namespace, run.id);
+    const streams = this.#options.streams.listen(run.id);
     const options = {
       claim,
       input,

@@ -3,17 +3,24 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { FRAME_BYTES } from '../abi/calls.ts';
-import { HubGate } from '../run/streams/hub-gate.ts';
+import { errorText } from '../base/error-text.ts';
+import { hasEnded, type RunRecord } from '../protocol/run.ts';
+import type { RunQueue } from '../queue/run-queue.ts';
+import type { StreamEnd } from '../run/streams/stream-client.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import { STREAM_PROTOCOL, serveStreamSocket } from '../run/streams/websocket-listener.ts';
 import { mayName, refusal } from '../sms/people/identity.ts';
 import type { NodeAccess } from './node-access.ts';
+import { refuseSocket, type SocketRefusal, WaitingClients } from './waiting-clients.ts';
 
 const TOKEN_BYTES = 16;
 /** How long somebody has to connect who asked for a session. */
 export const SESSION_MS = 60_000;
 const MAX_SESSIONS = 10_000;
 const PATH = /^\/api\/v1\/executions\/([\w-]{1,64})\/streams\/ws$/;
+
+const TAKEN: SocketRefusal = { status: '409 Conflict', reason: 'another client is connected' };
+const ENDING: SocketRefusal = { status: '503 Service Unavailable', reason: 'the node ends' };
 
 /** Calls back once when whoever connects is no longer who they were. The returned function ends that. */
 type WhileValid = (ended: () => void) => () => void;
@@ -24,40 +31,58 @@ interface Session {
   readonly whileValid: WhileValid;
 }
 
-interface Streaming {
-  readonly namespace: string;
-  readonly gate: HubGate;
+export interface RunStreamsOptions {
+  readonly queue: Pick<RunQueue, 'find' | 'wake' | 'onChange'>;
+  /** Name of this node. */
+  readonly node: string;
+  readonly access: NodeAccess;
+  readonly onProblem: (run: string, text: string) => void;
 }
 
-/** The clients of user streams of the runs that run here: a WebSocket each, one frame a binary message. */
+/**
+ * The clients of user streams of the runs of this node: a WebSocket each, one frame a binary message. A client of a run
+ * that waits for a slot, or is parked, wakes it, and is let in when its guest is there.
+ */
 export class RunStreams {
-  readonly #runs = new Map<string, Streaming>();
+  readonly #options: RunStreamsOptions;
+  readonly #hubs = new Map<string, StreamEnd>();
   readonly #sessions = new Map<string, Session>();
+  readonly #waiting = new WaitingClients();
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_BYTES, perMessageDeflate: false });
-  readonly #access: NodeAccess;
-  readonly #onProblem: (run: string, text: string) => void;
+  readonly #unsubscribe: () => void;
 
-  constructor(access: NodeAccess, onProblem: (run: string, text: string) => void) {
-    this.#access = access;
-    this.#onProblem = onProblem;
+  constructor(options: RunStreamsOptions) {
+    this.#options = options;
+    this.#unsubscribe = options.queue.onChange(({ id }) => {
+      if (this.#waiting.has(id)) void this.#consider(id);
+    });
   }
 
   /** For one attempt at a run. */
-  listen(namespace: string, run: string): StreamListener {
-    const gate = new HubGate();
-    this.#runs.set(run, { namespace, gate });
+  listen(run: string): StreamListener {
+    let own: StreamEnd | null = null;
     return {
       address: null,
-      attach: (hub) => gate.open(hub),
+      attach: (hub) => {
+        own = hub;
+        this.#hubs.set(run, hub);
+        this.#waiting.letIn(run, hub);
+      },
       close: async () => {
-        if (this.#runs.get(run)?.gate === gate) this.#runs.delete(run);
+        if (this.#hubs.get(run) === own) this.#hubs.delete(run);
       },
     };
   }
 
-  /** A token that lets somebody connect once, soon; null: the run does not run here. */
-  session(run: string, whileValid: WhileValid): string | null {
-    if (!this.#runs.has(run)) return null;
+  /** Why nobody can connect to the streams of a run here; null: they can, if not at once. */
+  whyNot({ status, node }: Pick<RunRecord, 'status' | 'node'>): string | null {
+    if (hasEnded(status)) return `the run is ${status}; its streams are there until it ends`;
+    const isElsewhere = (status === 'running' || status === 'waiting') && node !== this.#options.node;
+    return isElsewhere ? `the run runs on the node ${node}: connect there` : null;
+  }
+
+  /** A token that lets somebody connect once, soon. */
+  session(run: string, whileValid: WhileValid): string {
     const now = performance.now();
     for (const [token, { until }] of this.#sessions) {
       if (until > now && this.#sessions.size < MAX_SESSIONS) break;
@@ -71,42 +96,59 @@ export class RunStreams {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => {});
     void this.#find(request).then((found) => {
-      if (typeof found === 'string') {
-        refuse(socket, found);
+      if ('status' in found) {
+        refuseSocket(socket, found);
         return;
       }
-      const { run, streaming, whileValid } = found;
-      streaming.gate.whenOpen((hub) => {
-        if (hub.isTaken) {
-          refuse(socket, '409 Conflict');
-          return;
-        }
+      const { run, whileValid } = found;
+      const enter = (hub: StreamEnd) => {
         this.#sockets.handleUpgrade(request, socket, head, (client) => {
           client.once(
             'close',
             whileValid(() => client.terminate()),
           );
-          serveStreamSocket(hub, client, (text) => this.#onProblem(run, text));
+          serveStreamSocket(hub, client, (text) => this.#options.onProblem(run, text));
         });
-      });
+      };
+      const hub = this.#hubs.get(run);
+      if (hub !== undefined && !hub.isOver) {
+        if (hub.isTaken) refuseSocket(socket, TAKEN);
+        else enter(hub);
+      } else if (this.#waiting.add(run, socket, enter)) void this.#consider(run);
     });
   }
 
   close(): void {
+    this.#unsubscribe();
+    this.#waiting.close(ENDING);
     for (const client of this.#sockets.clients) client.terminate();
   }
 
-  /** The run that a client wants, or the status that it is refused with. */
-  async #find(request: IncomingMessage) {
+  /** What is to become of a client that waits for a run. */
+  async #consider(id: string): Promise<void> {
+    const { queue, node, onProblem } = this.#options;
+    try {
+      const run = await queue.find(id);
+      const reason = run === null ? 'the run is not kept any more' : this.whyNot(run);
+      if (reason !== null) this.#waiting.turnAway(id, { status: '409 Conflict', reason });
+      else if (run?.status === 'parked') await queue.wake(run.namespace, id, node);
+    } catch (error) {
+      onProblem(id, `it could not be woken for a client: ${errorText(error)}`); // which waits until its time is up
+    }
+  }
+
+  /** The run that a client wants, or why it is refused. */
+  async #find(
+    request: IncomingMessage,
+  ): Promise<{ readonly run: string; readonly whileValid: WhileValid } | SocketRefusal> {
     const url = URL.parse(request.url ?? '', 'ws://localhost');
     const run = PATH.exec(url?.pathname ?? '')?.[1];
-    if (url === null || run === undefined) return '404 Not Found';
+    if (url === null || run === undefined) return { status: '404 Not Found', reason: 'nothing is served here' };
     const whileValid = await this.#allowed(run, url.searchParams.get('token'), request);
-    if (whileValid === null) return '401 Unauthorized';
+    if (whileValid === null) return { status: '401 Unauthorized', reason: 'no token lets you in here' };
     const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
-    if (!offered.includes(STREAM_PROTOCOL)) return '400 Bad Request';
-    const streaming = this.#runs.get(run);
-    return streaming === undefined ? '409 Conflict' : { run, streaming, whileValid };
+    if (offered.includes(STREAM_PROTOCOL)) return { run, whileValid };
+    return { status: '400 Bad Request', reason: `it does not offer the protocol ${STREAM_PROTOCOL}` };
   }
 
   /** By the token of a session, which is good for once, or by one that may submit in the namespace of the run. */
@@ -115,13 +157,11 @@ export class RunStreams {
     if (token !== null) this.#sessions.delete(token);
     if (session !== undefined)
       return session.run === run && session.until > performance.now() ? session.whileValid : null;
-    const caller = await this.#access.identify(headers.authorization);
+    const { access, queue } = this.#options;
+    const caller = await access.identify(headers.authorization);
     if (typeof caller === 'string' || refusal(caller, { needs: 'submit', namespaced: true }) !== null) return null;
-    if (!mayName(caller, this.#runs.get(run)?.namespace ?? '')) return null;
-    return (ended) => this.#access.whileValid(headers.authorization, caller, ended);
+    const found = await queue.find(run).catch(() => null);
+    if (found === null || !mayName(caller, found.namespace)) return null;
+    return (ended) => access.whileValid(headers.authorization, caller, ended);
   }
-}
-
-function refuse(socket: Duplex, status: string): void {
-  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
 }

@@ -142,7 +142,10 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   closers.push(() => runtimes.close());
   const threads = new GuestThreads();
   closers.push(() => threads.close());
-  const streams = new RunStreams(access, (run, problem) => log('warn', 'stream', { run, problem }));
+  const streams = new RunStreams({
+    ...{ queue, node, access },
+    onProblem: (run, problem) => log('warn', 'stream', { run, problem }),
+  });
   const attempts = new RunAttempts({
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
     streamModels: host.node.streamModels,

@@ -9,6 +9,8 @@ export interface WakeTime {
 export class WakeTimes {
   readonly #max: number;
   #times: WakeTime[] = [];
+  /** The time of each that is in there; another one of the same run is old. */
+  readonly #known = new Map<string, number>();
   /** Some had no room: they are to be looked for again. */
   isPartial = false;
 
@@ -21,6 +23,8 @@ export class WakeTimes {
   }
 
   add(time: WakeTime): void {
+    if (this.#known.get(time.id) === time.atMs) return;
+    this.#known.set(time.id, time.atMs);
     let [from, to] = [0, this.#times.length];
     while (from < to) {
       const middle = (from + to) >>> 1;
@@ -29,7 +33,8 @@ export class WakeTimes {
     }
     this.#times.splice(from, 0, time);
     if (this.#times.length <= this.#max) return;
-    this.#times.pop();
+    const last = this.#times.pop();
+    if (last !== undefined) this.#isOver(last);
     this.isPartial = true;
   }
 
@@ -37,11 +42,11 @@ export class WakeTimes {
   takeDue(now: number, max: number): readonly WakeTime[] {
     let due = 0;
     while (due < max && due < this.#times.length && (this.#times[due] as WakeTime).atMs <= now) due += 1;
-    return this.#times.splice(0, due);
+    return this.#times.splice(0, due).filter((time) => this.#isOver(time));
   }
 
-  clear(): void {
-    this.#times = [];
-    this.isPartial = false;
+  /** False: it is an old one. */
+  #isOver({ id, atMs }: WakeTime): boolean {
+    return this.#known.get(id) === atMs && this.#known.delete(id);
   }
 }

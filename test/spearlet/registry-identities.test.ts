@@ -1,18 +1,32 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { IssuerDescription } from '../../src/protocol/issuer.ts';
 import type { Identity } from '../../src/protocol/people.ts';
 import { IDENTITY_CACHE_MS, RegistryIdentities } from '../../src/spearlet/registry-identities.ts';
+import { makeKey, published, signed, signedBySecret, unsigned } from '../sms/people/oidc/fake-issuer.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };
+const TOKEN = 'spr_what-it-says-matters-to-nobody-here';
 const [ANN, NOBODY] = ['a'.repeat(64), 'b'.repeat(64)];
 
 /** A fake registry: it knows one digest, says so or fails, and counts who asks. */
 function fakeRegistry() {
-  const state = { asked: 0, away: false, ann: ann as Identity | null, said: [] as string[] };
+  const state = {
+    asked: 0,
+    away: false,
+    ann: ann as Identity | null,
+    said: [] as string[],
+    issuer: null as IssuerDescription | null,
+  };
   const port = {
     identify: async (sha256: string) => {
       state.asked += 1;
       if (state.away) throw new Error('it is away');
       return sha256 === ANN ? state.ann : null;
+    },
+    issuer: async () => {
+      state.asked += 1;
+      if (state.away) throw new Error('it is away');
+      return state.issuer;
     },
   };
   return { state, people: new RegistryIdentities(port, (why) => state.said.push(why)) };
@@ -27,42 +41,118 @@ afterEach(() => {
 
 it('asks once for those who come together, and again when an answer is old', async () => {
   const { state, people } = fakeRegistry();
-  const all = await Promise.all(Array.from({ length: 20 }, () => people.identify(ANN)));
+  const all = await Promise.all(Array.from({ length: 20 }, () => people.identify(ANN, TOKEN)));
   expect([new Set(all), state.asked]).toEqual([new Set([ann]), 1]);
   vi.advanceTimersByTime(IDENTITY_CACHE_MS - 1);
-  await people.identify(ANN);
+  await people.identify(ANN, TOKEN);
   expect(state.asked).toBe(1);
   vi.advanceTimersByTime(1);
   state.ann = null;
-  expect([await people.identify(ANN), state.asked]).toEqual([null, 2]);
+  expect([await people.identify(ANN, TOKEN), state.asked]).toEqual([null, 2]);
 });
 
 it('lets nobody in when the registry is away for longer than an answer holds, and says so once', async () => {
   const { state, people } = fakeRegistry();
-  await people.identify(ANN);
+  await people.identify(ANN, TOKEN);
   state.away = true;
-  expect(await people.identify(ANN)).toBe(ann);
+  expect(await people.identify(ANN, TOKEN)).toBe(ann);
   vi.advanceTimersByTime(IDENTITY_CACHE_MS);
-  expect(await people.identify(ANN)).toBe('unavailable');
-  expect(await people.identify(NOBODY)).toBe('unavailable');
+  expect(await people.identify(ANN, TOKEN)).toBe('unavailable');
+  expect(await people.identify(NOBODY, TOKEN)).toBe('unavailable');
   expect(state.said).toEqual(['it is away']);
   state.away = false;
-  expect(await people.identify(ANN)).toBe(ann);
+  expect(await people.identify(ANN, TOKEN)).toBe(ann);
 });
 
 it('knows the end of a token, whatever it was told before', async () => {
   const { state, people } = fakeRegistry();
   state.ann = { ...ann, expiresAtMs: Date.now() + 1_000 };
-  expect(await people.identify(ANN)).toMatchObject({ name: 'ann' });
+  expect(await people.identify(ANN, TOKEN)).toMatchObject({ name: 'ann' });
   vi.advanceTimersByTime(1_000);
-  expect(await people.identify(ANN)).toBeNull();
+  expect(await people.identify(ANN, TOKEN)).toBeNull();
 });
 
 it('bounds how many are asked about at once, and remembers who is known whatever others try', async () => {
   const { state, people } = fakeRegistry();
-  await people.identify(ANN);
-  const tried = Array.from({ length: 500 }, (_, n) => people.identify(n.toString(16).padStart(64, '0')));
+  await people.identify(ANN, TOKEN);
+  const tried = Array.from({ length: 500 }, (_, n) => people.identify(n.toString(16).padStart(64, '0'), TOKEN));
   const answers = await Promise.all(tried);
   expect(answers.filter((answer) => answer === 'unavailable').length).toBe(500 - 64);
-  expect([await people.identify(ANN), state.asked]).toEqual([ann, 65]);
+  expect([await people.identify(ANN, TOKEN), state.asked]).toEqual([ann, 65]);
+});
+
+describe('a token of the registry’s issuer', () => {
+  const key = makeKey('one');
+  const description: IssuerDescription = {
+    issuer: 'https://id.test',
+    audiences: ['spear'],
+    nameClaim: 'sub',
+    rolesClaim: 'groups',
+    roles: new Map([['sre', ['operator']]]),
+    journalValues: ['auditors'],
+    namespace: null,
+    namespaceClaim: 'team',
+    keys: [published(key) as IssuerDescription['keys'][number]],
+    nodeNamespace: '*',
+  };
+  const seconds = () => Math.floor(Date.now() / 1000);
+  const claims = (more: object = {}) => ({
+    ...{ iss: 'https://id.test', aud: 'spear', sub: 'bob', groups: ['sre'], team: 'team-a' },
+    ...{ iat: seconds(), exp: seconds() + 600, ...more },
+  });
+  let digests = 0;
+  const who = (people: RegistryIdentities, token: string) =>
+    people.identify((++digests).toString(16).padStart(64, '0'), token);
+
+  it('is somebody by its signature, and nobody without [node.people.oidc]', async () => {
+    const { state, people } = fakeRegistry();
+    const token = signed(key, claims({ groups: ['sre', 'auditors'] }));
+    expect(await who(people, token)).toBeNull(); // the registry has no issuer
+    state.issuer = description;
+    expect(await who(people, token)).toMatchObject({
+      ...{ name: 'oidc:bob', roles: ['operator'], namespace: 'team-a', mayReadJournals: true },
+    });
+    const refused = [
+      signed(makeKey('one'), claims()),
+      signed(key, claims({ iss: 'https://other.test' })),
+      signed(key, claims({ aud: 'other' })),
+      signed(key, claims({ team: undefined })),
+      signed(key, claims({ exp: seconds() - 61 })),
+      signed(key, claims({ exp: undefined })),
+      signed(key, claims(), { crit: ['x'] }),
+      signedBySecret(JSON.stringify(published(key)), claims(), { kid: 'one' }),
+      unsigned(claims(), 'none', 'x'),
+      `${token.slice(0, -4)}AAAA`,
+    ];
+    for (const each of refused) expect(await who(people, each)).toBeNull();
+    state.issuer = { ...description, nodeNamespace: 'team-b' };
+    expect(await who(people, token)).toBeNull();
+    expect(await who(people, signed(key, claims({ team: '*' })))).toMatchObject({ namespace: '*' });
+  });
+
+  it('is what the issuer and the registry say of it after five seconds at the latest, or nobody [node.people.oidc]', async () => {
+    const { state, people } = fakeRegistry();
+    state.issuer = description;
+    const token = signed(key, claims());
+    const roles = async () => ((await people.identify(ANN, token)) as Identity | null)?.roles;
+    expect([await roles(), await roles(), state.asked]).toEqual([['operator'], ['operator'], 1]);
+    state.issuer = { ...description, roles: new Map() };
+    vi.advanceTimersByTime(IDENTITY_CACHE_MS);
+    expect(await roles()).toEqual([]);
+    state.issuer = { ...description, keys: [] };
+    vi.advanceTimersByTime(IDENTITY_CACHE_MS);
+    expect(await people.identify(ANN, token)).toBeNull();
+    state.away = true;
+    vi.advanceTimersByTime(IDENTITY_CACHE_MS);
+    expect(await people.identify(ANN, token)).toBe('unavailable');
+  });
+
+  it('has an end, whatever was said before [node.people.oidc]', async () => {
+    const { state, people } = fakeRegistry();
+    state.issuer = description;
+    const token = signed(key, claims({ exp: seconds() - 58 })); // clocks may differ by a minute
+    expect(await people.identify(ANN, token)).toMatchObject({ name: 'oidc:bob' });
+    vi.advanceTimersByTime(2_000);
+    expect(await people.identify(ANN, token)).toBeNull();
+  });
 });

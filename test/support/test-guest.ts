@@ -130,7 +130,7 @@ export class TestGuest {
         onFirstDrop: () => notice('log lines are dropped'),
       }),
       runTool: (...request) => runTool(...request),
-      streams: { areServed, open: new Set(), ctl: null },
+      streams: { areServed, open: new Set(), ctl: null, rest: null },
       waitingTools: [],
       chatBytes: 0,
       closingSessions: 0,

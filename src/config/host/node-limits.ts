@@ -31,7 +31,7 @@ export const nodeLimitSpecs = {
     default: 5_000,
     min: 100,
     max: 7 * 24 * 3_600_000,
-    doc: 'a run that waits longer, for a person or its own sleep, gives up its slot until what it waits for comes',
+    doc: 'a run that waits longer, for a person, its own sleep or a client, gives up its slot until what it waits for comes',
   },
 } as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
 

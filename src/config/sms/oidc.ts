@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { ALL_NAMESPACES, isNamespace, type Role, roles } from '../../protocol/people.ts';
+import type { ClaimsReading } from '../../protocol/issuer.ts';
+import { ALL_NAMESPACES, isNamespace, roles } from '../../protocol/people.ts';
 import {
   isSecretReference,
   resolveSecret,
@@ -39,23 +40,11 @@ export const oidcTable = strictTable({
     .optional(),
 });
 
-export interface OidcConfig {
-  /** As its tokens write it. */
-  readonly issuer: string;
+export interface OidcConfig extends ClaimsReading {
   readonly clientId: string;
   /** Read when people are let in; null: a public client. */
   readonly clientSecret: (() => Secret) | null;
-  readonly audiences: readonly string[];
   readonly scopes: readonly string[];
-  readonly nameClaim: string;
-  readonly rolesClaim: string;
-  /** What each value of the claim stands for. */
-  readonly roles: ReadonlyMap<string, readonly Role[]>;
-  /** Values of the same claim that let somebody read journals. */
-  readonly journalValues: readonly string[];
-  /** One of the two is null. */
-  readonly namespace: string | null;
-  readonly namespaceClaim: string | null;
   /** Where browsers reach this registry; null: at the host that they name. */
   readonly publicUrl: string | null;
   readonly sessionMs: number;

@@ -20,6 +20,8 @@ export class Commits {
   readonly #db: DatabaseSync;
   readonly #path: string;
   #waiting: Waiting[] = [];
+  /** Those that do not wait for the disk. */
+  #prompt: Waiting[] = [];
   #timer: NodeJS.Timeout | null = null;
   #immediate: NodeJS.Immediate | null = null;
   #lastAt = Number.NEGATIVE_INFINITY;
@@ -33,11 +35,15 @@ export class Commits {
 
   /** What `work` gives, once it is durable. It runs later, and may run twice: it changes nothing but the database. */
   run<T>(work: () => T): Promise<T> {
-    if (this.#isClosed) return Promise.reject(new QueueError('closed', 'the node is ending'));
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.#waiting.push({ work, resolve: resolve as (value: unknown) => void, reject });
-    this.#schedule();
-    return promise;
+    return this.#add(this.#waiting, work);
+  }
+
+  /**
+   * The same, sooner, for what survives the end of this process and need not survive that of the machine. It may overtake
+   * what waits for the disk.
+   */
+  runPromptly<T>(work: () => T): Promise<T> {
+    return this.#add(this.#prompt, work);
   }
 
   problem(): string | null {
@@ -47,26 +53,46 @@ export class Commits {
   /** What waits is written first. */
   close(): void {
     this.#isClosed = true;
-    while (this.#waiting.length > 0) this.#commit();
+    this.#commitPrompt();
+    while (this.#waiting.length > 0) this.#commit(this.#waiting.splice(0, MAX_BATCH));
     if (this.#timer !== null) clearTimeout(this.#timer);
     if (this.#immediate !== null) clearImmediate(this.#immediate);
   }
 
-  #schedule(): void {
-    if (this.#timer !== null || this.#immediate !== null) return;
-    const left = this.#lastAt + GAP_MS - performance.now();
-    const commit = () => {
-      this.#timer = null;
-      this.#immediate = null;
-      this.#commit();
-      if (this.#waiting.length > 0) this.#schedule();
-    };
-    if (left > 0) this.#timer = setTimeout(commit, left);
-    else this.#immediate = setImmediate(commit);
+  #add<T>(line: Waiting[], work: () => T): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new QueueError('closed', 'the node is ending'));
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    line.push({ work, resolve: resolve as (value: unknown) => void, reject });
+    this.#schedule();
+    return promise;
   }
 
-  #commit(): void {
-    const batch = this.#waiting.splice(0, MAX_BATCH);
+  #schedule(): void {
+    const left = this.#waiting.length > 0 ? this.#lastAt + GAP_MS - performance.now() : Number.POSITIVE_INFINITY;
+    if (this.#prompt.length > 0 || left <= 0) this.#immediate ??= setImmediate(() => this.#turn());
+    else if (left < Number.POSITIVE_INFINITY) this.#timer ??= setTimeout(() => this.#turn(), left);
+  }
+
+  #turn(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    [this.#timer, this.#immediate] = [null, null];
+    this.#commitPrompt();
+    if (this.#waiting.length > 0 && this.#lastAt + GAP_MS <= performance.now()) {
+      this.#commit(this.#waiting.splice(0, MAX_BATCH));
+      this.#lastAt = performance.now();
+    }
+    this.#schedule();
+  }
+
+  /** Whatever waits for the disk next brings this with it. */
+  #commitPrompt(): void {
+    if (this.#prompt.length === 0) return;
+    this.#db.exec('PRAGMA synchronous = NORMAL');
+    while (this.#prompt.length > 0) this.#commit(this.#prompt.splice(0, MAX_BATCH));
+    this.#db.exec('PRAGMA synchronous = FULL');
+  }
+
+  #commit(batch: readonly Waiting[]): void {
     if (batch.length === 0) return;
     const outcomes: { readonly value?: unknown; readonly error?: unknown }[] = [];
     try {
@@ -76,11 +102,10 @@ export class Commits {
       this.#problem = null;
     } catch (error) {
       this.#problem = whyNotStored(error);
+      this.#lastAt = performance.now();
       const message = `nothing was stored in ${this.#path}: ${this.#problem}`;
       for (const { reject } of batch) reject(new QueueError('not_stored', message));
       return;
-    } finally {
-      this.#lastAt = performance.now();
     }
     for (const [index, { resolve, reject }] of batch.entries()) {
       const outcome = outcomes[index];

@@ -109,7 +109,7 @@ export class EmbeddedQueue implements RunQueue {
     const next = this.#lines.take(pool, max, hasRoom);
     if (next.length === 0) return [];
     const begin = () => next.map(({ seq }) => this.#table.begin(seq, node, this.#now()));
-    const rows = await this.#commits.run(begin).catch((error: unknown) => {
+    const rows = await this.#commits.runPromptly(begin).catch((error: unknown) => {
       // They still wait, on the disk and so here.
       for (const { id } of next.toReversed()) {
         const row = this.#table.find(id);
@@ -135,7 +135,7 @@ export class EmbeddedQueue implements RunQueue {
 
   async mark({ run, attempt }: Claim, status: 'running' | 'waiting'): Promise<boolean> {
     const before = this.#table.find(run.id)?.status;
-    const row = await this.#commits.run(() => this.#table.mark(run.id, attempt, status));
+    const row = await this.#commits.runPromptly(() => this.#table.mark(run.id, attempt, status));
     if (row !== null && before !== undefined && before !== status) this.#moved(before, row);
     return row !== null;
   }
@@ -152,7 +152,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async release({ run, attempt }: Claim, counts: boolean): Promise<boolean> {
-    const { row, before } = await this.#commits.run(() => ({
+    const { row, before } = await this.#commits.runPromptly(() => ({
       before: this.#table.find(run.id)?.status,
       row: this.#table.release(run.id, attempt, counts),
     }));
@@ -164,7 +164,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async park({ run, attempt }: Claim, until: ParkedFor): Promise<boolean> {
-    const { row, before } = await this.#commits.run(() => ({
+    const { row, before } = await this.#commits.runPromptly(() => ({
       before: this.#table.find(run.id)?.status,
       row: this.#table.park(run.id, attempt, until),
     }));
@@ -178,7 +178,7 @@ export class EmbeddedQueue implements RunQueue {
   async wake(namespace: string, id: string): Promise<boolean> {
     // Decisions are told of runs that nobody parked, too: those are not worth a commit.
     if (this.#table.find(id)?.status !== 'parked') return false;
-    const row = await this.#commits.run(() => this.#table.wake(namespace, id));
+    const row = await this.#commits.runPromptly(() => this.#table.wake(namespace, id));
     if (row === null) return false;
     this.#wait(row, 'head');
     this.#moved('parked', row);
@@ -208,8 +208,13 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async get(namespace: string, id: string): Promise<RunRecord | null> {
+    const run = await this.find(id);
+    return run?.namespace === namespace ? run : null;
+  }
+
+  async find(id: string): Promise<RunRecord | null> {
     const row = this.#table.shown(id);
-    return row === null || row.namespace !== namespace ? null : toRecord(row);
+    return row === null ? null : toRecord(row);
   }
 
   async list(namespace: string, filter: RunFilter) {

@@ -18,6 +18,8 @@ export class Delivery {
   readonly run: string;
   /** When it came, on the clock that only goes forward. */
   readonly at = performance.now();
+  /** How often it was delivered, this time included. */
+  readonly times: number;
   readonly #nc: NatsConnection;
   readonly #reply: string;
 
@@ -28,6 +30,7 @@ export class Delivery {
   ) {
     this.#nc = nc;
     this.#reply = reply;
+    this.times = timesIn(reply);
     this.namespace = names.namespace;
     this.pool = names.pool;
     this.run = names.run;
@@ -57,6 +60,12 @@ export class Delivery {
     const delay = delayMs === 0 ? '' : ` ${JSON.stringify({ delay: delayMs * NANOS })}`;
     this.#nc.publish(this.#reply, `-NAK${delay}`);
   }
+}
+
+/** $JS.ACK.STREAM.CONSUMER.TIMES.…, or with a domain and an account before the stream. */
+function timesIn(reply: string): number {
+  const words = reply.split('.');
+  return Number(words[words.length > 9 ? 6 : 4]) || 1;
 }
 
 /** Pulls as many runs of one pool as were wanted, and keeps them until they are taken. */

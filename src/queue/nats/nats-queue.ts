@@ -6,7 +6,7 @@ import { lastMessage } from './journal-messages.ts';
 import { type OpenParts, openParts } from './nats-parts.ts';
 import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
 import { OwnedRun } from './owned-run.ts';
-import { parkedEntry, wokenEntry } from './parked.ts';
+import { isWantedElsewhere, parkedEntry, wokenEntry } from './parked.ts';
 import { patiently } from './patience.ts';
 import { RunEndings } from './run-endings.ts';
 import type { RunEntry } from './run-entries.ts';
@@ -21,6 +21,8 @@ export interface NatsQueueOptions extends NatsRunsOptions {
 const FORGET_AT_ONCE = 200;
 /** A line without room here may have some elsewhere. */
 const NO_ROOM_MS = 1_000;
+/** A run that another node wants first is offered again so soon. */
+const WANTED_MS = 100;
 const ANSWER_MS = 5_000;
 
 /** A queue in NATS JetStream, for many nodes: docs/cluster.md tells what is where. */
@@ -127,10 +129,10 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     return true;
   }
 
-  async wake(namespace: string, id: string): Promise<boolean> {
+  async wake(namespace: string, id: string, wantedBy: string | null = null): Promise<boolean> {
     const known = await this.found(namespace, id);
     if (known?.run.status !== 'parked') return false;
-    const woken = await this.change(id, wokenEntry);
+    const woken = await this.change(id, (now) => wokenEntry(now, wantedBy));
     if (woken === null) return false;
     // Where there is no room for its message now, it is published when there is.
     await this.work.publish(namespace, woken.run.pool, id);
@@ -218,6 +220,10 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     if (entry.run.status === 'parked') return this.#letGo(delivery);
     if (last?.kind === 'finished') return this.#endings.again(delivery, last);
     const { task, submitted_by: submittedBy } = entry.run;
+    if (isWantedElsewhere(entry, node, delivery.times)) {
+      delivery.giveBack(WANTED_MS);
+      return null;
+    }
     if (!hasRoom({ namespace, task, submittedBy })) {
       delivery.giveBack(NO_ROOM_MS);
       return null;
@@ -232,7 +238,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const begin = (now: RunEntry) => {
       if (hasEnded(now.run.status)) return null;
       const running = { status: 'running', attempts: attempt, node, started_at_ms: Date.now() } as const;
-      return { ...now, claim: token, run: { ...now.run, ...running } };
+      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...running } };
     };
     const begun = await this.change(delivery.run, begin, owned.entry);
     if (begun === null) {

@@ -21,6 +21,8 @@ export interface NatsRunsOptions extends StreamBounds {
   readonly patienceMs: number;
 }
 
+const isKey = (id: string) => /^[A-Za-z0-9_-]+$/.test(id);
+
 /** Runs in NATS JetStream, for whoever submits them and looks at them: docs/cluster.md tells what is where. */
 export class NatsRuns implements SubmittedRuns {
   readonly parts: NatsParts;
@@ -83,6 +85,10 @@ export class NatsRuns implements SubmittedRuns {
     return (await this.found(namespace, id))?.run ?? null;
   }
 
+  async find(id: string): Promise<RunRecord | null> {
+    return isKey(id) ? ((await this.entries.get(id))?.run ?? null) : null;
+  }
+
   async list(namespace: string, filter: RunFilter) {
     return this.mirror.page(namespace, filter);
   }
@@ -136,7 +142,7 @@ export class NatsRuns implements SubmittedRuns {
   }
 
   protected async found(namespace: string, id: string): Promise<RunEntry | null> {
-    if (!/^[A-Za-z0-9_-]+$/.test(id)) return null;
+    if (!isKey(id)) return null;
     const entry = await this.entries.get(id);
     return entry?.run.namespace === namespace ? entry : null;
   }

@@ -14,7 +14,15 @@ export function parkedEntry(now: RunEntry, token: string, attempts: number, unti
 }
 
 /** Null: it is not parked. */
-export function wokenEntry(now: RunEntry): StoredRun | null {
+export function wokenEntry(now: RunEntry, wantedBy: string | null): StoredRun | null {
   if (now.run.status !== 'parked') return null;
-  return { ...now, parkedFor: null, run: { ...now.run, ...{ parked_for: null }, status: 'queued' } };
+  return { ...now, parkedFor: null, wantedBy, run: { ...now.run, ...{ parked_for: null }, status: 'queued' } };
+}
+
+/** So often it is given back for the node that wants it; then whoever has a slot takes it. */
+const WANTED_TIMES = 20;
+
+/** Counted, not timed: the clocks of nodes may differ. */
+export function isWantedElsewhere({ wantedBy = null }: RunEntry, node: string, times: number): boolean {
+  return wantedBy !== null && wantedBy !== node && times <= WANTED_TIMES;
 }

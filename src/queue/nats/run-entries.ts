@@ -17,6 +17,8 @@ export interface StoredRun {
   readonly result: Body | null;
   /** Null: it is not parked. */
   readonly parkedFor: ParkedFor | null;
+  /** The node that woke it for somebody who is connected there. @default no node did */
+  readonly wantedBy?: string | null;
   /** To be removed with it. */
   readonly objects: readonly string[];
 }

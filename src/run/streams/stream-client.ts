@@ -21,6 +21,8 @@ export interface ClientSession {
 export interface StreamEnd {
   /** Whether there is no place for a client: there is one already, or the guest has ended. */
   readonly isTaken: boolean;
+  /** Whether the guest has ended, or was given up: there will be no place here any more. */
+  readonly isOver: boolean;
   /** Null: {@link isTaken}. */
   connect(client: StreamClient): ClientSession | null;
 }

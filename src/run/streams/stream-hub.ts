@@ -1,36 +1,49 @@
 import { MAX_STREAMS } from '../../abi/calls.ts';
 import { type GuestMessage, type HostReply, PortViolation } from '../../protocol/port.ts';
-import { readWholeFrame } from '../../protocol/stream-frame.ts';
 import { STREAM_CLOSED, STREAM_CONNECTED, STREAM_WINDOW_BYTES } from '../../protocol/stream-window.ts';
+import { connectedEarlier, earlierStream } from './earlier-stream.ts';
+import { departedSession, HubSession } from './hub-session.ts';
 import type { ClientSession, StreamClient, StreamEnd } from './stream-client.ts';
 
 type Reply = (call: number, reply: HostReply) => void;
 
-/** Frames of a client that the guest has not asked for yet; beyond, the client waits. */
-const MAX_WAITING_BYTES = 4 * STREAM_WINDOW_BYTES;
-/** What a client that was told to wait may have had on its way; one that goes on is ended. */
-const MAX_OVERRUN_BYTES = MAX_WAITING_BYTES;
 /** How long the frames of a guest that has ended may take to leave. */
 const FLUSH_MS = 2_000;
 
 /**
  * The other end of a guest's user streams: one client at a time. What a client sends waits here until the guest opens the
  * stream and has room; what a guest writes before there is a client waits for the first. A stream belongs to one client:
- * when that one goes, the guest reads what is left, closes the stream and may open it again for the next.
+ * when that one goes, the guest reads what is left, closes the stream and may open it again for the next. Clients of an
+ * earlier attempt at the run have gone with it.
  */
 export class StreamHub implements StreamEnd {
   readonly #reply: Reply;
   readonly #streams = new Map<number, HubStream>();
+  readonly #earlier: (call: number) => readonly HostReply[];
+  readonly #departed = departedSession();
   #watch: number | null = null;
+  /** Streams of which the watch was told that they have a client, who has gone with an earlier attempt. */
+  #left: ReadonlySet<number> = new Set();
   #session: HubSession | null = null;
-  #isClosed = false;
+  #isLive: boolean;
+  isOver = false;
 
-  constructor(reply: Reply) {
+  /** `earlier`: what the guest was told about a call before its run was taken up again. @default it begins */
+  constructor(reply: Reply, earlier: ((call: number) => readonly HostReply[]) | null = null) {
     this.#reply = reply;
+    this.#earlier = earlier ?? (() => []);
+    this.#isLive = earlier === null;
   }
 
   get isTaken(): boolean {
-    return this.#session !== null || this.#isClosed;
+    return this.#session !== null || this.isOver;
+  }
+
+  /** The guest has lived through its journal: it learns who is not there any more. */
+  goLive(): void {
+    this.#isLive = true;
+    this.#tellLeft();
+    for (const stream of this.#of(this.#departed)) this.#tellDeparted(stream);
   }
 
   connect(client: StreamClient): ClientSession | null {
@@ -59,6 +72,8 @@ export class StreamHub implements StreamEnd {
         return;
       case 'stream_watch':
         this.#watch = call;
+        this.#left = connectedEarlier(this.#earlier(call));
+        if (this.#isLive) this.#tellLeft();
         for (const streamId of this.#session?.met ?? []) this.#tell(streamId, STREAM_CONNECTED);
         return;
       case 'stream_frame':
@@ -78,7 +93,7 @@ export class StreamHub implements StreamEnd {
 
   /** The guest has ended: what it wrote is sent, and its client let go. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.isOver = true;
     const session = this.#session;
     if (session === null) return;
     await session.flushed(FLUSH_MS);
@@ -88,17 +103,24 @@ export class StreamHub implements StreamEnd {
   #open(call: number, streamId: number, direction: number): void {
     if (this.#streams.has(call)) throw new PortViolation('a call id was used twice');
     if (this.#streams.size >= MAX_STREAMS) throw new PortViolation('more streams than a guest may have');
+    const { hadClient, given, taken, isEnded, isGone } = earlierStream(this.#earlier(call));
     const stream: HubStream = {
       call,
       streamId,
       reads: (direction & 1) !== 0,
-      session: this.#session,
+      session: hadClient ? this.#departed : this.#session,
+      takenBefore: taken,
       written: [],
       writtenBytes: 0,
-      unread: 0,
-      isEnded: false,
+      unread: given,
+      isEnded,
+      isGone,
     };
     this.#streams.set(call, stream);
+    if (hadClient) {
+      if (this.#isLive) this.#tellDeparted(stream);
+      return;
+    }
     this.#session?.meet(streamId);
     this.#deliver(streamId);
   }
@@ -106,6 +128,10 @@ export class StreamHub implements StreamEnd {
   #write(call: number, frame: Uint8Array): void {
     const stream = this.#streams.get(call);
     if (stream === undefined) return; // closed meanwhile
+    if (stream.takenBefore >= frame.byteLength) {
+      stream.takenBefore -= frame.byteLength;
+      return;
+    }
     stream.writtenBytes += frame.byteLength;
     if (stream.writtenBytes > STREAM_WINDOW_BYTES) throw new PortViolation('more frames than there is room for');
     if (stream.session === null) stream.written.push(frame);
@@ -148,7 +174,22 @@ export class StreamHub implements StreamEnd {
   #disconnected(session: HubSession): void {
     this.#session = null;
     for (const streamId of session.met) this.#tell(streamId, STREAM_CLOSED);
-    for (const stream of this.#of(session)) this.#reply(stream.call, ['stream_gone']);
+    for (const stream of this.#of(session)) this.#tellGone(stream);
+  }
+
+  #tellGone(stream: HubStream): void {
+    stream.isGone = true;
+    this.#reply(stream.call, ['stream_gone']);
+  }
+
+  #tellDeparted(stream: HubStream): void {
+    if (!stream.isGone) this.#tellGone(stream);
+    this.#deliver(stream.streamId);
+  }
+
+  #tellLeft(): void {
+    for (const streamId of this.#left) this.#tell(streamId, STREAM_CLOSED);
+    this.#left = new Set();
   }
 
   #of(session: HubSession): HubStream[] {
@@ -165,6 +206,8 @@ interface HubStream {
   readonly call: number;
   readonly streamId: number;
   readonly reads: boolean;
+  /** Bytes that it writes again, and that a client took when it wrote them first. */
+  takenBefore: number;
   /** Whose it is; null: the next client's. */
   session: HubSession | null;
   /** For the client that there is not yet. */
@@ -173,131 +216,7 @@ interface HubStream {
   writtenBytes: number;
   /** Given to the guest's thread, and not read there. */
   unread: number;
-  /** The guest knows that nothing more comes. */
+  /** The guest knows that nothing more comes, and that nobody takes anything. */
   isEnded: boolean;
-}
-
-interface SessionEvents {
-  readonly arrived: (streamId: number) => void;
-  readonly seen: (streamId: number) => void;
-  readonly ended: () => void;
-  readonly gone: () => void;
-}
-
-/** One client from its coming to its going. */
-class HubSession implements ClientSession {
-  /** Streams that either side has named. */
-  readonly met = new Set<number>();
-  readonly #client: StreamClient;
-  readonly #events: SessionEvents;
-  readonly #waiting = new Map<number, Uint8Array[]>();
-  #waitingBytes = 0;
-  #isPaused = false;
-  #hasEnded = false;
-  #isGone = false;
-  #underway = 0;
-  #onceIdle: (() => void) | null = null;
-
-  constructor(client: StreamClient, events: SessionEvents) {
-    this.#client = client;
-    this.#events = events;
-  }
-
-  meet(streamId: number): void {
-    if (this.met.has(streamId)) return;
-    this.met.add(streamId);
-    this.#events.seen(streamId);
-  }
-
-  receive(frame: Uint8Array): void {
-    if (this.#hasEnded) return;
-    const head = readWholeFrame(frame);
-    if (typeof head === 'string') {
-      this.end(head);
-      return;
-    }
-    const { streamId } = head;
-    if (!this.met.has(streamId) && this.met.size >= MAX_STREAMS) {
-      this.end(`a client may use ${MAX_STREAMS} streams; stream ${streamId} is one more`);
-      return;
-    }
-    this.#waitingBytes += frame.byteLength;
-    if (this.#waitingBytes > MAX_WAITING_BYTES + MAX_OVERRUN_BYTES) {
-      this.end('the guest is behind, and the client goes on sending');
-      return;
-    }
-    const line = this.#waiting.get(streamId);
-    if (line === undefined) this.#waiting.set(streamId, [frame]);
-    else line.push(frame);
-    this.meet(streamId);
-    this.#events.arrived(streamId);
-    if (this.#waitingBytes <= MAX_WAITING_BYTES || this.#isPaused) return;
-    this.#isPaused = true;
-    this.#client.pause();
-  }
-
-  ended(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#events.ended();
-  }
-
-  gone(): void {
-    if (this.#isGone) return;
-    this.#isGone = true;
-    this.#onceIdle?.();
-    this.#events.gone();
-    this.ended();
-  }
-
-  end(problem: string | null): void {
-    if (this.#isGone) return;
-    this.#client.close(problem);
-    this.gone();
-  }
-
-  /** The next frame of a stream, if it is small enough. */
-  next(streamId: number, room: number): Uint8Array | undefined {
-    const line = this.#waiting.get(streamId);
-    const frame = line?.[0];
-    if (frame === undefined || frame.byteLength > room) return undefined;
-    line?.shift();
-    this.#waitingBytes -= frame.byteLength;
-    if (this.#isPaused && this.#waitingBytes <= MAX_WAITING_BYTES / 2) {
-      this.#isPaused = false;
-      if (!this.#hasEnded) this.#client.resume();
-    }
-    return frame;
-  }
-
-  /** Whether nothing of the stream is left, and nothing will come. */
-  isOver(streamId: number): boolean {
-    return this.#hasEnded && (this.#waiting.get(streamId)?.length ?? 0) === 0;
-  }
-
-  /** What a client that is gone would have got counts as taken: the guest is told that it is gone. */
-  send(frame: Uint8Array, taken: () => void): void {
-    if (this.#isGone) {
-      taken();
-      return;
-    }
-    this.#underway += 1;
-    this.#client.send(frame, () => {
-      this.#underway -= 1;
-      taken();
-      if (this.#underway === 0) this.#onceIdle?.();
-    });
-  }
-
-  /** When the client has everything, or is gone, or after so long. */
-  async flushed(ms: number): Promise<void> {
-    if (this.#underway === 0 || this.#isGone) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#onceIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  }
+  isGone: boolean;
 }

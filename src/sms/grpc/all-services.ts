@@ -12,6 +12,7 @@ import type { McpProfile } from '../../protocol/profile.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { NodeReports } from '../node-reports.ts';
 import type { Access } from '../people/access.ts';
+import type { Oidc } from '../people/oidc/oidc.ts';
 import type { RunReports } from '../run-reports.ts';
 import type { ServingState } from '../serving-state.ts';
 import type { RegistryStore } from '../store/store.ts';
@@ -34,10 +35,22 @@ export interface ServicesDeps extends KindServiceDeps, TaskServiceDeps, TaskReco
   readonly runs: RunReports;
   readonly serving: ServingState;
   readonly access: Access;
+  /** Whose people nodes may know; null: there is no issuer. */
+  readonly oidc: Oidc | null;
 }
 
 /** Everything that is served over gRPC; `methodNeeds` says who may call it. */
-export function allServices({ store, profiles, approvals, reports, runs, serving, access, ...shared }: ServicesDeps) {
+export function allServices({
+  store,
+  profiles,
+  approvals,
+  reports,
+  runs,
+  serving,
+  access,
+  oidc,
+  ...shared
+}: ServicesDeps) {
   return (router: ConnectRouter): void => {
     const served = [
       ...[McpRegistryService, McpProfileService, McpNodeService, NodeRunService, ApprovalService],
@@ -50,7 +63,7 @@ export function allServices({ store, profiles, approvals, reports, runs, serving
     router.service(ApprovalService, approvalService(approvals, shared));
     router.service(TaskService, taskService(shared));
     router.service(TaskRecordService, taskRecordService(shared));
-    router.service(IdentityService, identityService(access));
+    router.service(IdentityService, identityService(access, oidc));
     router.service(Health, healthService(serving, served));
   };
 }

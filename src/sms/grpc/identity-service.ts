@@ -3,10 +3,13 @@ import type { IdentityService } from '../../protocol/generated/sms/identity_pb.t
 import { ALL_NAMESPACES } from '../../protocol/people.ts';
 import type { Access } from '../people/access.ts';
 import { mayName } from '../people/identity.ts';
+import { IssuerUnavailable } from '../people/oidc/issuer.ts';
+import type { Oidc } from '../people/oidc/oidc.ts';
+import { asJwk, isAlgorithm } from '../people/oidc/signed-token.ts';
 import { identityOf } from './grpc-caller.ts';
 
 /** Who somebody is, for nodes. */
-export function identityService(access: Access): ServiceImpl<typeof IdentityService> {
+export function identityService(access: Access, oidc: Oidc | null): ServiceImpl<typeof IdentityService> {
   return {
     identifyToken({ sha256 }, { values }) {
       if (!/^[0-9a-f]{64}$/.test(sha256)) {
@@ -19,6 +22,27 @@ export function identityService(access: Access): ServiceImpl<typeof IdentityServ
       const { name, roles, namespace, mayReadJournals: readJournals, expiresAtMs } = who;
       const end = expiresAtMs === null ? {} : { expiresAtMs: BigInt(expiresAtMs) };
       return { owner: { name, roles: [...roles], namespace, readJournals, ...end } };
+    },
+
+    async describeIssuer({ alg, kid = null }, { values }) {
+      if (oidc === null || !isAlgorithm(alg)) return {};
+      const keys = await oidc.issuer.keysFor({ alg, kid }).catch((error: unknown) => {
+        if (error instanceof IssuerUnavailable) throw new ConnectError(error.message, Code.Unavailable);
+        throw error;
+      });
+      const { issuer, audiences, nameClaim, rolesClaim, roles, journalValues, namespace, namespaceClaim } = oidc.config;
+      return {
+        issuer: {
+          ...{ issuer, nameClaim, rolesClaim },
+          audiences: [...audiences],
+          roles: [...roles].map(([value, given]) => ({ value, roles: [...given] })),
+          journalValues: [...journalValues],
+          ...(namespace === null ? {} : { namespace }),
+          ...(namespaceClaim === null ? {} : { namespaceClaim }),
+          keys: keys.map((key) => JSON.stringify(asJwk(key))),
+          nodeNamespace: identityOf(values).namespace,
+        },
+      };
     },
   };
 }

@@ -43,6 +43,7 @@ export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
   [`${TaskRecordService.typeName}/GetTaskRevision`, follow],
   [`${TaskRecordService.typeName}/ReadTaskModule`, follow],
   [`${IdentityService.typeName}/IdentifyToken`, identify],
+  [`${IdentityService.typeName}/DescribeIssuer`, identify],
   [`${Health.typeName}/Check`, anybody],
   [`${Health.typeName}/Watch`, anybody],
 ]);

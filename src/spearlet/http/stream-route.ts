@@ -15,17 +15,18 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
     path: `${RUN_PATH}/streams/session`,
     needs: 'submit',
     doc: {
-      summary: 'A token for the WebSocket of the user streams of a run that runs, good for once',
+      summary: 'A token for the WebSocket of the user streams of a run, good for once',
       answers: {
         201: { what: 'the token, and where to connect', schema: session },
-        409: { what: 'the run does not run here now', type: 'application/problem+json' },
+        409: { what: 'the run has ended, or runs on another node', type: 'application/problem+json' },
       },
     },
     run: async (call) => {
-      const { id, status } = await found(queue, call);
+      const run = await found(queue, call);
+      const { id } = run;
+      const why = streams.whyNot(run);
+      if (why !== null) throw new HttpProblem(409, 'not-running', why);
       const token = streams.session(id, call.whileValid);
-      if (token === null)
-        throw new HttpProblem(409, 'not-running', `the run is ${status}; its streams are there while it runs`);
       const path = `/api/v1/executions/${id}/streams/ws?token=${token}`;
       return jsonReply(201, { token, path, expires_in_s: SESSION_MS / 1000 } satisfies z.infer<typeof session>);
     },

@@ -6,9 +6,9 @@ import { connectFakeClient, FakeClient, frame } from '../../support/stream-clien
 const KIB_128 = 128 * 1024;
 
 /** A hub and what it told the guest. */
-function openHub() {
+function openHub(earlier: Readonly<Record<number, readonly HostReply[]>> | null = null) {
   const told: [call: number, ...HostReply][] = [];
-  const hub = new StreamHub((call, reply) => told.push([call, ...reply]));
+  const hub = new StreamHub((call, reply) => told.push([call, ...reply]), earlier && ((call) => earlier[call] ?? []));
   const say = (call: number, ...request: unknown[]) =>
     hub.receive([0, call, 0, ...request] as unknown as Parameters<StreamHub['receive']>[0]);
   const kinds = () => told.map(([call, kind]) => `${call} ${kind}`);
@@ -141,5 +141,50 @@ describe('the other end of a guest’s streams', () => {
     await closing;
     expect(client.problem).toBeNull();
     expect(hub.isTaken).toBe(true);
+  });
+});
+
+describe('the other end of the streams of a run that was taken up again', () => {
+  const CONNECTED = 1;
+  const CLOSED = 2;
+
+  it('has lost the client of the earlier attempt, and says so once the guest is new [user-stream.resume]', () => {
+    const { hub, told, say } = openHub({
+      1: [['stream_event', 5, CONNECTED]],
+      2: [['stream_frame', frame(5, 'heard')]],
+    });
+    say(1, 'stream_watch');
+    say(2, 'stream_open', 5, 3);
+    say(2, 'stream_frame', frame(5, 'for the first'));
+    hub.goLive();
+    expect(told).toEqual([
+      [2, 'stream_room', 45],
+      [1, 'stream_event', 5, CLOSED],
+      [2, 'stream_gone'],
+      [2, 'stream_end'],
+    ]);
+    expect(connectFakeClient(hub).frames).toEqual([]);
+  });
+
+  it('sends what nobody took to the next client, and nothing again that was taken [user-stream.resume]', () => {
+    const { hub, told, say } = openHub({ 1: [['stream_room', 37], ['stream_gone'], ['stream_end']] });
+    say(1, 'stream_open', 5, 2);
+    say(1, 'stream_frame', frame(5, 'taken'));
+    say(1, 'stream_close');
+    say(2, 'stream_open', 5, 2);
+    say(2, 'stream_frame', frame(5, 'early'));
+    hub.goLive();
+    expect(told).toEqual([]);
+    expect(connectFakeClient(hub).frames).toEqual([frame(5, 'early')]);
+  });
+
+  it('counts what the guest read before, also of a stream whose opening was the last that it did [user-stream.resume]', () => {
+    const large = frame(5, Buffer.alloc(KIB_128));
+    const { hub, say, kinds } = openHub({ 1: Array.from({ length: 2 }, () => ['stream_frame', large] as const) });
+    hub.goLive();
+    say(1, 'stream_open', 5, 1);
+    expect(kinds()).toEqual(['1 stream_gone', '1 stream_end']);
+    expect(() => say(1, 'stream_taken', 2 * large.byteLength)).not.toThrow();
+    expect(() => say(1, 'stream_taken', 1)).toThrow('more was read than there was');
   });
 });

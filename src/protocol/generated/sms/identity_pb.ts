@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sms/identity.proto.
  */
 export const file_sms_identity: GenFile = /*@__PURE__*/
-  fileDesc("ChJzbXMvaWRlbnRpdHkucHJvdG8SA3NtcyImChRJZGVudGlmeVRva2VuUmVxdWVzdBIOCgZzaGEyNTYYASABKAkiNwoVSWRlbnRpZnlUb2tlblJlc3BvbnNlEh4KBW93bmVyGAEgASgLMg8uc21zLlRva2VuT3duZXIigQEKClRva2VuT3duZXISDAoEbmFtZRgBIAEoCRINCgVyb2xlcxgCIAMoCRIRCgluYW1lc3BhY2UYAyABKAkSFQoNcmVhZF9qb3VybmFscxgEIAEoCBIaCg1leHBpcmVzX2F0X21zGAUgASgESACIAQFCEAoOX2V4cGlyZXNfYXRfbXMyWQoPSWRlbnRpdHlTZXJ2aWNlEkYKDUlkZW50aWZ5VG9rZW4SGS5zbXMuSWRlbnRpZnlUb2tlblJlcXVlc3QaGi5zbXMuSWRlbnRpZnlUb2tlblJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChJzbXMvaWRlbnRpdHkucHJvdG8SA3NtcyImChRJZGVudGlmeVRva2VuUmVxdWVzdBIOCgZzaGEyNTYYASABKAkiNwoVSWRlbnRpZnlUb2tlblJlc3BvbnNlEh4KBW93bmVyGAEgASgLMg8uc21zLlRva2VuT3duZXIigQEKClRva2VuT3duZXISDAoEbmFtZRgBIAEoCRINCgVyb2xlcxgCIAMoCRIRCgluYW1lc3BhY2UYAyABKAkSFQoNcmVhZF9qb3VybmFscxgEIAEoCBIaCg1leHBpcmVzX2F0X21zGAUgASgESACIAQFCEAoOX2V4cGlyZXNfYXRfbXMiPgoVRGVzY3JpYmVJc3N1ZXJSZXF1ZXN0EgsKA2FsZxgBIAEoCRIQCgNraWQYAiABKAlIAIgBAUIGCgRfa2lkIkAKFkRlc2NyaWJlSXNzdWVyUmVzcG9uc2USJgoGaXNzdWVyGAEgASgLMhYuc21zLklzc3VlckRlc2NyaXB0aW9uIpcCChFJc3N1ZXJEZXNjcmlwdGlvbhIOCgZpc3N1ZXIYASABKAkSEQoJYXVkaWVuY2VzGAIgAygJEhIKCm5hbWVfY2xhaW0YAyABKAkSEwoLcm9sZXNfY2xhaW0YBCABKAkSIAoFcm9sZXMYBSADKAsyES5zbXMuUm9sZXNPZlZhbHVlEhYKDmpvdXJuYWxfdmFsdWVzGAYgAygJEhYKCW5hbWVzcGFjZRgHIAEoCUgAiAEBEhwKD25hbWVzcGFjZV9jbGFpbRgIIAEoCUgBiAEBEgwKBGtleXMYCSADKAkSFgoObm9kZV9uYW1lc3BhY2UYCiABKAlCDAoKX25hbWVzcGFjZUISChBfbmFtZXNwYWNlX2NsYWltIiwKDFJvbGVzT2ZWYWx1ZRINCgV2YWx1ZRgBIAEoCRINCgVyb2xlcxgCIAMoCTKkAQoPSWRlbnRpdHlTZXJ2aWNlEkYKDUlkZW50aWZ5VG9rZW4SGS5zbXMuSWRlbnRpZnlUb2tlblJlcXVlc3QaGi5zbXMuSWRlbnRpZnlUb2tlblJlc3BvbnNlEkkKDkRlc2NyaWJlSXNzdWVyEhouc21zLkRlc2NyaWJlSXNzdWVyUmVxdWVzdBobLnNtcy5EZXNjcmliZUlzc3VlclJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message sms.IdentifyTokenRequest
@@ -96,6 +96,141 @@ export const TokenOwnerSchema: GenMessage<TokenOwner> = /*@__PURE__*/
   messageDesc(file_sms_identity, 2);
 
 /**
+ * @generated from message sms.DescribeIssuerRequest
+ */
+export type DescribeIssuerRequest = Message<"sms.DescribeIssuerRequest"> & {
+  /**
+   * As the token says: RS256, ES256 or EdDSA, and which key. Left out: it does not say.
+   *
+   * @generated from field: string alg = 1;
+   */
+  alg: string;
+
+  /**
+   * @generated from field: optional string kid = 2;
+   */
+  kid?: string | undefined;
+};
+
+/**
+ * Describes the message sms.DescribeIssuerRequest.
+ * Use `create(DescribeIssuerRequestSchema)` to create a new message.
+ */
+export const DescribeIssuerRequestSchema: GenMessage<DescribeIssuerRequest> = /*@__PURE__*/
+  messageDesc(file_sms_identity, 3);
+
+/**
+ * @generated from message sms.DescribeIssuerResponse
+ */
+export type DescribeIssuerResponse = Message<"sms.DescribeIssuerResponse"> & {
+  /**
+   * Left out: there is none.
+   *
+   * @generated from field: sms.IssuerDescription issuer = 1;
+   */
+  issuer?: IssuerDescription | undefined;
+};
+
+/**
+ * Describes the message sms.DescribeIssuerResponse.
+ * Use `create(DescribeIssuerResponseSchema)` to create a new message.
+ */
+export const DescribeIssuerResponseSchema: GenMessage<DescribeIssuerResponse> = /*@__PURE__*/
+  messageDesc(file_sms_identity, 4);
+
+/**
+ * The fields of [oidc] that tokens are read by.
+ *
+ * @generated from message sms.IssuerDescription
+ */
+export type IssuerDescription = Message<"sms.IssuerDescription"> & {
+  /**
+   * @generated from field: string issuer = 1;
+   */
+  issuer: string;
+
+  /**
+   * @generated from field: repeated string audiences = 2;
+   */
+  audiences: string[];
+
+  /**
+   * @generated from field: string name_claim = 3;
+   */
+  nameClaim: string;
+
+  /**
+   * @generated from field: string roles_claim = 4;
+   */
+  rolesClaim: string;
+
+  /**
+   * @generated from field: repeated sms.RolesOfValue roles = 5;
+   */
+  roles: RolesOfValue[];
+
+  /**
+   * @generated from field: repeated string journal_values = 6;
+   */
+  journalValues: string[];
+
+  /**
+   * One of the two is left out.
+   *
+   * @generated from field: optional string namespace = 7;
+   */
+  namespace?: string | undefined;
+
+  /**
+   * @generated from field: optional string namespace_claim = 8;
+   */
+  namespaceClaim?: string | undefined;
+
+  /**
+   * Public keys, each a JSON Web Key.
+   *
+   * @generated from field: repeated string keys = 9;
+   */
+  keys: string[];
+
+  /**
+   * Whom the node may let in: those of this namespace and of all; "*": everybody.
+   *
+   * @generated from field: string node_namespace = 10;
+   */
+  nodeNamespace: string;
+};
+
+/**
+ * Describes the message sms.IssuerDescription.
+ * Use `create(IssuerDescriptionSchema)` to create a new message.
+ */
+export const IssuerDescriptionSchema: GenMessage<IssuerDescription> = /*@__PURE__*/
+  messageDesc(file_sms_identity, 5);
+
+/**
+ * @generated from message sms.RolesOfValue
+ */
+export type RolesOfValue = Message<"sms.RolesOfValue"> & {
+  /**
+   * @generated from field: string value = 1;
+   */
+  value: string;
+
+  /**
+   * @generated from field: repeated string roles = 2;
+   */
+  roles: string[];
+};
+
+/**
+ * Describes the message sms.RolesOfValue.
+ * Use `create(RolesOfValueSchema)` to create a new message.
+ */
+export const RolesOfValueSchema: GenMessage<RolesOfValue> = /*@__PURE__*/
+  messageDesc(file_sms_identity, 6);
+
+/**
  * @generated from service sms.IdentityService
  */
 export const IdentityService: GenService<{
@@ -109,6 +244,17 @@ export const IdentityService: GenService<{
     methodKind: "unary";
     input: typeof IdentifyTokenRequestSchema;
     output: typeof IdentifyTokenResponseSchema;
+  },
+  /**
+   * How tokens of the registry's issuer are read, with the keys that may have signed one: so a node knows whose one is that
+   * somebody showed it, and sends none on. UNAVAILABLE: the issuer cannot be asked. Needs the node token.
+   *
+   * @generated from rpc sms.IdentityService.DescribeIssuer
+   */
+  describeIssuer: {
+    methodKind: "unary";
+    input: typeof DescribeIssuerRequestSchema;
+    output: typeof DescribeIssuerResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_sms_identity, 0);

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../../base/json.ts';
 import { textProblem } from '../../../base/text-problem.ts';
-import type { OidcConfig } from '../../../config/sms/oidc.ts';
+import type { ClaimsReading } from '../../../protocol/issuer.ts';
 import { ALL_NAMESPACES, isNamespace, type Role } from '../../../protocol/people.ts';
 import type { Identity } from '../identity.ts';
 
@@ -28,7 +28,7 @@ export function isFor({ aud }: JsonObject, audiences: readonly string[]): boolea
 }
 
 /** Null: the claims do not say who somebody is, or where they belong. */
-export function identityOfClaims(claims: JsonObject, config: OidcConfig): Identity | null {
+export function identityOfClaims(claims: JsonObject, config: ClaimsReading): Identity | null {
   const name = claims[config.nameClaim];
   const isVerified = config.nameClaim !== 'email' || claims.email_verified !== false;
   if (typeof name !== 'string' || !isVerified || textProblem(name, MAX_NAME_CHARS) !== null) return null;

@@ -64,7 +64,7 @@ export class Issuer {
   }
 
   /** The keys that may have signed the token. @throws IssuerUnavailable */
-  async keysFor(token: SignedToken): Promise<readonly PublishedKey[]> {
+  async keysFor(token: Pick<SignedToken, 'alg' | 'kid'>): Promise<readonly PublishedKey[]> {
     const { keys } = await this.#current();
     const fitting = fittingKeys(keys, token);
     if (fitting.length > 0 || !this.#mayAsk()) return fitting;
@@ -132,7 +132,10 @@ export class Issuer {
   }
 }
 
-function fittingKeys(keys: readonly PublishedKey[], { alg, kid }: SignedToken): readonly PublishedKey[] {
+function fittingKeys(
+  keys: readonly PublishedKey[],
+  { alg, kid }: Pick<SignedToken, 'alg' | 'kid'>,
+): readonly PublishedKey[] {
   const sameKind = keys.filter((key) => key.alg === alg);
   return kid === null ? sameKind : sameKind.filter((key) => key.kid === kid);
 }

@@ -5,7 +5,7 @@ import type { Identity } from '../identity.ts';
 import { digestOf } from '../token-text.ts';
 import { checkTimes, identityOfClaims, isFor } from './claims.ts';
 import { type Issuer, IssuerUnavailable } from './issuer.ts';
-import { isSignedBy, looksSigned, readSignedToken } from './signed-token.ts';
+import { isSignedBy, looksSigned, type PublishedKey, readSignedToken, type SignedToken } from './signed-token.ts';
 
 /** Tokens whose signature was checked lately: to check one costs more than the rest of a request. */
 const MAX_CHECKED = 1_000;
@@ -49,15 +49,21 @@ export class OidcTokens implements TokenSource {
     // Before anything is asked of anybody: who issued it is the cheapest to see.
     if (token === null || token.claims.iss !== this.#config.issuer) return 'unknown';
     try {
-      const keys = await this.#issuer.keysFor(token);
-      if (!keys.some((key) => isSignedBy(token, key))) return 'unknown';
+      return goodClaims(token, await this.#issuer.keysFor(token), audiences);
     } catch (error) {
-      if (error instanceof IssuerUnavailable) return 'unavailable';
-      return 'unknown';
+      return error instanceof IssuerUnavailable ? 'unavailable' : 'unknown';
     }
-    if (!isFor(token.claims, audiences)) return 'unknown';
-    const refusal = checkTimes(token.claims, Date.now());
-    if (refusal !== null) return refusal === 'expired' ? 'expired' : 'unknown';
-    return token.claims;
   }
+}
+
+/** What a token says that one of these keys signed, for one of these, if its time is now. */
+export function goodClaims(
+  token: SignedToken,
+  keys: readonly PublishedKey[],
+  audiences: readonly string[],
+): JsonObject | 'unknown' | 'expired' {
+  if (!keys.some((key) => isSignedBy(token, key)) || !isFor(token.claims, audiences)) return 'unknown';
+  const refusal = checkTimes(token.claims, Date.now());
+  if (refusal !== null) return refusal === 'expired' ? 'expired' : 'unknown';
+  return token.claims;
 }

@@ -16,6 +16,7 @@ export interface Oidc {
   readonly tokens: OidcTokens;
   readonly logins: Logins;
   readonly config: OidcConfig;
+  readonly issuer: Issuer;
   close(): Promise<void>;
 }
 
@@ -35,6 +36,7 @@ export function openOidc(config: OidcConfig, egress: CompiledEgress, log: Servic
   const tokens = new OidcTokens(config, issuer);
   return {
     tokens,
+    issuer,
     logins: new Logins({ config, clientSecret: config.clientSecret?.() ?? null, issuer, tokens, fetch }),
     config,
     close: async () => (await client)?.close(),

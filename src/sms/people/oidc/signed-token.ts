@@ -81,6 +81,14 @@ function algorithmOf({ asymmetricKeyType: type, asymmetricKeyDetails: details }:
   return type === 'ed25519' ? 'EdDSA' : null;
 }
 
+/** As its owner would publish it. */
+export const asJwk = ({ kid, key }: PublishedKey): JsonObject => ({
+  ...(key.export({ format: 'jwk' }) as JsonObject),
+  ...(kid === null ? {} : { kid }),
+});
+
+export const isAlgorithm = (name: string): name is Algorithm => algorithms.some((known) => known === name);
+
 export function isSignedBy({ alg, signed, signature }: SignedToken, { alg: keyAlg, key }: PublishedKey): boolean {
   if (alg !== keyAlg) return false;
   if (alg === 'ES256') return verify('sha256', signed, { key, dsaEncoding: 'ieee-p1363' }, signature);
