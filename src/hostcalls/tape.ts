@@ -58,7 +58,10 @@ export class Tape implements Chance {
   readonly #thenLive: boolean;
   #at = 0;
   #isPumping = false;
+  /** The guest has ended. */
   #isClosed = false;
+  /** The host was told that the journal goes no further, or is of another run. */
+  #hasStopped = false;
   readonly #halt: () => never;
   #idleTurns = 0;
 
@@ -302,11 +305,11 @@ export class Tape implements Chance {
     this.#isPumping = true;
     const turn = () => {
       this.#isPumping = false;
-      if (this.#played === null || this.#isClosed) return;
+      if (this.#played === null || this.#isClosed || this.#hasStopped) return;
       try {
         this.#playOn(this.#played);
       } catch (error) {
-        if (!this.#isClosed) throw error;
+        if (!this.#hasStopped) throw error;
       }
     };
     if (this.#idleTurns < PROMPT_TURNS) setImmediate(turn);
@@ -329,9 +332,10 @@ export class Tape implements Chance {
 
   /** Says so and does nothing more: the host ends the guest. */
   #stop(state: 'exhausted' | 'diverged', detail: string): never {
-    if (!this.#isClosed) this.#link?.post(['replay', state, detail]);
-    this.#isClosed = true;
-    return this.#halt();
+    if (!this.#hasStopped) this.#link?.post(['replay', state, detail]);
+    this.#hasStopped = true;
+    // Of a guest that has ended, of which its journal says nothing or something else, nothing is left to be halted.
+    return this.#isClosed ? (undefined as never) : this.#halt();
   }
 }
 
