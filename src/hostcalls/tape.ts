@@ -99,17 +99,18 @@ export class Tape implements Chance {
     return this.#played !== null;
   }
 
-  begin(row: number): void {
+  /** A call begins. Of its parameters only numbers count: texts are told when they are read. */
+  begin(row: number, a?: unknown, b?: unknown, c?: unknown, d?: unknown): void {
     if (this.#played !== null) this.#leave();
     this.#call += 1;
     this.#step = 0;
     this.#row = row;
-    this.#hash = mix(this.#hash, row);
-  }
-
-  /** A parameter of the call: only numbers count, texts are told when they are read. */
-  passes(value: unknown): void {
-    if (typeof value === 'number') this.#hash = mix(this.#hash, value | 0);
+    let hash = mix(this.#hash, row);
+    if (typeof a === 'number') hash = mix(hash, a | 0);
+    if (typeof b === 'number') hash = mix(hash, b | 0);
+    if (typeof c === 'number') hash = mix(hash, c | 0);
+    if (typeof d === 'number') hash = mix(hash, d | 0);
+    this.#hash = hash;
   }
 
   passesText(text: string): void {
@@ -121,8 +122,9 @@ export class Tape implements Chance {
   }
 
   gives(value: unknown): void {
-    this.#advance();
-    this.#hash = mix(this.#hash, returned(value));
+    if (this.#played !== null) this.#leave();
+    this.#step += 1;
+    this.#hash = mix(this.#hash, typeof value === 'number' ? value | 0 : returned(value));
   }
 
   /** The guest's thread is about to wait, or to look what has come while it did. */
@@ -352,9 +354,8 @@ const words: Readonly<Record<EventKind, string>> = {
   k: 'the host was told something',
 };
 
-/** What a call comes to: its number, its errno, or the length of what it gives. */
+/** What a call comes to that is no number: its errno, or the length of what it gives. */
 function returned(value: unknown): number {
-  if (typeof value === 'number') return value | 0;
   if (typeof value === 'string') return value.length;
   if (ArrayBuffer.isView(value)) return value.byteLength;
   if (value instanceof Failure) return value.returned;
