@@ -8,6 +8,9 @@ export const LOOKED_AT_BYTES = 64;
 /** Longer texts go through the system's hash: looking at every character would cost more. */
 const LONG_TEXT = 1024;
 const PRIME = 0x01000193;
+const PAIR_BYTES = 8;
+/** The end of a text that begins here still has 31 bits. */
+const MAX_NEAR = 2 ** 31 - 1 - LOOKED_AT_BYTES;
 
 export function mix(hash: number, value: number): number {
   const a = Math.imul(value, 0xcc9e2d51);
@@ -17,17 +20,21 @@ export function mix(hash: number, value: number): number {
 
 /** The length of a text in the guest's memory, and its beginning. Precondition: the memory holds it. */
 export function mixStart(hash: number, memory: GuestMemory, ptr: number, length: number): number {
-  const { words } = memory;
-  const end = ptr + Math.min(length, LOOKED_AT_BYTES);
-  let at = ptr;
+  const count = Math.min(length, LOOKED_AT_BYTES);
+  // Places are counted in 32 bits, by every step: as doubles they would cost as much as all the rest.
+  const isFar = ptr > MAX_NEAR;
+  const words = isFar ? new DataView(memory.words.buffer, ptr, count) : memory.words;
+  let at = isFar ? 0 : ptr | 0;
+  const end = (at + count) | 0;
+  const lastPair = (end - PAIR_BYTES) | 0;
   // Two sums that do not wait for each other, by a step that loses nothing either; the full one mixes them in.
-  let even = length;
+  let even = length | 0;
   let odd = ~length;
-  for (; at + 8 <= end; at += 8) {
+  for (; at <= lastPair; at = (at + PAIR_BYTES) | 0) {
     even = Math.imul(even ^ words.getInt32(at, true), PRIME);
-    odd = Math.imul(odd ^ words.getInt32(at + 4, true), PRIME);
+    odd = Math.imul(odd ^ words.getInt32((at + 4) | 0, true), PRIME);
   }
-  for (; at < end; at++) even = Math.imul(even ^ words.getUint8(at), PRIME);
+  for (; at < end; at = (at + 1) | 0) even = Math.imul(even ^ words.getUint8(at), PRIME);
   return mix(mix(hash, even), odd);
 }
 

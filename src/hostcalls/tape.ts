@@ -58,7 +58,10 @@ export class Tape implements Chance {
   readonly #thenLive: boolean;
   #at = 0;
   #isPumping = false;
+  /** The guest has ended. */
   #isClosed = false;
+  /** The host was told that the journal goes no further, or is of another run. */
+  #hasStopped = false;
   readonly #halt: () => never;
   #idleTurns = 0;
 
@@ -111,17 +114,18 @@ export class Tape implements Chance {
     if (!this.#isClosed) this.#link?.post(request);
   }
 
-  begin(row: number): void {
+  /** A call begins. Of its parameters only numbers count: texts are told when they are read. */
+  begin(row: number, a?: unknown, b?: unknown, c?: unknown, d?: unknown): void {
     if (this.#played !== null) this.#leave();
     this.#call += 1;
     this.#step = 0;
     this.#row = row;
-    this.#hash = mix(this.#hash, row);
-  }
-
-  /** A parameter of the call: only numbers count, texts are told when they are read. */
-  passes(value: unknown): void {
-    if (typeof value === 'number') this.#hash = mix(this.#hash, value | 0);
+    let hash = mix(this.#hash, row);
+    if (typeof a === 'number') hash = mix(hash, a | 0);
+    if (typeof b === 'number') hash = mix(hash, b | 0);
+    if (typeof c === 'number') hash = mix(hash, c | 0);
+    if (typeof d === 'number') hash = mix(hash, d | 0);
+    this.#hash = hash;
   }
 
   passesText(text: string): void {
@@ -133,8 +137,9 @@ export class Tape implements Chance {
   }
 
   gives(value: unknown): void {
-    this.#advance();
-    this.#hash = mix(this.#hash, returned(value));
+    if (this.#played !== null) this.#leave();
+    this.#step += 1;
+    this.#hash = mix(this.#hash, typeof value === 'number' ? value | 0 : returned(value));
   }
 
   /** The guest's thread is about to wait, or to look what has come while it did. */
@@ -317,11 +322,11 @@ export class Tape implements Chance {
     this.#isPumping = true;
     const turn = () => {
       this.#isPumping = false;
-      if (this.#played === null || this.#isClosed) return;
+      if (this.#played === null || this.#isClosed || this.#hasStopped) return;
       try {
         this.#playOn(this.#played);
       } catch (error) {
-        if (!this.#isClosed) throw error;
+        if (!this.#hasStopped) throw error;
       }
     };
     if (this.#idleTurns < PROMPT_TURNS) setImmediate(turn);
@@ -344,9 +349,10 @@ export class Tape implements Chance {
 
   /** Says so and does nothing more: the host ends the guest. */
   #stop(state: 'exhausted' | 'diverged', detail: string): never {
-    if (!this.#isClosed) this.#link?.post(['replay', state, detail]);
-    this.#isClosed = true;
-    return this.#halt();
+    if (!this.#hasStopped) this.#link?.post(['replay', state, detail]);
+    this.#hasStopped = true;
+    // Of a guest that has ended, of which its journal says nothing or something else, nothing is left to be halted.
+    return this.#isClosed ? (undefined as never) : this.#halt();
   }
 }
 
@@ -363,9 +369,8 @@ const words: Readonly<Record<EventKind, string>> = {
   k: 'the host was told something',
 };
 
-/** What a call comes to: its number, its errno, or the length of what it gives. */
+/** What a call comes to that is no number: its errno, or the length of what it gives. */
 function returned(value: unknown): number {
-  if (typeof value === 'number') return value | 0;
   if (typeof value === 'string') return value.length;
   if (ArrayBuffer.isView(value)) return value.byteLength;
   if (value instanceof Failure) return value.returned;

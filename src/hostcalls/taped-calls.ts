@@ -37,29 +37,19 @@ const tapings: readonly ((handler: Handler, row: number, tape: Tape) => Handler)
     return given(tape, handler(guest));
   },
   (handler, row, tape) => (guest, a) => {
-    tape.begin(row);
-    tape.passes(a);
+    tape.begin(row, a);
     return given(tape, handler(guest, a));
   },
   (handler, row, tape) => (guest, a, b) => {
-    tape.begin(row);
-    tape.passes(a);
-    tape.passes(b);
+    tape.begin(row, a, b);
     return given(tape, handler(guest, a, b));
   },
   (handler, row, tape) => (guest, a, b, c) => {
-    tape.begin(row);
-    tape.passes(a);
-    tape.passes(b);
-    tape.passes(c);
+    tape.begin(row, a, b, c);
     return given(tape, handler(guest, a, b, c));
   },
   (handler, row, tape) => (guest, a, b, c, d) => {
-    tape.begin(row);
-    tape.passes(a);
-    tape.passes(b);
-    tape.passes(c);
-    tape.passes(d);
+    tape.begin(row, a, b, c, d);
     return given(tape, handler(guest, a, b, c, d));
   },
 ];

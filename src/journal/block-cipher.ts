@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { isJsonObject } from '../base/json.ts';
-import { JOURNAL_FORMAT } from '../protocol/journal.ts';
+import { isReadFormat, JOURNAL_FORMAT } from '../protocol/journal.ts';
 
 /*
  * An encrypted journal begins with a line that says so, in the clear. Each block after it is one line, its records
@@ -39,7 +39,7 @@ export interface EncryptedLine {
 export function encryptedLine(value: unknown): EncryptedLine | null {
   if (!isJsonObject(value) || value.t !== 'encrypted') return null;
   const { format, cipher, key, salt } = value;
-  if (format !== JOURNAL_FORMAT || cipher !== CIPHER || typeof key !== 'string' || typeof salt !== 'string') {
+  if (!isReadFormat(format) || cipher !== CIPHER || typeof key !== 'string' || typeof salt !== 'string') {
     const found = JSON.stringify([format, cipher]);
     throw new Error(`it is encrypted as ${found}, and this Spear reads ${JSON.stringify([JOURNAL_FORMAT, CIPHER])}`);
   }
@@ -58,11 +58,11 @@ export class BlockCipher {
     this.#key = Buffer.from(hkdfSync('sha256', bytes, Buffer.from(salt, 'hex'), 'spear journal', KEY_BYTES));
   }
 
-  /** The lines of a block as one. Nonces are random: a block that a crash cut off is written anew, with other content. */
-  seal(lines: readonly string[], previous: string): string {
+  /** The lines of a block, joined, as one. Nonces are random: a block that a crash cut off is written anew, with other content. */
+  seal(lines: string, previous: string): string {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(Buffer.from(previous));
-    const parts = [nonce, cipher.update(lines.join('\n'), 'utf8'), cipher.final(), cipher.getAuthTag()];
+    const parts = [nonce, cipher.update(lines, 'utf8'), cipher.final(), cipher.getAuthTag()];
     return JSON.stringify({ t: 'block', b: Buffer.concat(parts).toString('base64') });
   }
 

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
 
 /*
- * Lines that are written together are a block. The last line of a block ends with the block's hash, over the hash of the
- * block before and all of the block's own bytes up to it: a line that was changed, taken out or put in is found, and
- * what follows the last hash of a file was cut off by a crash.
+ * Lines that are sealed together are a block. The last line of a block ends with the block's hash, over the hash of the
+ * block before and all of the block's own bytes up to it: a line that was changed, taken out or put in is found.
  */
 
 export const NO_BLOCK = '0'.repeat(64);
@@ -11,13 +10,14 @@ export const NO_BLOCK = '0'.repeat(64);
 const seal = /,"#":"([0-9a-f]{64})"\}$/;
 const SEAL_CHARS = ',"#":""}'.length + 64;
 
-/** Lines of JSON objects as a block; `hash` is for the next one. */
+/** Lines of JSON objects as a block, or as its end: `written` is what of it was written before. `hash` is for the next one. */
 export function sealBlock(
   lines: readonly string[],
   previous: string,
+  written = '',
 ): { readonly text: string; readonly hash: string } {
   const open = lines.join('\n').slice(0, -1);
-  const sealed = hash('sha256', previous + open);
+  const sealed = hash('sha256', previous + written + open);
   return { text: `${open},"#":"${sealed}"}\n`, hash: sealed };
 }
 

@@ -7,8 +7,10 @@ import { JournalError } from './journal-error.ts';
 import { JournalLock } from './journal-lock.ts';
 import type { JournalEnd, JournalWriter, WriterOptions } from './journal-place.ts';
 
-/** What nobody waits for is written after so long at the latest. */
+/** What nobody waits for is written after so long at the latest, and what was written is sealed. */
 const BATCH_MS = 5;
+/** A seal where nothing else is to be written. */
+const SEAL_ALONE = '{"t":"seal"}';
 const MAX_BATCH_CHARS = 256 * 1024;
 const PRIVATE = 0o600;
 const { O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
@@ -16,6 +18,8 @@ const { O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 export interface JournalFileOptions extends WriterOptions {
   readonly path: string;
   readonly sync: JournalSync;
+  /** Of format 1: what is not sealed does not count. */
+  readonly sealsAtOnce: boolean;
 }
 
 /** A journal that is appended to, by one process. */
@@ -23,10 +27,14 @@ export class JournalFile implements JournalWriter {
   readonly #options: JournalFileOptions;
   readonly #lock: JournalLock;
   #fd: number | null;
+  /** Whether a block is sealed with its write. One hash for many costs less, and nobody but this process can lose its seal. */
+  readonly #sealsAtOnce: boolean;
   #bytes: number;
   #hash: string;
-  #lines: string[] = [];
-  #chars = 0;
+  /** Written since the last seal. */
+  #unsealed: string;
+  /** Lines that are not written, each with its end. */
+  #waiting = '';
   #timer: NodeJS.Timeout | null = null;
   #isFull = false;
 
@@ -35,6 +43,8 @@ export class JournalFile implements JournalWriter {
     this.#options = options;
     this.#bytes = end?.bytes ?? 0;
     this.#hash = end?.hash ?? NO_BLOCK;
+    this.#unsealed = end?.unsealed ?? '';
+    this.#sealsAtOnce = options.sealsAtOnce || options.cipher !== null || options.sync === 'disk';
     const isNew = end === null;
     const fd = open(options.path, isNew);
     this.#fd = fd;
@@ -45,19 +55,20 @@ export class JournalFile implements JournalWriter {
 
   append(line: string): void {
     if (this.#isFull) return;
-    this.#lines.push(line);
-    this.#chars += line.length;
-    if (this.#chars > MAX_BATCH_CHARS) this.#late();
+    this.#waiting += `${line}\n`;
+    if (this.#waiting.length + this.#unsealed.length > MAX_BATCH_CHARS) this.#late();
     else this.#timer ??= setTimeout(() => this.#late(), BATCH_MS).unref();
   }
 
   flush(): void {
     if (this.#isFull) this.#fail('what precedes could not be written');
-    if (this.#lines.length === 0) return;
-    const lines = this.#lines;
-    this.#lines = [];
-    this.#chars = 0;
-    this.#put(lines, this.#options.maxBytes);
+    if (this.#waiting === '') return;
+    if (this.#sealsAtOnce || this.#hash === NO_BLOCK) this.#seal();
+    else {
+      const lines = this.#taken();
+      this.#put(lines, this.#options.maxBytes);
+      this.#unsealed += lines;
+    }
   }
 
   /**
@@ -69,9 +80,9 @@ export class JournalFile implements JournalWriter {
     this.#timer = null;
     const fd = this.#fd;
     if (fd === null) return;
-    const lines = this.#isFull ? [last] : [...this.#lines, last];
+    const lines = this.#taken();
     try {
-      this.#put(lines, null);
+      this.#putSealed(this.#isFull ? last : lines + last, null);
     } catch {
       // Whoever reads it sees that it has no end.
     }
@@ -87,7 +98,7 @@ export class JournalFile implements JournalWriter {
 
   #begin({ firstLine }: BlockCipher): void {
     try {
-      this.#put([firstLine], null);
+      this.#putSealed(firstLine, null);
     } catch (error) {
       this.abandon();
       throw error;
@@ -97,18 +108,38 @@ export class JournalFile implements JournalWriter {
   #late(): void {
     this.#timer = null;
     try {
-      this.flush();
+      if (!this.#isFull) this.#seal();
     } catch {
       // Told by onFull.
     }
   }
 
-  /** Writes a block, or nothing of it. `maxBytes` null: whatever its length. @throws JournalError */
-  #put(lines: readonly string[], maxBytes: number | null): void {
-    const { path, cipher } = this.#options;
+  #taken(): string {
+    const lines = this.#waiting;
+    this.#waiting = '';
+    return lines;
+  }
+
+  #seal(): void {
+    const lines = this.#taken();
+    if (lines !== '') this.#putSealed(lines.slice(0, -1), this.#options.maxBytes);
+    else if (this.#unsealed !== '') this.#putSealed(SEAL_ALONE, this.#options.maxBytes);
+  }
+
+  /** The last of the lines without its end. */
+  #putSealed(lines: string, maxBytes: number | null): void {
+    const { cipher } = this.#options;
     const isOpening = this.#hash === NO_BLOCK;
-    const sealed = cipher === null || isOpening ? lines : [cipher.seal(lines, this.#hash)];
-    const { text, hash } = sealBlock(sealed, this.#hash);
+    const sealed = cipher === null || isOpening ? lines : cipher.seal(lines, this.#hash);
+    const { text, hash } = sealBlock([sealed], this.#hash, this.#unsealed);
+    this.#put(text, maxBytes);
+    this.#unsealed = '';
+    this.#hash = hash;
+  }
+
+  /** Writes all of it, or nothing. `maxBytes` null: whatever its length. @throws JournalError */
+  #put(text: string, maxBytes: number | null): void {
+    const { path } = this.#options;
     const bytes = Buffer.byteLength(text);
     if (maxBytes !== null && this.#bytes + bytes > maxBytes) {
       this.#fail(`it would have more than limits.journal_bytes = ${maxBytes}`);
@@ -120,7 +151,6 @@ export class JournalFile implements JournalWriter {
       this.#fail(`it cannot be written (${errorCode(error) ?? path})`);
     }
     this.#bytes += bytes;
-    this.#hash = hash;
   }
 
   /** As text, which the system's call encodes on its way: one step less where each begins with cold caches. */

@@ -19,9 +19,12 @@ export interface JournalWriter {
 
 /** Where an existing journal goes on. */
 export interface JournalEnd {
-  /** Of its whole blocks: what follows them is cut off. */
+  /** Of what counts: what follows is cut off. */
   readonly bytes: number;
+  /** Of its last block. */
   readonly hash: string;
+  /** What follows that block, and has no hash yet. */
+  readonly unsealed: string;
 }
 
 export interface WriterOptions {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { abiVersion } from '../abi/calls.ts';
 import { version } from '../base/version.ts';
-import { JOURNAL_FORMAT, type JournalSync } from '../protocol/journal.ts';
+import { JOURNAL_FORMAT, type JournalSync, UNSEALED_SINCE_FORMAT } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
 import { JournalError } from './journal-error.ts';
 import { JournalFile } from './journal-file.ts';
@@ -47,7 +47,7 @@ export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginni
     ...begun,
   };
   const cipher = opening.key === null ? null : new BlockCipher(opening.key);
-  const options = { ...fileOptions(opening, header.limits.journal_bytes), cipher };
+  const options = { ...fileOptions(opening, header, header.limits.journal_bytes), cipher };
   const writer: JournalWriter = opening.place?.writer(options, null) ?? new JournalFile(options);
   return new RunJournal(header, null, writer);
 }
@@ -78,7 +78,7 @@ function readAgain(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) 
   warnOfOthers(recorded, onNotice);
   const { cipher, end } = read;
   if (key !== null && cipher === null) onNotice(`${file} was begun without a key, and goes on in the clear`);
-  return { recorded, end, options: { ...fileOptions(opening, maxBytes), cipher } };
+  return { recorded, end, options: { ...fileOptions(opening, recorded.header, maxBytes), cipher } };
 }
 
 /** A journal that is only read. @throws JournalError */
@@ -89,8 +89,8 @@ export function replayJournal({ file, key, place, onNotice }: JournalOpening, wa
   return new RunJournal(recorded.header, recorded, null);
 }
 
-function fileOptions({ file: path, sync, onFull }: JournalOpening, maxBytes: number) {
-  return { path, sync, maxBytes, onFull };
+function fileOptions({ file: path, sync, onFull }: JournalOpening, { format }: UnruledHeader, maxBytes: number) {
+  return { path, sync, maxBytes, onFull, sealsAtOnce: format < UNSEALED_SINCE_FORMAT };
 }
 
 function checkWasm({ file, header }: RecordedRun, wasm: Uint8Array): void {

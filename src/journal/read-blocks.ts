@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
-import { parseJson } from '../base/json.ts';
+import { isJsonObject, parseJson } from '../base/json.ts';
+import { UNSEALED_SINCE_FORMAT } from '../protocol/journal.ts';
 import { type EncryptedLine, encryptedLine } from './block-cipher.ts';
 import { isWhole, NO_BLOCK, sealOf } from './chain.ts';
 import { JournalError } from './journal-error.ts';
@@ -10,7 +11,7 @@ const LINE_END = 0x0a;
 /** A FIFO is not waited for. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Lines that were written together. */
+/** Lines that were sealed together, or not sealed yet. */
 export interface Block {
   readonly lines: readonly string[];
   /** Of its first line in the file, counted from 1. */
@@ -24,7 +25,7 @@ export interface ReadBlocks {
   /** What the first line says; null: the journal is not encrypted. */
   readonly encrypted: EncryptedLine | null;
   readonly end: JournalEnd;
-  /** Bytes after its last whole block: somebody was ended in the middle of writing. */
+  /** Bytes after its last whole line, or block: somebody was ended in the middle of writing. */
   readonly tornBytes: number;
 }
 
@@ -58,12 +59,24 @@ export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
     hash = seal;
     whole = end + 1;
   }
-  return {
-    blocks,
-    encrypted: encryption(file, blocks[0]),
-    end: { bytes: whole, hash },
-    tornBytes: bytes.length - whole,
-  };
+  const encrypted = encryption(file, blocks[0]);
+  const unsealed = encrypted === null && countsUnsealed(blocks[0]) ? wholeLines(lines) : [];
+  if (unsealed.length > 0) blocks.push({ lines: unsealed, line, previous: hash });
+  const rest = unsealed.map((text) => `${text}\n`).join('');
+  const counted = whole + Buffer.byteLength(rest);
+  return { blocks, encrypted, end: { bytes: counted, hash, unsealed: rest }, tornBytes: bytes.length - counted };
+}
+
+/** Whether lines count that were written and not sealed when their writer was killed. */
+function countsUnsealed(first: Block | undefined): boolean {
+  const header = parseJson(first?.lines[0] ?? '');
+  return isJsonObject(header) && Number(header.format) >= UNSEALED_SINCE_FORMAT;
+}
+
+/** Where the whole machine fell down, there may be anything: what follows the first line that is none does not count. */
+function wholeLines(lines: readonly string[]): readonly string[] {
+  const bad = lines.findIndex((text) => !isJsonObject(parseJson(text)));
+  return bad < 0 ? lines : lines.slice(0, bad);
 }
 
 function encryption(file: string, first: Block | undefined): EncryptedLine | null {

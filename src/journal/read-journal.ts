@@ -1,6 +1,6 @@
 import { abiVersion } from '../abi/calls.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
-import { JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
+import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
 import { JournalError, JournalKeyMissing } from './journal-error.ts';
 import type { JournalEnd } from './journal-place.ts';
@@ -12,14 +12,14 @@ export interface ReadJournal {
   readonly header: JournalHeader;
   readonly records: readonly TimedRecord[];
   readonly end: JournalEnd;
-  /** Bytes after its last whole block: somebody was ended in the middle of writing. */
+  /** Bytes after its last whole line, or block: somebody was ended in the middle of writing. */
   readonly tornBytes: number;
   /** For the blocks that follow; null: it is not encrypted. */
   readonly cipher: BlockCipher | null;
 }
 
 /**
- * A journal, checked: its blocks are those that were written, in their order; half a block at its end is left out.
+ * A journal, checked: its blocks are those that were written, in their order; half a line at its end is left out.
  * @throws JournalError that names the file and the line; JournalKeyMissing where it is encrypted and there is no key
  */
 export function readJournal(
@@ -63,7 +63,7 @@ function parsed(file: string, line: number, text: string): JsonObject {
     throw new JournalError(file, `line ${line}: it is no record of a journal`);
   }
   // What kind of journal it is, is said before what is wrong with it.
-  const isOfAnother = value.t === 'header' && value.format !== JOURNAL_FORMAT;
+  const isOfAnother = value.t === 'header' && !isReadFormat(value.format);
   const wrong = isKnownKind(value) && !isOfAnother ? wrongField(value) : null;
   if (wrong === null) return value;
   throw new JournalError(file, `line ${line}: ${wrong} of its record ${value.t} is missing or not what it must be`);
@@ -72,10 +72,10 @@ function parsed(file: string, line: number, text: string): JsonObject {
 function checkedHeader(file: string, value: unknown): JournalHeader {
   if (!isJsonObject(value) || value.t !== 'header') throw new JournalError(file, 'line 1: it is no journal');
   const { format, abi } = value;
-  if (format !== JOURNAL_FORMAT) {
+  if (!isReadFormat(format)) {
     throw new JournalError(
       file,
-      `it has format ${JSON.stringify(format)}, and this Spear reads ${JOURNAL_FORMAT}: use the Spear that wrote it (${JSON.stringify(value.spear)}) or a newer one`,
+      `it has format ${JSON.stringify(format)}, and this Spear reads those up to ${JOURNAL_FORMAT}: use the Spear that wrote it (${JSON.stringify(value.spear)}) or a newer one`,
     );
   }
   if (!Array.isArray(abi) || abi[0] !== abiVersion.major) {

@@ -48,8 +48,9 @@ export class RunJournal implements ToolJournal {
   readonly #questions = new Map<number, readonly (string | null)[]>();
   readonly #toolSets = new ToolSets();
   #lastResult: NamedResult | null = null;
-  /** Those that the next request to a model may tell of. */
+  /** Those that the next request to a model may tell of; a new one takes the place of the oldest. */
   readonly #recentResults: NamedResult[] = [];
+  #results = 0;
   #hasEnded = false;
   isInterrupted = false;
 
@@ -136,7 +137,7 @@ export class RunJournal implements ToolJournal {
 
   finished(ordinal: string, result: string, code: string | null, refused: RefusedTool | null): void {
     this.#lastResult = { ordinal, json: result };
-    if (this.#recentResults.push(this.#lastResult) > MAX_RECENT_RESULTS) this.#recentResults.shift();
+    this.#recentResults[this.#results++ % MAX_RECENT_RESULTS] = this.#lastResult;
     const how = `"code":${code === null ? 'null' : JSON.stringify(code)},"result":${JSON.stringify(result)}`;
     const wanted = refused === null ? '' : `,"refused":${JSON.stringify(refused)}`;
     this.#append(`{"t":"tool.finished","ordinal":${JSON.stringify(ordinal)},${how}${wanted}`);

@@ -7,7 +7,12 @@ import type { TaskPolicy } from './policy-layers.ts';
 // What stands in a journal: docs/journal.md. A reader leaves out kinds and fields that it does not know.
 
 /** Rises when a reader of the old form would be wrong about the new one. */
-export const JOURNAL_FORMAT = 1;
+export const JOURNAL_FORMAT = 2;
+/** Of formats before this one, what follows the last seal does not count. */
+export const UNSEALED_SINCE_FORMAT = 2;
+
+export const isReadFormat = (format: unknown): boolean =>
+  typeof format === 'number' && Number.isInteger(format) && format >= 1 && format <= JOURNAL_FORMAT;
 
 /** How sure it is that what was written stays: over the end of this process, or over that of the machine. */
 export const journalSyncs = ['write', 'disk'] as const;

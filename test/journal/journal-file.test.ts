@@ -61,7 +61,7 @@ describe('the file of a journal', () => {
     expect(command('spear', 'replay', path)).toMatchObject({ status: 2, stdout: '' });
   });
 
-  it('that was cut off loses the block that is not whole, and nothing else', () => {
+  it('that was cut off loses the line that is not whole, and nothing else', () => {
     const path = join(folder, 'cut.journal');
     writeFileSync(path, readFileSync(file).subarray(0, -10));
     const { records, tornBytes } = readJournal(path);
@@ -72,14 +72,42 @@ describe('the file of a journal', () => {
     expect(command('spear', 'journal', 'verify', path).stdout).toContain('cut off by a crash');
   });
 
+  it('whose writer was killed has lines without a hash: they count, and are sealed when it goes on [journal.format]', () => {
+    const lines = readFileSync(file, 'utf8').split('\n');
+    const answered = lines.findIndex((line) => line.startsWith('{"t":"model.answered"'));
+    const unsealed = lines.slice(1, answered).map((line) => line.replace(/,"#":"[0-9a-f]{64}"/, ''));
+    const path = join(folder, 'unsealed.journal');
+    const text = [lines[0], ...unsealed, '{"t":"model.ans'].join('\n');
+    writeFileSync(path, text);
+    const { records, tornBytes, end } = readJournal(path);
+    expect(records.map(({ t }) => t)).toEqual(unsealed.map((line) => (JSON.parse(line) as { t: string }).t));
+    expect([tornBytes, end.unsealed]).toEqual([15, unsealed.map((line) => `${line}\n`).join('')]);
+    const verified = command('spear', 'journal', 'verify', path);
+    expect(verified.stdout).toContain(`its last ${end.unsealed.length} bytes were written just before it was killed`);
+    const resumed = command('spear-run', '--resume', path);
+    expect(resumed).toMatchObject({ status: 0, stdout: 'tool sum {"a":2,"b":40} -> {"sum":42}\n2 + 40 = 42\n' });
+    expect(readJournal(path)).toMatchObject({ tornBytes: 0, end: { unsealed: '' } });
+    writeFileSync(path, readFileSync(path, 'utf8').replace(unsealed[0] ?? '', '{"t":"guest","e":"","ms":0}'));
+    expect(() => readJournal(path)).toThrow('it is not what was written');
+  });
+
+  it('of format 1 has a hash for every write: what has none does not count [journal.format]', () => {
+    const [header = '', ...others] = readFileSync(file, 'utf8').split('\n');
+    const path = rewritten('first-format.journal', (line) => line.replace('"format":2', '"format":1'));
+    const [first] = readFileSync(path, 'utf8').split('\n');
+    writeFileSync(path, `${first}\n${others[0]}\n`);
+    expect(readJournal(path)).toMatchObject({ records: [], tornBytes: (others[0]?.length ?? 0) + 1 });
+    expect(header).toContain('"format":2');
+  });
+
   it('of another format or ABI is refused', () => {
     const format = command(
       'spear',
       'replay',
-      rewritten('format.journal', (line) => line.replace('"format":1', '"format":2')),
+      rewritten('format.journal', (line) => line.replace('"format":2', '"format":3')),
     );
     expect(format).toMatchObject({ status: 2, stdout: '' });
-    expect(format.stderr).toContain('it has format 2');
+    expect(format.stderr).toContain('it has format 3');
     const abi = command(
       'spear',
       'replay',

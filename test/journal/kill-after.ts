@@ -1,5 +1,5 @@
 // Loaded before spear-run: ends its process by SIGKILL after write number KILL_AFTER to the journal KILL_JOURNAL, or in
-// the middle of it where KILL_HALF is set. A write is a block: between its records nobody can be killed.
+// the middle of it where KILL_HALF is set. What is written at once is whole or torn: between its records nobody can be killed.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 
@@ -14,10 +14,11 @@ function die(): never {
 
 const isJournal = (fd: number) => fs.fstatSync(fd).ino === fs.statSync(journal, { throwIfNoEntry: false })?.ino;
 
-fs.writeSync = ((fd: number, bytes: Buffer, at: number = 0) => {
-  if (!isJournal(fd)) return writeSync(fd, bytes, at);
+fs.writeSync = ((fd: number, content: string | Uint8Array, ...rest: [number?]) => {
+  if (!isJournal(fd)) return writeSync(fd, content as Uint8Array, ...rest);
+  const bytes = Buffer.from(content as string).subarray(rest[0] ?? 0);
   const isLast = ++writes === Number(after);
-  const written = writeSync(fd, bytes, at, isLast && half ? Math.ceil((bytes.byteLength - at) / 2) : undefined);
+  const written = writeSync(fd, isLast && half ? bytes.subarray(0, Math.ceil(bytes.byteLength / 2)) : bytes);
   return isLast ? die() : written;
 }) as typeof fs.writeSync;
 syncBuiltinESMExports();

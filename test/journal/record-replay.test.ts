@@ -1,7 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { readJournal } from '../../src/journal/read-journal.ts';
+import { GuestThreads } from '../../src/run/threads/guest-threads.ts';
 import { type FixtureOptions, runFixture } from '../support/run-fixture.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-journal-'));
@@ -39,5 +41,35 @@ describe('a recorded run', () => {
       recorded.stdout,
       recorded.stderr,
     ]);
+  });
+});
+
+describe('a journal that ends early, wherever', () => {
+  const threads = new GuestThreads({ threads: 1 });
+  afterAll(() => threads.close());
+
+  it.each([
+    ['c/sum.wasm', 'thread'],
+    ['c/sum.wasm', 'shared'],
+    ['c/hello.wasm', 'thread'],
+    ['c/hello.wasm', 'shared'],
+  ])('is replayed so far, and no further: %s (%s) [journal.replay]', async (guest, isolation) => {
+    const shared = isolation === 'shared' ? { threads } : {};
+    const file = newFile();
+    const recorded = await runFixture(guest, { backend: 'scripts/sum.json', journal: { file }, ...shared });
+    const lines = readFileSync(file, 'utf8').split(/(?<=\n)/);
+    for (let count = 1; count < lines.length; count++) {
+      const cut = newFile();
+      writeFileSync(cut, lines.slice(0, count).join(''));
+      const printed = readJournal(cut).records.flatMap((record) =>
+        record.t === 'output' ? [Buffer.from(record.b, 'base64').toString()] : [],
+      );
+      const replayed = await runFixture(guest, { journal: { file: cut, mode: 'replay' }, ...shared });
+      // Only the record of its end is missing: that the guest has ended, its thread had told.
+      const end = count === lines.length - 1 ? ['exit', recorded.exitCode] : ['interrupted', null];
+      expect([replayed.reason, replayed.exitCode], `${count} lines`).toEqual(end);
+      expect(replayed.stdout.startsWith(printed.join(''))).toBe(true);
+      expect(recorded.stdout.startsWith(replayed.stdout)).toBe(true);
+    }
   });
 });

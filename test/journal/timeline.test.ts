@@ -21,7 +21,7 @@ const made = (records: readonly object[], tornBytes = 0) =>
     file: '',
     header,
     records: records as TimedRecord[],
-    end: { bytes: 0, hash: '' },
+    end: { bytes: 0, hash: '', unsealed: '' },
     cipher: null,
     tornBytes,
   });

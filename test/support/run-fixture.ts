@@ -12,6 +12,7 @@ import type { Metrics } from '../../src/metrics/metrics.ts';
 import type { LimitName } from '../../src/protocol/limits.ts';
 import type { JournalOption } from '../../src/run/journal-option.ts';
 import { type RunResult, runGuest } from '../../src/run/run-guest.ts';
+import type { GuestThreads } from '../../src/run/threads/guest-threads.ts';
 
 const fixtures = new URL('../../fixtures/', import.meta.url);
 
@@ -33,6 +34,8 @@ export interface FixtureOptions {
   readonly events?: ToolEvents;
   readonly metrics?: Metrics;
   readonly journal?: JournalOption;
+  /** Guests share these. */
+  readonly threads?: GuestThreads;
 }
 
 export interface FixtureRun extends RunResult {

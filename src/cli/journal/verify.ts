@@ -52,14 +52,19 @@ function describe({ header, records, end, tornBytes, cipher }: ReadJournal, run:
     records: records.length + 1,
     bytes: end.bytes,
     torn_bytes: tornBytes,
+    unsealed_bytes: Buffer.byteLength(end.unsealed),
     attempts: run.attempts,
     ended: run.end === null ? null : { reason: run.end.reason, exit_code: run.end.exit },
     head: end.hash,
   };
 }
 
-function sentence(file: string, { records, torn_bytes: torn, attempts, ended, run }: Report): string {
+const unhashed = (bytes: number) =>
+  bytes === 0 ? '' : `; its last ${bytes} bytes were written just before it was killed, and have no hash`;
+
+function sentence(file: string, report: Report): string {
+  const { records, torn_bytes: torn, unsealed_bytes: unsealed, attempts, ended, run } = report;
   const end =
     ended === null ? 'not ended' : `ended: ${ended.reason}${ended.exit_code === null ? '' : ` ${ended.exit_code}`}`;
-  return `${file}: ${records} records of ${run}, attempt ${attempts}, ${end}; nothing changed or missing${cut(torn)}`;
+  return `${file}: ${records} records of ${run}, attempt ${attempts}, ${end}; nothing changed or missing${unhashed(unsealed)}${cut(torn)}`;
 }

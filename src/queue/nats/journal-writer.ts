@@ -102,7 +102,7 @@ export class SubjectJournal implements JournalWriter {
       text = first.text;
       hash = first.hash;
     }
-    const sealed = sealBlock(cipher === null ? lines : [cipher.seal(lines, hash)], hash);
+    const sealed = sealBlock(cipher === null ? lines : [cipher.seal(lines.join('\n'), hash)], hash);
     text += sealed.text;
     const bytes = this.#bytes + Buffer.byteLength(text);
     if (bytes > maxBytes && !this.#isClosed) {
