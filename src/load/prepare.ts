@@ -41,7 +41,6 @@ export interface PrepareOptions {
 export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
   const kind = binaryKind(bytes);
   const { limits } = options;
-  endPromptly();
   if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
   if (bytes.byteLength > limits.module_bytes) {
     throw new ModuleError(`it has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
@@ -61,6 +60,7 @@ async function prepareModule(
   bytes: Uint8Array,
   { limits, allowUnknownImports, givesWay = false }: PrepareOptions,
 ): Promise<PreparedModule> {
+  endPromptly();
   const bounded = boundMemory(bytes, limits);
   const { module, turns, unshareable } = givesWay ? await compileWithTurns(bounded) : await compileAsItIs(bounded);
   const imports = importsOf(module, turns);

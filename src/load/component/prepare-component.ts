@@ -2,6 +2,7 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import type { Limits } from '../../protocol/limits.ts';
 import type { Turns } from '../../protocol/turns.ts';
 import { writeBounds } from '../bound-memory.ts';
+import { endPromptly } from '../prompt-ending.ts';
 import { type CompileHost, compileOnce } from './compile-once.ts';
 import type { Lane, PreparedComponent } from './component-stages.ts';
 import { shareLimits } from './memory-share.ts';
@@ -13,6 +14,8 @@ export async function prepareComponent(
   host: CompileHost & { readonly givesWay: boolean },
 ): Promise<PreparedComponent> {
   const compiled = await compileOnce(bytes, limits.transpile_ms, host);
+  // Not before: jco would be optimized for longer than it runs.
+  endPromptly();
   const { glue, imports, entry, lane, origin } = compiled;
   const bounds = shareLimits(compiled, limits);
   const bounded: Modules = new Map(

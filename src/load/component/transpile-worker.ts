@@ -1,9 +1,20 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorText } from '../../base/error-text.ts';
-import type { TranspileAnswer, TranspileRequest } from './transpile.ts';
+import type { JcoModule, TranspileAnswer, TranspileInput } from './transpile.ts';
 
 // A thread that lives for one component: jco is large, and what it is given comes from a stranger.
-const { bytes, asyncImports, asyncExports } = workerData as TranspileRequest;
+const { bytes, asyncImports, asyncExports, jco: kept } = workerData as TranspileInput;
+
+// Nothing but jco's own modules is compiled here. The one that is all of it is taken from an earlier thread.
+let jco: JcoModule | null = kept;
+const { compile } = WebAssembly;
+WebAssembly.compile = async (source) => {
+  const { byteLength } = source;
+  if (byteLength === jco?.byteLength) return jco.module;
+  const module = await compile(source);
+  if (byteLength > (jco?.byteLength ?? 0)) jco = { byteLength, module };
+  return module;
+};
 
 /** Where jco gives up it says why on stderr, and nowhere else. */
 let lastWords = '';
@@ -27,7 +38,7 @@ async function transpile(): Promise<TranspileAnswer> {
       noComponentErrorWrapping: true,
       base64Cutoff: 0,
     });
-    return { ok: true, files };
+    return { ok: true, files, jco };
   } catch (error) {
     return { ok: false, message: describe(error) };
   }

@@ -9,12 +9,24 @@ export interface TranspileOptions {
   readonly asyncExports: readonly string[];
 }
 
+/** What of jco is WebAssembly. Its code is compiled as it is used, for all threads that have it. */
+export interface JcoModule {
+  readonly byteLength: number;
+  readonly module: WebAssembly.Module;
+}
+
 export interface TranspileRequest extends TranspileOptions {
   readonly bytes: Uint8Array;
 }
 
+export type TranspileInput = TranspileRequest & { readonly jco: JcoModule | null };
+
 export type TranspileAnswer =
-  | { readonly ok: true; readonly files: readonly (readonly [name: string, bytes: Uint8Array])[] }
+  | {
+      readonly ok: true;
+      readonly files: readonly (readonly [name: string, bytes: Uint8Array])[];
+      readonly jco: JcoModule | null;
+    }
   | { readonly ok: false; readonly message: string };
 
 /** What jco makes of a component: JavaScript, and the core modules that it asks for by name. */
@@ -35,6 +47,9 @@ const workerUrl = new URL(
 /** What jco may write for one component. */
 const MAX_GLUE_BYTES = 64 * 1024 * 1024;
 
+/** Of the last thread: the next finds compiled what that one has used. */
+let jco: JcoModule | null = null;
+
 /**
  * Runs jco on a thread of its own, which ends with its answer, at the deadline or when nobody waits any more.
  *
@@ -47,7 +62,7 @@ export async function transpile(
 ): Promise<Transpiled> {
   signal.throwIfAborted();
   const worker = new Worker(workerUrl, {
-    workerData: request,
+    workerData: { ...request, jco } satisfies TranspileInput,
     env: {},
     stdout: true, // nobody reads it: standard output is the guest's
     execArgv: [],
@@ -68,6 +83,7 @@ export async function transpile(
       worker.once('exit', () => reject(new Error('the thread that compiles the component ended without a word')));
     });
     if (!answer.ok) throw new ModuleError(`it is no valid component: ${answer.message}`);
+    jco = answer.jco;
     return sorted(answer.files);
   } finally {
     clearTimeout(deadline);
