@@ -2,7 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { ARGUMENTS, bareServer, resultOf, SERVER_ID, TOOL } from '../guests/echo-servers.ts';
+import {
+  ARGUMENTS,
+  bareServer,
+  type EchoServer,
+  resultOf,
+  SERVER_ID,
+  stdioServer,
+  TOOL,
+} from '../guests/echo-servers.ts';
 import { type GuestFolder, GuestProcess } from '../guests/guest-process.ts';
 import { DROP, mustBe } from '../guests/instructions.ts';
 import { type JournalCorpus, makeCorpus } from '../guests/journal-corpus.ts';
@@ -19,6 +27,8 @@ import type { Effort, Topic } from './topic.ts';
 /** In one step: a step is timed by a clock, whose every look a journal has too. */
 const GOVERNED_CALLS = 10;
 const LOCAL_CALLS = 200;
+/** Steps until what runs all the time is compiled: before, everything costs half as much again. */
+const WARM_UP = 1_000;
 const CORPUS_MS = 60_000;
 const NS_PER_US = 1_000;
 
@@ -40,24 +50,33 @@ async function governedRows(effort: Effort, problem: string | null): Promise<Row
     yardstickName: 'the same without a journal',
     goal: wanted,
   });
-  const write = text('a governed call with a journal, one core', goal.ratioAtMost(1.1));
-  const disk = text('the same by fsync', null);
-  if (problem !== null) return [notMeasured(write, problem), notMeasured(disk, problem)];
+  const everything = text('a governed call of server-everything with a journal, one core', goal.ratioAtMost(1.1));
+  const bare = text('the same of a server that does nothing', goal.ratioAtMost(1.1));
+  const disk = text('the same of a server that does nothing, by fsync', null);
+  if (problem !== null) return [everything, bare, disk].map((row) => notMeasured(row, problem));
   return [
-    await governedRow(write, ['--journal-sync', 'write'], effort.of(7, 31), effort),
-    await governedRow(disk, ['--journal-sync', 'disk'], effort.of(3, 9), effort),
+    await governedRow(everything, stdioServer, 'write', effort.of(7, 31), effort),
+    await governedRow(bare, bareServer, 'write', effort.of(7, 31), effort),
+    await governedRow(disk, bareServer, 'disk', effort.of(3, 9), effort),
   ];
 }
 
-async function governedRow(text: RowText, sync: readonly string[], rounds: number, effort: Effort): Promise<Row> {
-  const wasm = callingGuest();
-  const plain = new GuestProcess({ wasm, flags: (folder) => mcpFlags(folder, [bareServer.record]) });
-  const flags = (folder: GuestFolder) => [...mcpFlags(folder, [bareServer.record]), ...journalFlags(folder), ...sync];
+async function governedRow(
+  text: RowText,
+  server: EchoServer,
+  sync: 'write' | 'disk',
+  rounds: number,
+  effort: Effort,
+): Promise<Row> {
+  const wasm = callingGuest(server);
+  const mcp = (folder: GuestFolder) => mcpFlags(folder, [server.record]);
+  const plain = new GuestProcess({ wasm, flags: mcp });
+  const flags = (folder: GuestFolder) => [...mcp(folder), ...journalFlags(folder), '--journal-sync', sync];
   const journaled = new GuestProcess({ wasm, flags });
   try {
     const ours = countedSteps(journaled.pid, (count) => journaled.steps(count));
     const yardstick = countedSteps(plain.pid, (count) => plain.steps(count));
-    await stepInTurns(ours.steps, yardstick.steps, { rounds, steps: effort.of(5, 20), warmUp: effort.of(50, 200) });
+    await stepInTurns(ours.steps, yardstick.steps, { rounds, steps: effort.of(5, 20), warmUp: WARM_UP });
     const host = (times: readonly ThreadTimes[]) => times.map((each) => each.host / GOVERNED_CALLS / NS_PER_US);
     return rowFrom(text, host(ours.perStep()), host(yardstick.perStep()));
   } finally {
@@ -101,8 +120,8 @@ const journalFlags = (folder: GuestFolder) => [
 ];
 
 /** A guest that calls the tool of a server, some times a step. */
-function callingGuest(): Uint8Array {
-  const expected = resultOf(bareServer).length;
+function callingGuest(server: EchoServer): Uint8Array {
+  const expected = resultOf(server).length;
   const once = (steps: Steps, tool: [number, number], args: [number, number]) => [
     ...steps.setCapacity,
     ...mustBe(steps.call('mcp_call_tool', steps.get(0), ...tool, ...args, ...steps.out), expected),
