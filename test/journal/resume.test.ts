@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +17,7 @@ const trail = join(folder, 'trail');
 const mcpDir = join(folder, 'mcp.d');
 const whole = join(folder, 'whole.journal');
 const labels = ['a', 'b', 'c'];
-/** A run for each block, each with a server of its own. */
+/** A run for each record, each with a server of its own. */
 const RESUMES_MS = 240_000;
 /** Every record in turn takes a minute; of the usual run it is every third, others each time. */
 const STRIDE = process.env.SPEAR_EVERY_BLOCK ? 1 : 3;
