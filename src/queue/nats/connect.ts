@@ -63,7 +63,8 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
 /** What cannot be read for a connection that is made again is taken as it was. */
 function signer(read: () => Secret): Authenticator {
   let last = read().reveal();
-  const sign = credsAuthenticator(() => new TextEncoder().encode(last));
+  // A secret has no line feed at its end, and the library's reader wants one after the last line.
+  const sign = credsAuthenticator(() => new TextEncoder().encode(`${last}\n`));
   try {
     sign('a try');
   } catch {

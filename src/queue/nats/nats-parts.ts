@@ -1,8 +1,16 @@
-import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream';
+import {
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+} from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { Objm } from '@nats-io/obj';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { Bodies } from './bodies.ts';
+import { NatsSetupError } from './nats-setup-error.ts';
 import { patiently } from './patience.ts';
 import { prepareStreams, type StreamBounds } from './streams.ts';
 import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
@@ -25,7 +33,7 @@ export interface OpenParts {
 export async function openParts(nc: NatsConnection, bounds: StreamBounds, patienceMs: number): Promise<OpenParts> {
   const { replicas } = bounds;
   return patiently(patienceMs, async () => {
-    const jsm = await jetstreamManager(nc);
+    const jsm = await jetstreamManager(nc).catch(explain);
     const js = jetstream(nc);
     await prepareStreams(jsm, bounds);
     // Entries are read from the leader alone: what a copy has may be old.
@@ -33,4 +41,12 @@ export async function openParts(nc: NatsConnection, bounds: StreamBounds, patien
     const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
     return { parts: { js, jsm, bodies: new Bodies(objects, patienceMs), patienceMs }, kv };
   });
+}
+
+function explain(error: unknown): never {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof JetStreamApiError && cause.code === JetStreamApiCodes.JetStreamNotEnabledForAccount) {
+    throw new NatsSetupError('the account on NATS has no JetStream: enable it there, or give nats.creds of another');
+  }
+  throw error;
 }

@@ -1,0 +1,158 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { compileNats, queueAddress } from '../../src/config/nats.ts';
+import { openNats } from '../../src/queue/nats/connect.ts';
+import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
+import { NatsSetupError } from '../../src/queue/nats/nats-setup-error.ts';
+import { readSecretFile } from '../../src/secrets/secret-file.ts';
+import { newAuthority } from '../support/certificates.ts';
+import { natsAccounts } from '../support/engines/nats-accounts.ts';
+import { useNats } from '../support/engines/use-engine.ts';
+import { nextClaim } from './nats-clusters.ts';
+import { newRun, success } from './queue-contract.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'spear-nats-security-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const authority = newAuthority();
+const accounts = natsAccounts(['team-a', 'team-b'], ['without']);
+const strangers = natsAccounts(['team-a']);
+
+function written(name: string, text: string, mode = 0o600): string {
+  const file = join(folder, name);
+  writeFileSync(file, text, { mode });
+  return file;
+}
+
+const server = authority.issue('nats');
+const tls = `tls { cert_file: "${written('server.crt', server.cert)}", key_file: "${written('server.key', server.key)}" }`;
+written('ca.pem', authority.cert);
+written('other-ca.pem', newAuthority('another').cert);
+written('a.creds', accounts.creds('team-a'));
+written('b.creds', accounts.creds('team-b'));
+written('without.creds', accounts.creds('without'));
+written('stranger.creds', strangers.creds('team-a'));
+written('expired.creds', accounts.creds('team-a', Math.floor(Date.now() / 1000) - 60));
+written('broken.creds', 'SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY');
+
+const nats = useNats({ members: 1, config: `${tls}\n${accounts.config}` });
+const open: NatsQueue[] = [];
+const statuses: string[] = [];
+afterEach(async () => {
+  for (const queue of open.splice(0)) await queue.close();
+  statuses.length = 0;
+});
+
+/** As a node opens it whose config says so. */
+async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tls'): Promise<NatsQueue> {
+  const file = { path: join(folder, 'config.toml'), folder };
+  const compiled = compileNats({ patience_ms: 5_000, ...document }, file, { env: {}, readFile: readSecretFile });
+  const at = `${scheme}://${nats().members[0]?.address}`;
+  const { servers, tls: wantsTls, replicas } = queueAddress(at, '--queue', compiled);
+  const { creds, ca, patienceMs } = compiled;
+  const address = {
+    servers,
+    tls: wantsTls,
+    ca,
+    creds,
+    name: 'a test',
+    onStatus: (status: string) => statuses.push(status),
+  };
+  const queue = await openNats(address, (nc) =>
+    NatsQueue.open(nc, { replicas, maxRuns: 100, leaseMs: 2_000, patienceMs }),
+  );
+  open.push(queue);
+  return queue;
+}
+
+const failure = async (document: Parameters<typeof compileNats>[0], scheme?: string) => {
+  const error = await queueOf(document, scheme).then(
+    () => new Error('it was let in'),
+    (thrown: Error) => thrown,
+  );
+  // Nothing of a credentials file, which begins so.
+  expect(error.message).not.toMatch(/SU[A-Z0-9]{10}|eyJ/);
+  return error;
+};
+
+describe('a NATS server with TLS and accounts', () => {
+  it('has the queue of whoever it knows, with a certificate that they trust [cluster.tls] [cluster.accounts]', async () => {
+    const queue = await queueOf({ creds: 'file:a.creds', ca: 'ca.pem' });
+    const { id } = (await queue.submit(newRun('r1', { input: Buffer.alloc(100_000, 'x') }))).run;
+    const claim = await nextClaim(queue);
+    expect(await queue.finish(claim, success('done'))).toBe(true);
+    expect(Buffer.from((await queue.result(id)) ?? []).toString()).toBe('done');
+    // Where it is asked for, it is spoken on loopback too, and to a server that would take less.
+    await queueOf({ creds: 'file:a.creds', ca: 'ca.pem' }, 'nats');
+  });
+
+  it('keeps the runs of one account from another [cluster.accounts]', async () => {
+    const [a, b] = await Promise.all([
+      queueOf({ creds: 'file:a.creds', ca: 'ca.pem' }),
+      queueOf({ creds: 'file:b.creds', ca: 'ca.pem' }),
+    ]);
+    await a.submit(newRun('only-a', { namespace: 'team-a' }));
+    expect(await b.get('team-a', 'only-a')).toBeNull();
+    expect((await b.list('team-a', { limit: 10 })).runs).toEqual([]);
+    expect(await b.claim('n', 'default', 1, 2_000, () => true)).toEqual([]);
+    // The same id is another run there.
+    const other = newRun('only-a', { namespace: 'team-a', input: Buffer.from('another') });
+    expect((await b.submit(other)).created).toBe(true);
+    expect((await a.get('team-a', 'only-a'))?.input_bytes).not.toBe(other.input.byteLength);
+    expect(Buffer.from((await b.input('only-a')) ?? []).toString()).toBe('another');
+  });
+
+  it.each([
+    ['another authority', { creds: 'file:a.creds', ca: 'other-ca.pem' }, 'its certificate is not trusted'],
+    ['the authorities of the system', { creds: 'file:a.creds' }, 'nats.ca names whom to trust'],
+    ['no credentials', { ca: 'ca.pem' }, 'it asks who is there, give nats.creds'],
+    [
+      'those of another operator',
+      { creds: 'file:stranger.creds', ca: 'ca.pem' },
+      'does not take the credentials of nats.creds',
+    ],
+    [
+      'those whose time is over',
+      { creds: 'file:expired.creds', ca: 'ca.pem' },
+      'does not take the credentials of nats.creds',
+    ],
+    [
+      'a file that holds none',
+      { creds: 'file:broken.creds', ca: 'ca.pem' },
+      'nats.creds: expected a file of credentials',
+    ],
+    [
+      'a file of authorities that is not there',
+      { creds: 'file:a.creds', ca: 'none.pem' },
+      'none.pem cannot be read (ENOENT)',
+    ],
+    ['an account without JetStream', { creds: 'file:without.creds', ca: 'ca.pem' }, 'JetStream'],
+  ])('refuses %s at once, and says what to mend without a secret [cluster.tls]', async (_, document, message) => {
+    const before = performance.now();
+    const error = await failure(document);
+    expect(error.message).toContain(message);
+    expect(error).toBeInstanceOf(NatsSetupError);
+    expect(performance.now() - before).toBeLessThan(4_000);
+  });
+
+  it.each([
+    ['file:none.creds', 'nats.creds: '],
+    ['file:open.creds', 'nats.creds: '],
+  ])('is not asked with %s', async (creds, message) => {
+    written('open.creds', accounts.creds('team-a'), 0o644);
+    expect((await failure({ creds, ca: 'ca.pem' })).message).toContain(message);
+  });
+
+  it('takes renewed credentials when the time of those before is over, without a restart [cluster.accounts]', async () => {
+    const seconds = () => Math.floor(Date.now() / 1000);
+    written('short.creds', accounts.creds('team-a', seconds() + 3));
+    const queue = await queueOf({ creds: 'file:short.creds', ca: 'ca.pem' });
+    await queue.submit(newRun('before'));
+    written('short.creds', accounts.creds('team-a', seconds() + 600));
+    await expect.poll(() => statuses, { timeout: 20_000 }).toEqual(['disconnect', 'reconnect']);
+    expect((await queue.submit(newRun('after'))).created).toBe(true);
+    expect((await queue.get('default', 'before'))?.status).toBe('queued');
+  }, 40_000);
+});
