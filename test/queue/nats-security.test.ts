@@ -58,6 +58,7 @@ async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tl
     ca,
     creds,
     name: 'a test',
+    silenceMs: 30_000,
     onStatus: (status: string) => statuses.push(status),
   };
   const queue = await openNats(address, (nc) =>
