@@ -8,6 +8,7 @@ import {
   type NatsConnection,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
+import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
@@ -82,17 +83,15 @@ function trusted(path: string): string {
   }
 }
 
-const untrusted = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_CERT_)/;
-
 function failure({ servers, creds, ca }: NatsAddress, error: unknown): Error {
   const at = `no connection to NATS at ${servers.join(', ')}`;
-  const code = errorCode(error) ?? '';
+  const code = errorCode(error);
   if (error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError) {
     const advice =
       creds === null ? 'it asks who is there, give nats.creds' : 'it does not take the credentials of nats.creds';
     return new NatsSetupError(`${at}: ${advice} (${error.message})`);
   }
-  if (untrusted.test(code)) {
+  if (isUntrustedCertificate(code)) {
     const advice = ca === null ? 'nats.ca names whom to trust' : `it is not one of those that ${ca} vouches for`;
     return new NatsSetupError(`${at}: its certificate is not trusted (${code}): ${advice}`);
   }
