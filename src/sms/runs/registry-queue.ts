@@ -15,6 +15,8 @@ const RETRY_AFTER_S = '5';
 
 export interface RegistryQueueOptions {
   readonly maxRuns: number;
+  /** Where the config has the credentials, for messages. @default nats.creds */
+  readonly credsField?: string | undefined;
   readonly log: ServiceLog;
 }
 
@@ -68,7 +70,7 @@ export class RegistryQueue {
   /** Loaded only where there is a queue. */
   async #open(): Promise<void> {
     const { servers, tls, ca, creds, replicas, patienceMs } = this.#queue;
-    const { maxRuns, log } = this.#options;
+    const { maxRuns, credsField, log } = this.#options;
     const [{ openNats }, { NatsRuns }, { NatsJournals }, { NatsEvents }] = await Promise.all([
       import('../../queue/nats/connect.ts'),
       import('../../queue/nats/nats-runs.ts'),
@@ -76,7 +78,7 @@ export class RegistryQueue {
       import('../../queue/nats/nats-events.ts'),
     ]);
     const onStatus = (status: string) => log('warn', 'nats', { status });
-    const runs = await openNats({ servers, tls, ca, creds, name: 'spear-sms', onStatus }, (nc) =>
+    const runs = await openNats({ servers, tls, ca, creds, credsField, name: 'spear-sms', onStatus }, (nc) =>
       NatsRuns.open(nc, { replicas, maxRuns, patienceMs }),
     );
     if (this.#closed.signal.aborted) return runs.close();
