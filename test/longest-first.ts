@@ -23,6 +23,8 @@ export const longest: readonly string[] = [
   'test/e2e/package.test.ts',
   'test/cli/doctor/doctor.test.ts',
   'test/guest-examples/component-sdks.test.ts',
+  'test/sms/runs/registry-runs.test.ts',
+  'test/sms/etcd/security.test.ts',
   'test/spearlet/registry-node.test.ts',
   'test/spearlet/parked-streams.test.ts',
   'test/journal/killed.test.ts',

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { helm as findHelm } from '../../scripts/engines/helm.ts';
+import { parseSmsFlags } from '../../src/cli/sms/flags.ts';
 import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
@@ -153,5 +154,30 @@ describe('the Helm chart', () => {
     const { status, stderr } = helm('template', 'demo', chart, '--set', 'sms.replicas=2');
     expect(status).not.toBe(0);
     expect(stderr).toContain('more than one registry needs sms.store');
+  });
+
+  it('lets the registry take runs from the queue of the nodes, with credentials of a volume [deploy.chart]', () => {
+    const made = render(
+      'sms.queue=tls://nats:4222',
+      'node.queue=tls://nats:4222',
+      'sms.extraVolumes[0].name=nats',
+      'sms.extraVolumes[0].secret.secretName=nats-creds',
+      'sms.extraVolumeMounts[0].name=nats',
+      'sms.extraVolumeMounts[0].mountPath=/nats',
+      'sms.env[0].name=A',
+      'sms.env[0].value=b',
+    );
+    const { args } = container(made, 'demo-spear-sms');
+    const parsed = parseSmsFlags(args.slice(1));
+    expect(parsed).toMatchObject({ kind: 'serve', flags: { queue: 'tls://nats:4222' } });
+    const { spec } = named(made, 'StatefulSet', 'demo-spear-sms').spec.template;
+    expect(spec.volumes).toContainEqual({ name: 'nats', secret: { secretName: 'nats-creds' } });
+    expect(spec.containers[0]).toMatchObject({
+      env: [{ name: 'A', value: 'b' }],
+      volumeMounts: expect.arrayContaining([{ name: 'nats', mountPath: '/nats' }]),
+    });
+    const { status, stderr } = helm('template', 'demo', chart, '--set', 'sms.queue=nats://a:1,node.queue=nats://b:1');
+    expect(status).not.toBe(0);
+    expect(stderr).toContain('node.queue must be the same');
   });
 });

@@ -42,7 +42,7 @@ it('docs/abi.md has every code that a model reads about a tool of the guest', ()
 });
 
 it('docs/registry-protocol.md has every kind of problem, and no other', () => {
-  const http = sourceOf('sms/http');
+  const http = sourceOf('sms/http') + sourceOf('sms/runs');
   const kinds = [...found(http, /HttpProblem\(\s*\d+,\s*'([\w-]+)'/g), ...found(http, /: \[\d{3}, '([\w-]+)'\]/g)];
   expect(documented('docs/registry-protocol.md', 'The kinds of problems:', 1)).toEqual([...new Set(kinds)].sort());
 });

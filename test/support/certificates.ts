@@ -73,7 +73,7 @@ function certificate(
     ),
   );
   const signed = der(0x30, toBeSigned, algorithm, der(0x03, hex('00'), sign('sha256', toBeSigned, by)));
-  const lines = signed.toString('base64').replaceAll(/(.{64})/g, '$1\n');
+  const lines = (signed.toString('base64').match(/.{1,64}/g) ?? []).join('\n');
   return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
 }
 

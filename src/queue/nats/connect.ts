@@ -8,6 +8,7 @@ import {
   type NatsConnection,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
+import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { failWithConnection } from './lost-answers.ts';
@@ -23,6 +24,8 @@ export interface NatsAddress {
   readonly ca: string | null;
   /** Read again for every connection, so that renewed ones need no restart; null: nobody signs in. @throws Error */
   readonly creds: (() => Secret) | null;
+  /** Where the config has them, for messages. @default nats.creds */
+  readonly credsField?: string | undefined;
   /** Of this process, for whoever looks at the servers. */
   readonly name: string;
   /** How long nothing may come over a connection that nobody has ended, before it is left for another. */
@@ -43,7 +46,7 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
     maxPingOut: UNANSWERED_PINGS,
     // Whoever is refused for a while may be let in again: credentials are renewed.
     ignoreAuthErrorAbort: true,
-    ...(address.creds === null ? {} : { authenticator: signer(address.creds) }),
+    ...(address.creds === null ? {} : { authenticator: signer(address.creds, fieldOf(address)) }),
     ...(address.tls || address.ca !== null ? { tls: address.ca === null ? {} : { ca: trusted(address.ca) } } : {}),
   };
   const nc = await connect(options).catch((error: unknown) => {
@@ -61,14 +64,14 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
 }
 
 /** What cannot be read for a connection that is made again is taken as it was. */
-function signer(read: () => Secret): Authenticator {
+function signer(read: () => Secret, field: string): Authenticator {
   let last = read().reveal();
   // A secret has no line feed at its end, and the library's reader wants one after the last line.
   const sign = credsAuthenticator(() => new TextEncoder().encode(`${last}\n`));
   try {
     sign('a try');
   } catch {
-    throw new NatsSetupError('nats.creds: expected a file of credentials, as nsc makes it');
+    throw new NatsSetupError(`${field}: expected a file of credentials, as nsc makes it`);
   }
   return (nonce) => {
     try {
@@ -88,17 +91,20 @@ function trusted(path: string): string {
   }
 }
 
-const untrusted = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_CERT_)/;
+const fieldOf = ({ credsField = 'nats.creds' }: NatsAddress) => credsField;
 
-function failure({ servers, creds, ca }: NatsAddress, error: unknown): Error {
+function failure(address: NatsAddress, error: unknown): Error {
+  const { servers, creds, ca } = address;
   const at = `no connection to NATS at ${servers.join(', ')}`;
-  const code = errorCode(error) ?? '';
+  const code = errorCode(error);
   if (error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError) {
     const advice =
-      creds === null ? 'it asks who is there, give nats.creds' : 'it does not take the credentials of nats.creds';
+      creds === null
+        ? 'it asks who is there, give nats.creds'
+        : `it does not take the credentials of ${fieldOf(address)}`;
     return new NatsSetupError(`${at}: ${advice} (${error.message})`);
   }
-  if (untrusted.test(code)) {
+  if (isUntrustedCertificate(code)) {
     const advice = ca === null ? 'nats.ca names whom to trust' : `it is not one of those that ${ca} vouches for`;
     return new NatsSetupError(`${at}: its certificate is not trusted (${code}): ${advice}`);
   }

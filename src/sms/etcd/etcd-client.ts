@@ -1,6 +1,7 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { errorText } from '../../base/error-text.ts';
+import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
 import type { EtcdConfig } from '../../config/sms/etcd.ts';
 import { Auth, Lease, Maintenance } from '../../protocol/generated/etcdserverpb/cluster_pb.ts';
 import { KV } from '../../protocol/generated/etcdserverpb/kv_pb.ts';
@@ -39,11 +40,14 @@ export interface Member {
 export class EtcdError extends Error {
   /** Asking again would be answered the same. */
   readonly isDefinite: boolean;
+  /** That member would answer the same; another one may not. */
+  readonly isOfMember: boolean;
 
-  constructor(message: string, isDefinite: boolean, cause: unknown) {
+  constructor(message: string, isDefinite: boolean, cause: unknown, isOfMember = false) {
     super(message, { cause });
     this.name = 'EtcdError';
     this.isDefinite = isDefinite;
+    this.isOfMember = isOfMember;
   }
 }
 
@@ -74,6 +78,7 @@ export class EtcdClient {
     options: { readonly deadlineMs: number; readonly signal?: AbortSignal; readonly onDoubt?: () => void },
   ): Promise<T> {
     const endsAt = performance.now() + options.deadlineMs;
+    let refusals = 0;
     for (let failures = 0; ; ) {
       const leftMs = Math.ceil(endsAt - performance.now());
       const member = this.#current;
@@ -85,7 +90,8 @@ export class EtcdClient {
         failures++;
         options.signal?.throwIfAborted();
         const problem = this.#problemOf(error);
-        if (problem.isDefinite) throw problem;
+        refusals = problem.isOfMember ? refusals + 1 : 0;
+        if (problem.isDefinite || refusals >= this.#members.length) throw problem;
         if (!wasNeverSent(error)) options.onDoubt?.();
         this.leave(member);
         const pause = failures % this.#members.length === 0 ? ROUND_PAUSE_MS : 0;
@@ -178,14 +184,34 @@ export class EtcdClient {
     if (error instanceof EtcdError) return error;
     const text = `etcd at ${this.#current.endpoint}: ${errorText(error)}`;
     if (!(error instanceof ConnectError)) return new EtcdError(text, false, error);
+    const certificate = certificateProblem(error, this.#config.tls);
+    if (certificate !== null)
+      return new EtcdError(`etcd at ${this.#current.endpoint}: ${certificate}`, false, error, true);
     if (error.code === Code.Unauthenticated) this.#token = null; // it ends after some time
     const asksWho = /user name is empty/.test(error.rawMessage) && this.#config.login === null;
-    const hint = asksWho ? ': it asks who is there, give store.etcd.user and store.etcd.password' : '';
+    const hint = asksWho
+      ? ': it asks who is there, give store.etcd.user and store.etcd.password'
+      : error.code === Code.Canceled && this.#current.endpoint.startsWith('http:')
+        ? ' (it was asked in clear; where it speaks TLS, give store.etcd.ca)'
+        : '';
     // A member that has just lost its leader, or is overloaded, says so with a code of its own words.
     const passes = /no leader|timed out|too many requests|leader changed/.test(error.rawMessage);
     const isFinal = definite.has(error.code) || /authentication failed|user name is empty/.test(error.rawMessage);
     return new EtcdError(text + hint, isFinal && !passes, error);
   }
+}
+
+/** Null: it is none. */
+function certificateProblem({ cause }: ConnectError, { ca, cert }: EtcdConfig['tls']): string | null {
+  const code = errorCode(cause);
+  if (isUntrustedCertificate(code)) {
+    const advice = ca === null ? 'store.etcd.ca names whom to trust' : 'store.etcd.ca does not vouch for it';
+    return `its certificate is not trusted (${code}): ${advice}`;
+  }
+  if (!/^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA)/.test(code ?? '')) return null;
+  return cert === null
+    ? 'it asks for a certificate: give store.etcd.cert and store.etcd.key'
+    : 'it does not take the certificate of store.etcd.cert';
 }
 
 /** Nobody listened there, so nothing was done. */

@@ -18,6 +18,8 @@ const MAX_SILENCE_MS = 30_000;
 
 export interface RegistryQueueOptions {
   readonly maxRuns: number;
+  /** Where the config has the credentials, for messages. @default nats.creds */
+  readonly credsField?: string | undefined;
   readonly log: ServiceLog;
 }
 
@@ -71,7 +73,7 @@ export class RegistryQueue {
   /** Loaded only where there is a queue. */
   async #open(): Promise<void> {
     const { servers, tls, ca, creds, replicas, patienceMs } = this.#queue;
-    const { maxRuns, log } = this.#options;
+    const { maxRuns, credsField, log } = this.#options;
     const [{ openNats }, { NatsRuns }, { NatsJournals }, { NatsEvents }] = await Promise.all([
       import('../../queue/nats/connect.ts'),
       import('../../queue/nats/nats-runs.ts'),
@@ -79,10 +81,8 @@ export class RegistryQueue {
       import('../../queue/nats/nats-events.ts'),
     ]);
     const onStatus = (status: string) => log('warn', 'nats', { status });
-    const silenceMs = MAX_SILENCE_MS;
-    const runs = await openNats({ servers, tls, ca, creds, name: 'spear-sms', silenceMs, onStatus }, (nc) =>
-      NatsRuns.open(nc, { replicas, maxRuns, patienceMs }),
-    );
+    const address = { servers, tls, ca, creds, credsField, name: 'spear-sms', silenceMs: MAX_SILENCE_MS, onStatus };
+    const runs = await openNats(address, (nc) => NatsRuns.open(nc, { replicas, maxRuns, patienceMs }));
     if (this.#closed.signal.aborted) return runs.close();
     this.#kept = { runs, journals: new NatsJournals(runs.parts), events: new NatsEvents(runs.parts) };
     log('info', 'queue', { servers: servers.join(','), replicas });

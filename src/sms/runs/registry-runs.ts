@@ -16,8 +16,8 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
   const close = async () => {
     await Promise.all(open.map((one) => one.close()));
   };
-  const opened = async (account: SmsQueue) => {
-    const made = await RegistryQueue.open(account, options);
+  const opened = async (account: SmsQueue, credsField?: string) => {
+    const made = await RegistryQueue.open(account, { ...options, credsField });
     open.push(made);
     return made;
   };
@@ -26,7 +26,7 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
   try {
     const shared = ofAll === null && accounts.size > 0 ? null : await opened(queue);
     const own = new Map<string | undefined, RegistryQueue>();
-    for (const [namespace, creds] of accounts) own.set(namespace, await opened({ ...queue, creds }));
+    for (const [name, creds] of accounts) own.set(name, await opened({ ...queue, creds }, `nats.accounts.${name}`));
     return { kept: (namespace) => (own.get(namespace) ?? shared ?? noQueue(none(namespace))).kept, close };
   } catch (error) {
     await close();

@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
+import type { RunRecord } from '../../../src/protocol/run.ts';
+import { openNats } from '../../../src/queue/nats/connect.ts';
+import { NatsQueue } from '../../../src/queue/nats/nats-queue.ts';
+import { Secret } from '../../../src/secrets/secret.ts';
+import { nextClaim } from '../../queue/nats-clusters.ts';
+import { success } from '../../queue/queue-contract.ts';
+import { newAuthority } from '../../support/certificates.ts';
+import { natsAccounts } from '../../support/engines/nats-accounts.ts';
+import { useNats } from '../../support/engines/use-engine.ts';
+import { onStop, startTestSms, stopAll, type TestSms, temporaryDirectory } from '../running-sms.ts';
+import { applyTask, hello, putBlob } from '../tasks/task-calls.ts';
+
+// One registry for two teams, each with an account of its own on NATS.
+
+const folder = temporaryDirectory();
+const accounts = natsAccounts(['team-a', 'team-b']);
+const authority = newAuthority();
+const server = authority.issue('nats');
+const written = (name: string, text: string) => {
+  writeFileSync(join(folder, name), text, { mode: 0o600 });
+  return join(folder, name);
+};
+const ca = written('ca.pem', authority.cert);
+const tls = `tls { cert_file: "${written('server.crt', server.cert)}", key_file: "${written('server.key', server.key)}" }`;
+const nats = useNats({ members: 1, config: `${tls}\n${accounts.config}` });
+let sms: TestSms;
+
+/** As the config file says it. */
+function queueOf(toml: string) {
+  const text = `[runs]\nqueue = "tls://${nats().members[0]?.address}"\n[nats]\nca = "ca.pem"\npatience_ms = 5000\n${toml}`;
+  return loadSmsConfig({ flags: { config: written('sms.toml', text) }, env: { HOME: folder } }).queue;
+}
+
+/** What a node of a team has. */
+async function nodeOf(account: string): Promise<NatsQueue> {
+  const creds = accounts.creds(account);
+  const servers = nats().members.map(({ address }) => address);
+  const address = { servers, tls: true, ca, creds: () => new Secret(creds), name: 'a node', onStatus: () => {} };
+  const bounds = { replicas: 1, maxRuns: 100, leaseMs: 2_000, patienceMs: 5_000 };
+  const queue = await openNats(address, (nc) => NatsQueue.open(nc, bounds));
+  onStop(() => queue.close());
+  return queue;
+}
+
+beforeAll(async () => {
+  for (const name of ['team-a', 'team-b']) written(`${name}.creds`, accounts.creds(name));
+  sms = await startTestSms({
+    queue: queueOf('[nats.accounts]\nteam-a = "file:team-a.creds"\nteam-b = "file:team-b.creds"'),
+  });
+  await putBlob(sms, hello);
+  for (const namespace of ['team-a', 'team-b', 'default']) await applyTask(sms, { name: 'hello', namespace });
+}, 60_000);
+afterAll(stopAll);
+
+describe('a registry of several teams', () => {
+  const submit = (namespace: string, text: string) =>
+    sms.http('POST', `/v1/namespaces/${namespace}/tasks/hello/runs`, { text });
+
+  it('puts the runs of each into the account of its namespace, and reads them there [cluster.accounts]', async () => {
+    const [a, b] = await Promise.all([nodeOf('team-a'), nodeOf('team-b')]);
+    const made = (await submit('team-a', 'of a')).body as unknown as RunRecord;
+    expect(made).toMatchObject({ namespace: 'team-a', status: 'queued', submitted_by: 'bootstrap-admin' });
+    expect(await b.get('team-a', made.id)).toBeNull();
+    const claim = await nextClaim(a);
+    expect(Buffer.from((await a.input(claim.run.id)) ?? []).toString()).toBe('of a');
+    await a.finish(claim, success('done by a'));
+    const result = `/v1/namespaces/team-a/runs/${made.id}/result`;
+    await expect.poll(async () => (await sms.http('GET', result)).text).toBe('done by a');
+    expect((await sms.http('GET', `/v1/namespaces/team-b/runs/${made.id}`)).status).toBe(404);
+    expect((await sms.http('GET', '/v1/namespaces/team-b/runs')).body).toEqual({ runs: [], cursor: null });
+  });
+
+  it('takes none of a namespace without an account [cluster.accounts]', async () => {
+    const refused = await submit('default', 'x');
+    expect(refused.status).toBe(409);
+    expect(refused.text).toContain('the namespace default has no account of the queue (nats.accounts, nats.creds)');
+  });
+
+  it('does not start with an account that is not let in, or a config that says how to reach nothing', async () => {
+    written('stranger.creds', natsAccounts(['team-a']).creds('team-a'));
+    const wrong = startTestSms({ queue: queueOf('[nats.accounts]\nteam-a = "file:stranger.creds"') });
+    await expect(wrong).rejects.toThrow('does not take the credentials of nats.accounts.team-a');
+    const config = written('none.toml', '[nats]\nca = "ca.pem"');
+    expect(() => loadSmsConfig({ flags: { config }, env: { HOME: folder } })).toThrow('neither --queue nor runs.queue');
+    const flags = { config: written('clear.toml', '[runs]\nqueue = "nats://10.0.0.1:4222"') };
+    expect(() => loadSmsConfig({ flags, env: { HOME: folder } })).toThrow('runs.queue: inputs, results and journals');
+  });
+});
