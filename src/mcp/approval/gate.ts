@@ -152,7 +152,9 @@ export class ApprovalGate {
     if (!this.#hasDecider || this.#pending.isFull) return false;
     const described = await this.#scope.pool.describeCall(record, { tool: call.tool, args: given, signal });
     const question = this.#question(record, call, described.args, described.tool);
-    const purpose = `repeat ${this.#scope.journal?.attempt ?? 1}`;
+    const earlier = this.#scope.journal?.earlier(question.binding.ordinal) ?? null;
+    // Of the attempt that made it: whoever asks may be given up, and ask the same again.
+    const purpose = `repeat ${earlier?.kind === 'unknown' ? earlier.attempt : 1}`;
     const outcome = await this.#put(question, unknownOutcome, purpose, signal);
     const allowed = outcome.kind === 'answered' && outcome.answer.decision !== 'deny';
     return allowed && this.#settle(outcome, question);
