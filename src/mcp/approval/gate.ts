@@ -286,6 +286,10 @@ export class ApprovalGate {
             answer instanceof DeskAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
           throw new ApprovalRefused(serverId, denial, `${tool} was not approved${why}`);
         }
+        // Its hour is over, because the run was away: it is good for the call that was asked about.
+        if (ticket !== null && ticket.ageMs >= SESSION_GRANT_MS) {
+          return this.#grants.grantOnce(binding, definition, ticket.leftMs, ticket);
+        }
         // It is for more than this call, so it is taken now.
         if (ticket !== null) await this.#take(ticket, question);
         this.#grants.grantSession(binding, definition, SESSION_GRANT_MS - (ticket?.ageMs ?? 0));
