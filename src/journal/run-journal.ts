@@ -152,7 +152,9 @@ export class RunJournal implements ToolJournal {
   earlier(ordinal: string): EarlierCall | null {
     const tool = this.recorded?.tool(ordinal) ?? null;
     if (tool === null) return null;
-    return tool.finished === null ? { kind: 'unknown' } : { kind: 'finished', json: tool.finished.result };
+    return tool.finished === null
+      ? { kind: 'unknown', attempt: tool.started?.attempt ?? 1 }
+      : { kind: 'finished', json: tool.finished.result };
   }
 
   approval(event: JsonObject): void {

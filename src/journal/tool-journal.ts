@@ -4,7 +4,10 @@ import type { RefusedTool, ShownTool, ToolStarted, ToolsRecord } from '../protoc
 export type StartedTool = Omit<ToolStarted, 't' | 'attempt'>;
 
 /** What an earlier attempt of the run knows of a call: its result, or that it was sent and nothing came back. */
-export type EarlierCall = { readonly kind: 'finished'; readonly json: string } | { readonly kind: 'unknown' };
+export type EarlierCall =
+  | { readonly kind: 'finished'; readonly json: string }
+  /** `attempt`: which sent it. */
+  | { readonly kind: 'unknown'; readonly attempt: number };
 
 /** The tools of servers that one send gets. */
 export interface ShownTools {

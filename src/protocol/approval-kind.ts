@@ -11,6 +11,8 @@ const ms = z.int().min(0);
 const text = z.string();
 const orNull = <T extends z.ZodType>(schema: T) => z.union([schema, z.null()]);
 
+const EARLIER_GRANT_MS = 600_000;
+
 const approvalSchema = z.object({
   approval_id: text.refine(isApprovalId, 'is no id of an approval'),
   namespace: text,
@@ -37,6 +39,8 @@ const approvalSchema = z.object({
   changes: z.array(z.object({ path: text, before: json.optional(), after: json.optional() })),
   created_at_ms: ms,
   expires_at_ms: ms,
+  // Of a request that an earlier version took down.
+  grant_ms: ms.default(EARLIER_GRANT_MS),
   needed: z.int().min(1),
   rule: orNull(text),
   votes: z.array(z.object({ by: orNull(text), decision: z.enum(approvalDecisions), reason: orNull(text), at_ms: ms })),

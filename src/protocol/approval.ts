@@ -35,7 +35,7 @@ export interface BoundCall {
   readonly tool_name: string;
   readonly definition_sha256: string;
   readonly policy: string;
-  /** `call`, or `repeat` and the attempt of the run that wants to make it again. */
+  /** `call`, or `repeat` and the attempt of the run that made it and has no answer. */
   readonly purpose: string;
 }
 
@@ -85,6 +85,8 @@ export interface Approval extends StoreStamps, BoundCall {
   readonly created_at_ms: number;
   /** When it is denied without an answer, and once it is granted, when that ends. */
   readonly expires_at_ms: number;
+  /** How long a yes is good, counted from the decision. */
+  readonly grant_ms: number;
   /** How many have to allow it, and the rule that says so; null: none does. */
   readonly needed: number;
   readonly rule: string | null;

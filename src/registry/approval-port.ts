@@ -24,6 +24,8 @@ export interface AskedApproval {
   readonly definitionJson: string;
   readonly causeCode: string;
   readonly causeText: string;
+  /** The run is kept while it waits. */
+  readonly isKept: boolean;
 }
 
 /** The registry answered, and will not take it, however often it is asked. */

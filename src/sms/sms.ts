@@ -1,4 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
+import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
 import { egressOf } from '../pool/egress.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -35,6 +36,8 @@ import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
 export interface SmsDeps {
   readonly log: ServiceLog;
+  /** Reads the config again, for what of it may change meanwhile. @throws ConfigError @default it stays as it is */
+  readonly readAgain?: () => SmsConfig;
   /** Only used where the config allows testing servers here. */
   readonly serverTest: Pick<ServerTestOptions, 'stateDir' | 'path' | 'secrets'>;
 }
@@ -46,7 +49,7 @@ export interface RunningSms {
   readonly http: string;
   /** What it serves over HTTP, and what each asks of its caller. */
   readonly routes: readonly Omit<Route, 'run'>[];
-  /** Reads the tokens, the certificate and the directory again. Null: there is no directory. */
+  /** Reads the tokens, the certificate, the rules about approvals and the directory again. Null: there is no directory. */
   reload(): Promise<ReloadResult | null>;
   /** Ends within the configured time, whatever clients do. */
   close(): Promise<void>;
@@ -82,12 +85,13 @@ export async function startSms(config: SmsConfig, deps: SmsDeps): Promise<Runnin
 
 async function serve(
   config: SmsConfig,
-  { log, serverTest }: SmsDeps,
+  deps: SmsDeps,
   kept: KeptRegistry,
   credentials: Credentials,
   submitted: RegistryRuns,
   trail: SmsTrail,
 ): Promise<RunningSms> {
+  const { log, serverTest } = deps;
   const store = auditedStore(kept, trail);
   const profiles = auditedProfiles(kept.profiles, trail);
   const tokens = auditedTokens(kept.tokens, trail);
@@ -144,6 +148,7 @@ async function serve(
     hasNames: config.auth,
     waitMs: limits.approval_wait_ms,
     grantMs: limits.approval_grant_ms,
+    keptGrantMs: limits.approval_kept_grant_ms,
     keepMs: limits.approval_keep_ms,
     maxKept: limits.max_approvals,
     maxWaiting: limits.max_waiting_approvals,
@@ -257,6 +262,7 @@ async function serve(
       const renewed = credentials.reload();
       if (renewed !== null) listeners.useTls(renewed);
       await tasks.load();
+      readRules(deps, approvals);
       return reloader === null ? null : reloader.reload({ dryRun: false });
     },
     close() {
@@ -282,5 +288,17 @@ async function firstLoad(reloader: DirectoryReloader, { strict }: SmsConfig, log
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'not_stored') throw error;
     log('error', 'directory', { problem: error.message });
+  }
+}
+
+/** Rules that cannot be read leave those that are there. */
+function readRules({ readAgain, log }: SmsDeps, approvals: ApprovalQueue): void {
+  if (readAgain === undefined) return;
+  try {
+    const { approverRules } = readAgain();
+    approvals.useRules(approverRules);
+    log('info', 'approval_rules_reloaded', { rules: approverRules.length });
+  } catch (error) {
+    log('error', 'approval_rules_not_reloaded', { message: errorText(error), kept: true });
   }
 }

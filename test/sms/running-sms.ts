@@ -17,6 +17,8 @@ export interface TestSms {
   http(method: string, path: string, options?: HttpOptions): Promise<HttpAnswer>;
   /** A node's source on the gRPC side; closed with the rest. */
   source(token?: string): RemoteSource;
+  /** Changes what its config says, for when it reads it again. */
+  reconfigure(change: Partial<SmsConfig>): void;
   /** Ends it and starts it again on the same data and the same ports. */
   restart(): Promise<void>;
 }
@@ -70,6 +72,7 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
   const logged: string[] = [];
   const start = () =>
     startSms(config, {
+      readAgain: () => config,
       log: (level, event, fields = {}) => logged.push(`${level} ${event} ${JSON.stringify(fields)}`),
       serverTest: {
         stateDir: join(directory, 'state'),
@@ -98,6 +101,9 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
       const source = createRemoteSource({ address: sms.grpc, token: given });
       onStop(() => source.close());
       return source;
+    },
+    reconfigure(changed) {
+      config = { ...config, ...changed };
     },
     async restart() {
       const portOf = (address: string) => Number(address.split(':').at(-1));

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { decide } from '../sms/approvals/asking-node.ts';
 import { stopAll } from '../sms/running-sms.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';
 
 const RUNS = '/v1/namespaces/default/runs';
 const START_MS = 120_000;
+const DAY_MS = 86_400_000;
 const MANY = 200;
 const MANY_MS = 300_000;
 
@@ -164,6 +165,79 @@ describe('a run on a node that waits long', () => {
       }
     },
     MANY_MS,
+  );
+
+  it.each(['allow_once', 'allow_session'] as const)(
+    'finds a yes that was given two days before its node came back, good for its call and once: %s [node.park.away]',
+    async (decision) => {
+      const { sms, node, submit, asked, until, payments, requests } = site;
+      const { id } = await submit();
+      await until(id, 'parked');
+      const [request = ''] = await asked(id);
+      await node.kill();
+      await decide(sms, request, decision);
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * DAY_MS });
+      try {
+        await node.start();
+        await until(id, 'succeeded');
+        expect(payments(id)).toHaveLength(1);
+        expect(await requests(id)).toMatchObject([{ approval_id: request, status: 'used' }]);
+      } finally {
+        vi.useRealTimers();
+      }
+    },
+    START_MS,
+  );
+
+  it(
+    'asks anew where the yes is older than the registry lets it be [node.park.away]',
+    async () => {
+      const { sms, node, submit, asked, until, payments, requests } = site;
+      const { id } = await submit();
+      await until(id, 'parked');
+      const [request = ''] = await asked(id);
+      await node.kill();
+      await decide(sms, request, 'allow_once');
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 8 * DAY_MS });
+      try {
+        await node.start();
+        const [again = ''] = await asked(id);
+        expect(await requests(id)).toMatchObject([
+          { approval_id: again, status: 'waiting' },
+          { approval_id: request, status: 'expired' },
+        ]);
+        expect(payments(id)).toEqual([]);
+        await decide(sms, again, 'deny');
+        await until(id, 'succeeded');
+      } finally {
+        vi.useRealTimers();
+      }
+    },
+    START_MS,
+  );
+
+  it(
+    'is asked once whether a call may be made again that a kill left without an answer [node.park.unknown]',
+    async () => {
+      const { sms, node, submit, asked, until, payments, requests, silence } = site;
+      const { id } = await submit();
+      await until(id, 'parked');
+      const [request = ''] = await asked(id);
+      silence(true);
+      await decide(sms, request, 'allow_once');
+      while (payments(id).length === 0) await delay(20);
+      await node.kill();
+      silence(false);
+      await node.start();
+      await until(id, 'parked');
+      const [again = ''] = await asked(id);
+      await decide(sms, again, 'allow_once');
+      await until(id, 'succeeded');
+      expect(await requests(id)).toMatchObject([{ approval_id: again, status: 'used' }, { status: 'used' }]);
+      // The bank knows it by run and place.
+      expect(payments(id)).toHaveLength(1);
+    },
+    START_MS,
   );
 
   it('or sleeps is parked until its time has come [node.park.sleep]', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -27,6 +27,8 @@ export interface PayingNode {
   /** Waits for one of these statuses. */
   until(id: string, ...statuses: readonly string[]): Promise<RunRecord>;
   result(id: string): Promise<string>;
+  /** Whether the bank pays without a word. */
+  silence(isSilent: boolean): void;
   /** Of one run. */
   payments(id: string): readonly Payment[];
   /** Waits until the run has asked so often and nobody has decided: the ids of its requests. */
@@ -77,6 +79,8 @@ export async function payingNode(config: string): Promise<PayingNode> {
         await delay(PAUSE_MS);
       }
     },
+    silence: (isSilent) =>
+      isSilent ? writeFileSync(`${ledger}.silent`, '') : rmSync(`${ledger}.silent`, { force: true }),
     result: async (id) => (await node.ask('GET', `${RUNS}/${id}/result`)).text,
     payments: (id) =>
       existsSync(ledger)

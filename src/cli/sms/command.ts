@@ -46,7 +46,10 @@ async function run(command: SmsCommand): Promise<number> {
     return exitCodes.ok;
   }
   const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
-  if (command.kind === 'serve') return command.dryRun ? dryRun(config) : serve(config);
+  if (command.kind === 'serve') {
+    const readAgain = () => loadSmsConfig({ flags: command.flags, env: processEnvironment });
+    return command.dryRun ? dryRun(config) : serve(config, readAgain);
+  }
   if (config.etcd !== null) {
     throw new UsageError(`${command.kind} is for a registry in a file: etcd copies itself (etcdctl snapshot save)`);
   }
@@ -55,10 +58,11 @@ async function run(command: SmsCommand): Promise<number> {
   return exitCodes.ok;
 }
 
-async function serve(config: SmsConfig): Promise<number> {
+async function serve(config: SmsConfig, readAgain: () => SmsConfig): Promise<number> {
   const log = openServiceLog();
   const sms = await startSms(config, {
     log,
+    readAgain,
     serverTest: {
       stateDir: stateDirectory(processEnvironment) ?? config.files.data,
       path: processEnvironment.PATH ?? '',
@@ -77,7 +81,7 @@ async function serve(config: SmsConfig): Promise<number> {
   return exitCodes.ok;
 }
 
-/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reads tokens, certificate and directory again. */
+/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reads tokens, certificate, rules about approvals and directory again. */
 function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     sms.reload().then(

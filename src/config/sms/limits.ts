@@ -105,6 +105,12 @@ export const smsLimitSpecs = {
     max: 24 * 3_600_000,
     doc: 'how long a yes may wait for its call, counted from the decision',
   },
+  approval_kept_grant_ms: {
+    default: 7 * 24 * 3_600_000,
+    min: 100,
+    max: 21 * 24 * 3_600_000,
+    doc: 'the same for a run of a node, which may be parked, or whose node may be away',
+  },
   approval_keep_ms: {
     default: 30 * 24 * 3_600_000,
     min: 0,

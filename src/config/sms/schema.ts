@@ -83,6 +83,7 @@ const smsDocument = strictTable({
     slow_reader_ms: limit('slow_reader_ms'),
     approval_wait_ms: limit('approval_wait_ms'),
     approval_grant_ms: limit('approval_grant_ms'),
+    approval_kept_grant_ms: limit('approval_kept_grant_ms'),
     approval_keep_ms: limit('approval_keep_ms'),
     max_approvals: limit('max_approvals'),
     max_waiting_approvals: limit('max_waiting_approvals'),

@@ -152,7 +152,9 @@ export class ApprovalGate {
     if (!this.#hasDecider || this.#pending.isFull) return false;
     const described = await this.#scope.pool.describeCall(record, { tool: call.tool, args: given, signal });
     const question = this.#question(record, call, described.args, described.tool);
-    const purpose = `repeat ${this.#scope.journal?.attempt ?? 1}`;
+    const earlier = this.#scope.journal?.earlier(question.binding.ordinal) ?? null;
+    // Of the attempt that made it: whoever asks may be given up, and ask the same again.
+    const purpose = `repeat ${earlier?.kind === 'unknown' ? earlier.attempt : 1}`;
     const outcome = await this.#put(question, unknownOutcome, purpose, signal);
     const allowed = outcome.kind === 'answered' && outcome.answer.decision !== 'deny';
     return allowed && this.#settle(outcome, question);
@@ -283,6 +285,10 @@ export class ApprovalGate {
           const denial =
             answer instanceof DeskAnswer && answer.decidedBy === null ? 'approval_timeout' : 'approval_denied';
           throw new ApprovalRefused(serverId, denial, `${tool} was not approved${why}`);
+        }
+        // Its hour is over, because the run was away: it is good for the call that was asked about.
+        if (ticket !== null && ticket.ageMs >= SESSION_GRANT_MS) {
+          return this.#grants.grantOnce(binding, definition, ticket.leftMs, ticket);
         }
         // It is for more than this call, so it is taken now.
         if (ticket !== null) await this.#take(ticket, question);

@@ -105,6 +105,8 @@ export class RegistryDesk implements ApprovalDesk {
       definitionJson: shownDefinition(definition as unknown as JsonObject),
       causeCode: cause.code,
       causeText: cause.text,
+      // Whoever watches its waits may give it up, and take it up again.
+      isKept: this.#options.waits !== undefined,
     };
     const what = 'the registry that decides about approvals cannot be reached';
     return this.#insist((attempt) => port.open(asked, attempt), fileWithinMs, signal, what);

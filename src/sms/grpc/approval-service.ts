@@ -2,8 +2,9 @@ import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts';
 import { type Approval, type BoundCall, decidersOf } from '../../protocol/approval.ts';
 import type { ApprovalService, ApprovalCall as WireCall } from '../../protocol/generated/sms/approval_pb.ts';
+import { type AskedCall, sizeProblem } from '../approvals/asked-call.ts';
 import { QueueFull } from '../approvals/errors.ts';
-import { type ApprovalQueue, type AskedCall, sizeProblem } from '../approvals/queue.ts';
+import type { ApprovalQueue } from '../approvals/queue.ts';
 import { EventReader } from '../event-reader.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { toStatus } from './grpc-errors.ts';
@@ -50,6 +51,7 @@ export function approvalService(
         arguments: jsonObject('arguments_json', request.argumentsJson),
         definition: jsonObject('definition_json', request.definitionJson),
         cause: { code: request.causeCode, text: request.causeText },
+        isKept: request.isKept,
       };
       const problem = sizeProblem(asked);
       if (problem !== null) refuse(problem);

@@ -70,6 +70,7 @@ describe('who decides', () => {
       definitionJson: '{}',
       causeCode: 'always',
       causeText: '',
+      isKept: false,
     };
     const { id } = await port.open(request, new AbortController().signal);
     expect((await listed(sms))[0]).toMatchObject({ requested_by: 'eve' });
@@ -79,6 +80,19 @@ describe('who decides', () => {
     const own = await decide(sms, id, 'allow_once', { token: eve });
     expect([own.status, String(own.body.detail)]).toEqual([403, expect.stringContaining('of their own')]);
     expect((await decide(sms, id, 'allow_once', { token: ops })).status).toBe(200);
+  });
+
+  it('those whom the rules name that were read last, also of a request that waits [approval.sms.rules.reload]', async () => {
+    const sms = await startTestSms({ approverRules: [{ ...rule, needed: 1, approvers: ['ops-*'] }] });
+    const ann = await tokenOf(sms, 'ann', ['approver']);
+    const answering = deskAt(sms).ask(questionOf());
+    const [request] = await waiting(sms);
+    const id = request?.approval_id ?? '';
+    expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(403);
+    sms.reconfigure({ approverRules: [{ ...rule, needed: 1, approvers: ['ann'] }] });
+    await sms.sms.reload();
+    expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(200);
+    expect((await answering).decision).toBe('allow_once');
   });
 
   it('those of its namespace alone; others do not know of it [approval.sms.rules]', async () => {

@@ -16,6 +16,7 @@ export function registryThat(decision: ApprovalDecision, run: string): RegistryD
     hasNames: false,
     waitMs: HOUR_MS,
     grantMs: HOUR_MS,
+    keptGrantMs: HOUR_MS,
     keepMs: HOUR_MS,
     maxKept: 100,
     maxWaiting: 100,
@@ -34,10 +35,10 @@ export function registryThat(decision: ApprovalDecision, run: string): RegistryD
     ageMs: queue.ageMs(approval),
   });
   const port: ApprovalPort = {
-    async open({ call, callId, argumentsJson, definitionJson, causeCode, causeText }) {
+    async open({ call, callId, argumentsJson, definitionJson, causeCode, causeText, isKept }) {
       await started;
       const cause = { code: causeCode, text: causeText };
-      const given = { arguments: objectOf(argumentsJson), definition: objectOf(definitionJson), cause };
+      const given = { arguments: objectOf(argumentsJson), definition: objectOf(definitionJson), cause, isKept };
       const asked = await queue.open({ ...call, namespace: 'default', callId, nodeId: 'node-1', ...given });
       return filed(await queue.decide(asked.approval_id, { decision, reason: null }));
     },

@@ -1,0 +1,136 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Approval, isClosed } from '../../protocol/approval.ts';
+import { type RegistryStore, StoreError } from '../store/store.ts';
+
+/** A timer is set anew at the latest then: what is due is found by the clock on the wall, and that may be set. */
+const LONGEST_PAUSE_MS = 30_000;
+/** After a watch that broke. */
+const FOLLOW_AGAIN_MS = 500;
+
+export interface KnownRequestsOptions {
+  /** Of requests that are closed: how many and for how long they are kept. */
+  readonly keepMs: number;
+  readonly maxKept: number;
+  readonly now: () => number;
+  /** Ends one whose time is over. */
+  readonly timely: (approval: Approval) => Promise<unknown>;
+}
+
+/**
+ * What is known of the requests in a store, whoever writes there: those of which something can still become, and since
+ * when the others are kept. Sees to it that what is due ends, and that what is old goes.
+ */
+export class KnownRequests {
+  readonly #store: RegistryStore<Approval>;
+  readonly #options: KnownRequestsOptions;
+  /** Those of which something can still become. */
+  readonly #open = new Map<string, Approval>();
+  /** The others, oldest first. */
+  readonly #closed = new Set<string>();
+  #timer: NodeJS.Timeout | null = null;
+  readonly #ended = new AbortController();
+
+  constructor(store: RegistryStore<Approval>, options: KnownRequestsOptions) {
+    this.#store = store;
+    this.#options = options;
+  }
+
+  /** Takes up what an earlier process left, and what others write from here on. */
+  async start(revision: number, records: readonly Approval[]): Promise<void> {
+    const byAge = [...records].sort((a, b) => a.updated_at_ms - b.updated_at_ms);
+    for (const approval of byAge) this.#remember(approval);
+    await this.#sweep();
+    void this.#follow(revision);
+  }
+
+  close(): void {
+    this.#ended.abort();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  get open(): Iterable<Approval> {
+    return this.#open.values();
+  }
+
+  get waiting(): number {
+    let count = 0;
+    for (const { status } of this.#open.values()) if (status === 'waiting') count += 1;
+    return count;
+  }
+
+  openOne(id: string): Approval | undefined {
+    return this.#open.get(id);
+  }
+
+  /** It was written just now. */
+  remember(approval: Approval): void {
+    this.#remember(approval);
+    this.#arm();
+  }
+
+  #remember(approval: Approval): void {
+    const { approval_id: id } = approval;
+    if (!isClosed(approval)) {
+      this.#open.set(id, approval);
+      return;
+    }
+    this.#open.delete(id);
+    this.#closed.add(id);
+  }
+
+  /** What others write to the same store is remembered too: they may decide, and this ends what is due. */
+  async #follow(since: number): Promise<void> {
+    const { signal } = this.#ended;
+    for (let at = since; !signal.aborted; ) {
+      try {
+        for await (const { revision, upserts, deletes } of this.#store.watch(at, signal)) {
+          at = revision;
+          for (const id of deletes) this.#forget(id);
+          for (const approval of upserts) this.#remember(approval);
+          this.#arm();
+        }
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'closed') return;
+        await delay(FOLLOW_AGAIN_MS, undefined, { signal }).catch(() => {});
+        at = 0;
+      }
+    }
+  }
+
+  #forget(id: string): void {
+    this.#open.delete(id);
+    this.#closed.delete(id);
+  }
+
+  #arm(): void {
+    if (this.#ended.signal.aborted) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    const now = this.#options.now();
+    let due = now + LONGEST_PAUSE_MS;
+    for (const { expires_at_ms: expiresAtMs } of this.#open.values()) due = Math.min(due, expiresAtMs);
+    this.#timer = setTimeout(() => void this.#sweep().catch(() => this.#arm()), Math.max(10, due - now));
+    this.#timer.unref();
+  }
+
+  /** Ends what is due, and lets go what is old. Where the store cannot be written, it is tried again. */
+  async #sweep(): Promise<void> {
+    for (const approval of [...this.#open.values()]) {
+      await this.#options.timely(approval).catch((error: unknown) => {
+        if (!(error instanceof StoreError)) throw error;
+      });
+    }
+    const { keepMs, maxKept, now } = this.#options;
+    const old: string[] = [];
+    for (const id of this.#closed) {
+      const approval = await this.#store.get(id);
+      const surplus = this.#closed.size - old.length > maxKept;
+      if (approval !== null && !surplus && now() - approval.updated_at_ms < keepMs) break;
+      old.push(id);
+    }
+    for (const id of old) this.#closed.delete(id);
+    const there = [];
+    for (const id of old) if ((await this.#store.get(id)) !== null) there.push({ remove: id });
+    if (there.length > 0) await this.#store.apply(there);
+    this.#arm();
+  }
+}

@@ -1,0 +1,25 @@
+import { type Approval, decidersOf } from '../../protocol/approval.ts';
+
+const NOBODY = 'nobody';
+
+/** What the trail says of a request. */
+export function trailFields(approval: Approval) {
+  const { approval_id, namespace, run, ordinal, task, session: session_id, server_id, kind, tool_name } = approval;
+  const { arguments_sha256: args_sha256, definition_sha256: tool_sha256, needed } = approval;
+  const deciders = decidersOf(approval);
+  return {
+    approval_id,
+    approval_namespace: namespace,
+    run,
+    ordinal,
+    task_name: task,
+    session_id,
+    server_id,
+    kind,
+    tool_name,
+    args_sha256,
+    tool_sha256,
+    needed,
+    decided_by: deciders.length === 0 ? NOBODY : deciders.join(', '),
+  };
+}
