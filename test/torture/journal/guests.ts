@@ -15,20 +15,24 @@ export interface RecordedGuest {
 }
 
 const mcp = ['--mcp-dir', fixture('mcp.d'), '--approve', 'deny'];
+const withFiles = [...mcp, '--task-config', fixture('tasks/tour.json')];
+const listNotes = ['files', 'list_directory', '{"path":"."}'];
 const script = (path: string) => ['--script', fixture(path)];
 
 /** By the name of the example, what is not found beside it. */
 const examples: Readonly<Record<string, Partial<Omit<RecordedGuest, 'name' | 'wasm'>>>> = {
   tour: { flags: mcp },
   resources: { flags: mcp },
-  mcp: { flags: [...mcp, '--task-config', fixture('tasks/tour.json')], guestArgs: ['files', 'list_directory', '{}'] },
-  files: { flags: [...mcp, '--task-config', fixture('tasks/tour.json'), ...script('scripts/tour.json')] },
+  mcp: { flags: withFiles, guestArgs: listNotes },
+  files: { flags: [...withFiles, ...script('scripts/test/files.json')] },
   echo: { flags: ['--stream', 'stdio'], input: fixture('streams/hello.frames') },
 };
 
 /** The guests of tests, by their file: those that say nothing without it. */
 const tests: typeof examples = {
   'poll-spin': { flags: script('scripts/test/poll-spin.json'), guestArgs: ['both'] },
+  'mcp-call': { flags: withFiles, guestArgs: listNotes },
+  'mcp-poll': { flags: withFiles, guestArgs: [...listNotes, 'epoll'] },
   nested: { flags: script('scripts/test/nested.json') },
   sleep: { guestArgs: ['20'] },
   // Ended by their deadline, which must leave a busy machine the time to print what comes before.

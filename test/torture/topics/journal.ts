@@ -103,6 +103,8 @@ function record(guest: RecordedGuest, file: string, folder: string): Recorded | 
   const read = readJournal(file);
   const { end } = new RecordedRun(read);
   if (end === null) return 'its journal has no end';
+  const callsTools = flags.includes('--mcp-dir');
+  if (callsTools && !read.records.some(({ t }) => t === 'tool.started')) return 'it was to call a tool, and did not';
   const output = (fd: string) =>
     Buffer.concat(
       read.records.flatMap((record) =>
