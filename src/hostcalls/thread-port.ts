@@ -1,12 +1,15 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { HostMessage, HostPosted } from '../protocol/port.ts';
 
-type Take = (message: HostMessage) => void;
+/** Takes what the host says to one guest. */
+export interface Hears {
+  hear(message: HostMessage): void;
+}
 
 /** The guest thread's end of the port: one for all its guests, whose messages it gives to whom they are for. */
 export class ThreadPort {
   readonly #port: MessagePort;
-  readonly #guests = new Map<number, Take>();
+  readonly #guests = new Map<number, Hears>();
 
   constructor(port: MessagePort) {
     this.#port = port;
@@ -16,8 +19,8 @@ export class ThreadPort {
     });
   }
 
-  attach(guest: number, take: Take): void {
-    this.#guests.set(guest, take);
+  attach(guest: number, hears: Hears): void {
+    this.#guests.set(guest, hears);
   }
 
   /** What still comes for it is dropped. */
@@ -46,6 +49,6 @@ export class ThreadPort {
   }
 
   #give(message: HostMessage): void {
-    this.#guests.get(message[0])?.(message);
+    this.#guests.get(message[0])?.hear(message);
   }
 }
