@@ -1,6 +1,9 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { HostMessage, HostPosted } from '../protocol/port.ts';
 
+/** Messages that are taken in one event: guests that they start, end or wake have their turn before the next ones. */
+const MAX_AT_ONCE = 4;
+
 /** Takes what the host says to one guest. */
 export interface Hears {
   hear(message: HostMessage): void;
@@ -15,7 +18,7 @@ export class ThreadPort {
     this.#port = port;
     port.on('message', (posted: HostPosted) => {
       this.#take(posted);
-      this.takeArrived();
+      this.takeArrived(MAX_AT_ONCE);
     });
   }
 
@@ -32,9 +35,11 @@ export class ThreadPort {
     this.#port.postMessage(message, transfer);
   }
 
-  /** All of it at once: an event for each would cost more than most messages. */
-  takeArrived(): void {
-    for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
+  /** All of it, or so many messages: an event for each would cost more than most of them. */
+  takeArrived(most = Number.POSITIVE_INFINITY): void {
+    for (let left = most; left > 0; left--) {
+      const next = receiveMessageOnPort(this.#port);
+      if (next === undefined) return;
       this.#take(next.message);
     }
   }
