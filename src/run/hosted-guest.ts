@@ -9,22 +9,18 @@ import type { RecordedRules } from '../protocol/journal.ts';
 import { disabledTask, type TaskPolicy } from '../protocol/policy-layers.ts';
 import { type GuestMessage, type GuestReport, type HostReply, PortViolation } from '../protocol/port.ts';
 import { auditGuestStart } from './audit-guest.ts';
-import { ChatService } from './chat-service.ts';
 import { GuestOutput, throughHost } from './guest-output.ts';
-import { journaledModel } from './journaled-model.ts';
+import { GuestServices } from './guest-services.ts';
 import type { LongWaits, WaitingRun } from './long-waits.ts';
-import { McpService, questionOf } from './mcp-service.ts';
-import { NativeTools } from './native-tools.ts';
+import { questionOf } from './mcp-service.ts';
 import { Resumption } from './resumption.ts';
 import { RunClock } from './run-clock.ts';
-import { type Ending, ended, fromReport, noChat, notLoaded, outOfTime, replayed } from './run-ending.ts';
+import { type Ending, ended, fromReport, notLoaded, outOfTime, replayed } from './run-ending.ts';
 import type { McpOfRun, RunMcp } from './run-mcp.ts';
 import type { RunMetrics } from './run-metrics.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 import type { RunResult } from './run-result.ts';
 import type { RunTrace } from './run-trace.ts';
-import { StdinReader } from './stdin-reader.ts';
-import { StreamHub } from './streams/stream-hub.ts';
 import type { GuestSeat, SeatListener, SeatLoss } from './threads/guest-seat.ts';
 import { OwnThread } from './threads/own-thread.ts';
 import type { PoolGuest } from './threads/pool-seat.ts';
@@ -54,6 +50,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   readonly #journal: RunJournal | null;
   readonly #mcpOfRun: McpOfRun | null;
   readonly #waits: LongWaits | null;
+  readonly #services: GuestServices;
   readonly #output: GuestOutput;
   readonly #seat: GuestSeat;
   readonly #deadline: RunClock;
@@ -62,11 +59,6 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   readonly taped: SeatListener['taped'];
   /** Null: the module is kept for others, whoever asked first. */
   readonly #loading: AbortController | null;
-  #chat: ChatService | null = null;
-  #mcp: McpService | null = null;
-  #streams: StreamHub | null = null;
-  #stdin: StdinReader | null = null;
-  readonly #underway = { models: 0 };
   #report: GuestReport | null = null;
   #enteredAt: number | null = null;
   #failed: { readonly error: unknown } | null = null;
@@ -95,7 +87,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     );
     // A thread of its own boots while the module compiles.
     this.#seat = seating === null ? new OwnThread(this) : seating.reserve(this);
-    if (options.streams !== null) options.streams.attach(this.#openStreams());
+    const mcp = this.#mcpOfRun?.guest ?? null;
+    this.#services = new GuestServices(options, journal, mcp, (call, reply) => this.#reply(call, reply));
+    if (options.streams !== null) options.streams.attach(this.#services.streams);
     this.#resumption = journal?.recorded == null ? null : this.#openResumption(journal);
     this.#deadline = new RunClock(
       options.limits.timeout_ms,
@@ -141,8 +135,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   }
 
   underway(waiting: number): number {
-    const calls = this.#mcpOfRun?.guest.underway ?? 0;
-    return this.#underway.models + calls - waiting + Number(this.#streams?.isTaken ?? false);
+    return this.#services.underway - waiting;
   }
 
   park(): void {
@@ -157,48 +150,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     // Of a replay only what people see: what the guest is told, it is told by its tape.
     if ((this.#isGivenUp || this.#journal?.isReplay) && !heardInReplay.has(message[3])) return;
     if (this.#resumption?.take(message)) return;
-    const call = message[1];
     const question = this.#journal === null ? null : questionOf(message);
-    if (question !== null) this.#journal?.questioned(call, question);
+    if (question !== null) this.#journal?.questioned(message[1], question);
     switch (message[3]) {
-      case 'send':
-        this.#openChat().send(call, message[4], message[5], message[6]);
-        return;
-      case 'cancel':
-        this.#mcp?.cancel(call);
-        this.#chat?.cancel(call);
-        return;
-      case 'read':
-        this.#chat?.read(call, message[4]);
-        return;
-      case 'tool_result':
-        this.#chat?.toolResult(call, message[4], message[5], message[6]);
-        return;
-      case 'close_session':
-        this.#openChat().closeSession(call, message[4]);
-        return;
-      case 'stdin':
-        this.#stdin ??= new StdinReader(this.#options.stdin);
-        this.#stdin.read(message[4]).then((chunk) => this.#reply(call, ['stdin', chunk]));
-        return;
-      case 'mcp_open':
-      case 'mcp_list':
-      case 'mcp_list_resources':
-      case 'mcp_list_prompts':
-      case 'mcp_call':
-      case 'mcp_read_resource':
-      case 'mcp_get_prompt':
-      case 'mcp_registry':
-        this.#mcp ??= new McpService(this.#mcpOfRun?.guest ?? null, (to, reply) => this.#reply(to, reply));
-        this.#mcp.receive(message);
-        return;
-      case 'stream_open':
-      case 'stream_watch':
-      case 'stream_frame':
-      case 'stream_taken':
-      case 'stream_close':
-        this.#openStreams().receive(message);
-        return;
       case 'output':
         this.#takeOutput(message[4], message[5]);
         return;
@@ -223,6 +177,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       case 'ended':
         this.#report = message[4];
         this.#end(fromReport(this.#report));
+        return;
+      default:
+        this.#services.receive(message);
     }
   }
 
@@ -240,10 +197,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     await this.#seat.leave();
     this.#output.finish();
     this.#journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...parked });
-    this.#stdin?.close();
-    await this.#streams?.close();
-    await this.#mcp?.close();
-    await this.#chat?.close();
+    await this.#services.close();
     this.#mcpOfRun?.close();
     metrics?.ended(ending.reason);
     trace?.ended(ending);
@@ -261,7 +215,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
         totalMs,
       },
       hostcalls: this.hostcalls(),
-      chat: this.#chat?.totals ?? noChat(),
+      chat: this.#services.totals,
       traceId: trace?.traceId ?? null,
       droppedLogLines: this.#report?.droppedLogLines ?? 0,
     };
@@ -292,40 +246,14 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
 
   /** While a person is asked, neither the run's time passes nor that of the send which waits. */
   #stopClocks(session: string): () => void {
-    const goOn = [this.#deadline.pause(), this.#chat?.pause(session)];
+    const goOn = [this.#deadline.pause(), this.#services.pause(session)];
     return () => {
-      for (const start of goOn) start?.();
+      for (const start of goOn) start();
     };
   }
 
-  #openChat(): ChatService {
-    if (this.#chat !== null) return this.#chat;
-    const { backend, onModelEvent, onNotice, run, audit, events } = this.#options;
-    const journal = this.#journal;
-    const native = new NativeTools(run, audit, events);
-    const revision = () => this.#mcpOfRun?.guest.revision ?? null;
-    this.#chat = new ChatService({
-      backend: journal === null ? backend : journaledModel(backend, journal, revision, this.#underway),
-      observe: (session) => ({
-        ...native.observe(session),
-        failed: (error) => onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
-      }),
-      tools: this.#mcpOfRun?.guest ?? null,
-      onModelEvent,
-      reply: (call, reply) => this.#reply(call, reply),
-      settled: journal === null ? null : (call, send) => journal.settled(call, send),
-      takesEarlyAnswers: journal?.recorded != null,
-    });
-    return this.#chat;
-  }
-
-  #openStreams(): StreamHub {
-    this.#streams ??= new StreamHub((call, reply) => this.#reply(call, reply));
-    return this.#streams;
-  }
-
   #openResumption(journal: RunJournal): Resumption {
-    return new Resumption(journal, this.#openChat(), (call, reply) => this.#seat.reply(call, reply));
+    return new Resumption(journal, this.#services.chat, (call, reply) => this.#seat.reply(call, reply));
   }
 
   #reply(call: number, reply: HostReply): void {
