@@ -53,7 +53,7 @@ export async function turnPassRows(library: Lib, effort: Effort): Promise<Row[]>
 const interpreterText = {
   name: 'a guest that computes (QuickJS: records, sorting, JSON), made to give way: processor time',
   goal: goal.ratioAtMost(1.25),
-  cause: 'a look at each loop head and function entry, and the turns of the thread',
+  cause: 'a look at each loop head and in each chain of calls, and the turns of the thread',
 };
 
 async function interpreter(library: Lib, text: RowText, effort: Effort, rounds: number): Promise<Row> {

@@ -6,6 +6,10 @@ interface FastBuffer extends Buffer {
   utf8Write(text: string, offset: number, length: number): number;
 }
 
+/** Before anything is known of a memory. */
+const NO_BYTES = Buffer.alloc(0) as FastBuffer;
+const NO_WORDS = new DataView(NO_BYTES.buffer, 0, 0);
+
 /**
  * The guest's linear memory. Growing it detaches the buffer behind every view, in silence, so each access goes through
  * {@link bytes} or {@link words}, which renew a detached view. Reading `memory.buffer` on every call instead would cost
@@ -13,15 +17,16 @@ interface FastBuffer extends Buffer {
  */
 export class GuestMemory {
   #memory: WebAssembly.Memory | undefined;
-  #bytes = Buffer.alloc(0) as FastBuffer;
-  #words = new DataView(this.#bytes.buffer, 0, 0);
-  readonly #shortTexts = new ShortTexts();
-  readonly #decode = (ptr: number, length: number): string => this.#bytes.utf8Slice(ptr, ptr + length);
+  #bytes = NO_BYTES;
+  #words = NO_WORDS;
+  /** Made at the first short text: most guests that wait have said little. */
+  #shortTexts: ShortTexts | null = null;
+  #decode: ((ptr: number, length: number) => string) | null = null;
 
   /** Until the instance exists its memory cannot be reached: no range is inside, and every pointer is a fault. */
   attach(memory: WebAssembly.Memory): void {
     this.#memory = memory;
-    this.#bytes = Buffer.alloc(0) as FastBuffer;
+    this.#bytes = NO_BYTES;
   }
 
   /** What the guest has now, whoever looks. */
@@ -47,6 +52,8 @@ export class GuestMemory {
   readText(ptr: number, length: number): string {
     const bytes = this.#fresh();
     if (length > SHORT_TEXT_BYTES) return bytes.utf8Slice(ptr, ptr + length);
+    this.#shortTexts ??= new ShortTexts();
+    this.#decode ??= (from, count) => this.#bytes.utf8Slice(from, from + count);
     return this.#shortTexts.read(bytes, ptr, length, this.#decode);
   }
 

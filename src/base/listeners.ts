@@ -5,17 +5,19 @@ export type Listener<T> = (value: T) => void;
  * others are told all the same, and the error surfaces on its own, as an uncaught one.
  */
 export class Listeners<T> {
-  readonly #listeners = new Set<Listener<T>>();
+  /** Made for the first who asks. */
+  #listeners: Set<Listener<T>> | null = null;
 
   /** Returns the way to stop it. */
   add(listener: Listener<T>): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    const listeners = this.#listeners ?? new Set();
+    this.#listeners = listeners.add(listener);
+    return () => listeners.delete(listener);
   }
 
   /** Tells those who listen now, also when one of them comes or goes meanwhile. */
   tell(value: T): void {
-    for (const listener of [...this.#listeners]) {
+    for (const listener of [...(this.#listeners ?? [])]) {
       try {
         listener(value);
       } catch (error) {

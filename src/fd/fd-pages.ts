@@ -12,7 +12,8 @@ interface Page<Entry> {
  * hash every number and spread neighbours over its memory; here a number in the page of the last one costs two loads.
  */
 export class FdPages<Entry> {
-  readonly #pages = new Map<number, Page<Entry>>();
+  /** Made with the first entry. */
+  #pages: Map<number, Page<Entry>> | null = null;
   #lastNumber = -1;
   #last: Page<Entry> | undefined;
   #size = 0;
@@ -49,7 +50,7 @@ export class FdPages<Entry> {
 
   /** In rising order. */
   numbers(): number[] {
-    return [...this.#pages].flatMap(([pageNumber, { entries }]) =>
+    return [...(this.#pages ?? [])].flatMap(([pageNumber, { entries }]) =>
       entries.flatMap((entry, at) => (entry === undefined ? [] : [pageNumber * PAGE_SIZE + at])),
     );
   }
@@ -59,7 +60,7 @@ export class FdPages<Entry> {
   }
 
   #find(pageNumber: number): Page<Entry> | undefined {
-    const page = this.#pages.get(pageNumber);
+    const page = this.#pages?.get(pageNumber);
     if (page) {
       this.#lastNumber = pageNumber;
       this.#last = page;
@@ -69,6 +70,7 @@ export class FdPages<Entry> {
 
   #newPage(pageNumber: number): Page<Entry> {
     const page: Page<Entry> = { entries: [], live: 0 };
+    this.#pages ??= new Map();
     this.#pages.set(pageNumber, page);
     this.#lastNumber = pageNumber;
     this.#last = page;
@@ -76,7 +78,7 @@ export class FdPages<Entry> {
   }
 
   #drop(pageNumber: number): void {
-    this.#pages.delete(pageNumber);
+    this.#pages?.delete(pageNumber);
     this.#lastNumber = -1;
     this.#last = undefined;
   }

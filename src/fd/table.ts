@@ -33,8 +33,9 @@ const FIRST_FD = 1000;
  */
 export class FdTable {
   readonly #entries = new FdPages<FdEntry>();
-  readonly #sets = new Set<FdEntry>();
-  readonly #counts = new Map<FdKind, number>();
+  // Made with the first descriptor: thousands of guests wait that have none.
+  #sets: Set<FdEntry> | null = null;
+  #counts: Map<FdKind, number> | null = null;
   readonly #limit: number;
   #next = FIRST_FD;
 
@@ -54,8 +55,12 @@ export class FdTable {
     if (this.full) return fail.EMFILE;
     const fd = this.#next++;
     this.#entries.set(fd, entry);
+    this.#counts ??= new Map();
     this.#counts.set(entry.kind, this.count(entry.kind) + 1);
-    if (entry.kind === 'Epoll') this.#sets.add(entry);
+    if (entry.kind === 'Epoll') {
+      this.#sets ??= new Set();
+      this.#sets.add(entry);
+    }
     return fd;
   }
 
@@ -68,20 +73,20 @@ export class FdTable {
     const entry = this.#entries.get(fd);
     if (!entry) return fd >= FIRST_FD && fd < this.#next ? 0 : fail.EBADF;
     this.#entries.delete(fd);
-    this.#counts.set(entry.kind, this.count(entry.kind) - 1);
-    this.#sets.delete(entry);
+    this.#counts?.set(entry.kind, this.count(entry.kind) - 1);
+    this.#sets?.delete(entry);
     entry.release();
     if (entry.kind === 'Epoll') return 0; // no set can hold another
-    for (const set of this.#sets) set.forget(fd);
+    for (const set of this.#sets ?? []) set.forget(fd);
     return 0;
   }
 
   closeAll(): void {
-    this.#sets.clear(); // they end as well: none has to be told of the others
+    this.#sets = null; // they end as well: none has to be told of the others
     for (const fd of this.#entries.numbers()) this.close(fd);
   }
 
   count(kind: FdKind): number {
-    return this.#counts.get(kind) ?? 0;
+    return this.#counts?.get(kind) ?? 0;
   }
 }

@@ -1,10 +1,13 @@
+import { COMPUTED_AT } from './binding/hostcall-counts.ts';
+
 /** What one guest of many has computed: between its waits, for the host to see. */
 export class ComputingTime {
-  readonly #told: Float64Array | null;
+  readonly #told: Float64Array;
   #sumMs = 0;
   #since: number | null = null;
 
-  constructor(told: Float64Array | null) {
+  /** `told`: where the guest counts. */
+  constructor(told: Float64Array) {
     this.#told = told;
   }
 
@@ -17,6 +20,6 @@ export class ComputingTime {
     if (this.#since === null) return;
     this.#sumMs += performance.now() - this.#since;
     this.#since = null;
-    if (this.#told !== null) this.#told[0] = this.#sumMs;
+    this.#told[COMPUTED_AT] = this.#sumMs;
   }
 }

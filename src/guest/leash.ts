@@ -1,6 +1,15 @@
 import { throwUncatchable } from './uncatchable.ts';
 
+/** Who is told when a guest of many has the thread, lets go of it, and is no more. */
+export interface ThreadHold {
+  resumes(): void;
+  waits(): void;
+  closed(): void;
+}
+
 interface Frame {
+  readonly promise: Promise<unknown>;
+  readonly resolve: (value: unknown) => void;
   readonly reject: (trap: unknown) => void;
 }
 
@@ -9,19 +18,17 @@ interface Frame {
  * guest, so that each can be made to end in a trap, which no guest can catch.
  */
 export class Leash {
-  readonly #frames = new Set<Frame>();
-  readonly #closing = new Set<() => void>();
+  readonly #hold: ThreadHold;
+  /** Its waits, the innermost last. */
+  #frames: Frame[] = [];
+  /** Made when somebody asks: most guests that wait have nothing else to be told of. */
+  #closing: Set<() => void> | null = null;
   #ended = false;
   /** While it is not set, nothing may wait, as in the start section of a module that nobody went over. */
   mayWait = true;
-  /** Called when the guest has the thread again. */
-  readonly resumes: () => void;
-  readonly #waits: () => void;
 
-  /** `waits`: called when the guest lets go of the thread. */
-  constructor(resumes: () => void, waits: () => void = () => {}) {
-    this.resumes = resumes;
-    this.#waits = waits;
+  constructor(hold: ThreadHold) {
+    this.#hold = hold;
   }
 
   get ended(): boolean {
@@ -42,41 +49,48 @@ export class Leash {
   }
 
   #held<T>(given: Promise<T>): Promise<Awaited<T>> {
-    this.#waits();
-    return new Promise((resolve, reject) => {
-      const frame: Frame = { reject };
-      this.#frames.add(frame);
-      const over =
-        <V>(settle: (value: V) => void) =>
-        (value: V) => {
-          this.#frames.delete(frame);
-          this.resumes();
-          settle(value);
-        };
-      given.then(over(resolve as (value: T) => void), over(reject));
-    });
+    this.#hold.waits();
+    const frame: Frame = Promise.withResolvers<unknown>();
+    this.#frames.push(frame);
+    given.then(
+      (value) => this.#isOver(frame) && frame.resolve(value),
+      (error) => this.#isOver(frame) && frame.reject(error),
+    );
+    return frame.promise as Promise<Awaited<T>>;
+  }
+
+  /** Whether the guest still waits there: then it has the thread again. */
+  #isOver(frame: Frame): boolean {
+    const at = this.#frames.lastIndexOf(frame);
+    if (at < 0) return false;
+    this.#frames.splice(at, 1);
+    this.#hold.resumes();
+    return true;
   }
 
   /** Called when the guest ends, unless what this gives is called before. */
   atEnd(close: () => void): () => void {
+    this.#closing ??= new Set();
     this.#closing.add(close);
-    return () => this.#closing.delete(close);
+    return () => this.#closing?.delete(close);
   }
 
   /** Ends the guest where it waits: the innermost wait first, as a trap would go through it. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    const frames = [...this.#frames].reverse();
-    this.#frames.clear();
+    const frames = this.#frames.reverse();
+    this.#frames = [];
     for (const { reject } of frames) reject(aTrap());
     this.close();
   }
 
   /** Nothing of the guest is to happen any more. */
   close(): void {
-    for (const close of this.#closing) close();
-    this.#closing.clear();
+    const closing = this.#closing;
+    this.#closing = null;
+    for (const close of closing ?? []) close();
+    this.#hold.closed();
   }
 }
 

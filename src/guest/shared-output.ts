@@ -3,7 +3,11 @@ import { MAX_OUTPUT_CHUNK, MAX_OWED, MAX_UNDERWAY, type StandardStream } from '.
 import { trapGuest } from './uncatchable.ts';
 
 type Chunk = Uint8Array<ArrayBuffer>;
-type Post = (stream: StandardStream, chunk: Chunk) => void;
+
+/** Who tells the host what was written. */
+export interface TellsOutput {
+  tellOutput(stream: StandardStream, chunk: Chunk): void;
+}
 
 interface Line {
   /** Bytes that the host has not taken. */
@@ -16,16 +20,14 @@ interface Line {
  * can, for its thread must not.
  */
 export class SharedOutput implements Output {
-  readonly #post: Post;
-  readonly #lines: Readonly<Record<StandardStream, Line>> = {
-    stdout: { underway: 0, waiting: [] },
-    stderr: { underway: 0, waiting: [] },
-  };
+  readonly #teller: TellsOutput;
+  /** Made at the first write: most guests that wait have written nothing. */
+  readonly #lines: Record<StandardStream, Line | null> = { stdout: null, stderr: null };
   #owed = 0;
   #paid: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
 
-  constructor(post: Post) {
-    this.#post = post;
+  constructor(teller: TellsOutput) {
+    this.#teller = teller;
   }
 
   write(stream: StandardStream, bytes: Uint8Array): boolean {
@@ -33,7 +35,7 @@ export class SharedOutput implements Output {
     for (let at = 0; at < bytes.byteLength; at += MAX_OUTPUT_CHUNK) {
       // A copy: the guest writes on into the memory that this is a view of.
       const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK));
-      const line = this.#lines[stream];
+      const line = this.#line(stream);
       if (line.waiting.length === 0 && line.underway + chunk.byteLength <= MAX_UNDERWAY) this.#send(stream, chunk);
       else {
         line.waiting.push(chunk);
@@ -43,15 +45,15 @@ export class SharedOutput implements Output {
     return true;
   }
 
-  readonly room = (): Promise<void> | null => {
+  room(): Promise<void> | null {
     if (this.#owed === 0) return null;
     this.#paid ??= Promise.withResolvers<void>();
     return this.#paid.promise;
-  };
+  }
 
   /** The host has taken so much. */
   taken(stream: StandardStream, bytes: number): void {
-    const line = this.#lines[stream];
+    const line = this.#line(stream);
     line.underway -= bytes;
     for (let next = line.waiting[0]; next; next = line.waiting[0]) {
       if (line.underway + next.byteLength > MAX_UNDERWAY) break;
@@ -64,9 +66,15 @@ export class SharedOutput implements Output {
   flush(): void {
     for (const stream of ['stdout', 'stderr'] as const) {
       const line = this.#lines[stream];
-      while (line.waiting.length > 0) this.#sendWaiting(stream, line);
+      while (line !== null && line.waiting.length > 0) this.#sendWaiting(stream, line);
     }
     this.#resume();
+  }
+
+  #line(stream: StandardStream): Line {
+    const known = this.#lines[stream] ?? { underway: 0, waiting: [] };
+    this.#lines[stream] = known;
+    return known;
   }
 
   #sendWaiting(stream: StandardStream, line: Line): void {
@@ -77,8 +85,8 @@ export class SharedOutput implements Output {
   }
 
   #send(stream: StandardStream, chunk: Chunk): void {
-    this.#lines[stream].underway += chunk.byteLength;
-    this.#post(stream, chunk);
+    this.#line(stream).underway += chunk.byteLength;
+    this.#teller.tellOutput(stream, chunk);
   }
 
   #resume(): void {

@@ -19,11 +19,11 @@ export class SharedTape implements TapeUnderway {
     this.#underway += chars;
   }
 
-  readonly room = (): Promise<void> | null => {
+  room(): Promise<void> | null {
     if (this.#underway <= MAX_UNDERWAY) return null;
     this.#taken ??= Promise.withResolvers<void>();
     return this.#taken.promise;
-  };
+  }
 
   /** The host has taken so much. */
   taken(chars: number): void {

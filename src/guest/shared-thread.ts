@@ -1,13 +1,9 @@
-import type { GuestMemory } from '../abi/memory.ts';
 import type { ThreadPort } from '../hostcalls/thread-port.ts';
-import type { GuestSpec } from '../protocol/guest-spec.ts';
+import type { GuestOwn, GuestTerms } from '../protocol/guest-spec.ts';
 import type { GuestStart, HostMessage } from '../protocol/port.ts';
-import { ComputingTime } from './computing-time.ts';
-import { GuestTurns } from './guest-turns.ts';
-import { Leash } from './leash.ts';
-import { RunningGuest } from './running-guest.ts';
-import { SharedOutput } from './shared-output.ts';
-import { SharedTape } from './shared-tape.ts';
+import { COUNTER_GUESTS } from '../protocol/thread-spec.ts';
+import { COUNTERS } from './binding/hostcall-counts.ts';
+import { SharedGuest } from './shared-guest.ts';
 import { ThreadTurns } from './thread-turns.ts';
 
 /** The number of the thread itself among its guests. */
@@ -17,72 +13,59 @@ const THREAD = 0;
 export class SharedThread {
   readonly #port: ThreadPort;
   readonly #turns: ThreadTurns;
-  /** What guests are started with, by the host's number for it. */
+  /** What guests are started with, by the host's numbers for it. */
   readonly #modules = new Map<number, GuestStart>();
-  /** What each guest has its linear memory in. */
-  readonly #memories = new Map<number, readonly GuestMemory[]>();
+  readonly #terms = new Map<number, GuestTerms>();
+  readonly #counters = new Map<number, Float64Array<SharedArrayBuffer>>();
+  readonly #guests = new Map<number, SharedGuest>();
 
   constructor(port: ThreadPort, turns: WebAssembly.Memory) {
     this.#port = port;
     this.#turns = new ThreadTurns(turns);
-    port.attach(THREAD, ([, , ...word]) => {
-      if (word[0] === 'module') this.#modules.set(word[1], word[2]);
-      else if (word[0] === 'forget_module') this.#modules.delete(word[1]);
-      else if (word[0] === 'ping') this.#pong(word[1]);
-      else if (word[0] === 'open') void this.#run(word[1], word[2], word[3]);
-    });
+    port.attach(THREAD, this);
     this.#pong(0);
   }
 
-  async #run(guest: number, spec: GuestSpec, module: number): Promise<void> {
-    const start = this.#modules.get(module);
-    if (start === undefined) throw new Error(`guest ${guest} is to run module ${module}, which is not here`);
-    const port = this.#port;
-    const computing = new ComputingTime(spec.computedMs);
-    const resumes = () => {
-      this.#turns.holds(guest);
-      computing.begins();
-    };
-    const leash = new Leash(resumes, () => computing.ends());
-    const memories: GuestMemory[] = [];
-    this.#memories.set(guest, memories);
-    const output = new SharedOutput((stream, chunk) => running.tellOutput(stream, chunk));
-    leash.atEnd(() => output.flush());
-    const tape = new SharedTape();
-    leash.atEnd(() => tape.close());
-    const running = new RunningGuest(spec, {
-      port,
-      guest,
-      openOutput: () => output,
-      tapeUnderway: tape,
-      leash,
-      giveWay: new GuestTurns(this.#turns, guest, leash, [output, tape], spec.limits.turn_ms),
-      madeMemory: (memory) => memories.push(memory),
+  hear([, , ...word]: HostMessage): void {
+    if (word[0] === 'module') this.#modules.set(word[1], word[2]);
+    else if (word[0] === 'forget_module') this.#modules.delete(word[1]);
+    else if (word[0] === 'terms') this.#terms.set(word[1], word[2]);
+    else if (word[0] === 'forget_terms') this.#terms.delete(word[1]);
+    else if (word[0] === 'counters') this.#counters.set(word[1], word[2]);
+    else if (word[0] === 'ping') this.#pong(word[1]);
+    else if (word[0] === 'open') {
+      const [, guest, own, terms, module, counters] = word;
+      this.#open(guest, { ...known(this.#terms, terms), ...own }, known(this.#modules, module), counters);
+    }
+  }
+
+  #open(number: number, spec: GuestTerms & GuestOwn, start: GuestStart, counters: number): void {
+    const block = known(this.#counters, Math.floor(counters / COUNTER_GUESTS));
+    const at = (counters % COUNTER_GUESTS) * COUNTERS;
+    const counts = block.subarray(at, at + COUNTERS);
+    const guest = new SharedGuest(spec, counts, number, this.#port, this.#turns);
+    this.#guests.set(number, guest);
+    this.#port.attach(number, guest);
+    void guest.run(start).then(() => {
+      this.#guests.delete(number);
+      this.#port.detach(number);
     });
-    port.attach(guest, (message: HostMessage) => {
-      const [, call, ...word] = message;
-      if (call !== 0) running.link.receive(message);
-      else if (word[0] === 'end') leash.end();
-      else if (word[0] === 'taken') {
-        if (word[1] === 'tape') tape.taken(word[2]);
-        else output.taken(word[1], word[2]);
-      }
-    });
-    leash.resumes();
-    await running.run(start);
-    this.#memories.delete(guest);
-    port.detach(guest);
   }
 
   #pong(ping: number): void {
     let total = 0;
     let largest = 0;
     let most = -1;
-    for (const [guest, memories] of this.#memories) {
-      const bytes = memories.reduce((sum, { byteLength }) => sum + byteLength, 0);
-      total += bytes;
-      if (bytes > most) [most, largest] = [bytes, guest];
+    for (const [number, { memoryBytes }] of this.#guests) {
+      total += memoryBytes;
+      if (memoryBytes > most) [most, largest] = [memoryBytes, number];
     }
     this.#port.post([THREAD, 0, 0, 'pong', ping, total, largest], []);
   }
+}
+
+function known<T>(told: ReadonlyMap<number, T>, key: number): T {
+  const found = told.get(key);
+  if (found === undefined) throw new Error(`a guest is to be started with number ${key}, which is not here`);
+  return found;
 }

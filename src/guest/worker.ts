@@ -2,8 +2,8 @@ import { workerData } from 'node:worker_threads';
 import { openOutput } from '../hostcalls/output.ts';
 import { ThreadPort } from '../hostcalls/thread-port.ts';
 import { Underway } from '../hostcalls/underway.ts';
-import type { GuestSpec } from '../protocol/guest-spec.ts';
-import type { GuestStart } from '../protocol/port.ts';
+import type { AloneSpec } from '../protocol/guest-spec.ts';
+import type { GuestStart, HostMessage } from '../protocol/port.ts';
 import type { ThreadSpec } from '../protocol/thread-spec.ts';
 import { noTurns } from './guest-turns.ts';
 import { RunningGuest } from './running-guest.ts';
@@ -16,20 +16,22 @@ const port = new ThreadPort(thread.port);
 if (thread.guest !== null) runAlone(thread.guest);
 else if (thread.turns !== null) new SharedThread(port, thread.turns);
 
-function runAlone(spec: GuestSpec): void {
+function runAlone(spec: AloneSpec): void {
   const alone = 0;
   const guest = new RunningGuest(spec, {
     port,
     guest: alone,
-    openOutput,
+    counts: spec.hostcallCounts,
+    openOutput: (post) => openOutput(spec, post),
     tapeUnderway: spec.underway && new Underway(spec.underway, 'tape'),
     leash: null,
     giveWay: noTurns,
-    madeMemory: () => {},
   });
-  port.attach(alone, (message) => {
-    const [, call, ...word] = message;
-    if (call === 0) void guest.run(word as GuestStart).then(() => port.close());
-    else guest.link.receive(message);
+  port.attach(alone, {
+    hear(message: HostMessage): void {
+      const [, call, ...word] = message;
+      if (call === 0) void guest.run(word as GuestStart).then(() => port.close());
+      else guest.link.receive(message);
+    },
   });
 }

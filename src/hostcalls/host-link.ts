@@ -20,9 +20,10 @@ export class HostLink {
   readonly #tape: Tape | null;
   /** What came while the tape played. */
   #held: HostMessage[] = [];
-  readonly #receivers = new Map<number, Receiver>();
-  readonly #settled = new Map<number, () => void>();
-  readonly #standing = new Set<number>();
+  // Made when they are needed: thousands of guests wait, and most of them for a clock or for one answer.
+  #receivers: Map<number, Receiver> | null = null;
+  #settled: Map<number, () => void> | null = null;
+  #standing: Set<number> | null = null;
   /** For the host, but nothing to wake it for. */
   #later: unknown[] = [];
   #idleLooks = 0;
@@ -57,8 +58,11 @@ export class HostLink {
   call(request: GuestRequest, receiver: Receiver, settled: () => void = nothing): number {
     const call = this.#nextCall++;
     this.#unanswered += 1;
-    if (settled !== nothing) this.#settled.set(call, settled);
-    this.#receivers.set(call, receiver);
+    if (settled !== nothing) {
+      this.#settled ??= new Map();
+      this.#settled.set(call, settled);
+    }
+    this.#listen(call, receiver);
     this.#post([this.#guest, call, this.parent, ...request]);
     return call;
   }
@@ -66,14 +70,15 @@ export class HostLink {
   /** Asks the host to go on telling of something until {@link unsubscribe}: no answer of it is the last. */
   subscribe(request: GuestRequest, receiver: Receiver): number {
     const call = this.#nextCall++;
+    this.#standing ??= new Set();
     this.#standing.add(call);
-    this.#receivers.set(call, receiver);
+    this.#listen(call, receiver);
     this.#post([this.#guest, call, this.parent, ...request]);
     return call;
   }
 
   unsubscribe(call: number, request: GuestRequest): void {
-    if (!this.#standing.delete(call)) return;
+    if (!this.#standing?.delete(call)) return;
     this.forget(call);
     this.tell(call, request);
   }
@@ -92,7 +97,7 @@ export class HostLink {
   }
 
   forget(call: number): void {
-    this.#receivers.delete(call);
+    this.#receivers?.delete(call);
   }
 
   /**
@@ -101,15 +106,20 @@ export class HostLink {
    */
   drain(): void {
     // Unasked the host seldom speaks, so while nothing is awaited it is enough to look now and then.
-    if (this.#unanswered === 0 && this.#standing.size === 0 && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0)
-      return;
+    const isIdle = this.#unanswered === 0 && (this.#standing?.size ?? 0) === 0;
+    if (isIdle && (this.#idleLooks++ & (LOOKS_PER_DRAIN - 1)) !== 0) return;
     if (this.#tape === null) this.#takeArrived();
     else this.#tape.looks(() => this.#takeArrived());
   }
 
   close(): void {
-    this.#receivers.clear();
-    this.#settled.clear();
+    this.#receivers = null;
+    this.#settled = null;
+  }
+
+  #listen(call: number, receiver: Receiver): void {
+    this.#receivers ??= new Map();
+    this.#receivers.set(call, receiver);
   }
 
   /** In one piece with what was put off: each message may have to wake the host's thread. */
@@ -161,11 +171,11 @@ export class HostLink {
   }
 
   #deliver([, call, ...reply]: HostMessage): void {
-    this.#receivers.get(call)?.(reply);
+    this.#receivers?.get(call)?.(reply);
     if (isLastWord(reply)) {
       this.#unanswered -= 1;
-      this.#settled.get(call)?.();
-      this.#settled.delete(call);
+      this.#settled?.get(call)?.();
+      this.#settled?.delete(call);
     }
     this.#wait.notify();
   }

@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
-import { type GuestSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../protocol/guest-spec.ts';
+import { type AloneSpec, MAX_OUTPUT_CHUNK, type StandardStream } from '../protocol/guest-spec.ts';
 import { Underway } from './underway.ts';
 
 /** Where a guest's bytes go. */
@@ -70,7 +70,7 @@ export class PostedOutput implements Output {
 
 /** Each stream its own way. */
 export function openOutput(
-  { output: fds, underway }: Pick<GuestSpec, 'output' | 'underway'>,
+  { output: fds, underway }: Pick<AloneSpec, 'output' | 'underway'>,
   post: (stream: StandardStream, chunk: Uint8Array<ArrayBuffer>) => void,
 ): Output {
   const written = new FdOutput({ stdout: fds.stdout ?? 1, stderr: fds.stderr ?? 2 });

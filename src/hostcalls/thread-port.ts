@@ -1,23 +1,29 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { HostMessage, HostPosted } from '../protocol/port.ts';
 
-type Take = (message: HostMessage) => void;
+/** Messages that are taken in one event: guests that they start, end or wake have their turn before the next ones. */
+const MAX_AT_ONCE = 4;
+
+/** Takes what the host says to one guest. */
+export interface Hears {
+  hear(message: HostMessage): void;
+}
 
 /** The guest thread's end of the port: one for all its guests, whose messages it gives to whom they are for. */
 export class ThreadPort {
   readonly #port: MessagePort;
-  readonly #guests = new Map<number, Take>();
+  readonly #guests = new Map<number, Hears>();
 
   constructor(port: MessagePort) {
     this.#port = port;
     port.on('message', (posted: HostPosted) => {
       this.#take(posted);
-      this.takeArrived();
+      this.takeArrived(MAX_AT_ONCE);
     });
   }
 
-  attach(guest: number, take: Take): void {
-    this.#guests.set(guest, take);
+  attach(guest: number, hears: Hears): void {
+    this.#guests.set(guest, hears);
   }
 
   /** What still comes for it is dropped. */
@@ -29,9 +35,11 @@ export class ThreadPort {
     this.#port.postMessage(message, transfer);
   }
 
-  /** All of it at once: an event for each would cost more than most messages. */
-  takeArrived(): void {
-    for (let next = receiveMessageOnPort(this.#port); next; next = receiveMessageOnPort(this.#port)) {
+  /** All of it, or so many messages: an event for each would cost more than most of them. */
+  takeArrived(most = Number.POSITIVE_INFINITY): void {
+    for (let left = most; left > 0; left--) {
+      const next = receiveMessageOnPort(this.#port);
+      if (next === undefined) return;
       this.#take(next.message);
     }
   }
@@ -46,6 +54,6 @@ export class ThreadPort {
   }
 
   #give(message: HostMessage): void {
-    this.#guests.get(message[0])?.(message);
+    this.#guests.get(message[0])?.hear(message);
   }
 }

@@ -29,12 +29,30 @@ const readsArguments = (name: string) =>
   name === `${WASI_MODULE}.args_sizes_get` ||
   name.startsWith('wasi:cli/environment@');
 
+interface Noticed {
+  readonly readsArguments: boolean;
+  readonly toolsOutOfReach: boolean;
+}
+
+/** Looked at once for all guests of a module: the engine makes its lists anew each time. */
+const noticed = new WeakMap<Prepared, Noticed>();
+
+function notice(prepared: Prepared): Noticed {
+  const known = noticed.get(prepared) ?? {
+    readsArguments: importedNames(prepared).some(readsArguments),
+    toolsOutOfReach: toolsOutOfReach(prepared),
+  };
+  noticed.set(prepared, known);
+  return known;
+}
+
 /** What whoever runs a guest should know before it starts. `args`: its name first. */
 export function guestNotices(prepared: Prepared, args: readonly string[]): string[] {
   const given = args.length - 1;
-  const unread = given > 0 && !importedNames(prepared).some(readsArguments);
+  const found = notice(prepared);
+  const unread = given > 0 && !found.readsArguments;
   return [
-    ...(toolsOutOfReach(prepared) ? [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`] : []),
+    ...(found.toolsOutOfReach ? [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`] : []),
     ...(unread
       ? [
           `the guest cannot see its ${given === 1 ? 'argument' : `${given} arguments`}: it imports neither args_get of WASI nor wasi:cli/environment`,

@@ -30,29 +30,35 @@ export interface RecalledValues {
   readonly random: Uint8Array;
 }
 
-/** What a guest is started with. */
-export interface GuestSpec {
-  /** How often each call of the table was made: the host looks when somebody asks, also while the guest computes. */
-  readonly hostcallCounts: Float64Array<SharedArrayBuffer>;
-  /** How many milliseconds the guest has computed, told by a thread that guests share; null: it has one of its own. */
-  readonly computedMs: Float64Array<SharedArrayBuffer> | null;
+/** Of what a guest is started with, what many guests have in common: a thread that they share is told of it once. */
+export interface GuestTerms {
   readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
   readonly limits: Limits;
   /** What the task lets a session ask for; the host asks again. */
   readonly mcpTask: TaskPolicy;
   /** Whether somebody can sit at the other end of the guest's user streams. */
   readonly servesStreams: boolean;
   readonly verbose: boolean;
+}
+
+/** The rest of it, which is its own. */
+export interface GuestOwn {
+  readonly env: Readonly<Record<string, string>>;
   /** What its tape begins with; null: there is none. */
   readonly tape: TapeStart | null;
   /** What clocks and dice give first; null: what the system gives. */
   readonly chance: RecalledValues | null;
+}
+
+/** What a guest is started with. */
+export interface GuestSpec extends GuestTerms, GuestOwn {}
+
+/** The same for a guest with a thread of its own. */
+export interface AloneSpec extends GuestSpec {
+  /** How often each call of the table was made: the host looks when somebody asks, also while the guest computes. */
+  readonly hostcallCounts: Float64Array<SharedArrayBuffer>;
   /** File descriptors of the process that the guest's output goes to; null: it is posted to the host thread. */
   readonly output: Readonly<Record<StandardStream, number | null>>;
-  /**
-   * How much of each posted stream and of the tape the host has not taken yet; null where nothing is posted, or messages
-   * tell.
-   */
+  /** How much of each posted stream and of the tape the host has not taken yet; null where nothing is posted. */
   readonly underway: SharedArrayBuffer | null;
 }

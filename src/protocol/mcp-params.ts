@@ -99,10 +99,19 @@ function listChange(
   }
 }
 
+type ParamCheck = (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined;
+
+/** Made once for all guests of a task. */
+const checks = new WeakMap<TaskPolicy, ParamCheck>();
+
 /** Answers SET_PARAM of the `mcp.` keys at once, on the guest's thread. The host applies them again before it acts. */
-export function mcpParamCheck(
-  task: TaskPolicy,
-): (key: string, value: JsonValue) => CheckedParam | ErrnoName | undefined {
+export function mcpParamCheck(task: TaskPolicy): ParamCheck {
+  const check = checks.get(task) ?? newCheck(task);
+  checks.set(task, check);
+  return check;
+}
+
+function newCheck(task: TaskPolicy): ParamCheck {
   const session = initialSession(task); // what a session may set does not depend on what it has set
   return (key, value) => {
     if (!key.startsWith('mcp.')) return undefined;

@@ -1,7 +1,13 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonValue } from '../base/json.ts';
 import { isJsonObject } from '../base/json.ts';
-import { type GuestSpec, MAX_OUTPUT_CHUNK, type PostedKind, type StandardStream } from './guest-spec.ts';
+import {
+  type GuestOwn,
+  type GuestTerms,
+  MAX_OUTPUT_CHUNK,
+  type PostedKind,
+  type StandardStream,
+} from './guest-spec.ts';
 import { readWholeFrame } from './stream-frame.ts';
 import type { StreamEventKind } from './stream-window.ts';
 import type { Turns } from './turns.ts';
@@ -145,8 +151,12 @@ export type SharedThreadWord =
   /** To the thread: what guests may be started with, until it is to forget it. */
   | readonly ['module', key: number, start: GuestStart]
   | readonly ['forget_module', key: number]
+  | readonly ['terms', key: number, terms: GuestTerms]
+  | readonly ['forget_terms', key: number]
+  /** Where so many of its guests count. */
+  | readonly ['counters', block: number, counters: Float64Array<SharedArrayBuffer>]
   | readonly ['ping', ping: number]
-  | readonly ['open', guest: number, spec: GuestSpec, module: number]
+  | readonly ['open', guest: number, own: GuestOwn, terms: number, module: number, counters: number]
   /** To a guest: it is to end. */
   | readonly ['end']
   /** The host has taken so much of the guest's output, or of its tape. */

@@ -1,15 +1,18 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { GuestSpec } from './guest-spec.ts';
+import type { AloneSpec } from './guest-spec.ts';
 
 /** What a guest thread is started with: plain data, nothing secret. */
 export interface ThreadSpec {
   /** To the host. */
   readonly port: MessagePort;
   /** The only guest of a thread of its own, whose module follows when it is compiled; null: many come and go. */
-  readonly guest: GuestSpec | null;
+  readonly guest: AloneSpec | null;
   /** Its first word is set when the guest that computes is to give way; null: nobody shares the thread. */
   readonly turns: WebAssembly.Memory | null;
 }
 
 /** Of what a thread's `turns` has: is somebody to give way, and which guest had the thread last. */
 export const turnsAt = { giveWay: 0, holder: 1 } as const;
+
+/** Guests of a thread whose counters are in one memory. */
+export const COUNTER_GUESTS = 256;

@@ -3,7 +3,7 @@ import { ConfigError } from '../config/config-error.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
 import { FdOutput } from '../hostcalls/output.ts';
 import {
-  type GuestSpec,
+  type AloneSpec,
   MAX_OWED,
   MAX_UNDERWAY,
   type PostedKind,
@@ -46,6 +46,7 @@ export function compileOutput(given: OutputOption = {}): Readonly<Record<Standar
 export function throughHost(
   targets: Readonly<Record<StandardStream, OutputTarget>>,
 ): Readonly<Record<StandardStream, OutputTarget>> {
+  if (typeof targets.stdout !== 'number' && typeof targets.stderr !== 'number') return targets;
   const through = (stream: StandardStream): OutputTarget => {
     const target = targets[stream];
     if (typeof target !== 'number') return target;
@@ -58,13 +59,16 @@ export function throughHost(
 const isWritable = (target: unknown): target is Writable =>
   typeof target === 'object' && target !== null && typeof (target as Writable).write === 'function';
 
+const isDescriptor = (target: OutputTarget): target is number => typeof target === 'number';
+
 /** The host's end of what a guest writes, where it does not go to descriptors. */
 export class GuestOutput {
-  readonly #fds: Readonly<Record<StandardStream, number | null>>;
-  readonly #sinks: ReadonlyMap<StandardStream, Sink>;
+  readonly #targets: Readonly<Record<StandardStream, OutputTarget>>;
+  /** Made when something comes: most guests that wait have written nothing. */
+  readonly #sinks: Record<StandardStream, Sink | null> = { stdout: null, stderr: null };
   /** For a guest that waits for room by memory; those on shared threads are told. */
   #underway: Int32Array<SharedArrayBuffer> | null = null;
-  readonly #untold: Record<PostedKind, number> = { stdout: 0, stderr: 0, tape: 0 };
+  #untold: Record<PostedKind, number> | null = null;
   readonly #tell: (what: PostedKind, amount: number) => void;
 
   /** `tell`: lets a guest on a shared thread know how much was taken. @default nobody needs to know */
@@ -72,30 +76,23 @@ export class GuestOutput {
     targets: Readonly<Record<StandardStream, OutputTarget>>,
     tell: (what: PostedKind, amount: number) => void = () => {},
   ) {
+    this.#targets = targets;
     this.#tell = tell;
-    const fdOf = (target: OutputTarget) => (typeof target === 'number' ? target : null);
-    this.#fds = { stdout: fdOf(targets.stdout), stderr: fdOf(targets.stderr) };
-    const posted = streams.filter((stream) => this.#fds[stream] === null);
-    this.#sinks = new Map(
-      posted.map((stream) => [
-        stream,
-        new Sink(targets[stream] as Exclude<OutputTarget, number>, (bytes) => this.#taken(stream, bytes)),
-      ]),
-    );
   }
 
-  /** For the guest: which streams go to descriptors, and how it knows that there is room in the others. */
-  spec(kind: 'thread' | 'shared'): Pick<GuestSpec, 'output' | 'underway'> {
-    if (kind === 'shared' || this.#sinks.size === 0) return { output: this.#fds, underway: null };
+  /** For a guest with a thread of its own: which streams go to descriptors, and how it knows that there is room in the others. */
+  spec(): Pick<AloneSpec, 'output' | 'underway'> {
+    const fdOf = (target: OutputTarget) => (isDescriptor(target) ? target : null);
+    const output = { stdout: fdOf(this.#targets.stdout), stderr: fdOf(this.#targets.stderr) };
+    if (streams.every((stream) => output[stream] !== null)) return { output, underway: null };
     const underway = new SharedArrayBuffer(UNDERWAY_BYTES);
     this.#underway = new Int32Array(underway);
-    return { output: this.#fds, underway };
+    return { output, underway };
   }
 
   /** The first `skip` bytes go nowhere. @throws PortViolation, and whatever a callback throws */
   receive(stream: StandardStream, bytes: Uint8Array, skip = 0): void {
-    const sink = this.#sinks.get(stream);
-    if (sink === undefined) throw new PortViolation(`${stream} was posted`);
+    const sink = this.#sink(stream);
     if (skip > 0) sink.skip(skip);
     if (skip < bytes.byteLength) sink.take(bytes.subarray(skip));
   }
@@ -107,10 +104,21 @@ export class GuestOutput {
 
   /** The guest has ended: what still waits for a slow reader is that stream's to keep. */
   finish(): void {
-    for (const sink of this.#sinks.values()) sink.finish();
+    for (const stream of streams) this.#sinks[stream]?.finish();
+  }
+
+  #sink(stream: StandardStream): Sink {
+    const known = this.#sinks[stream];
+    if (known !== null) return known;
+    const target = this.#targets[stream];
+    if (isDescriptor(target)) throw new PortViolation(`${stream} was posted`);
+    const made = new Sink(target, (bytes) => this.#taken(stream, bytes));
+    this.#sinks[stream] = made;
+    return made;
   }
 
   #taken(what: PostedKind, amount: number): void {
+    this.#untold ??= { stdout: 0, stderr: 0, tape: 0 };
     const untold = this.#untold[what] + amount;
     this.#untold[what] = untold < TOLD_AT_ONCE ? untold : 0;
     if (untold < TOLD_AT_ONCE) return;

@@ -19,7 +19,7 @@ class PromptTurns extends ThreadTurns {
 
 /** What a guest has around it that shares this thread: a leash, and somebody who says that its time is up. */
 export class SharedCompany {
-  readonly leash = new Leash(() => {});
+  readonly leash = new Leash({ resumes: () => {}, waits: () => {}, closed: () => {} });
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   readonly #turns: GuestTurns;
 

@@ -21,8 +21,6 @@ export interface ComponentGuest
   > {
   /** The table for a binding that gets its texts as they are. */
   readonly textTable: HostcallTable;
-  readonly component: ComponentStart;
-  readonly stdin: StdinSource;
 }
 
 type Entry = () => Promise<unknown>;
@@ -32,14 +30,18 @@ const SUSPENDED_AT_START =
   'move it into its entry (AssemblyScript: build with --exportStart _initialize)';
 
 /** Links, starts and runs a component to its end. */
-export async function runComponent(guest: ComponentGuest): Promise<GuestEnding> {
-  const { component, counts } = guest;
+export async function runComponent(
+  guest: ComponentGuest,
+  component: ComponentStart,
+  stdin: StdinSource,
+): Promise<GuestEnding> {
+  const { counts, state } = guest;
   let exitCode: number | undefined;
   const exit = (code: number): never => {
     exitCode = code;
     return throwUncatchable();
   };
-  const state: GuestState = Object.assign(guest.state, { runTool: handsBack(guest.state.notice) });
+  state.runTool = handsBack(state);
 
   const ending = await enter();
   state.fds.closeAll();
@@ -62,7 +64,8 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestEnding> 
   }
 
   async function instantiate(): Promise<ComponentExports> {
-    const { table, newMemory, leash } = guest;
+    const { table, leash } = guest;
+    const newMemory = () => guest.newMemory();
     const lane = { table, newMemory, guest: state, counts, leash, turnImports: turnImports() };
     return evaluateGlue(component.glue)(coreModule, linkImports(), (module, imports) =>
       component.fastLane ? instantiateInFastLane(lane, module, imports) : new WebAssembly.Instance(module, imports),
@@ -85,7 +88,7 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestEnding> 
 
   /** What is passed to jco serves whatever the fast lane does not, so it is the real thing. */
   function linkImports(): Record<string, unknown> {
-    const { args, env, output, stdin } = guest;
+    const { args, env, output, textTable } = guest;
     const wasi = preview2({
       args,
       env,
@@ -100,7 +103,7 @@ export async function runComponent(guest: ComponentGuest): Promise<GuestEnding> 
     for (const name of component.imports) {
       const ours = hostInterface(name);
       const bare = withoutVersion(name);
-      const found = ours === undefined ? own(wasi, bare) : glueInterface(guest.textTable, state, counts, ours);
+      const found = ours === undefined ? own(wasi, bare) : glueInterface(textTable, state, counts, ours);
       served[name] = found;
       served[bare] = found;
     }
@@ -127,9 +130,9 @@ function describeFailedStart(error: unknown): GuestEnding {
 }
 
 /** A component cannot be entered while it waits, so nobody but itself can run its tools. */
-function handsBack(notice: (text: string) => void): ToolRunner {
+function handsBack(guest: Pick<GuestState, 'notice'>): ToolRunner {
   return async () => {
-    notice(
+    guest.notice(
       'a component’s tools are handed back to it: send with HAND_BACK (4); without it the model is told they failed',
     );
     return { rc: -errno.EIO, content: '' };

@@ -48,6 +48,8 @@ export function bindCoreImports(table: HostcallTable, binding: Binding): (name: 
   };
 }
 
+const fault = () => EFAULT;
+
 /** A number or a negative errno; bytes by the out-buffer convention: capacity in, length out. */
 function coreHandover(memory: GuestMemory): Handover {
   return {
@@ -59,7 +61,7 @@ function coreHandover(memory: GuestMemory): Handover {
       return writeOut(body, memory, out, outLen, capacity);
     },
     room: (out, outLen) => memory.outCapacity(u32(out), u32(outLen)),
-    fault: () => EFAULT,
+    fault,
   };
 }
 

@@ -1,5 +1,5 @@
 import { ModuleError } from '../../abi/guest-module.ts';
-import { op, readInstruction, skipType } from '../instructions.ts';
+import { type Instruction, op, readInstruction, skipType } from '../instructions.ts';
 import { WasmReader } from '../wasm-binary.ts';
 import { ByteList } from './byte-list.ts';
 
@@ -16,6 +16,8 @@ export class RenumberedCopy {
   readonly #reader: WasmReader;
   readonly #renumber: Renumber;
   #copied = 0;
+  /** The number that the last function had which was named. */
+  named = -1;
 
   constructor(source: Uint8Array, reader: WasmReader, renumber: Renumber) {
     this.#source = source;
@@ -24,11 +26,10 @@ export class RenumberedCopy {
     this.#copied = reader.offset;
   }
 
-  /** Reads an instruction and gives its opcode. */
-  instruction(): number {
-    const { opcode, numberAt } = readInstruction(this.#reader);
-    if (namesFunction(opcode)) this.#replaceNumber(numberAt);
-    return opcode;
+  instruction(): Instruction {
+    const instruction = readInstruction(this.#reader);
+    if (namesFunction(instruction.opcode)) this.#replaceNumber(instruction.numberAt);
+    return instruction;
   }
 
   /** Reads the number of a function. */
@@ -40,7 +41,7 @@ export class RenumberedCopy {
 
   /** Reads a constant expression to its end. */
   expression(): void {
-    while (this.instruction() !== op.end);
+    while (this.instruction().opcode !== op.end);
   }
 
   /** Everything up to here. */
@@ -51,8 +52,8 @@ export class RenumberedCopy {
 
   #replaceNumber(at: number): void {
     const end = this.#reader.offset;
-    this.out.add(this.#source.subarray(this.#copied, at));
-    this.out.number(this.#renumber(new WasmReader(this.#source.subarray(at, end)).unsigned()));
+    this.named = new WasmReader(this.#source.subarray(at, end)).unsigned();
+    this.out.add(this.#source.subarray(this.#copied, at)).number(this.#renumber(this.named));
     this.#copied = end;
   }
 }

@@ -2,6 +2,7 @@ import { ModuleError } from '../../abi/guest-module.ts';
 import { START_EXPORT, TURNS_MODULE, type Turns, turnImports } from '../../protocol/turns.ts';
 import { readTypes } from '../import-types.ts';
 import { readSections, type Section, section, unsignedLeb, WasmReader, writeSections } from '../wasm-binary.ts';
+import { branchHints } from './branch-hints.ts';
 import { ByteList, nameBytes } from './byte-list.ts';
 import { readImports } from './imports.ts';
 import { renumberNames } from './name-section.ts';
@@ -23,9 +24,9 @@ export interface TurnedModule extends Turns {
 }
 
 /**
- * A module that gives way: at each loop and each function that calls others it looks whether it is to, and then calls an
- * import. Nothing else of it changes, but that its memory and its start come from outside. `starts`: whether the start
- * section becomes an export; where others instantiate the module, it cannot.
+ * A module that gives way: at each loop, and in each chain of calls, it looks whether it is to, and then calls an import.
+ * Nothing else of it changes, but that its memory and its start come from outside. `starts`: whether the start section
+ * becomes an export; where others instantiate the module, it cannot.
  *
  * Precondition: the module was bounded. A module without code of its own is left as it is: null.
  * @throws ModuleError for what is not known here; such a module must not be touched
@@ -66,13 +67,17 @@ export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | nu
   change(sections, section.export, (body) => renumberSection(body, walkExports, renumber));
   change(sections, section.start, (body) => Uint8Array.from(unsignedLeb(renumber(new WasmReader(body).unsigned()))));
   change(sections, section.element, (body) => renumberSection(body, walkElements, renumber));
-  sections.set(section.code, codeWithTurns(code, numbers));
+  const turned = codeWithTurns(code, numbers);
+  sections.set(section.code, turned.body);
   if (start !== undefined) exportStart(sections, renumber(new WasmReader(start).unsigned()));
 
   const named = names.map((body) => renumberNames(body, renumber)).find((body) => body !== null);
   const written = order.flatMap((id): Section[] => {
     const body = sections.get(id);
-    return body === undefined ? [] : [{ id, body }];
+    if (body === undefined) return [];
+    // Before the code, or nobody heeds it.
+    const hints = id === section.code ? [{ id: section.custom, body: branchHints(turned.seldom) }] : [];
+    return [...hints, { id, body }];
   });
   if (named !== undefined && named !== null) written.push({ id: section.custom, body: named });
   return { bytes: writeSections(written), memory, hasStart: start !== undefined };

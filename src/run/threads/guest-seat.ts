@@ -1,4 +1,5 @@
 import type { Prepared } from '../../load/prepare.ts';
+import type { AloneSpec, GuestSpec } from '../../protocol/guest-spec.ts';
 import type { GuestMessage, GuestStart, HostReply } from '../../protocol/port.ts';
 import type { Isolation, RunReason } from '../run-result.ts';
 
@@ -10,10 +11,16 @@ export interface SeatLoss {
 
 export interface SeatListener {
   /** Whatever it throws is taken for a fault of the thread. */
-  readonly receive: (message: GuestMessage) => void;
+  receive(message: GuestMessage): void;
   /** Takes what the guest's tape has written, before the message that it came with; null: it has none. */
   readonly taped: ((events: string) => void) | null;
-  readonly lost: (loss: SeatLoss) => void;
+  lost(loss: SeatLoss): void;
+}
+
+/** What a guest is started with, on whichever thread it gets. */
+export interface SeatedGuest {
+  spec(): GuestSpec;
+  aloneSpec(): Omit<AloneSpec, 'hostcallCounts'>;
 }
 
 /** A guest's place on a thread, as its run uses it. */
@@ -23,6 +30,8 @@ export interface GuestSeat {
   listen(listener: SeatListener): void;
   /** @throws whatever keeps the guest from being seated */
   start(prepared: Prepared): Promise<void>;
+  /** The calls that the guest has made so far, by name. */
+  hostcalls(): Record<string, number>;
   /** What the guest has computed so far; null: nobody can tell. */
   computedMs(): Promise<number | null>;
   /** What is given in one breath goes together. */

@@ -1,10 +1,10 @@
 import type { Worker } from 'node:worker_threads';
+import { namedCounts, sharedCounts } from '../../guest/binding/hostcall-counts.ts';
 import type { Prepared } from '../../load/prepare.ts';
-import type { GuestSpec } from '../../protocol/guest-spec.ts';
 import type { HostReply } from '../../protocol/port.ts';
 import { GuestPort } from '../guest-port.ts';
 import type { Isolation } from '../run-result.ts';
-import { type GuestSeat, type SeatListener, startMessage } from './guest-seat.ts';
+import { type GuestSeat, type SeatedGuest, type SeatListener, startMessage } from './guest-seat.ts';
 import { startWorker, threadFailure } from './guest-worker.ts';
 
 const GUEST = 0;
@@ -15,23 +15,28 @@ export class OwnThread implements GuestSeat {
   readonly #worker: Worker;
   readonly #port: GuestPort;
   readonly #exited: Promise<void>;
+  readonly #counts = sharedCounts();
 
-  constructor(spec: GuestSpec, why: string | null = null) {
+  constructor(guest: SeatedGuest, why: string | null = null) {
     this.isolation = { kind: 'thread', why };
+    const spec = { ...guest.aloneSpec(), hostcallCounts: this.#counts };
     const { worker, port, exited } = startWorker({ guest: spec, turns: null }, 'spear-guest');
     this.#worker = worker;
     this.#port = new GuestPort(port, GUEST);
     this.#exited = exited;
   }
 
-  listen({ receive, taped, lost }: SeatListener): void {
+  listen(listener: SeatListener): void {
     void this.#exited.then(() => {
       this.#port.drain();
-      lost({ reason: 'internal', message: 'the guest thread ended without a word' });
+      listener.lost({ reason: 'internal', message: 'the guest thread ended without a word' });
     });
-    this.#worker.on('error', (error: NodeJS.ErrnoException) => lost(threadFailure(error)));
-    if (taped !== null) this.#port.listenToTape(taped);
-    this.#port.listen(receive, (message) => lost({ reason: 'internal', message }));
+    this.#worker.on('error', (error: NodeJS.ErrnoException) => listener.lost(threadFailure(error)));
+    if (listener.taped !== null) this.#port.listenToTape(listener.taped);
+    this.#port.listen(
+      (message) => listener.receive(message),
+      (message) => listener.lost({ reason: 'internal', message }),
+    );
   }
 
   async start(prepared: Prepared): Promise<void> {
@@ -40,6 +45,10 @@ export class OwnThread implements GuestSeat {
 
   reply(call: number, reply: HostReply): void {
     this.#port.reply(call, reply);
+  }
+
+  hostcalls(): Record<string, number> {
+    return namedCounts(this.#counts);
   }
 
   async computedMs(): Promise<number | null> {

@@ -1,41 +1,42 @@
 import type { Prepared } from '../../load/prepare.ts';
-import type { GuestSpec } from '../../protocol/guest-spec.ts';
 import type { HostReply } from '../../protocol/port.ts';
 import type { Isolation } from '../run-result.ts';
-import type { GuestSeat, SeatListener } from './guest-seat.ts';
+import type { GuestSeat, SeatedGuest, SeatListener } from './guest-seat.ts';
 import { moduleDigest } from './module-cache.ts';
 import { OwnThread } from './own-thread.ts';
-import type { SharedGuest, SharedGuestThread } from './shared-guest-thread.ts';
+import type { SharedGuest, SharedGuestThread, SharedSeat } from './shared-guest-thread.ts';
 
 /** A guest on a thread that it shares. */
-export interface SharedPlace {
+export interface SharedPlace extends SharedSeat {
   readonly thread: SharedGuestThread;
-  readonly guest: number;
-  /** To be called when the guest has ended. */
-  readonly free: () => void;
+  /** Linear memories that it has. */
+  readonly memories: number;
 }
 
 /** The threads as a seat uses them. */
 export interface SeatingThreads {
   refusal(prepared: Prepared, digest: string): string | null;
   seat(namespace: string, guest: SharedGuest): Promise<SharedPlace>;
+  /** To be called once, when the guest has ended. */
+  free(place: SharedPlace): void;
 }
 
-export interface PoolGuest {
+export interface PoolGuest extends SeatedGuest {
   readonly namespace: string;
   readonly wasm: Uint8Array | Promise<Uint8Array>;
-  /** What the guest is started with, for the kind of thread that it gets. */
-  readonly spec: (kind: Isolation['kind']) => GuestSpec;
 }
+
+const SHARED: Isolation = { kind: 'shared', why: null };
 
 /** A place on a thread that guests share, or one of its own for a guest that cannot be seated there. */
 export class PoolSeat implements GuestSeat {
   readonly #threads: SeatingThreads;
   readonly #guest: PoolGuest;
-  #listener: SeatListener | undefined;
-  #own: OwnThread | undefined;
-  #place: SharedPlace | undefined;
-  #computed: Float64Array | null = null;
+  #listener: SeatListener | null = null;
+  #own: OwnThread | null = null;
+  #place: SharedPlace | null = null;
+  /** What it had called when it left its place. */
+  #called: Record<string, number> = {};
   #hasLeft = false;
 
   constructor(threads: SeatingThreads, guest: PoolGuest) {
@@ -44,7 +45,7 @@ export class PoolSeat implements GuestSeat {
   }
 
   get isolation(): Isolation {
-    return this.#own?.isolation ?? { kind: 'shared', why: null };
+    return this.#own?.isolation ?? SHARED;
   }
 
   listen(listener: SeatListener): void {
@@ -53,43 +54,49 @@ export class PoolSeat implements GuestSeat {
 
   async start(prepared: Prepared): Promise<void> {
     const listener = this.#listener;
-    if (listener === undefined) throw new Error('a guest was started that nobody listens to');
-    const { namespace, wasm, spec } = this.#guest;
-    const digest = moduleDigest(await wasm);
+    if (listener === null) throw new Error('a guest was started that nobody listens to');
+    const { namespace, wasm } = this.#guest;
+    const digest = moduleDigest(wasm instanceof Uint8Array ? wasm : await wasm);
     const why = this.#threads.refusal(prepared, digest);
     if (why === null) {
-      const shared = spec('shared');
-      this.#computed = shared.computedMs;
-      const place = await this.#threads.seat(namespace, { spec: shared, prepared, digest, listener });
-      this.#place = place;
-      if (this.#hasLeft) await this.#leavePlace(place);
+      this.#place = await this.#threads.seat(namespace, { spec: this.#guest.spec(), prepared, digest, listener });
+      if (this.#hasLeft) await this.#leavePlace();
       return;
     }
     if (this.#hasLeft) return;
-    this.#own = new OwnThread(spec('thread'), why);
+    this.#own = new OwnThread(this.#guest, why);
     this.#own.listen(listener);
     await this.#own.start(prepared);
   }
 
   reply(call: number, reply: HostReply): void {
-    if (this.#own !== undefined) this.#own.reply(call, reply);
+    if (this.#own !== null) this.#own.reply(call, reply);
     else this.#place?.thread.say(this.#place.guest, call, reply);
   }
 
+  hostcalls(): Record<string, number> {
+    if (this.#own !== null) return this.#own.hostcalls();
+    return this.#place?.thread.counters.hostcalls(this.#place.counters) ?? this.#called;
+  }
+
   async computedMs(): Promise<number | null> {
-    if (this.#own !== undefined) return this.#own.computedMs();
-    const [computed = Number.NaN] = this.#computed ?? [];
-    return computed >= 0 ? computed : null;
+    if (this.#own !== null) return this.#own.computedMs();
+    return this.#place?.thread.counters.computedMs(this.#place.counters) ?? null;
   }
 
   async leave(): Promise<void> {
     this.#hasLeft = true;
     await this.#own?.leave();
-    if (this.#place !== undefined) await this.#leavePlace(this.#place);
+    await this.#leavePlace();
   }
 
-  async #leavePlace({ thread, guest, free }: SharedPlace): Promise<void> {
-    await thread.end(guest);
-    free();
+  async #leavePlace(): Promise<void> {
+    const place = this.#place;
+    if (place === null) return;
+    await place.thread.end(place.guest);
+    if (this.#place !== place) return;
+    this.#called = this.hostcalls();
+    this.#place = null;
+    this.#threads.free(place);
   }
 }

@@ -96,18 +96,17 @@ export class Seating implements SeatingThreads {
     await this.#clock.close();
   }
 
+  free({ thread, counters, memories: freed }: SharedPlace): void {
+    memories -= freed;
+    thread.counters.give(counters);
+    this.#seatWaiting();
+  }
+
   #open(thread: SharedGuestThread, guest: SharedGuest): SharedPlace {
     const needed = memoriesOf(guest.prepared);
     memories += needed;
-    let isFree = false;
-    const free = () => {
-      if (isFree) return;
-      isFree = true;
-      memories -= needed;
-      this.#seatWaiting();
-    };
     this.#startBeat();
-    return { thread, guest: thread.open(guest), free };
+    return { thread, memories: needed, ...thread.open(guest) };
   }
 
   /** In the order in which they came; those of a namespace without room do not hold up the others. */

@@ -1,13 +1,15 @@
 import type { Worker } from 'node:worker_threads';
 import type { Prepared } from '../../load/prepare.ts';
 import type { GuestSpec } from '../../protocol/guest-spec.ts';
-import type { GuestMessage, HostReply } from '../../protocol/port.ts';
-import { PortViolation } from '../../protocol/port.ts';
+import type { Limits } from '../../protocol/limits.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../../protocol/port.ts';
 import { turnsAt } from '../../protocol/thread-spec.ts';
+import { GuestCounters } from './guest-counters.ts';
 import { type SeatListener, type SeatLoss, startMessage } from './guest-seat.ts';
 import { startWorker, threadFailure } from './guest-worker.ts';
 import { Heartbeat, processorTime } from './heartbeat.ts';
 import { SharedPort } from './shared-port.ts';
+import { ToldTerms } from './told-terms.ts';
 import type { TurnClock } from './turn-clock.ts';
 
 /** The number of the thread itself among its guests. */
@@ -41,8 +43,16 @@ export interface SharedThreadOptions {
   readonly changed: () => void;
 }
 
-interface Occupant extends SharedGuest {
-  readonly ended: { readonly promise: Promise<void>; readonly resolve: () => void };
+interface Occupant extends Pick<SharedGuest, 'digest' | 'listener'> {
+  readonly limits: Limits;
+  /** Null: nobody waits for its end. */
+  ended: { readonly promise: Promise<void>; readonly resolve: () => void } | null;
+}
+
+/** Where a guest is on its thread. */
+export interface SharedSeat {
+  readonly guest: number;
+  readonly counters: number;
 }
 
 /** The host's side of a thread that guests share. */
@@ -57,6 +67,12 @@ export class SharedGuestThread {
   readonly #heartbeat: Heartbeat;
   readonly #guests = new Map<number, Occupant>();
   readonly #modules = new Map<Prepared, number>();
+  readonly #terms = new ToldTerms(
+    (key, terms) => this.#port.say(THREAD, 0, ['terms', key, terms]),
+    (key) => this.#port.say(THREAD, 0, ['forget_terms', key]),
+  );
+  /** What its guests count. */
+  readonly counters = new GuestCounters((block, counters) => this.#port.say(THREAD, 0, ['counters', block, counters]));
   readonly #booted = Promise.withResolvers<void>();
   #nextGuest = 1;
   #nextModule = 1;
@@ -94,13 +110,16 @@ export class SharedGuestThread {
     return this.#isGone;
   }
 
-  /** Seats a guest and starts it; its number here. */
-  open(guest: SharedGuest): number {
-    const number = this.#nextGuest++;
-    this.#guests.set(number, { ...guest, ended: Promise.withResolvers<void>() });
+  /** Seats a guest and starts it. Its counters are to be given back. */
+  open({ spec, prepared, digest, listener }: SharedGuest): SharedSeat {
+    const guest = this.#nextGuest++;
+    this.#guests.set(guest, { digest, listener, limits: spec.limits, ended: null });
     this.#keepAlive();
-    this.#port.say(THREAD, 0, ['open', number, guest.spec, this.#module(guest.prepared)]);
-    return number;
+    const { env, tape, chance } = spec;
+    const counters = this.counters.take();
+    const [terms, module] = [this.#terms.key(spec), this.#module(prepared)];
+    this.#port.say(THREAD, 0, ['open', guest, { env, tape, chance }, terms, module, counters]);
+    return { guest, counters };
   }
 
   say(guest: number, call: number, reply: HostReply): void {
@@ -112,10 +131,12 @@ export class SharedGuestThread {
     const occupant = this.#guests.get(guest);
     if (occupant === undefined) return;
     this.#port.say(guest, 0, ['end']);
-    await Promise.race([this.#booted.promise, occupant.ended.promise]);
+    occupant.ended ??= Promise.withResolvers<void>();
+    const { promise: ended } = occupant.ended;
+    await Promise.race([this.#booted.promise, ended]);
     const late = () => this.#gone(() => lost('one of its guests could not be ended'));
-    const timer = setTimeout(late, occupant.spec.limits.turn_ms + END_MS);
-    await occupant.ended.promise;
+    const timer = setTimeout(late, occupant.limits.turn_ms + END_MS);
+    await ended;
     clearTimeout(timer);
   }
 
@@ -135,8 +156,8 @@ export class SharedGuestThread {
 
   #turnMs(): number {
     const holder = this.#guests.get(this.#holder());
-    if (holder !== undefined) return holder.spec.limits.turn_ms;
-    return Math.max(...[...this.#guests.values()].map(({ spec }) => spec.limits.turn_ms));
+    if (holder !== undefined) return holder.limits.turn_ms;
+    return Math.max(...[...this.#guests.values()].map(({ limits }) => limits.turn_ms));
   }
 
   #holder(): number {
@@ -148,11 +169,11 @@ export class SharedGuestThread {
     const holder = this.#holder();
     const guilty = this.#guests.get(holder);
     if (guilty !== undefined) this.#options.blamed(guilty.digest);
-    this.#gone((guest, { spec }) =>
+    this.#gone((guest, { limits }) =>
       guest === holder
         ? {
             reason: 'lost',
-            message: `the guest held the thread that it shares longer than limits.turn_ms = ${spec.limits.turn_ms}: from now on it gets one of its own`,
+            message: `the guest held the thread that it shares longer than limits.turn_ms = ${limits.turn_ms}: from now on it gets one of its own`,
           }
         : lost('another guest held it'),
     );
@@ -198,7 +219,7 @@ export class SharedGuestThread {
   #remove(guest: number, { ended }: Occupant): void {
     this.#guests.delete(guest);
     this.#keepAlive();
-    ended.resolve();
+    ended?.resolve();
   }
 
   /** An idle thread keeps no process alive, and nobody needs to tell it the time. */

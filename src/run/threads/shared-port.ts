@@ -16,6 +16,9 @@ export interface SharedPortListener {
   readonly violated: (why: string) => void;
 }
 
+/** Replies that are posted together at most: the thread works on these while others are made. */
+const MAX_GATHERED = 64;
+
 /** The host thread's end of the port to a thread that guests share. */
 export class SharedPort {
   readonly #port: MessagePort;
@@ -45,7 +48,9 @@ export class SharedPort {
   }
 
   say(guest: number, call: number, reply: HostReply): void {
-    if (this.#gathered.push([guest, call, ...reply]) === 1) queueMicrotask(this.#postGathered);
+    const gathered = this.#gathered.push([guest, call, ...reply]);
+    if (gathered === 1) queueMicrotask(this.#postGathered);
+    if (gathered >= MAX_GATHERED) this.#postGathered();
   }
 
   /** Whether the process waits for it. */

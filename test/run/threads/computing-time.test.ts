@@ -1,6 +1,5 @@
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { expect, it, onTestFinished } from 'vitest';
-import { sharedCounts } from '../../../src/guest/binding/hostcall-counts.ts';
 import { compileLimits } from '../../../src/protocol/limits.ts';
 import { disabledTask } from '../../../src/protocol/policy-layers.ts';
 import { GuestThreads } from '../../../src/run/threads/guest-threads.ts';
@@ -16,13 +15,12 @@ it('what a guest on a shared thread has computed is its own alone [approval.cloc
   const seat = async (run: string) => {
     const wasm = await parse(`(module (import "spear" "sleep_ms" (func $sleep (param i32)))
       (memory (export "memory") 1) (func (export "run") (result i32) ${run} (i32.const 0)))`);
-    const spec = (kind: 'shared' | 'thread') => ({
-      ...{ hostcallCounts: sharedCounts(), args: [], env: {}, limits, mcpTask: disabledTask },
+    const spec = {
+      ...{ args: [], env: {}, limits, mcpTask: disabledTask },
       ...{ servesStreams: false, verbose: false, tape: null, chance: null, underway: null },
-      computedMs: kind === 'shared' ? new Float64Array(new SharedArrayBuffer(8)) : null,
       output: { stdout: null, stderr: null },
-    });
-    const guest = seating.reserve({ namespace: 'default', wasm, spec });
+    };
+    const guest = seating.reserve({ namespace: 'default', wasm, spec: () => spec, aloneSpec: () => spec });
     guest.listen({ receive: () => {}, taped: null, lost: () => {} });
     const options = { limits, allowUnknownImports: false, componentCache: null, onNotice: () => {} };
     await guest.start(await seating.prepare(wasm, options));

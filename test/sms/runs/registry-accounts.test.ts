@@ -39,7 +39,15 @@ function queueOf(toml: string) {
 async function nodeOf(account: string): Promise<NatsQueue> {
   const creds = accounts.creds(account);
   const servers = nats().members.map(({ address }) => address);
-  const address = { servers, tls: true, ca, creds: () => new Secret(creds), name: 'a node', onStatus: () => {} };
+  const address = {
+    servers,
+    tls: true,
+    ca,
+    creds: () => new Secret(creds),
+    name: 'a node',
+    silenceMs: 30_000,
+    onStatus: () => {},
+  };
   const bounds = { replicas: 1, maxRuns: 100, leaseMs: 2_000, patienceMs: 5_000 };
   const queue = await openNats(address, (nc) => NatsQueue.open(nc, bounds));
   onStop(() => queue.close());

@@ -1,0 +1,155 @@
+import type { RunJournal } from '../journal/run-journal.ts';
+import { type GuestMessage, type HostReply, PortViolation } from '../protocol/port.ts';
+import { ChatService } from './chat-service.ts';
+import { journaledModel } from './journaled-model.ts';
+import { McpService } from './mcp-service.ts';
+import { NativeTools } from './native-tools.ts';
+import { noChat } from './run-ending.ts';
+import type { RunningMcp } from './run-mcp.ts';
+import type { CompiledRunOptions } from './run-options.ts';
+import type { RunResult } from './run-result.ts';
+import { StdinReader } from './stdin-reader.ts';
+import { StreamHub } from './streams/stream-hub.ts';
+
+/** What a guest asks of its host. Each service is made for the first question: thousands of guests wait in a process. */
+export class GuestServices {
+  readonly #options: CompiledRunOptions;
+  readonly #journal: RunJournal | null;
+  readonly #mcpOfGuest: RunningMcp | null;
+  readonly #reply: (call: number, reply: HostReply) => void;
+  #chat: ChatService | null = null;
+  #mcp: McpService | null = null;
+  #streams: StreamHub | null = null;
+  #stdin: StdinReader | null = null;
+  #isLive = false;
+  /** Models that were asked and have not answered, where a journal tells. */
+  readonly #asked = { models: 0 };
+
+  constructor(
+    options: CompiledRunOptions,
+    journal: RunJournal | null,
+    mcp: RunningMcp | null,
+    reply: (call: number, reply: HostReply) => void,
+  ) {
+    this.#options = options;
+    this.#journal = journal;
+    this.#mcpOfGuest = mcp;
+    this.#reply = reply;
+  }
+
+  get chat(): ChatService {
+    this.#chat ??= this.#newChat();
+    return this.#chat;
+  }
+
+  get streams(): StreamHub {
+    this.#streams ??= this.#newStreams();
+    return this.#streams;
+  }
+
+  /** The guest has lived through its journal, or has none: clients may come. */
+  goLive(): void {
+    this.#isLive = true;
+    this.#streams?.goLive();
+    this.#options.streams?.attach(this.streams);
+  }
+
+  /** A client that comes from here on is for whoever takes the run up again. */
+  endStreams(): void {
+    if (this.#streams !== null) this.#streams.isOver = true;
+  }
+
+  get totals(): RunResult['chat'] {
+    return this.#chat?.totals ?? noChat();
+  }
+
+  /** Models, calls of MCP and clients that would have to be asked again. */
+  get underway(): number {
+    return this.#asked.models + (this.#mcpOfGuest?.underway ?? 0) + Number(this.#streams?.isTaken ?? false);
+  }
+
+  /** The time of the session's send stands still until what this gives is called. */
+  pause(session: string): () => void {
+    return this.#chat?.pause(session) ?? (() => {});
+  }
+
+  receive(message: GuestMessage): void {
+    const call = message[1];
+    switch (message[3]) {
+      case 'send':
+        this.chat.send(call, message[4], message[5], message[6]);
+        return;
+      case 'cancel':
+        this.#mcp?.cancel(call);
+        this.#chat?.cancel(call);
+        return;
+      case 'read':
+        this.#chat?.read(call, message[4]);
+        return;
+      case 'tool_result':
+        this.#chat?.toolResult(call, message[4], message[5], message[6]);
+        return;
+      case 'close_session':
+        this.chat.closeSession(call, message[4]);
+        return;
+      case 'stdin':
+        this.#stdin ??= new StdinReader(this.#options.stdin);
+        this.#stdin.read(message[4]).then((chunk) => this.#reply(call, ['stdin', chunk]));
+        return;
+      case 'mcp_open':
+      case 'mcp_list':
+      case 'mcp_list_resources':
+      case 'mcp_list_prompts':
+      case 'mcp_call':
+      case 'mcp_read_resource':
+      case 'mcp_get_prompt':
+      case 'mcp_registry':
+        this.#mcp ??= new McpService(this.#mcpOfGuest, this.#reply);
+        this.#mcp.receive(message);
+        return;
+      case 'stream_open':
+      case 'stream_watch':
+      case 'stream_frame':
+      case 'stream_taken':
+      case 'stream_close':
+        this.streams.receive(message);
+        return;
+      default:
+        throw new PortViolation(`${message[3]} is nothing that a guest asks`);
+    }
+  }
+
+  /** The guest has ended: what still runs for it ends as well. */
+  async close(): Promise<void> {
+    this.#stdin?.close();
+    await this.#streams?.close();
+    await this.#mcp?.close();
+    await this.#chat?.close();
+  }
+
+  #newStreams(): StreamHub {
+    const recorded = this.#journal?.recorded ?? null;
+    const streams = new StreamHub(this.#reply, recorded && ((call) => recorded.told(call)));
+    if (this.#isLive) streams.goLive();
+    return streams;
+  }
+
+  #newChat(): ChatService {
+    const { backend, onModelEvent, onNotice, run, audit, events } = this.#options;
+    const journal = this.#journal;
+    const native = new NativeTools(run, audit, events);
+    const revision = () => this.#mcpOfGuest?.revision ?? null;
+    return new ChatService({
+      backend: journal === null ? backend : journaledModel(backend, journal, revision, this.#asked),
+      observe: (session) => ({
+        ...native.observe(session),
+        failed: (error) => onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
+      }),
+      tools: this.#mcpOfGuest,
+      onModelEvent,
+      reply: this.#reply,
+      settled: journal === null ? null : (call, send) => journal.settled(call, send),
+      takesEarlyAnswers: journal?.recorded != null,
+    });
+  }
+}

@@ -1,0 +1,321 @@
+import { JournalError } from '../journal/journal-error.ts';
+import type { RunJournal } from '../journal/run-journal.ts';
+import { describeComponent } from '../load/component/component-stages.ts';
+import { guestNotices } from '../load/guest-notices.ts';
+import { prepare } from '../load/prepare.ts';
+import type { ApprovalRules } from '../policy/approval-rules.ts';
+import type { AloneSpec, GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
+import type { RecordedRules } from '../protocol/journal.ts';
+import { disabledTask, type TaskPolicy } from '../protocol/policy-layers.ts';
+import { type GuestMessage, type GuestReport, type HostReply, PortViolation } from '../protocol/port.ts';
+import { auditGuestStart } from './audit-guest.ts';
+import { GuestOutput, throughHost } from './guest-output.ts';
+import { GuestServices } from './guest-services.ts';
+import type { LongWaits, WaitingRun } from './long-waits.ts';
+import { questionOf } from './mcp-service.ts';
+import { Resumption } from './resumption.ts';
+import { RunClock } from './run-clock.ts';
+import { type Ending, ended, fromReport, notLoaded, outOfTime, replayed } from './run-ending.ts';
+import type { McpOfRun, RunMcp } from './run-mcp.ts';
+import type { RunMetrics } from './run-metrics.ts';
+import type { CompiledRunOptions } from './run-options.ts';
+import type { RunResult } from './run-result.ts';
+import type { RunTrace } from './run-trace.ts';
+import type { GuestSeat, SeatListener, SeatLoss } from './threads/guest-seat.ts';
+import { OwnThread } from './threads/own-thread.ts';
+import type { PoolGuest } from './threads/pool-seat.ts';
+import type { Seating } from './threads/seating.ts';
+
+/** What a guest is run with. */
+export interface HostedGuestParts {
+  readonly options: CompiledRunOptions;
+  readonly journal: RunJournal | null;
+  /** Why the journal takes no more, if that happens. */
+  readonly full: Promise<string> | null;
+  readonly metrics: RunMetrics | null;
+  readonly trace: RunTrace | null;
+  /** Null: the guest gets a thread of its own. */
+  readonly seating: Seating | null;
+  /** Null: it is held, however long it waits. */
+  readonly openWaits: ((run: WaitingRun) => LongWaits) | null;
+}
+
+/**
+ * One guest as its host has it: what it says is given to the service it is for, and one of many things ends it. Thousands
+ * of them wait in a process, so what a guest may never ask for is made when it does.
+ */
+export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
+  readonly #parts: HostedGuestParts;
+  readonly #options: CompiledRunOptions;
+  readonly #journal: RunJournal | null;
+  readonly #mcpOfRun: McpOfRun | null;
+  readonly #waits: LongWaits | null;
+  readonly #services: GuestServices;
+  readonly #output: GuestOutput;
+  readonly #seat: GuestSeat;
+  readonly #deadline: RunClock;
+  readonly #resumption: Resumption | null;
+  readonly #started = performance.now();
+  readonly taped: SeatListener['taped'];
+  /** Null: the module is kept for others, whoever asked first. */
+  readonly #loading: AbortController | null;
+  #report: GuestReport | null = null;
+  #enteredAt: number | null = null;
+  /** How much the guest was told. */
+  #told = 0;
+  #failed: { readonly error: unknown } | null = null;
+  /** From here on its thread speaks of a guest that is torn down: none of that belongs to a run that may go on. */
+  #isGivenUp = false;
+  #end: (ending: Ending) => void = () => {};
+  /** How it ended, as soon as that is known; its seat is to be left then. */
+  readonly ended = new Promise<Ending>((resolve) => {
+    this.#end = resolve;
+  });
+
+  constructor(parts: HostedGuestParts) {
+    const { options, journal, seating } = parts;
+    this.#parts = parts;
+    this.#options = options;
+    this.#journal = journal;
+    this.#waits = parts.openWaits?.(this) ?? null;
+    this.#mcpOfRun = options.mcp === null ? null : this.#openMcp(options.mcp);
+    const rules = this.#mcpOfRun === null ? null : rulesInJournal(this.#mcpOfRun.guest.approvalRules);
+    journal?.begin(this.#mcpTask, rules);
+    auditGuestStart(options.audit, options.run, options.args[0] ?? '', options.wasm);
+    // Where the host has to know what was written, or a thread must not wait for a full pipe, the host writes.
+    this.#output = new GuestOutput(
+      journal === null && seating === null ? options.output : throughHost(options.output),
+      (what, amount) => this.#seat.reply(0, ['taken', what, amount]),
+    );
+    // A thread of its own boots while the module compiles.
+    this.#seat = seating === null ? new OwnThread(this) : seating.reserve(this);
+    const mcp = this.#mcpOfRun?.guest ?? null;
+    this.#services = new GuestServices(options, journal, mcp, (call, reply) => this.#reply(call, reply));
+    this.#resumption = journal?.recorded == null ? null : this.#openResumption(journal);
+    this.#deadline = new RunClock(
+      options.limits.timeout_ms,
+      () => this.computedMs(),
+      () => this.#end(outOfTime(options.limits)),
+    );
+    if (options.signal?.aborted) this.#interrupted();
+    options.signal?.addEventListener('abort', this.#interrupted, { once: true });
+    if (journal === null || journal.tape.events.length === 0) this.#goLive();
+    void parts.full?.then((why) => this.#end(ended('journal', why)));
+    this.taped = journal === null ? null : (events) => this.#taped(journal, events);
+    this.#seat.listen(this);
+    this.#loading = seating === null ? new AbortController() : null;
+    void this.#load(seating);
+  }
+
+  get namespace(): string {
+    return this.#options.namespace;
+  }
+
+  get wasm(): Uint8Array | Promise<Uint8Array> {
+    return this.#options.wasm;
+  }
+
+  spec(): GuestSpec {
+    const { args, env, limits, verbose, chance, streams, waits } = this.#options;
+    const journal = this.#journal;
+    const tape = journal === null ? null : { ...journal.tape, tellsSleepsMs: waits?.parkAfterMs ?? null };
+    const servesStreams = journal?.recorded?.header.streams ?? streams !== null;
+    return { args, env, limits, mcpTask: this.#mcpTask, servesStreams, verbose, tape, chance };
+  }
+
+  aloneSpec(): Omit<AloneSpec, 'hostcallCounts'> {
+    return { ...this.spec(), ...this.#output.spec() };
+  }
+
+  hostcalls(): Record<string, number> {
+    return this.#seat.hostcalls();
+  }
+
+  computedMs(): Promise<number | null> {
+    return this.#seat.computedMs();
+  }
+
+  underway(waiting: number): number {
+    return this.#services.underway - waiting;
+  }
+
+  park(): void {
+    this.#services.endStreams();
+    this.#giveUp('parked', 'it waits, and goes on when what it waits for comes');
+  }
+
+  lost({ reason, message }: SeatLoss): void {
+    this.#end(this.#report === null ? ended(reason, message) : fromReport(this.#report));
+  }
+
+  receive(message: GuestMessage): void {
+    // Of a replay only what people see: what the guest is told, it is told by its tape.
+    if ((this.#isGivenUp || this.#journal?.isReplay) && !heardInReplay.has(message[3])) return;
+    if (this.#resumption?.take(message)) return;
+    const question = this.#journal === null ? null : questionOf(message);
+    if (question !== null) this.#journal?.questioned(message[1], question);
+    switch (message[3]) {
+      case 'output':
+        this.#takeOutput(message[4], message[5]);
+        return;
+      case 'notice':
+        this.#options.onNotice(message[4]);
+        return;
+      case 'live':
+        this.#goLive();
+        return;
+      case 'sleeps':
+        this.#waits?.sleep(message[4], message[5]);
+        return;
+      case 'woke':
+        this.#waits?.woke(message[4]);
+        return;
+      case 'rests':
+        this.#waits?.rests(() => message[4] === this.#told);
+        return;
+      case 'journal':
+      case 'pong':
+        return;
+      case 'replay':
+        this.#end(replayed(message[4], message[5], this.#journal?.recorded?.end ?? null));
+        return;
+      case 'ended':
+        this.#report = message[4];
+        this.#end(fromReport(this.#report));
+        return;
+      default:
+        this.#services.receive(message);
+    }
+  }
+
+  /** Ends the guest where it has not ended, and everything that was opened for it. @throws what a callback for its output threw */
+  async leave(ending: Ending): Promise<RunResult> {
+    const { metrics, trace } = this.#parts;
+    const { audit, run } = this.#options;
+    const endedAt = performance.now();
+    const sleeps = this.#waits?.sleeps ?? [];
+    const parked = ending.reason === 'parked' ? { spent_ms: Math.round(this.#spent()), sleeps } : {};
+    this.#waits?.close();
+    this.#deadline.clear();
+    this.#options.signal?.removeEventListener('abort', this.#interrupted);
+    if (this.#enteredAt === null) this.#loading?.abort();
+    await this.#seat.leave();
+    this.#output.finish();
+    this.#journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...parked });
+    await this.#services.close();
+    this.#mcpOfRun?.close();
+    metrics?.ended(ending.reason);
+    trace?.ended(ending);
+    const totalMs = Math.round(performance.now() - this.#started);
+    const { reason: status, exitCode: exit_code } = ending;
+    audit.write(run, { event: 'guest.ended', status, exit_code, duration_ms: totalMs });
+    if (this.#failed !== null) throw this.#failed.error;
+    const enteredAt = this.#enteredAt ?? endedAt;
+    return {
+      ...ending,
+      isolation: this.#seat.isolation,
+      durations: {
+        loadMs: Math.round(enteredAt - this.#started),
+        runMs: Math.round(endedAt - enteredAt),
+        totalMs,
+      },
+      hostcalls: this.hostcalls(),
+      chat: this.#services.totals,
+      traceId: trace?.traceId ?? null,
+      droppedLogLines: this.#report?.droppedLogLines ?? 0,
+    };
+  }
+
+  readonly #interrupted = (): void => this.#giveUp('interrupted', 'the guest was interrupted');
+
+  #giveUp(reason: 'interrupted' | 'parked', message: string): void {
+    this.#isGivenUp = true;
+    this.#end(ended(reason, message));
+  }
+
+  get #mcpTask(): TaskPolicy {
+    return this.#journal?.recorded?.header.policy ?? this.#mcpOfRun?.guest.task ?? disabledTask;
+  }
+
+  #openMcp(mcp: RunMcp): McpOfRun {
+    const { approve, elicit, decidedBy, run, audit, events, limits } = this.#options;
+    const waits = this.#waits;
+    return mcp.forRun({
+      ...{ run, audit, events, approve, elicit, decidedBy, journal: this.#journal },
+      approvalTimeoutMs: limits.approval_timeout_ms,
+      trace: this.#parts.trace?.calls ?? null,
+      stopClocks: (session) => this.#stopClocks(session),
+      waits: waits === null ? undefined : (wait) => waits.approval(wait),
+    });
+  }
+
+  /** While a person is asked, neither the run's time passes nor that of the send which waits. */
+  #stopClocks(session: string): () => void {
+    const goOn = [this.#deadline.pause(), this.#services.pause(session)];
+    return () => {
+      for (const start of goOn) start();
+    };
+  }
+
+  #openResumption(journal: RunJournal): Resumption {
+    return new Resumption(journal, this.#services.chat, (call, reply) => this.#tell(call, reply));
+  }
+
+  #reply(call: number, reply: HostReply): void {
+    if (this.#journal === null || this.#journal.reply(call, reply)) this.#tell(call, reply);
+  }
+
+  #tell(call: number, reply: HostReply): void {
+    this.#told += 1;
+    this.#seat.reply(call, reply);
+  }
+
+  #spent(): number {
+    return this.#options.limits.timeout_ms - this.#deadline.leftMs;
+  }
+
+  /** What it spent before it was parked is spent, whatever part of it the way back here took. */
+  #goLive(): void {
+    const spentMs = this.#journal?.recorded?.parked.spent_ms ?? 0;
+    if (spentMs > 0) this.#deadline.spend(Math.max(0, spentMs - this.#spent()));
+    this.#services.goLive();
+  }
+
+  #taped(journal: RunJournal, events: string): void {
+    if (!this.#isGivenUp) journal.taped(events);
+    this.#output.tapeTaken(events.length);
+  }
+
+  /** Also what comes after the end: a thread that was ended has posted more than was read by then. */
+  #takeOutput(stream: StandardStream, bytes: Uint8Array): void {
+    if (this.#failed !== null) return;
+    try {
+      this.#output.receive(stream, bytes, this.#journal?.printed(stream, bytes) ?? 0);
+    } catch (error) {
+      if (error instanceof PortViolation) throw error;
+      if (error instanceof JournalError) return; // the run ends for it
+      this.#failed = { error };
+      this.#end(ended('internal', 'the output could not be handed over'));
+    }
+  }
+
+  async #load(seating: Seating | null): Promise<void> {
+    const { wasm, args, verbose, onNotice } = this.#options;
+    try {
+      const bytes = wasm instanceof Uint8Array ? wasm : await wasm;
+      const signal = this.#loading?.signal ?? null;
+      const prepared = await (seating?.prepare(bytes, this.#options) ?? prepare(bytes, { ...this.#options, signal }));
+      this.#enteredAt = performance.now();
+      if (prepared.kind === 'component' && verbose) onNotice(describeComponent(prepared));
+      for (const notice of guestNotices(prepared, args)) onNotice(notice);
+      await this.#seat.start(prepared);
+    } catch (error) {
+      this.#end(notLoaded(error as Error));
+    }
+  }
+}
+
+/** They are plain data. */
+const rulesInJournal = (rules: ApprovalRules) => rules as unknown as RecordedRules;
+
+const heardInReplay: ReadonlySet<GuestMessage[3]> = new Set(['output', 'notice', 'replay', 'ended']);

@@ -1,0 +1,58 @@
+import { ModuleError } from '../abi/guest-module.ts';
+import { type EndRecord, mayGoOn } from '../protocol/journal.ts';
+import type { Limits } from '../protocol/limits.ts';
+import type { GuestReport, ReplayState } from '../protocol/port.ts';
+import type { RunReason, RunResult } from './run-result.ts';
+
+/** What a run comes to. */
+export type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'problem' | 'stack'>;
+
+export function ended(reason: RunReason, message: string): Ending {
+  return { reason, exitCode: null, message, problem: null, stack: '' };
+}
+
+export function notLoaded(error: Error): Ending {
+  if (!(error instanceof ModuleError)) return ended('internal', error.message);
+  return { ...ended('module', error.message), problem: error.problem };
+}
+
+export function outOfTime(limits: Limits): Ending {
+  return ended('deadline', `the guest ran longer than limits.timeout_ms = ${limits.timeout_ms}`);
+}
+
+export function fromReport({ ending }: GuestReport): Ending {
+  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, problem: null, stack: '' };
+  if (ending.kind === 'trap') return { ...ended('trap', ending.message), stack: ending.stack };
+  return ended('module', ending.message);
+}
+
+/** What a replay comes to whose guest did not end by itself. */
+export function replayed(state: ReplayState, detail: string, end: EndRecord | null): Ending {
+  if (state === 'diverged') return ended('diverged', `the run diverged from its journal ${detail}`);
+  if (end === null) return ended('interrupted', 'the journal ends here: the run had not ended');
+  return fromEnd(end);
+}
+
+const fromEnd = ({ reason, exit, message }: EndRecord): Ending => ({
+  ...ended(reason as RunReason, ''),
+  exitCode: exit,
+  message,
+});
+
+/** What a run that is to go on came to before, for good; null: it goes on. */
+export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: string) => void): RunResult | null {
+  if (end == null || mayGoOn(end)) return null;
+  onNotice('the run of this journal has ended: nothing is left to do');
+  return {
+    ...fromEnd(end),
+    isolation: { kind: 'thread', why: null },
+    durations: { loadMs: 0, runMs: 0, totalMs: 0 },
+    hostcalls: {},
+    chat: noChat(),
+    traceId: null,
+    droppedLogLines: 0,
+  };
+}
+
+/** Of a guest that never spoke with a model. */
+export const noChat = (): RunResult['chat'] => ({ sends: 0, iterations: 0, toolCalls: 0, usage: {} });

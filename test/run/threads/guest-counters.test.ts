@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { calls } from '../../../src/abi/calls.ts';
+import { COMPUTED_AT, COUNTERS } from '../../../src/guest/binding/hostcall-counts.ts';
+import { COUNTER_GUESTS } from '../../../src/protocol/thread-spec.ts';
+import { GuestCounters } from '../../../src/run/threads/guest-counters.ts';
+
+it('each guest has its own counters, of which the next one in its place sees nothing', () => {
+  const blocks: Float64Array[] = [];
+  const counters = new GuestCounters((block, shared) => {
+    expect(block).toBe(blocks.length);
+    blocks.push(shared);
+  });
+  const guests = COUNTER_GUESTS + 3;
+  const places = Array.from({ length: guests }, () => counters.take());
+  expect(new Set(places).size).toBe(guests);
+  expect(blocks.length).toBe(2);
+  // As the thread finds them.
+  const of = (place: number) => {
+    const at = (place % COUNTER_GUESTS) * COUNTERS;
+    return (blocks[Math.floor(place / COUNTER_GUESTS)] as Float64Array).subarray(at, at + COUNTERS);
+  };
+  for (const place of places) {
+    of(place)[0] = place + 1;
+    of(place)[COMPUTED_AT] = place;
+  }
+  const [first] = calls;
+  for (const place of places) {
+    expect(counters.hostcalls(place)).toEqual({ [first.name]: place + 1 });
+    expect(counters.computedMs(place)).toBe(place);
+  }
+  of(7)[COMPUTED_AT] = Number.NaN;
+  of(7)[0] = 1.5;
+  expect(counters.computedMs(7)).toBe(null);
+  expect(counters.hostcalls(7)).toEqual({});
+  counters.give(7);
+  expect(counters.take()).toBe(7);
+  expect(counters.hostcalls(7)).toEqual({});
+  expect(counters.computedMs(7)).toBe(0);
+});
