@@ -128,7 +128,7 @@ describe('an encrypted journal', () => {
     const inTheClear = chained('clear.journal', [first, '{"t":"header"}']);
     expect(() => readJournal(inTheClear, key)).toThrow('line 2: it is not what was written');
     const cipher = chained('cipher.journal', [first.replace('aes-256-gcm', 'rot13')]);
-    expect(() => readJournal(cipher, key)).toThrow('it is encrypted as [1,"rot13"]');
+    expect(() => readJournal(cipher, key)).toThrow('it is encrypted as [2,"rot13"]');
   });
 
   it('that was cut off loses the block that is not whole, and goes on encrypted', () => {
