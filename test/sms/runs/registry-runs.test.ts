@@ -71,7 +71,7 @@ async function ask(
 beforeAll(async () => {
   mkdirSync(join(root, 'sms'), { mode: 0o700 });
   for (const [at, folder] of folders.entries()) {
-    const node = `name = "node-${at}"\nlease_ms = 2000\ndrain_ms = 0\n[mcp]\nstdio = "allow"`;
+    const node = `name = "node-${at}"\nlease_ms = 2000\ndrain_ms = 0`;
     writeNodeFolder(folder, { node });
   }
   writeNodeFolder(root);
