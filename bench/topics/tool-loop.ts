@@ -66,7 +66,7 @@ async function measure(variant: Variant, placement: Placement, effort: Effort): 
     const counted = countedSteps(ours.pid, (count) => ours.steps(count));
     const countedBare = countedSteps(bare.pid, bare.steps);
     // The loop is more code than the yardstick, and takes longer until the engine has compiled it.
-    const rounds = { rounds: effort.of(7, 41), steps: effort.of(12, 40), warmUp: effort.of(200, 3_000) };
+    const rounds = { rounds: effort.of(7, 41), steps: effort.of(12, 40), warmUp: effort.of(200, 5_000) };
     const samples = inMicroseconds(await stepInTurns(counted.steps, countedBare.steps, rounds));
     const times = { ours: counted.perStep(), yardstick: countedBare.perStep() };
     const hops = variant.mcpCalls === 0 && placement === 'one core' ? [await besideHops(name, turn, rounds)] : [];
