@@ -20,6 +20,7 @@ export const longest: readonly string[] = [
   'test/guest-examples/resources.test.ts',
   'test/guest/core/binding-shared.test.ts',
   'test/guest/component/binding-fast-lane.test.ts',
+  'test/e2e/demo-cluster.test.ts',
   'test/e2e/package.test.ts',
   'test/cli/doctor/doctor.test.ts',
   'test/guest-examples/component-sdks.test.ts',

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
-import { type KV, Kvm } from '@nats-io/kv';
+import { Kvm } from '@nats-io/kv';
 import { Objm } from '@nats-io/obj';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
@@ -88,7 +88,7 @@ export class NatsQueue implements RunQueue {
     const bodies = new Bodies(objects, patienceMs);
     const parts = { js, jsm, bodies, leaseMs, patienceMs };
     const queue = new NatsQueue(nc, options, parts, new RunEntries(kv, patienceMs));
-    await queue.#follow(kv);
+    await queue.#mirror.follow(kv, nc, patienceMs);
     return queue;
   }
 
@@ -243,12 +243,12 @@ export class NatsQueue implements RunQueue {
   }
 
   async input(id: string): Promise<Uint8Array | null> {
-    const entry = await this.#entries.get(id);
+    const entry = await this.#read(id);
     return entry === null ? null : this.#parts.bodies.read(entry.input);
   }
 
   async result(id: string): Promise<Uint8Array | null> {
-    const body = (await this.#entries.get(id))?.result ?? null;
+    const body = (await this.#read(id))?.result ?? null;
     return body === null ? null : this.#parts.bodies.read(body);
   }
 
@@ -316,10 +316,6 @@ export class NatsQueue implements RunQueue {
     if (holder === undefined || holder === owned.token) return owned;
     owned.lose('another node has taken it');
     return null;
-  }
-
-  async #follow(kv: KV): Promise<void> {
-    await this.#mirror.follow(kv);
   }
 
   #pool(pool: string): Promise<Deliveries> {
@@ -438,8 +434,17 @@ export class NatsQueue implements RunQueue {
 
   async #found(namespace: string, id: string): Promise<RunEntry | null> {
     if (!/^[A-Za-z0-9_-]+$/.test(id)) return null;
-    const entry = await this.#entries.get(id);
+    const entry = await this.#read(id);
     return entry?.run.namespace === namespace ? entry : null;
+  }
+
+  /** Whoever was told of a change finds it: the copy that told of it may be ahead of the one that is asked. */
+  #read(id: string): Promise<RunEntry | null> {
+    return patiently(this.#options.patienceMs, async () => {
+      const entry = await this.#entries.get(id);
+      if ((entry?.revision ?? 0) >= this.#mirror.revisionOf(id)) return entry;
+      throw new Error(`the entry of ${id} is behind what was told of it`);
+    });
   }
 
   /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
