@@ -16,6 +16,7 @@ export const longest: readonly string[] = [
   'test/pool/new-era.test.ts',
   'test/e2e/package.test.ts',
   'test/sms/runs/registry-runs.test.ts',
+  'test/e2e/demo-cluster.test.ts',
   'test/spearlet/parked-streams.test.ts',
   'test/sms/etcd/security.test.ts',
   'test/pool/http-servers.test.ts',

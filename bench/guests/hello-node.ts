@@ -5,6 +5,7 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -54,9 +55,8 @@ async function submitAndWait(url: string, token: string, runs: number, lanes: nu
       const headers = { authorization: `Bearer ${token}`, prefer: 'wait=60' };
       const sent = request(`${url}/v1/namespaces/default/tasks/hello/runs`, { method: 'POST', agent, headers }).end();
       const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream & { statusCode: number }];
-      response.resume();
-      await once(response, 'end');
-      if (response.statusCode !== 200) throw new Error(`the node answered ${response.statusCode}`);
+      const said = await text(response);
+      if (response.statusCode !== 200) throw new Error(`the node answered ${response.statusCode}: ${said}`);
     }
   };
   await Promise.all(Array.from({ length: lanes }, lane));

@@ -173,6 +173,11 @@ export class RunJournal implements ToolJournal {
     return known;
   }
 
+  /** A frame leaves for a client: whoever has it must find a run that knows of it. @throws JournalError */
+  sends(): void {
+    this.#file?.flush();
+  }
+
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
   end(end: Omit<EndRecord, 't'>): void {
     this.isInterrupted = mayGoOn(end);

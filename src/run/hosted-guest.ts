@@ -173,6 +173,9 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       case 'rests':
         this.#waits?.rests(() => message[4] === this.#told);
         return;
+      case 'stream_frame':
+        if (this.#isWritten()) this.#services.receive(message);
+        return;
       case 'journal':
       case 'pong':
         return;
@@ -284,6 +287,17 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   #taped(journal: RunJournal, events: string): void {
     if (!this.#isGivenUp) journal.taped(events);
     this.#output.tapeTaken(events.length);
+  }
+
+  /** Whether all that a frame was made of stands in the journal. */
+  #isWritten(): boolean {
+    try {
+      this.#journal?.sends();
+      return true;
+    } catch (error) {
+      if (error instanceof JournalError) return false; // the run ends for it
+      throw error;
+    }
   }
 
   /** Also what comes after the end: a thread that was ended has posted more than was read by then. */

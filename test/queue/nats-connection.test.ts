@@ -12,7 +12,7 @@ const LEASE_MS = 30_000;
 const cluster = useNats({ members: 1 });
 const open: (() => void | Promise<void>)[] = [];
 
-async function queueThrough(network: CutConnections, leaseMs: number): Promise<NatsQueue> {
+async function queueThrough(network: { readonly address: string }, leaseMs: number): Promise<NatsQueue> {
   const nobody = { tls: false, ca: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
   const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000 };
   const queue = await openNats({ servers: [network.address], name: 'test', ...nobody }, (nc) =>
@@ -22,11 +22,12 @@ async function queueThrough(network: CutConnections, leaseMs: number): Promise<N
   return queue;
 }
 
+const server = () => ({ address: cluster().members[0]?.address ?? '' });
 let network: CutConnections;
 
 beforeEach(async () => {
   await clearStreams(cluster());
-  network = await CutConnections.open(cluster().members[0]?.address ?? '');
+  network = await CutConnections.open(server().address);
   open.push(() => network.close());
 });
 afterEach(async () => {
@@ -77,5 +78,13 @@ describe('a connection to NATS that is lost', () => {
       await queue.submit(newRun(`half-${n}`));
     });
     expect(ms).toBeLessThan(2 * leaseMs);
+  });
+
+  it('hides no change that a server told a connection which was gone [cluster.connection]', async () => {
+    const [queue, other] = [await queueThrough(network, LEASE_MS), await queueThrough(server(), LEASE_MS)];
+    const told = new Promise<void>((resolve) => queue.onChange(({ id }) => id === 'r1' && resolve()));
+    network.halfOpen('server');
+    await other.submit(newRun('r1'));
+    await told;
   });
 });

@@ -11,6 +11,7 @@ import {
   type SubmittedRuns,
 } from '../run-queue.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
+import { patiently } from './patience.ts';
 import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
 import type { StreamBounds } from './streams.ts';
@@ -86,7 +87,7 @@ export class NatsRuns implements SubmittedRuns {
   }
 
   async find(id: string): Promise<RunRecord | null> {
-    return isKey(id) ? ((await this.entries.get(id))?.run ?? null) : null;
+    return isKey(id) ? ((await this.#read(id))?.run ?? null) : null;
   }
 
   async list(namespace: string, filter: RunFilter) {
@@ -94,12 +95,12 @@ export class NatsRuns implements SubmittedRuns {
   }
 
   async input(id: string): Promise<Uint8Array | null> {
-    const entry = await this.entries.get(id);
+    const entry = await this.#read(id);
     return entry === null ? null : this.parts.bodies.read(entry.input);
   }
 
   async result(id: string): Promise<Uint8Array | null> {
-    const body = (await this.entries.get(id))?.result ?? null;
+    const body = (await this.#read(id))?.result ?? null;
     return body === null ? null : this.parts.bodies.read(body);
   }
 
@@ -127,7 +128,7 @@ export class NatsRuns implements SubmittedRuns {
 
   /** Resolves when all that is there is known here. */
   protected follow(): Promise<void> {
-    return this.mirror.follow(this.#kv);
+    return this.mirror.follow(this.#kv, this.nc, this.parts.patienceMs);
   }
 
   /** `known`: as the entry probably is. */
@@ -143,8 +144,17 @@ export class NatsRuns implements SubmittedRuns {
 
   protected async found(namespace: string, id: string): Promise<RunEntry | null> {
     if (!isKey(id)) return null;
-    const entry = await this.entries.get(id);
+    const entry = await this.#read(id);
     return entry?.run.namespace === namespace ? entry : null;
+  }
+
+  /** Whoever was told of a change finds it: the copy that told of it may be ahead of the one that is asked. */
+  #read(id: string): Promise<RunEntry | null> {
+    return patiently(this.parts.patienceMs, async () => {
+      const entry = await this.entries.get(id);
+      if ((entry?.revision ?? 0) >= this.mirror.revisionOf(id)) return entry;
+      throw new Error(`the entry of ${id} is behind what was told of it`);
+    });
   }
 
   /** It was submitted before. Its message may be missing: its submitter may have been cut off. */

@@ -1,7 +1,9 @@
-import type { KV } from '@nats-io/kv';
+import type { KV, KvWatchEntry } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { ParkedFor, QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
+import { patiently } from './patience.ts';
 import { type RunEntry, toEntry } from './run-entries.ts';
 
 /** What is kept here of an entry. */
@@ -24,24 +26,40 @@ export class RunMirror {
   readonly #waiting = new Map<string, number>();
   readonly #gone = new Map<string, number>();
   readonly #changes = new Listeners<RunChange>();
+  /** The latest revision that was heard of by following. */
+  #followed = 0;
   #stop = () => {};
 
   /** Resolves when everything that is there is here. */
-  async follow(kv: KV): Promise<void> {
-    const watch = await kv.watch();
-    this.#stop = () => watch.stop();
+  async follow(kv: KV, nc: NatsConnection, patienceMs: number): Promise<void> {
     const ready = Promise.withResolvers<void>();
-    const isEmpty = ((await kv.status()).values ?? 0) === 0;
-    if (isEmpty) ready.resolve();
-    const read = async () => {
+    const read = async (watch: AsyncIterable<KvWatchEntry>) => {
       for await (const entry of watch) {
+        this.#followed = Math.max(this.#followed, entry.revision);
         const found = toEntry(entry);
         if (found === null) this.forget(entry.key, entry.revision);
         else this.take(found);
         if (entry.delta === 0) ready.resolve();
       }
     };
-    read().then(ready.resolve, ready.reject);
+    let watch = await patiently(patienceMs, () => kv.watch());
+    this.#stop = () => watch.stop();
+    const { values = 0 } = await patiently(patienceMs, () => kv.status());
+    if (values === 0) ready.resolve();
+    read(watch).then(ready.resolve, ready.reject);
+    // What a server told a connection that is gone is asked for again; the client notices with the next change alone.
+    const readAnew = async () => {
+      for await (const { type } of nc.status()) {
+        if (type !== 'reconnect') continue;
+        const from = { resumeFromRevision: this.#followed + 1 };
+        const next = await patiently(patienceMs, () => kv.watch(from)).catch(() => null);
+        if (next === null) continue;
+        watch.stop();
+        watch = next;
+        void read(watch);
+      }
+    };
+    void readAnew();
     await ready.promise;
   }
 
@@ -81,6 +99,11 @@ export class RunMirror {
   /** Whose it is, as far as is known here; undefined: it is not known. */
   claimOf(id: string): string | null | undefined {
     return this.#known.get(id)?.claim;
+  }
+
+  /** The latest that was told of it here; 0: nothing was. */
+  revisionOf(id: string): number {
+    return this.#known.get(id)?.revision ?? 0;
   }
 
   /** Runs that wait or run: as many messages there are. */
