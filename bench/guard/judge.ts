@@ -34,8 +34,13 @@ export async function check(
     const { cpu, v8 } = environment('full');
     const now = { cpu, v8, yardstickNs: yardsticksOf(runs) };
     const tolerance = toleranceFor(machineOf(baseline), now);
-    const isDoubtful = tolerance !== TOLERANCE && isNamedAlike(machineOf(baseline), now);
-    return { tolerance, isDoubtful, compared: compare(ratios, ratiosOf(runs), tolerance) };
+    const measured = ratiosOf(runs);
+    // Whose machine it is matters only where that decides.
+    const isDoubtful =
+      tolerance !== TOLERANCE &&
+      isNamedAlike(machineOf(baseline), now) &&
+      compare(ratios, measured).some(({ verdict }) => verdict === 'slower');
+    return { tolerance, isDoubtful, compared: compare(ratios, measured, tolerance) };
   };
   let judged = judge();
   const shown = [judged.compared];
