@@ -172,6 +172,11 @@ export class RunJournal implements ToolJournal {
     return known;
   }
 
+  /** Something leaves that others see: what precedes it is written. @throws JournalError */
+  leaves(): void {
+    if (!this.#hasEnded) this.#file?.flush();
+  }
+
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
   end(end: Omit<EndRecord, 't'>): void {
     this.isInterrupted = mayGoOn(end);

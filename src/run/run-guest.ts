@@ -238,9 +238,11 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
         case 'mcp_registry':
           mcp.receive(message);
           return;
+        case 'stream_frame':
+          takeFrame(message);
+          return;
         case 'stream_open':
         case 'stream_watch':
-        case 'stream_frame':
         case 'stream_taken':
         case 'stream_close':
           streams.receive(message);
@@ -278,6 +280,16 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
     /** Of a replay only what people see: what the guest is told, it is told by its tape. */
     function receiveAgain(message: GuestMessage): void {
       if (heardInReplay.has(message[3])) receive(message);
+    }
+
+    function takeFrame(message: GuestMessage): void {
+      try {
+        journal?.leaves();
+      } catch (error) {
+        if (error instanceof JournalError) return; // the run ends for it
+        throw error;
+      }
+      streams.receive(message);
     }
 
     /** Also what comes after the end: a thread that was ended has posted more than was read by then. */
