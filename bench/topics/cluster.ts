@@ -29,9 +29,12 @@ export const topic: Topic = async (effort) => {
       found.one.push(await one.run(runs, LANES));
       // Those that do not run anything would cost it something: they are there for this alone.
       const others = await Promise.all(Array.from({ length: NODES - 1 }, () => openHelloNode(queue)));
-      await together([one, ...others], runs); // as warm as the one
-      found.many.push(await together([one, ...others], runs));
-      await Promise.all(others.map((node) => node.close()));
+      try {
+        await together([one, ...others], runs); // as warm as the one
+        found.many.push(await together([one, ...others], runs));
+      } finally {
+        await Promise.all(others.map((node) => node.close()));
+      }
     }
     return rows(found);
   } finally {
