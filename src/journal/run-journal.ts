@@ -175,7 +175,7 @@ export class RunJournal implements ToolJournal {
 
   /** A frame leaves for a client: whoever has it must find a run that knows of it. @throws JournalError */
   sends(): void {
-    this.#file?.flush();
+    if (!this.#hasEnded) this.#file?.flush();
   }
 
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
