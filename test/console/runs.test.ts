@@ -26,7 +26,6 @@ async function startNode(sms: TestSms): Promise<NodeLives> {
   const tokenFile = join(folder, 'node.token');
   writeFileSync(tokenFile, sms.nodeToken, { mode: 0o600 });
   writeNodeFolder(folder, { says: hostile });
-  writeFileSync(join(folder, 'config.toml'), '[mcp]\nstdio = "allow"\n', { flag: 'a' });
   await register(sms, {
     server_id: 'ledger',
     transport: 'stdio',

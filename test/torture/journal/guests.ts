@@ -34,6 +34,7 @@ const tests: typeof examples = {
   'mcp-call': { flags: withFiles, guestArgs: listNotes },
   'mcp-poll': { flags: withFiles, guestArgs: [...listNotes, 'epoll'] },
   nested: { flags: script('scripts/test/nested.json') },
+  clerk: { flags: ['--stream', 'stdio'], input: fixture('streams/bye.frames') },
   sleep: { guestArgs: ['20'] },
   // Ended by their deadline, which must leave a busy machine the time to print what comes before.
   spin: { flags: ['--limit', 'timeout_ms=3000'] },
