@@ -336,6 +336,7 @@ export class Tape implements Chance {
   #playOn(played: readonly PlayedEvent[]): void {
     this.#idleTurns += 1;
     this.#playDue();
+    if (this.#played === null) return; // that was the last, and the guest goes on live
     if (this.#at === played.length) this.#stop('exhausted', '');
     if (this.#idleTurns > IDLE_TURNS) this.#diverge('the guest waits here for something that never came');
     this.#pump();

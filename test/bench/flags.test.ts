@@ -16,7 +16,7 @@ describe('the command line of the bench', () => {
 
   it('has every topic of the table', () => {
     const table =
-      'hostcalls waiting component async mcp tool-loop injection tool-search journal start density node-queue node registry peers growth';
+      'hostcalls waiting component async mcp tool-loop injection tool-search journal start density node-queue node cluster registry revocation peers growth';
     expect(names.join(' ')).toBe(table);
     for (const { name, title } of topics) expect(usage).toMatch(new RegExp(`^  ${name} +${title}$`, 'm'));
   });

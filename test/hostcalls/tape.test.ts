@@ -59,6 +59,22 @@ describe('the tape', () => {
     ]);
   });
 
+  it('goes on live also where the last thing that is recorded comes while the guest waits', async () => {
+    const first = newTape();
+    first.attach({ deliver: () => {}, takeHeld: () => {}, post: () => {} });
+    await new Promise<void>((resolve) => first.after(1, resolve));
+    const events = parseEvents(first.unshipped()).map((event) => ({ ...event, message: null }));
+    expect(events.map(({ kind }) => kind)).toEqual(['t']);
+
+    const told: unknown[] = [];
+    const { promise: isLive, resolve: live } = Promise.withResolvers<void>();
+    const tape = new Tape({ events, thenLive: true, startWakes: false });
+    tape.attach({ deliver: () => {}, takeHeld: live, post: (request) => told.push(request) });
+    await new Promise<void>((resolve) => tape.after(3_600_000, resolve));
+    await isLive;
+    expect(told).toEqual([['live']]);
+  });
+
   it('hashes the beginning and the length of the texts that are passed, in the memory and beside it', () => {
     const memory = new WebAssembly.Memory({ initial: 1 });
     const after = (text: string) => {
