@@ -40,10 +40,11 @@ export const FOREIGN_TOLERANCE = 1.6;
 const SAME_SPEED = 1.35;
 
 /**
- * How far any yardstick of the same machine is from the others at most, beside then. Disturbance slows all of them alike;
- * another cache, memory or clock slows some.
+ * How far yardsticks of the same machine are from the others at most, beside then. Disturbance slows all of them alike, or
+ * one of them; another cache, memory or clock slows some.
  */
 const SAME_SHAPE = 1.2;
+const MAY_BE_DISTURBED = 0.1;
 
 /** What tells whether a baseline is of this machine: names alone do not, one name stands for many processors. */
 export interface Machine {
@@ -66,8 +67,8 @@ function areAlike(then: Ratios, now: Ratios): boolean {
   });
   if (apart.length === 0) return true; // nothing was measured that could tell
   const typical = apart.reduce((sum, each) => sum + each, 0) / apart.length;
-  const furthest = Math.max(...apart.map((each) => Math.abs(each - typical)));
-  return Math.abs(typical) <= Math.log(SAME_SPEED) && furthest <= Math.log(SAME_SHAPE);
+  const off = apart.filter((each) => Math.abs(each - typical) > Math.log(SAME_SHAPE));
+  return Math.abs(typical) <= Math.log(SAME_SPEED) && off.length <= apart.length * MAY_BE_DISTURBED;
 }
 
 export const isProblem = ({ verdict }: Compared): boolean =>

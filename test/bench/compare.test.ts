@@ -81,6 +81,15 @@ it.each([
   expect(toleranceFor(then, { ...then, ...differs })).toBe(tolerance);
 });
 
+it('one yardstick of many that is off is a disturbance, several are another machine [bench.check]', () => {
+  const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`figure ${n}`, 100]));
+  const off = (count: number) => Object.fromEntries(Object.keys(many).map((name, n) => [name, n < count ? 130 : 100]));
+  const machine = { cpu: 'a', v8: '14' };
+  const tolerance = (count: number) =>
+    toleranceFor({ ...machine, yardstickNs: many }, { ...machine, yardstickNs: off(count) });
+  expect([1, 2, 3].map(tolerance)).toEqual([TOLERANCE, TOLERANCE, FOREIGN_TOLERANCE]);
+});
+
 it('takes the best of each yardstick that tells a machine [bench.check]', () => {
   const runs = [
     { a: { ours: 5, yardstick: 2 }, b: { ours: 5, yardstick: 900 } },
