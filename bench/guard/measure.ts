@@ -13,8 +13,10 @@ const PROCESS_TIMEOUT_MS = 600_000;
 
 /** Finds of the same plant, of which the middle one is taken. */
 const FINDS = 3;
-/** Then it is measured as every check does it, and corrected, by at most so much at a time. */
-const CORRECTIONS = 2;
+/** Then it is measured as every check does it, and corrected, by at most so much at a time, until it has been near twice in a row. */
+const MAX_CORRECTIONS = 6;
+const NEAR = 0.2;
+const NEAR_IN_A_ROW = 2;
 const MAX_FACTOR = 3;
 const LEAST_ADDED = 0.01;
 
@@ -43,13 +45,18 @@ export async function findPlant(idle: Ratios, percent: number, groups: readonly 
   let plant: Plant = Object.fromEntries(
     Object.keys(wanted).map((name) => [name, Math.round(median(found.map((one) => one[name] ?? 0)))]),
   );
-  for (let again = 0; again < CORRECTIONS; again++) {
+  const near = new Map(Object.keys(plant).map((name) => [name, 0]));
+  for (let again = 0; again < MAX_CORRECTIONS; again++) {
     const planted = ratiosOf(await measure(PROCESSES, plant, groups));
-    const factor = (name: string) => {
+    const corrected = Object.entries(plant).map(([name, work]) => {
       const added = Number(planted[name]) / Number(idle[name]) - 1;
-      return Math.min(MAX_FACTOR, Math.max(1 / MAX_FACTOR, percent / 100 / Math.max(added, LEAST_ADDED)));
-    };
-    plant = Object.fromEntries(Object.entries(plant).map(([name, work]) => [name, Math.round(work * factor(name))]));
+      const factor = percent / 100 / Math.max(added, LEAST_ADDED);
+      const isNear = Math.abs(factor - 1) <= NEAR;
+      near.set(name, isNear ? (near.get(name) ?? 0) + 1 : 0);
+      return [name, isNear ? work : Math.round(work * Math.min(MAX_FACTOR, Math.max(1 / MAX_FACTOR, factor)))];
+    });
+    plant = Object.fromEntries(corrected);
+    if ([...near.values()].every((times) => times >= NEAR_IN_A_ROW)) break;
   }
   return plant;
 }
