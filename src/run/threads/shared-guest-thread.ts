@@ -23,6 +23,8 @@ const MAX_MODULES = 256;
 const MAX_BEFORE_ANSWER = 64 * 1024;
 /** A guest that was told to end and has not, this long after its turn must be over, takes its thread with it. */
 const END_MS = 1000;
+/** The clock is told of a thread that is empty when it has been for so long: guests that come and go would wake it twice each. */
+const IDLE_MS = 1000;
 
 export interface SharedGuest {
   readonly spec: GuestSpec;
@@ -79,6 +81,7 @@ export class SharedGuestThread {
   #isGone = false;
   #memoryBytes = 0;
   #unwatch: (() => void) | null = null;
+  #idle: NodeJS.Timeout | null = null;
 
   constructor(options: SharedThreadOptions) {
     this.namespace = options.namespace;
@@ -222,17 +225,23 @@ export class SharedGuestThread {
     ended?.resolve();
   }
 
-  /** An idle thread keeps no process alive, and nobody needs to tell it the time. */
+  /** An idle thread keeps no process alive, and after a while nobody tells it the time. */
   #keepAlive(): void {
     const keep = this.#guests.size > 0 && !this.#isGone;
     this.#port.keepsAlive(keep);
     if (keep) this.#worker.ref();
     else this.#worker.unref();
     if (keep) this.#unwatch ??= this.#options.clock.watch(this.#words);
-    else {
-      this.#unwatch?.();
-      this.#unwatch = null;
-    }
+    else if (this.#isGone) this.#stopWatching();
+    else if (this.#idle !== null) this.#idle.refresh();
+    else this.#idle = setTimeout(() => this.#guests.size === 0 && this.#stopWatching(), IDLE_MS).unref();
+  }
+
+  #stopWatching(): void {
+    if (this.#idle !== null) clearTimeout(this.#idle);
+    this.#idle = null;
+    this.#unwatch?.();
+    this.#unwatch = null;
   }
 
   /** The thread knows a module by its number: posting it with each guest would cost more than starting one. */
