@@ -4,6 +4,9 @@ import type { SpanContext } from '../../telemetry/trace-context.ts';
 import type { Identity } from '../people/identity.ts';
 import { HttpProblem } from './problem.ts';
 
+/** Why a request is over whose client has gone. Made once: most have gone because they were answered. */
+export const GONE = new DOMException('the client has gone', 'AbortError');
+
 /** One request as a route sees it. */
 export interface HttpCall {
   readonly headers: IncomingHttpHeaders;

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RouteDoc } from '../../protocol/route-doc.ts';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
 import type { Span, Tracer } from '../../telemetry/span.ts';
 import { parseTraceparent, type SpanContext } from '../../telemetry/trace-context.ts';
@@ -12,11 +13,11 @@ import { SESSION_HEADER, sessionOfCookie } from '../people/session-names.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { asCaller, callerOf } from '../trail/caller.ts';
 import type { SmsTrail } from '../trail/sms-trail.ts';
-import { type HttpCall, readBytes, readText } from './http-call.ts';
+import { GONE, type HttpCall, readBytes, readText } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
-import { matchPath } from './match-path.ts';
 import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
+import { RouteTable } from './route-table.ts';
 
 export interface Route extends Need {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -24,6 +25,8 @@ export interface Route extends Need {
   readonly path: string;
   /** It is no GET because of what it carries: it changes nothing, and the trail has no line of it. @default false */
   readonly isQuestion?: true;
+  /** For the description of the interface. @default it is not in there */
+  readonly doc?: RouteDoc;
   /** `streamed`: the route has answered by itself. */
   run(call: HttpCall): Promise<HttpReply | 'streamed'>;
 }
@@ -52,12 +55,13 @@ const SMALL_ANSWER_BYTES = 64 * 1024;
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function httpListener(options: HttpListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
+  const routes = new RouteTable(options.routes);
   return (req, res) => {
     req.on('error', () => {});
     res.on('error', () => {});
     void options.access.identify(shownBy(req, options.origins)).then(async (who) => {
       // Its connection may have been closed while it was found out who it is from.
-      if (!req.socket.destroyed && !isFlood(req, who, options)) await serve(req, res, who, options);
+      if (!req.socket.destroyed && !isFlood(req, who, options)) await serve(req, res, who, routes, options);
     });
   };
 }
@@ -81,6 +85,7 @@ async function serve(
   req: IncomingMessage,
   res: ServerResponse,
   who: Identity | Stranger,
+  routes: RouteTable<Route>,
   options: HttpListenerOptions,
 ): Promise<void> {
   let label = 'none';
@@ -97,7 +102,7 @@ async function serve(
       send(req, res, { status: 204, body: '' }, options);
       return;
     }
-    const { route, params } = findRoute(options.routes, req.method ?? '', url.pathname);
+    const { route, params } = routes.find(req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, req.headers.traceparent, route.method, route.path);
@@ -133,19 +138,6 @@ function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
   const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
   if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
   return url;
-}
-
-function findRoute(routes: readonly Route[], method: string, path: string) {
-  const matches = routes.flatMap((route) => {
-    const params = matchPath(route.path, path);
-    return params === null ? [] : [{ route, params }];
-  });
-  const wanted = method === 'HEAD' ? 'GET' : method;
-  const match = matches.find(({ route }) => route.method === wanted);
-  if (match !== undefined) return match;
-  if (matches.length === 0) throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path');
-  const allow = [...new Set(matches.map(({ route }) => route.method))].join(', ');
-  throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
 }
 
 /** Who is let in by the route; null: it lets in everybody, and this is nobody of ours. */
@@ -194,10 +186,10 @@ function callOf(
   { access, shutdown }: HttpListenerOptions,
 ): HttpCall {
   const gone = new AbortController();
-  const forget = identity === null ? () => {} : access.whileValid(identity, () => gone.abort());
+  const forget = identity === null ? () => {} : access.whileValid(identity, () => gone.abort(GONE));
   res.once('close', () => {
     forget();
-    gone.abort();
+    gone.abort(GONE);
   });
   return {
     headers: req.headers,

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { readBytes } from '../../sms/http/http-call.ts';
-import { matchPath } from '../../sms/http/match-path.ts';
+import { GONE, readBytes } from '../../sms/http/http-call.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../sms/http/problem.ts';
+import { RouteTable } from '../../sms/http/route-table.ts';
 import { type Identity, mayName, refusal } from '../../sms/people/identity.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
@@ -30,20 +30,26 @@ const nobody: Identity = { name: 'nobody', roles: [], namespace: '', mayReadJour
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function nodeListener(options: NodeListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
+  const routes = new RouteTable(options.routes);
   return (req, res) => {
     req.on('error', () => {});
     res.on('error', () => {});
-    void serve(req, res, options);
+    void serve(req, res, routes, options);
   };
 }
 
-async function serve(req: IncomingMessage, res: ServerResponse, options: NodeListenerOptions): Promise<void> {
+async function serve(
+  req: IncomingMessage,
+  res: ServerResponse,
+  routes: RouteTable<NodeRoute>,
+  options: NodeListenerOptions,
+): Promise<void> {
   let label = 'none';
   let span: Span | null = null;
   let reply: NodeReply | 'streamed';
   try {
     const url = checkedUrl(req, options.origins);
-    const { route, params } = findRoute(options.routes, req.method ?? '', url.pathname);
+    const { route, params } = routes.find(req.method ?? '', url.pathname);
     label = `${route.method} ${route.path}`;
     const { traceparent } = req.headers;
     if (options.tracer !== null && route.needs !== 'anybody') {
@@ -53,10 +59,10 @@ async function serve(req: IncomingMessage, res: ServerResponse, options: NodeLis
     const gone = new AbortController();
     const whileValid = (ended: () => void) =>
       caller === nobody ? () => {} : options.access.whileValid(req.headers.authorization, caller, ended);
-    const forget = whileValid(() => gone.abort());
+    const forget = whileValid(() => gone.abort(GONE));
     res.once('close', () => {
       forget();
-      gone.abort();
+      gone.abort(GONE);
     });
     reply = await route.run({
       headers: req.headers,
@@ -94,20 +100,6 @@ function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
   const url = (req.url ?? '').startsWith('/') ? URL.parse(`http://host${req.url}`) : null;
   if (url === null) throw new HttpProblem(400, 'invalid-url', 'the request target is not a path');
   return url;
-}
-
-function findRoute(routes: readonly NodeRoute[], method: string, path: string) {
-  const matches = routes.flatMap((route) => {
-    const params = matchPath(route.path, path);
-    return params === null ? [] : [{ route, params }];
-  });
-  const wanted = method === 'HEAD' ? 'GET' : method;
-  const match = matches.find(({ route }) => route.method === wanted);
-  if (match !== undefined) return match;
-  if (matches.length === 0)
-    throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path; see /openapi.json');
-  const allow = [...new Set(matches.map(({ route }) => route.method))].join(', ');
-  throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
 }
 
 /** Who calls, if they may. A token of one namespace cannot name another. */
