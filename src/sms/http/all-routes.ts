@@ -15,6 +15,7 @@ import type { Route } from './http-listener.ts';
 import { importRoute } from './import-route.ts';
 import { liveRoute } from './live-route.ts';
 import { meRoute } from './me-route.ts';
+import { openApiRoute } from './openapi-route.ts';
 import { type OperationRoutesDeps, operationRoutes } from './operation-routes.ts';
 import { overviewRoute } from './overview-route.ts';
 import { pinsRoutes } from './pins-routes.ts';
@@ -53,7 +54,7 @@ export interface AllRoutesDeps
 export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
   const { store, kept } = deps;
   const writeProblem = () => kept.writeProblem();
-  return [
+  const routes = [
     importRoute(deps),
     ...serversRoutes(deps),
     ...profilesRoutes(deps),
@@ -76,4 +77,5 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     liveRoute(deps.console.topics),
     ...consoleRoutes(),
   ];
+  return [...routes, openApiRoute(routes)];
 }

@@ -6,9 +6,8 @@ import type { Route } from './http-listener.ts';
 
 /** Tasks and their modules, as a node serves them too. */
 export function tasksRoutes(requests: TaskRequests, log: ServiceLog): Route[] {
-  return taskRoutes(requests).map(({ method, path, access, run }) => ({
-    method,
-    path,
+  return taskRoutes(requests).map(({ method, path, access, doc, run }) => ({
+    ...{ method, path, doc },
     needs: access === 'read' ? 'view' : 'operate',
     namespaced: true,
     run: async (call) => {

@@ -14,8 +14,8 @@ export interface RegistryRunRoutesDeps extends RunRoutesDeps {
 /** Runs as a node serves them, with what is on nodes alone: that says where it is. */
 export function registryRunRoutes({ trail, ...deps }: RegistryRunRoutesDeps): Route[] {
   const routes = runRoutes(deps).map(
-    ({ method, path, needs, run }): Route => ({
-      ...{ method, path, needs, namespaced: true },
+    ({ method, path, needs, doc, run }): Route => ({
+      ...{ method, path, needs, doc, namespaced: true },
       run: (call) => {
         const { namespace = '', id = '' } = call.params;
         if (needs === 'journals') {

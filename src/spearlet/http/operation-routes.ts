@@ -1,7 +1,7 @@
 import { PROMETHEUS_CONTENT_TYPE } from '../../metrics/prometheus.ts';
+import { openApiDocument } from '../../sms/http/openapi.ts';
 import type { NodeMetrics } from '../node-metrics.ts';
 import { jsonReply, type NodeRoute } from './node-route.ts';
-import { openApiDocument } from './openapi.ts';
 
 export interface OperationDeps {
   readonly metrics: NodeMetrics;
@@ -10,6 +10,11 @@ export interface OperationDeps {
   /** All others, to be described. */
   readonly routes: readonly NodeRoute[];
 }
+
+const about = {
+  title: 'spearlet',
+  description: 'A node that runs tasks: submits, lists, follows and ends runs.',
+};
 
 /** Probes, metrics, and the description of the API: for anybody. */
 export function operationRoutes({ metrics, notReady, routes }: OperationDeps): NodeRoute[] {
@@ -54,7 +59,7 @@ export function operationRoutes({ metrics, notReady, routes }: OperationDeps): N
       needs: 'anybody',
       doc: { summary: 'This description', answers: { 200: { what: 'OpenAPI 3.1' } } },
       run: async () => {
-        document ??= JSON.stringify(openApiDocument(routes));
+        document ??= JSON.stringify(openApiDocument(about, routes));
         return { status: 200, headers: { 'content-type': 'application/json' }, body: document };
       },
     },

@@ -1,10 +1,21 @@
 import { z } from 'zod';
 import type { JsonObject } from '../../base/json.ts';
 import { version } from '../../base/version.ts';
-import type { NodeRoute } from './node-route.ts';
+import type { RouteDoc } from '../../protocol/route-doc.ts';
+import type { Need } from '../people/identity.ts';
 
-/** The routes of a node in OpenAPI 3.1, from the same schemas that check and write what they say. */
-export function openApiDocument(routes: readonly NodeRoute[]): JsonObject {
+interface DescribedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly needs: Need['needs'];
+  readonly doc: RouteDoc;
+}
+
+/** Routes in OpenAPI 3.1, from the same schemas that check and write what they say. */
+export function openApiDocument(
+  about: { readonly title: string; readonly description: string },
+  routes: readonly DescribedRoute[],
+): JsonObject {
   const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     paths[route.path] ??= {};
@@ -12,13 +23,13 @@ export function openApiDocument(routes: readonly NodeRoute[]): JsonObject {
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'spearlet', version, description: 'A node that runs tasks: submits, lists, follows and ends runs.' },
+    info: { ...about, version },
     paths,
     components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
   };
 }
 
-function operationOf({ path, needs, doc }: NodeRoute): JsonObject {
+function operationOf({ path, needs, doc }: DescribedRoute): JsonObject {
   const { summary, query = {}, headers = {}, body, answers } = doc;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
   const text = { type: 'string' };

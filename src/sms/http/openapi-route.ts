@@ -1,0 +1,23 @@
+import type { Route } from './http-listener.ts';
+import { openApiDocument } from './openapi.ts';
+
+const about = {
+  title: 'spear-sms',
+  description:
+    'Runs and tasks of a registry, as nodes serve them too. What else it serves is told in docs/registry-protocol.md.',
+};
+
+/** The description of those routes that have one: for anybody. */
+export function openApiRoute(routes: readonly Route[]): Route {
+  let document: string | null = null;
+  return {
+    method: 'GET',
+    path: '/openapi.json',
+    needs: 'anybody',
+    run: async () => {
+      const described = routes.flatMap(({ doc, ...route }) => (doc === undefined ? [] : [{ ...route, doc }]));
+      document ??= JSON.stringify(openApiDocument(about, described));
+      return { status: 200, headers: { 'content-type': 'application/json' }, body: document };
+    },
+  };
+}
