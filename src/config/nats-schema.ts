@@ -8,6 +8,8 @@ const secretReference = z.string().refine(isSecretReference, SECRET_REFERENCE_HE
 const fields = {
   creds: secretReference.optional(),
   ca: z.string().min(1).optional(),
+  cert: z.string().min(1).optional(),
+  key: z.string().min(1).optional(),
   plain_text: z.boolean().optional(),
   replicas: z.int().min(1).max(5).optional(),
   patience_ms: z.int().min(1_000).max(3_600_000).optional(),

@@ -10,10 +10,18 @@ const DEFAULT_PATIENCE_MS = 60_000;
 export interface NatsDocument {
   readonly creds?: string | undefined;
   readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
   readonly plain_text?: boolean | undefined;
   readonly replicas?: number | undefined;
   readonly patience_ms?: number | undefined;
   readonly accounts?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Files of a certificate and of its key. */
+export interface NatsIdentity {
+  readonly cert: string;
+  readonly key: string;
 }
 
 /** `[nats]`: how the queue of a cluster is reached. */
@@ -24,6 +32,8 @@ export interface CompiledNats {
   readonly accounts: ReadonlyMap<string, () => Secret>;
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
+  /** Files of the certificate that is shown to servers; null: none is. */
+  readonly identity: NatsIdentity | null;
   /** Whether servers beyond loopback may be spoken to in clear. */
   readonly plainText: boolean;
   /** Null: of as many servers as were named, up to three. */
@@ -53,10 +63,17 @@ export function compileNats(
     creds: creds === undefined ? null : credsOf(creds, 'nats.creds'),
     accounts: new Map(accounts.map(([name, reference]) => [name, credsOf(reference, `nats.accounts.${name}`)])),
     ca: ca === undefined ? null : resolve(folder, ca),
+    identity: identityOf(document, folder),
     plainText,
     replicas,
     patienceMs,
   });
+}
+
+function identityOf({ cert, key }: NatsDocument, folder: string): NatsIdentity | null {
+  if (cert === undefined && key === undefined) return null;
+  if (cert === undefined || key === undefined) throw new ConfigError('nats: cert and key belong together');
+  return { cert: resolve(folder, cert), key: resolve(folder, key) };
 }
 
 function readCreds(reference: string, where: string, sources: SecretSources): Secret {

@@ -52,9 +52,10 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
   ]);
   const onStatus = (status: string) => log('warn', 'nats', { status });
   const { max_queued: maxRuns, lease_ms: leaseMs } = node.limits;
+  const { ca, identity, creds } = nats;
   const queue = await openNats(
     // A connection that is silent is left when the leases end that were not renewed over it.
-    { servers, tls, ca: nats.ca, creds: nats.creds, name: `spearlet ${node.name}`, silenceMs: leaseMs, onStatus },
+    { servers, tls, ca, identity, creds, name: `spearlet ${node.name}`, silenceMs: leaseMs, onStatus },
     (nc) => NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: nats.patienceMs }),
   );
   log('info', 'queue', { servers: servers.join(','), replicas });

@@ -13,7 +13,7 @@ const cluster = useNats({ members: 1 });
 const open: (() => void | Promise<void>)[] = [];
 
 async function queueThrough(network: { readonly address: string }, leaseMs: number): Promise<NatsQueue> {
-  const nobody = { tls: false, ca: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
+  const nobody = { tls: false, ca: null, identity: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
   const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000 };
   const queue = await openNats({ servers: [network.address], name: 'test', ...nobody }, (nc) =>
     NatsQueue.open(nc, bounds),

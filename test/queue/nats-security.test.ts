@@ -38,6 +38,14 @@ written('expired.creds', accounts.creds('team-a', Math.floor(Date.now() / 1000) 
 written('broken.creds', 'SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY');
 
 const nats = useNats({ members: 1, config: `${tls}\n${accounts.config}` });
+const clients = newAuthority('of clients');
+const [node, stranger] = [clients.issue('node'), newAuthority('of strangers').issue('node')];
+written('node.crt', node.cert);
+written('node.key', node.key);
+written('stranger.crt', stranger.cert);
+written('stranger.key', stranger.key);
+const asking = tls.replace('}', `, ca_file: "${written('clients.pem', clients.cert)}", verify: true }`);
+const verifying = useNats({ members: 1, config: asking });
 const open: NatsQueue[] = [];
 const statuses: string[] = [];
 afterEach(async () => {
@@ -46,16 +54,17 @@ afterEach(async () => {
 });
 
 /** As a node opens it whose config says so. */
-async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tls'): Promise<NatsQueue> {
+async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tls', at = nats): Promise<NatsQueue> {
   const file = { path: join(folder, 'config.toml'), folder };
   const compiled = compileNats({ patience_ms: 5_000, ...document }, file, { env: {}, readFile: readSecretFile });
-  const at = `${scheme}://${nats().members[0]?.address}`;
-  const { servers, tls: wantsTls, replicas } = queueAddress(at, '--queue', compiled);
-  const { creds, ca, patienceMs } = compiled;
+  const url = `${scheme}://${at().members[0]?.address}`;
+  const { servers, tls: wantsTls, replicas } = queueAddress(url, '--queue', compiled);
+  const { creds, ca, identity, patienceMs } = compiled;
   const address = {
     servers,
     tls: wantsTls,
     ca,
+    identity,
     creds,
     name: 'a test',
     silenceMs: 30_000,
@@ -68,8 +77,8 @@ async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tl
   return queue;
 }
 
-const failure = async (document: Parameters<typeof compileNats>[0], scheme?: string) => {
-  const error = await queueOf(document, scheme).then(
+const failure = async (document: Parameters<typeof compileNats>[0], scheme?: string, at = nats) => {
+  const error = await queueOf(document, scheme, at).then(
     () => new Error('it was let in'),
     (thrown: Error) => thrown,
   );
@@ -156,4 +165,52 @@ describe('a NATS server with TLS and accounts', () => {
     expect((await queue.submit(newRun('after'))).created).toBe(true);
     expect((await queue.get('default', 'before'))?.status).toBe('queued');
   }, 40_000);
+});
+
+describe('a NATS server that asks for certificates', () => {
+  const known = { ca: 'ca.pem', cert: 'node.crt', key: 'node.key' };
+
+  it('lets in whoever shows one that it trusts, and takes a renewed one without a restart [cluster.tls]', async () => {
+    const queue = await queueOf(known, 'tls', verifying);
+    await queue.submit(newRun('before'));
+    const renewed = clients.issue('node');
+    written('node.crt', renewed.cert);
+    written('node.key', renewed.key);
+    const [member] = verifying().members;
+    await member?.kill();
+    await member?.start();
+    await expect.poll(() => statuses.at(-1), { timeout: 20_000 }).toBe('reconnect');
+    expect((await queue.get('default', 'before'))?.status).toBe('queued');
+    expect((await queue.submit(newRun('after'))).created).toBe(true);
+  }, 40_000);
+
+  it.each([
+    ['none', { ca: 'ca.pem' }, 'it asks for a certificate, give nats.cert and nats.key'],
+    [
+      'one of another authority',
+      { ca: 'ca.pem', cert: 'stranger.crt', key: 'stranger.key' },
+      'it does not take the certificate of',
+    ],
+    [
+      'the key of another',
+      { ca: 'ca.pem', cert: 'node.crt', key: 'stranger.key' },
+      'is not the key of the certificate',
+    ],
+    ['a file that is no certificate', { ca: 'ca.pem', cert: 'a.creds', key: 'node.key' }, 'expected PEM files'],
+    ['one that is not there', { ca: 'ca.pem', cert: 'none.crt', key: 'node.key' }, 'none.crt cannot be read (ENOENT)'],
+    ['a key that others can read', { ca: 'ca.pem', cert: 'node.crt', key: 'open.key' }, 'run: chmod 600'],
+  ])('refuses %s at once, and says what to mend [cluster.tls]', async (_, document, message) => {
+    written('open.key', node.key, 0o644);
+    const before = performance.now();
+    const error = await failure(document, 'tls', verifying);
+    expect(error.message).toContain(message);
+    expect(error).toBeInstanceOf(NatsSetupError);
+    expect(performance.now() - before).toBeLessThan(4_000);
+  });
+
+  it('is not asked with a certificate without its key', () => {
+    const file = { path: join(folder, 'config.toml'), folder };
+    const compile = () => compileNats({ cert: 'node.crt' }, file, { env: {}, readFile: readSecretFile });
+    expect(compile).toThrow('nats: cert and key belong together');
+  });
 });

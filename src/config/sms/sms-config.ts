@@ -183,8 +183,8 @@ function queueOf(
     throw new ConfigError('[nats] says how to reach a queue, and neither --queue nor runs.queue names one');
   }
   const nats = compileNats(table, file, { env, readFile: readSecretFile });
-  const { creds, accounts, ca, patienceMs } = nats;
-  return Object.freeze({ ...queueAddress(address, from, nats), creds, accounts, ca, patienceMs });
+  const { creds, accounts, ca, identity, patienceMs } = nats;
+  return Object.freeze({ ...queueAddress(address, from, nats), creds, accounts, ca, identity, patienceMs });
 }
 
 const everything: readonly string[] = Object.freeze(['*']);

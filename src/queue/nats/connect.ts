@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import {
   type Authenticator,
   AuthorizationError,
@@ -6,22 +5,22 @@ import {
   connect,
   credsAuthenticator,
   type NatsConnection,
+  type TlsOptions,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
 import { isUntrustedCertificate } from '../../base/certificate-problem.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
-import { failWithConnection } from './lost-answers.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
+import { type NatsTls, tlsOptions } from './nats-tls.ts';
+import { Requests } from './requests.ts';
 import { OLDEST_SERVER } from './streams.ts';
+import { certificateAlert } from './tls-trial.ts';
 
 const UNANSWERED_PINGS = 2;
 
-export interface NatsAddress {
+export interface NatsAddress extends NatsTls {
   readonly servers: readonly string[];
-  readonly tls: boolean;
-  /** File of certificates to trust instead of the system's. */
-  readonly ca: string | null;
   /** Read again for every connection, so that renewed ones need no restart; null: nobody signs in. @throws Error */
   readonly creds: (() => Secret) | null;
   /** Where the config has them, for messages. @default nats.creds */
@@ -37,6 +36,7 @@ export interface NatsAddress {
 /** What `open` makes of a connection, which it closes from then on. @throws Error that says which servers, and why */
 export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnection) => Promise<T>): Promise<T> {
   const { servers, name, onStatus } = address;
+  const tls = tlsOptions(address);
   const options: ConnectionOptions = {
     servers: [...servers],
     name,
@@ -44,22 +44,37 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
     reconnectTimeWait: 250,
     pingInterval: address.silenceMs / (UNANSWERED_PINGS + 1),
     maxPingOut: UNANSWERED_PINGS,
+    // A stack for each request, for the case that it fails, costs a node a tenth of what a short run takes.
+    noAsyncTraces: true,
     // Whoever is refused for a while may be let in again: credentials are renewed.
     ignoreAuthErrorAbort: true,
     ...(address.creds === null ? {} : { authenticator: signer(address.creds, fieldOf(address)) }),
-    ...(address.tls || address.ca !== null ? { tls: address.ca === null ? {} : { ca: trusted(address.ca) } } : {}),
+    ...(tls === undefined ? {} : { tls }),
   };
+  if (tls !== undefined) await checkCertificate(address, tls);
   const nc = await connect(options).catch((error: unknown) => {
     throw failure(address, error);
   });
   try {
     checkVersion(nc);
-    failWithConnection(nc);
+    Requests.replace(nc);
     void tell(nc, onStatus);
     return await open(nc);
   } catch (error) {
     await nc.close();
     throw error;
+  }
+}
+
+async function checkCertificate({ servers, identity }: NatsAddress, tls: TlsOptions): Promise<void> {
+  for (const server of servers) {
+    const alert = await certificateAlert(server, tls);
+    if (alert === null) continue;
+    const advice =
+      identity === null
+        ? 'it asks for a certificate, give nats.cert and nats.key'
+        : `it does not take the certificate of ${identity.cert} (nats.cert)`;
+    throw new NatsSetupError(`no connection to NATS at ${server}: ${advice} (${alert})`);
   }
 }
 
@@ -81,14 +96,6 @@ function signer(read: () => Secret, field: string): Authenticator {
       return sign(nonce);
     }
   };
-}
-
-function trusted(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new NatsSetupError(`nats.ca: ${path} cannot be read (${errorCode(error)})`);
-  }
 }
 
 const fieldOf = ({ credsField = 'nats.creds' }: NatsAddress) => credsField;

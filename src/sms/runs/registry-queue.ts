@@ -4,6 +4,7 @@ import { errorText } from '../../base/error-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { SmsQueue } from '../../config/sms/sms-config.ts';
 import { NatsSetupError } from '../../queue/nats/nats-setup-error.ts';
+import type { QueueFacts } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../http/problem.ts';
 import type { ServiceLog } from '../service-log.ts';
 import type { KeptRuns } from './run-route.ts';
@@ -64,6 +65,11 @@ export class RegistryQueue {
     throw new HttpProblem(503, 'queue-unavailable', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
   }
 
+  /** Null: it cannot be reached now. */
+  facts(): QueueFacts | null {
+    return this.#kept?.runs.facts() ?? null;
+  }
+
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#opening;
@@ -72,7 +78,7 @@ export class RegistryQueue {
 
   /** Loaded only where there is a queue. */
   async #open(): Promise<void> {
-    const { servers, tls, ca, creds, replicas, patienceMs } = this.#queue;
+    const { servers, tls, ca, identity, creds, replicas, patienceMs } = this.#queue;
     const { maxRuns, credsField, log } = this.#options;
     const [{ openNats }, { NatsRuns }, { NatsJournals }, { NatsEvents }] = await Promise.all([
       import('../../queue/nats/connect.ts'),
@@ -81,7 +87,8 @@ export class RegistryQueue {
       import('../../queue/nats/nats-events.ts'),
     ]);
     const onStatus = (status: string) => log('warn', 'nats', { status });
-    const address = { servers, tls, ca, creds, credsField, name: 'spear-sms', silenceMs: MAX_SILENCE_MS, onStatus };
+    const known = { name: 'spear-sms', silenceMs: MAX_SILENCE_MS, onStatus };
+    const address = { servers, tls, ca, identity, creds, credsField, ...known };
     const runs = await openNats(address, (nc) => NatsRuns.open(nc, { replicas, maxRuns, patienceMs }));
     if (this.#closed.signal.aborted) return runs.close();
     this.#kept = { runs, journals: new NatsJournals(runs.parts), events: new NatsEvents(runs.parts) };

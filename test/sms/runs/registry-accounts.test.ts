@@ -43,6 +43,7 @@ async function nodeOf(account: string): Promise<NatsQueue> {
     servers,
     tls: true,
     ca,
+    identity: null,
     creds: () => new Secret(creds),
     name: 'a node',
     silenceMs: 30_000,
