@@ -166,6 +166,7 @@ async function serve(
       node_processes: reports.processCount,
       writable: kept.writeProblem() === null ? 1 : 0,
       approvals_waiting: approvals.waiting,
+      runs: submitted.facts(),
     };
   };
   telemetry?.pushMetrics(async () => metrics.collect(await gauges()));

@@ -1,8 +1,14 @@
 import { openPrometheusMeters } from '../../metrics/prometheus.ts';
+import type { QueueFacts } from '../../queue/run-queue.ts';
 import type { CollectMetrics } from '../../telemetry/collected-metrics.ts';
 
 /** What the gauges show; read when somebody asks. */
-export interface SmsGauges {
+export interface SmsGauges extends PlainGauges {
+  /** Null: this registry takes no runs, or its queue is out of reach. */
+  readonly runs: QueueFacts | null;
+}
+
+interface PlainGauges {
   readonly revision: number;
   readonly servers: number;
   readonly watchers: number;
@@ -24,7 +30,7 @@ const gaugeTexts = {
   node_processes: 'Processes on nodes that reported lately.',
   writable: 'Whether changes can be stored.',
   approvals_waiting: 'Calls that wait for somebody to decide.',
-} as const satisfies Record<keyof SmsGauges, string>;
+} as const satisfies Record<keyof PlainGauges, string>;
 
 /** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
 export class SmsMetrics {
@@ -46,6 +52,7 @@ export class SmsMetrics {
     node_processes: 0,
     writable: 1,
     approvals_waiting: 0,
+    runs: null,
   };
 
   constructor(startedAtMs: number) {
@@ -74,8 +81,21 @@ export class SmsMetrics {
     for (const plain of [this.watchEvents, this.heartbeats, this.laggingWatchers]) plain.add(0);
     for (const [name, description] of Object.entries(gaugeTexts)) {
       const gauge = meter.createObservableGauge(`spear_sms_${name}`, { description });
-      gauge.addCallback((result) => result.observe(this.#gauges[name as keyof SmsGauges]));
+      gauge.addCallback((result) => result.observe(this.#gauges[name as keyof PlainGauges]));
     }
+    const runs = meter.createObservableGauge('spear_sms_runs', {
+      description: 'Runs of the queue that are kept, by status.',
+    });
+    runs.addCallback((result) => {
+      if (this.#gauges.runs === null) return;
+      for (const [status, count] of Object.entries(this.#gauges.runs.byStatus)) result.observe(count, { status });
+    });
+    const age = meter.createObservableGauge('spear_sms_run_queue_age_seconds', {
+      description: 'How long the first of the runs that wait has been waiting.',
+    });
+    age.addCallback((result) => {
+      if (this.#gauges.runs !== null) result.observe((this.#gauges.runs.oldestQueuedMs ?? 0) / 1000);
+    });
   }
 
   collect(gauges: SmsGauges): ReturnType<CollectMetrics> {

@@ -1,17 +1,21 @@
 import type { SmsQueue } from '../../config/sms/sms-config.ts';
+import { runStatuses } from '../../protocol/run.ts';
+import type { QueueFacts } from '../../queue/run-queue.ts';
 import { HttpProblem } from '../http/problem.ts';
 import { RegistryQueue, type RegistryQueueOptions } from './registry-queue.ts';
 import type { FindRuns } from './run-route.ts';
 
 export interface RegistryRuns {
   readonly kept: FindRuns;
+  /** Of all its queues together; null: there is none, or none can be reached now. */
+  facts(): QueueFacts | null;
   close(): Promise<void>;
 }
 
 /** The runs of a registry: in the account of their namespace where it has one, else in that of all. @throws Error */
 export async function openRegistryRuns(queue: SmsQueue | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
   const started = 'this registry takes no runs: it was started without --queue; ask a node (spear --node)';
-  if (queue === null) return { kept: () => noQueue(started), close: async () => {} };
+  if (queue === null) return { kept: () => noQueue(started), facts: () => null, close: async () => {} };
   const open: RegistryQueue[] = [];
   const close = async () => {
     await Promise.all(open.map((one) => one.close()));
@@ -27,11 +31,22 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
     const shared = ofAll === null && accounts.size > 0 ? null : await opened(queue);
     const own = new Map<string | undefined, RegistryQueue>();
     for (const [name, creds] of accounts) own.set(name, await opened({ ...queue, creds }, `nats.accounts.${name}`));
-    return { kept: (namespace) => (own.get(namespace) ?? shared ?? noQueue(none(namespace))).kept, close };
+    const kept: FindRuns = (namespace) => (own.get(namespace) ?? shared ?? noQueue(none(namespace))).kept;
+    return { kept, facts: () => open.map((one) => one.facts()).reduce(added, null), close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+function added(sum: QueueFacts | null, facts: QueueFacts | null): QueueFacts | null {
+  if (sum === null || facts === null) return sum ?? facts;
+  const byStatus = Object.fromEntries(runStatuses.map((one) => [one, sum.byStatus[one] + facts.byStatus[one]]));
+  const ages = [sum.oldestQueuedMs, facts.oldestQueuedMs].filter((age) => age !== null);
+  return {
+    byStatus: byStatus as QueueFacts['byStatus'],
+    oldestQueuedMs: ages.length === 0 ? null : Math.max(...ages),
+  };
 }
 
 function noQueue(why: string): never {

@@ -104,7 +104,8 @@ describe('a registry with a queue', () => {
   it('has its runs run by any node that follows it, and the same run has the same key there [cluster.registry]', async () => {
     const many = await Promise.all(Array.from({ length: 40 }, () => ask('POST', hello, { headers: waiting })));
     expect(new Set(many.map(({ status }) => status))).toEqual(new Set([200]));
-    const { runs: listed } = JSON.parse((await ask('GET', `${runs}?limit=500`)).text) as { runs: RunRecord[] };
+    const found = await ask('GET', `${runs}?limit=500&task=hello&status=succeeded`);
+    const { runs: listed } = JSON.parse(found.text) as { runs: RunRecord[] };
     expect(new Set(listed.map(({ node }) => node))).toEqual(new Set(['node-0', 'node-1']));
     const headers = { 'idempotency-key': 'both' };
     const here = parsed((await ask('POST', hello, { body: 'x', headers, token: submitter })).text);
@@ -113,6 +114,23 @@ describe('a registry with a queue', () => {
       expect(there.id).toBe(here.id);
       expect(parsed((await node.ask('GET', `${runs}/${here.id}`, { token: submitter })).text).submitted_by).toBe('sue');
     }
+  });
+
+  it('describes its runs and tasks, and counts them for Prometheus [cluster.registry]', async () => {
+    const document = JSON.parse(await (await fetch(`${sms.http}/openapi.json`)).text()) as {
+      info: unknown;
+      paths: Record<string, Record<string, { security?: unknown }>>;
+    };
+    expect(document).toMatchObject({ openapi: '3.1.0', info: { title: 'spear-sms' } });
+    const ofNode = JSON.parse((await nodes[0].ask('GET', '/openapi.json')).text) as typeof document;
+    const isOfRuns = (path: string) => path.startsWith('/v1/') && !path.includes('/streams/');
+    for (const path of Object.keys(ofNode.paths).filter(isOfRuns)) {
+      expect(document.paths[path], path).toEqual(ofNode.paths[path]);
+    }
+    const metrics = await (await fetch(`${sms.http}/metrics`)).text();
+    const succeeded = Number(/^spear_sms_runs\{status="succeeded"\} (\d+)/m.exec(metrics)?.[1]);
+    expect(succeeded).toBeGreaterThanOrEqual(40);
+    expect(metrics).toMatch(/^spear_sms_run_queue_age_seconds \d/m);
   });
 
   it('takes the live revision of a task at once, whichever node has heard of it', async () => {
