@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
-import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../../protocol/run.ts';
-import type { NewRun, SubmittedRuns } from '../../queue/run-queue.ts';
+import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S } from '../../protocol/run.ts';
+import type { NewRun } from '../../queue/run-queue.ts';
 import { type TaskBook, unknownTask } from '../../tasks/task-book.ts';
 import { traceparentOfRun } from '../../telemetry/run-traceparent.ts';
 import type { Tracer } from '../../telemetry/span.ts';
@@ -8,6 +8,7 @@ import { type HttpReply, jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
 import type { Identity } from '../people/identity.ts';
 import type { ServiceLog } from '../service-log.ts';
+import { awaitedEnds } from './awaited-ends.ts';
 import { found, resultReply } from './found-run.ts';
 import type { FindRuns, RunCall } from './run-route.ts';
 
@@ -40,17 +41,23 @@ export async function submit(
   const input = await reading.read(call);
   const { revision, wasm, pool, retry: again } = task.live;
   const id = runId(call.caller, namespace, name, key);
-  const { run, created } = await runs.submit({
+  // Listened to before there is such a run: its end cannot be missed, and nobody has to be asked whether it has come.
+  const end = waitS === 0 ? null : awaitedEnds(runs).of(id);
+  const submitted = runs.submit({
     ...{ id, namespace, task: name, revision, wasm, pool, input },
     traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
     submittedBy: call.caller.name,
     maxAttempts: again.max_attempts,
   });
+  const { run, created } = await submitted.catch((error: unknown) => {
+    end?.forget();
+    throw error;
+  });
   if (created)
     log('info', 'run_submitted', { run: run.id, task: `${namespace}/${name}@${revision}`, by: call.caller.name });
   const headers = { location: `/v1/namespaces/${namespace}/runs/${run.id}`, 'spear-run': run.id };
-  if (waitS === 0) return jsonReply(202, run, headers);
-  const ended = await whenEnded(runs, run, waitS * 1000, call.signal);
+  if (end === null) return jsonReply(202, run, headers);
+  const ended = await end.reached(run, waitS * 1000, call.signal);
   const applied = { ...headers, 'preference-applied': `wait=${waitS}` };
   if (!hasEnded(ended.status)) return jsonReply(202, ended, headers);
   if (ended.status === 'succeeded') {
@@ -123,20 +130,4 @@ function idempotencyKey(given: string | string[] | undefined): string | null {
 function waitSeconds(prefer: string | string[] | undefined): number {
   const seconds = Number(/(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/.exec(String(prefer ?? ''))?.[1] ?? 0);
   return Math.min(seconds, MAX_WAIT_S);
-}
-
-/** The run when it has ended, or as it is when the time is over or nobody waits any more. */
-async function whenEnded(runs: SubmittedRuns, run: RunRecord, ms: number, signal: AbortSignal): Promise<RunRecord> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = runs.onChange(({ id, status }) => {
-    if (id === run.id && hasEnded(status)) resolve();
-  });
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  const now = await runs.get(run.namespace, run.id);
-  if (now === null || hasEnded(now.status) || signal.aborted) resolve();
-  await promise;
-  clearTimeout(timer);
-  stop();
-  return (await runs.get(run.namespace, run.id)) ?? run;
 }
