@@ -25,6 +25,8 @@ export interface Claim {
   readonly attempt: number;
   /** Somebody wanted it to end before it was claimed. */
   readonly isCancelled: boolean;
+  /** What it was submitted with. */
+  input(): Promise<Uint8Array>;
   /** Aborted when the engine learns that the run is not this claim's any more: its guest is to be ended. @default never */
   readonly lost?: AbortSignal | undefined;
 }
@@ -121,6 +123,8 @@ export interface SubmittedRuns {
 export interface RunQueue extends SubmittedRuns {
   /** Whether other nodes take runs from it too: what this one does not know another may. */
   readonly isShared: boolean;
+  /** Told when there may be something to claim; the returned function ends that. */
+  onWork(listener: () => void): () => void;
   /** At most `max` runs for `node`, of lines for which `hasRoom` says so; it is asked before each. */
   claim(
     node: string,

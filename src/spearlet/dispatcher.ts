@@ -47,10 +47,15 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#unsubscribe = options.queue.onChange(({ id, status, cancel }) => {
-      if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
-      if (status === 'queued') this.fill();
-    });
+    const unsubscribe = [
+      options.queue.onWork(() => this.fill()),
+      options.queue.onChange(({ id, cancel }) => {
+        if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
+      }),
+    ];
+    this.#unsubscribe = () => {
+      for (const stop of unsubscribe) stop();
+    };
     this.#leases = setInterval(() => void this.#renew(), options.leaseMs / 3);
     this.fill();
   }
@@ -111,12 +116,18 @@ export class Dispatcher {
     const tasks = new Map<string, number>();
     const callers = new Map<string, number>();
     const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
-    for (const { claim } of this.#running.values()) {
-      const { namespace, task, submitted_by } = claim.run;
-      count(tasks, `${namespace}/${task}`);
-      count(callers, `${namespace} ${submitted_by}`);
-    }
+    let isCounted = false;
+    // Counted when somebody asks: mostly nothing is there to be begun.
+    const countRunning = () => {
+      for (const { claim } of this.#running.values()) {
+        const { namespace, task, submitted_by } = claim.run;
+        count(tasks, `${namespace}/${task}`);
+        count(callers, `${namespace} ${submitted_by}`);
+      }
+      isCounted = true;
+    };
     return ({ namespace, task, submittedBy }) => {
+      if (!isCounted) countRunning();
       const [taskKey, callerKey] = [`${namespace}/${task}`, `${namespace} ${submittedBy}`];
       if ((tasks.get(taskKey) ?? 0) >= concurrency(namespace, task)) return false;
       if ((callers.get(callerKey) ?? 0) >= runsPerCaller) return false;

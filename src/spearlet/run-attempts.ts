@@ -101,7 +101,7 @@ export class RunAttempts {
       if (queue.isShared) return { kind: 'again', counts: true, pause: false, why };
       return ended('dead', 'task', why);
     }
-    const input = (await queue.input(run.id)) ?? new Uint8Array();
+    const input = await claim.input();
     const onNotice = (message: string) => log('info', 'notice', { run: run.id, message });
     let hasAsked = false;
     const onWaiting = (approvals: readonly WaitingApproval[]) => {

@@ -156,6 +156,8 @@ export class TaskStore implements TaskBook {
   }
 
   revision(named: NamedTask, revision: number): TaskRevision | null {
+    const live = this.#known.get(taskId(named))?.live;
+    if (live?.revision === revision) return live;
     const sql = 'SELECT * FROM revisions WHERE namespace = ? AND name = ? AND revision = ?';
     const row = this.#all(sql, [...key(named), revision])[0];
     return row === undefined ? null : toRevision(row);

@@ -27,7 +27,7 @@ export async function openQueue(cluster: Cluster, maxRuns = 1_000, leaseMs = LEA
 export async function nextClaim(queue: NatsQueue, node = 'n1'): Promise<Claim> {
   for (;;) {
     const arrived = new Promise<void>((resolve) => {
-      const stop = queue.onChange(() => {
+      const stop = queue.onWork(() => {
         stop();
         resolve();
       });

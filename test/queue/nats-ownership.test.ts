@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { jetstreamManager } from '@nats-io/jetstream';
-import { connect } from '@nats-io/transport-node';
+import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BlockCipher, journalKey } from '../../src/journal/block-cipher.ts';
 import { blocksIn } from '../../src/journal/read-blocks.ts';
@@ -22,6 +22,8 @@ const queueOf = async () => {
   return queue;
 };
 const ownedBy = (queue: NatsQueue, claim: Claim) => queue.owned(claim) as OwnedRun;
+/** Where a test looks at what is asked, or holds it up. */
+const connectionOf = (queue: NatsQueue) => (queue as unknown as { nc: NatsConnection }).nc;
 const header = { t: 'header', format: 1, abi: [1, 1] };
 const neverFull = { maxBytes: 1_000_000, cipher: null, onFull: () => {} };
 const text = (bytes: Uint8Array | null) => new TextDecoder().decode(bytes ?? undefined);
@@ -135,6 +137,116 @@ describe('a run on NATS', () => {
     expect(letter?.json()).toMatchObject({ run: { id: 'r1', namespace: 'team-a' }, exit: { reason: 'lost' } });
     // A server removes what was acknowledged a moment after it said so.
     await expect.poll(async () => (await queue.parts.jsm.streams.info('SPEAR_RUNS')).state.messages).toBe(0);
+  });
+});
+
+describe('a run on NATS that is new', () => {
+  it('costs six questions from its submission to its result, all of them writes', async () => {
+    const queue = await queueOf();
+    await queue.claim('n1', 'default', 1, LEASE_MS, () => true);
+    const asked: string[] = [];
+    const nc = connectionOf(queue);
+    const request = nc.request.bind(nc);
+    nc.request = (subject, ...rest) => {
+      asked.push(subject);
+      return request(subject, ...rest);
+    };
+    await queue.submit(newRun('r1'));
+    const claim = await nextClaim(queue);
+    expect(text(await claim.input())).toBe('input of r1');
+    await queue.finish(claim, success('done'));
+    expect(text(await queue.result('r1'))).toBe('done');
+    expect(await queue.get('default', 'r1')).toMatchObject({ status: 'succeeded', node: 'n1', attempts: 1 });
+    const [entry, journal] = ['$KV.spear_runs.r1', 'spear.default.journal.r1'];
+    const ack = expect.stringMatching(/^\$JS\.ACK\.SPEAR_RUNS\./);
+    expect(asked).toEqual([entry, 'spear.default.run.default.r1', journal, journal, entry, ack]);
+  });
+
+  it('is told of as running soon, and before anything of it leaves', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('soon'));
+    await nextClaim(first);
+    await expect.poll(() => second.get('default', 'soon')).toMatchObject({ status: 'running', node: 'n1' });
+    await first.submit(newRun('acts'));
+    const claim = await nextClaim(first);
+    const writer = new SubjectJournal(ownedBy(first, claim), neverFull, null);
+    writer.append('{"t":"tool.started"}');
+    await writer.written();
+    expect(await second.get('default', 'acts')).toMatchObject({ status: 'running', node: 'n1' });
+  });
+
+  it('that is cancelled before anybody knew of it lets nothing out', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('r1'));
+    const claim = await nextClaim(first);
+    expect(await second.cancel('default', 'r1')).toMatchObject({ status: 'cancelled' });
+    const writer = new SubjectJournal(ownedBy(first, claim), neverFull, null);
+    writer.append('{"t":"tool.started"}');
+    await expect(writer.written()).rejects.toThrow('it was cancelled');
+    expect(claim.lost?.aborted).toBe(true);
+    expect(await first.finish(claim, success('too late'))).toBe(false);
+    expect(await second.get('default', 'r1')).toMatchObject({ status: 'cancelled' });
+    await expect.poll(async () => (await first.parts.jsm.streams.info('SPEAR_RUNS')).state.messages).toBe(0);
+  });
+
+  it('that ends as it is cancelled ends once', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('r1'));
+    const claim = await nextClaim(first);
+    const [isOwn, cancelled] = await Promise.all([
+      first.finish(claim, success('done')),
+      second.cancel('default', 'r1'),
+    ]);
+    const { status } = (await second.get('default', 'r1')) ?? {};
+    expect(status).toBe(isOwn ? 'succeeded' : 'cancelled');
+    expect(cancelled?.status).toBe(status);
+  });
+
+  it.each(['runs', 'parks'] as const)(
+    'is not marked by a node that was paused, where it %s elsewhere',
+    async (then) => {
+      const [first, second] = [await queueOf(), await queueOf()];
+      await first.submit(newRun('r1'));
+      const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
+      const nc = connectionOf(first);
+      const request = nc.request.bind(nc);
+      nc.request = async (subject, ...rest) => {
+        if (subject === '$KV.spear_runs.r1') await resumed;
+        return request(subject, ...rest);
+      };
+      const zombie = ownedBy(first, await nextClaim(first));
+      const heir = await nextClaim(second, 'n2'); // when its lease has ended
+      if (then === 'parks') await second.park(heir, { kind: 'time', atMs: Date.now() + 60_000 });
+      const before = await second.get('default', 'r1');
+      resume();
+      expect(await zombie.isMarked()).toBe(false);
+      expect(zombie.lost.aborted).toBe(true);
+      expect(await second.get('default', 'r1')).toEqual(before);
+    },
+  );
+});
+
+describe('entries on NATS that are removed', () => {
+  it('leave nothing behind for ever, and nothing of their objects', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1', { input: Buffer.alloc(100_000) }));
+    await queue.finish(await nextClaim(queue), success('x'.repeat(100_000)));
+    expect(await queue.forget(Date.now() + 1_000)).toMatchObject([{ id: 'r1' }]);
+    const { jsm } = queue.parts;
+    const left = await jsm.streams.getMessage('KV_spear_runs', { last_by_subj: '$KV.spear_runs.r1' });
+    expect(left?.header.get('KV-Operation')).toBe('PURGE');
+    expect(left?.header.get('Nats-TTL')).toBe('1h');
+    expect((await jsm.streams.info('OBJ_spear_objects')).state.messages).toBe(0);
+  });
+
+  it('are forgotten by nodes that were not told', async () => {
+    const [first, second] = [await queueOf(), await queueOf()];
+    await first.submit(newRun('r1'));
+    await first.finish(await nextClaim(first), success('done'));
+    await expect.poll(() => second.facts().byStatus.succeeded).toBe(1);
+    await first.parts.jsm.streams.purge('KV_spear_runs', { filter: '$KV.spear_runs.r1' });
+    expect(await second.forget(Date.now() + 1_000)).toEqual([]);
+    expect(second.facts().byStatus.succeeded).toBe(0);
   });
 });
 

@@ -123,7 +123,8 @@ export class EmbeddedQueue implements RunQueue {
       this.#moved('queued', row);
       // Asked now: it may have been cancelled in the same commit, when nobody was there to be told.
       const isCancelled = this.#table.find(row.id)?.cancel === 1;
-      return [{ run: toRecord(row), attempt: row.attempts, isCancelled }];
+      const input = async () => this.#table.body('inputs', row.id) ?? new Uint8Array();
+      return [{ run: toRecord(row), attempt: row.attempts, isCancelled, input }];
     });
   }
 
@@ -151,16 +152,8 @@ export class EmbeddedQueue implements RunQueue {
     return true;
   }
 
-  async release({ run, attempt }: Claim, counts: boolean): Promise<boolean> {
-    const { row, before } = await this.#commits.runPromptly(() => ({
-      before: this.#table.find(run.id)?.status,
-      row: this.#table.release(run.id, attempt, counts),
-    }));
-    if (row === null || before === undefined) return false;
-    this.#leases.delete(run.id);
-    this.#wait(row, 'head');
-    this.#moved(before, row);
-    return true;
+  release({ run, attempt }: Claim, counts: boolean): Promise<boolean> {
+    return this.#release(run.id, attempt, counts);
   }
 
   async park({ run, attempt }: Claim, until: ParkedFor): Promise<boolean> {
@@ -251,6 +244,12 @@ export class EmbeddedQueue implements RunQueue {
     return this.#changes.add(listener);
   }
 
+  onWork(listener: () => void): () => void {
+    return this.#changes.add(({ status }) => {
+      if (status === 'queued') listener();
+    });
+  }
+
   facts(): QueueFacts {
     const oldest = this.#lines.oldest();
     return {
@@ -273,10 +272,21 @@ export class EmbeddedQueue implements RunQueue {
     const now = this.#now();
     const expired = [...this.#leases].filter(([, { until }]) => until <= now);
     for (const [id, { attempt }] of expired) {
-      const run = this.#table.find(id);
-      if (run !== null) await this.release({ run: toRecord(run), attempt, isCancelled: false }, true);
+      await this.#release(id, attempt, true);
       this.#leases.delete(id);
     }
+  }
+
+  async #release(id: string, attempt: number, counts: boolean): Promise<boolean> {
+    const { row, before } = await this.#commits.runPromptly(() => ({
+      before: this.#table.find(id)?.status,
+      row: this.#table.release(id, attempt, counts),
+    }));
+    if (row === null || before === undefined) return false;
+    this.#leases.delete(id);
+    this.#wait(row, 'head');
+    this.#moved(before, row);
+    return true;
   }
 
   #wait(row: RunRow, where: 'head' | 'tail'): void {

@@ -1,6 +1,8 @@
+import type { JetStreamManager } from '@nats-io/jetstream';
 import type { ObjectStore } from '@nats-io/obj';
 import { QueueError } from '../run-queue.ts';
 import { patiently } from './patience.ts';
+import { OBJECTS_BUCKET } from './subjects.ts';
 
 /** What a run was given or came to: in its entry where it is small, since every node is told of entries. */
 export type Body = { readonly inline: string } | { readonly object: string };
@@ -10,10 +12,12 @@ const MAX_INLINE_BYTES = 16 * 1024;
 /** Bytes that are too many for a message are objects, under a name that begins with their run. */
 export class Bodies {
   readonly #objects: ObjectStore;
+  readonly #jsm: JetStreamManager;
   readonly #patienceMs: number;
 
-  constructor(objects: ObjectStore, patienceMs: number) {
+  constructor(objects: ObjectStore, jsm: JetStreamManager, patienceMs: number) {
     this.#objects = objects;
+    this.#jsm = jsm;
     this.#patienceMs = patienceMs;
   }
 
@@ -45,9 +49,17 @@ export class Bodies {
   }
 
   async remove(names: readonly string[]): Promise<void> {
-    for (const name of names) await patiently(this.#patienceMs, () => this.#objects.delete(name).catch(absent));
+    for (const name of names) {
+      await patiently(this.#patienceMs, () => this.#objects.delete(name).catch(absent));
+      // The store keeps a note of what was deleted, for ever.
+      const filter = `$O.${OBJECTS_BUCKET}.M.${paddedBase64Url(name)}`;
+      await patiently(this.#patienceMs, () => this.#jsm.streams.purge(`OBJ_${OBJECTS_BUCKET}`, { filter }));
+    }
   }
 }
+
+const paddedBase64Url = (text: string) =>
+  Buffer.from(text).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
 
 /** It is gone already. */
 function absent(error: unknown): null {

@@ -1,4 +1,6 @@
 import { createInbox, type Msg, type NatsConnection } from '@nats-io/transport-node';
+import { isJsonObject, parseJson } from '../../base/json.ts';
+import type { RunEntry } from './run-entries.ts';
 import { parseWork, streams } from './subjects.ts';
 
 /** A pull waits so long for a run. */
@@ -20,20 +22,28 @@ export class Delivery {
   readonly at = performance.now();
   /** How often it was delivered, this time included. */
   readonly times: number;
+  /** Its entry as it was submitted; null: it is to be read. */
+  readonly submitted: RunEntry | null;
   readonly #nc: NatsConnection;
   readonly #reply: string;
 
   constructor(
     nc: NatsConnection,
-    reply: string,
+    { reply, data }: { readonly reply: string; readonly data: Uint8Array },
     names: { readonly namespace: string; readonly pool: string; readonly run: string },
   ) {
     this.#nc = nc;
     this.#reply = reply;
     this.times = timesIn(reply);
+    this.submitted = this.times === 1 ? submittedIn(data, names.run) : null;
     this.namespace = names.namespace;
     this.pool = names.pool;
     this.run = names.run;
+  }
+
+  /** Nobody needs it any more. Where that is lost on the way, the next one who is given it finds that out. */
+  done(): void {
+    if (!this.#nc.isClosed()) this.#nc.publish(this.#reply, '+ACK');
   }
 
   /** The server has confirmed it. */
@@ -68,11 +78,18 @@ function timesIn(reply: string): number {
   return Number(words[words.length > 9 ? 6 : 4]) || 1;
 }
 
+/** What the submitter of a run sent with it. */
+function submittedIn(data: Uint8Array, run: string): RunEntry | null {
+  const value = parseJson(new TextDecoder().decode(data));
+  const entry = isJsonObject(value) ? (value.entry as RunEntry | undefined) : undefined;
+  return entry?.run?.id === run ? entry : null;
+}
+
 /** Pulls as many runs of one pool as were wanted, and keeps them until they are taken. */
 export class Deliveries {
   readonly #nc: NatsConnection;
   readonly #subject: string;
-  readonly #arrived: (run: string) => void;
+  readonly #arrived: () => void;
   readonly #inbox: string;
   readonly #waiting: { readonly delivery: Delivery; readonly timer: NodeJS.Timeout }[] = [];
   #underway = 0;
@@ -80,7 +97,7 @@ export class Deliveries {
   #wanted = 0;
   #isOpen = true;
 
-  constructor(nc: NatsConnection, consumer: string, arrived: (run: string) => void) {
+  constructor(nc: NatsConnection, consumer: string, arrived: () => void) {
     this.#nc = nc;
     this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${streams.runs}.${consumer}`;
     this.#arrived = arrived;
@@ -146,7 +163,7 @@ export class Deliveries {
     }
     const names = parseWork(message.subject);
     if (names === null || message.reply === undefined) return;
-    const delivery = new Delivery(this.#nc, message.reply, names);
+    const delivery = new Delivery(this.#nc, { reply: message.reply, data: message.data }, names);
     if (!this.#isOpen) {
       delivery.giveBack();
       return;
@@ -159,6 +176,6 @@ export class Deliveries {
     this.#waiting.push({ delivery, timer: setTimeout(back, UNTAKEN_MS) });
     this.#wanted = Math.max(0, this.#wanted - 1);
     if (--this.#underway <= 0) this.#ended();
-    this.#arrived(names.run);
+    this.#arrived();
   }
 }

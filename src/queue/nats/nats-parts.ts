@@ -15,6 +15,10 @@ import { patiently } from './patience.ts';
 import { prepareStreams, type StreamBounds } from './streams.ts';
 import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
 
+/** After this nobody is told of an entry that was removed: otherwise each would leave something behind for ever. */
+const REMOVAL_TTL_MS = 3_600_000;
+const NANOS = 1_000_000;
+
 /** What everything about runs in NATS is made with. */
 export interface NatsParts {
   readonly js: JetStreamClient;
@@ -37,10 +41,20 @@ export async function openParts(nc: NatsConnection, bounds: StreamBounds, patien
     const js = jetstream(nc);
     await prepareStreams(jsm, bounds);
     // Entries are read from the leader alone: what a copy has may be old.
-    const kv = await new Kvm(js).create(RUNS_BUCKET, { replicas, history: 1, allow_direct: false });
+    const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TTL_MS };
+    const kv = await new Kvm(js).create(RUNS_BUCKET, runs);
+    await allowTtl(kv, jsm);
     const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
-    return { parts: { js, jsm, bodies: new Bodies(objects, patienceMs), patienceMs }, kv };
+    return { parts: { js, jsm, bodies: new Bodies(objects, jsm, patienceMs), patienceMs }, kv };
   });
+}
+
+/** A bucket that was made before removals had an end. */
+async function allowTtl(kv: KV, jsm: JetStreamManager): Promise<void> {
+  const { config } = (await kv.status()).streamInfo;
+  if (config.allow_msg_ttl) return;
+  const ttl = { allow_msg_ttl: true, subject_delete_marker_ttl: REMOVAL_TTL_MS * NANOS };
+  await jsm.streams.update(config.name, ttl);
 }
 
 function explain(error: unknown): never {

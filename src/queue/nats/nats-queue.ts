@@ -1,15 +1,17 @@
 import type { NatsConnection } from '@nats-io/transport-node';
+import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import { type Claim, type Line, type ParkedFor, QueueError, type RunEnding, type RunQueue } from '../run-queue.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
 import { lastMessage } from './journal-messages.ts';
 import { type OpenParts, openParts } from './nats-parts.ts';
 import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
-import { OwnedRun } from './owned-run.ts';
+import { type FoundRun, OwnedRun, unreachable } from './owned-run.ts';
 import { isWantedElsewhere, parkedEntry, wokenEntry } from './parked.ts';
 import { patiently } from './patience.ts';
 import { RunEndings } from './run-endings.ts';
 import type { RunEntry } from './run-entries.ts';
+import { RunningMark } from './running-mark.ts';
 import { preparePool } from './streams.ts';
 import { journalSubject } from './subjects.ts';
 import { TokenCounters } from './token-counters.ts';
@@ -31,6 +33,9 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   readonly #options: NatsQueueOptions;
   readonly #pools = new Map<string, Promise<Deliveries>>();
   readonly #owned = new WeakMap<Claim, OwnedRun>();
+  readonly #work = new Listeners<void>();
+  /** New runs of which nobody was told yet that they run here. */
+  readonly #unmarked = new Map<string, OwnedRun>();
   readonly #tokens: TokenCounters;
   readonly #endings: RunEndings;
 
@@ -39,13 +44,22 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     this.#options = options;
     this.#tokens = new TokenCounters(nc, this.parts.jsm, options.patienceMs);
     this.#endings = new RunEndings(this.parts, (id, change, known) => this.change(id, change, known));
+    // One that is cancelled then has ended, and its guest is to end too.
+    this.mirror.onChange(({ id, status }) => {
+      if (hasEnded(status)) void this.#unmarked.get(id)?.isMarked();
+    });
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static override async open(nc: NatsConnection, options: NatsQueueOptions): Promise<NatsQueue> {
     const queue = new NatsQueue(nc, options, await openParts(nc, options, options.patienceMs));
-    await queue.follow();
+    await queue.ready();
     return queue;
+  }
+
+  /** Runs are given out to whoever has asked for them: that one waits somewhere says nothing. */
+  onWork(listener: () => void): () => void {
+    return this.#work.add(listener);
   }
 
   async claim(
@@ -55,9 +69,9 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     _leaseMs: number,
     hasRoom: (line: Line) => boolean,
   ): Promise<readonly Claim[]> {
-    const deliveries = await this.#pool(pool);
+    const delivered = (await this.#pool(pool)).take(max);
     const claims = await Promise.all(
-      deliveries.take(max).map(async (delivery) => {
+      delivered.map(async (delivery) => {
         try {
           return await this.#claim(node, delivery, hasRoom);
         } catch {
@@ -79,7 +93,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   async mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean> {
     const owned = this.#ownedBy(claim);
-    if (owned === null) return false;
+    if (owned === null || !(await owned.isMarked())) return false;
     const mark = (now: RunEntry) =>
       now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, status } } : null;
     const entry = await this.change(claim.run.id, mark, owned.entry);
@@ -89,6 +103,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   async finish(claim: Claim, ending: RunEnding): Promise<boolean> {
     const owned = this.#ownedBy(claim);
+    this.#unmarked.delete(claim.run.id);
     if (owned === null || !(await this.#endings.write(owned, claim.run, ending))) return false;
     this.#owned.delete(claim);
     return true;
@@ -96,7 +111,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   async release(claim: Claim, counts: boolean): Promise<boolean> {
     const owned = this.#ownedBy(claim);
-    if (owned === null) return false;
+    if (owned === null || !(await owned.isMarked())) return false;
     await owned.settled();
     if (!counts) owned.attempt -= 1;
     const { attempt } = owned;
@@ -114,7 +129,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   /** The entry first, then the message: whoever is woken in between is published by the one that comes later. */
   async park(claim: Claim, until: ParkedFor): Promise<boolean> {
     const owned = this.#ownedBy(claim);
-    if (owned === null) return false;
+    if (owned === null || !(await owned.isMarked())) return false;
     await owned.settled();
     owned.attempt -= 1;
     const { token, attempt, delivery } = owned;
@@ -147,6 +162,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const gone: RunRecord[] = [];
     for (const id of this.mirror.endedBefore(endedBefore, FORGET_AT_ONCE)) {
       const entry = await this.entries.get(id);
+      if (entry === null) this.mirror.forget(id, Number.MAX_SAFE_INTEGER);
       if (entry === null || !(await this.entries.remove(entry))) continue;
       this.mirror.forget(id, entry.revision + 1);
       await this.parts.bodies.remove(entry.objects);
@@ -183,6 +199,8 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     if (owned === undefined || owned.lost.aborted) return null;
     const holder = this.mirror.claimOf(claim.run.id);
     if (holder === undefined || holder === owned.token) return owned;
+    // Nobody was told of it yet.
+    if (holder === null && owned.mark !== null) return owned;
     owned.lose('another node has taken it');
     return null;
   }
@@ -191,7 +209,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const open = async () => {
       const { jsm, patienceMs } = this.parts;
       const name = await patiently(patienceMs, () => preparePool(jsm, pool, this.#options));
-      return new Deliveries(this.nc, name, (run) => this.mirror.announce(run));
+      return new Deliveries(this.nc, name, () => this.#work.tell());
     };
     const known = this.#pools.get(pool) ?? open();
     this.#pools.set(pool, known);
@@ -201,12 +219,8 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   /** Null: there is nothing to do about it here. */
   async #claim(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<Claim | null> {
-    const { namespace, run: id } = delivery;
-    const { jsm, patienceMs } = this.parts;
-    const [entry, last] = await Promise.all([
-      this.entries.get(id),
-      patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
-    ]);
+    const { namespace } = delivery;
+    const { entry, last } = await this.#find(delivery);
     // Somebody else could have published that: an entry and its message belong together.
     if (
       entry === null ||
@@ -228,27 +242,67 @@ export class NatsQueue extends NatsRuns implements RunQueue {
       delivery.giveBack(NO_ROOM_MS);
       return null;
     }
-    const owned = new OwnedRun(delivery, entry, last, { ...this.parts, leaseMs: this.#options.leaseMs });
+    const parts = { ...this.parts, leaseMs: this.#options.leaseMs };
+    const owned = new OwnedRun({ delivery, entry, last, node }, parts);
     if (!(await owned.append('claim', JSON.stringify({ node, at: Date.now() })))) return null;
-    return this.#begin(node, owned);
+    return this.#begin(owned, last === null);
   }
 
-  async #begin(node: string, owned: OwnedRun): Promise<Claim | null> {
-    const { delivery, token, attempt } = owned;
-    const begin = (now: RunEntry) => {
-      if (hasEnded(now.run.status)) return null;
-      const running = { status: 'running', attempts: attempt, node, started_at_ms: Date.now() } as const;
-      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...running } };
-    };
-    const begun = await this.change(delivery.run, begin, owned.entry);
-    if (begun === null) {
-      await delivery.acknowledge(ANSWER_MS); // it was cancelled meanwhile
-      return null;
+  /** What is known of a run that was delivered: a new one brings its entry, and has no journal. It may be cancelled. */
+  async #find(delivery: Delivery): Promise<Omit<FoundRun, 'entry'> & { readonly entry: RunEntry | null }> {
+    const { namespace, run: id, submitted } = delivery;
+    if (submitted !== null && this.mirror.revisionOf(id) <= submitted.revision) {
+      return { delivery, entry: submitted, last: null };
     }
-    owned.entry = begun;
-    const claim = { run: begun.run, attempt, isCancelled: begun.cancel, lost: owned.lost };
+    const { jsm, patienceMs } = this.parts;
+    const [entry, last] = await Promise.all([
+      this.entries.get(id),
+      patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
+    ]);
+    return { delivery, entry, last };
+  }
+
+  /** A run that nobody has begun before need not say at once that it runs. Null: it was ended meanwhile. */
+  async #begin(owned: OwnedRun, isNew: boolean): Promise<Claim | null> {
+    const { attempt, lost, begun } = owned;
+    owned.mark = new RunningMark(() => this.#mark(owned));
+    if (!isNew && !(await owned.isMarked())) return null;
+    if (isNew) this.#unmarked.set(owned.delivery.run, owned);
+    const { run, cancel, input } = owned.entry;
+    const claim: Claim = {
+      run: { ...run, ...begun, status: 'running' },
+      attempt,
+      isCancelled: cancel,
+      input: () => this.parts.bodies.read(input),
+      lost,
+    };
     this.#owned.set(claim, owned);
     return claim;
+  }
+
+  /** Writes that it runs here. False: it was ended, it is another node's, or nobody can be told. */
+  async #mark(owned: OwnedRun): Promise<boolean> {
+    const { delivery, token, begun } = owned;
+    this.#unmarked.delete(delivery.run);
+    const begin = async (now: RunEntry) => {
+      if (hasEnded(now.run.status)) {
+        delivery.done();
+        return null;
+      }
+      // Somebody has written there since: a node that has taken the run, or one who wants it to end.
+      const isAsItWas = now.revision === owned.entry.revision || now.claim === token;
+      if (!isAsItWas && !(await owned.isLast())) return null;
+      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...begun, status: 'running' as const } };
+    };
+    try {
+      const marked = await this.change(delivery.run, begin, owned.entry);
+      if (marked === null) owned.lose('it was cancelled, or another node has taken it');
+      else owned.entry = marked;
+      return marked !== null;
+    } catch (error) {
+      owned.lose(unreachable(error));
+      return false;
+    }
   }
 
   /** The message of a run that is parked. Somebody may have woken it while it was still there. */

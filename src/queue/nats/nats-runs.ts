@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import type { KV } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import {
@@ -10,9 +9,10 @@ import {
   type RunFilter,
   type SubmittedRuns,
 } from '../run-queue.ts';
+import { EntryFeed } from './entry-feed.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
 import { patiently } from './patience.ts';
-import { newEntry, RunEntries, type RunEntry, type StoredRun } from './run-entries.ts';
+import { type EntryChange, newEntry, RunEntries, type RunEntry } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
 import type { StreamBounds } from './streams.ts';
 import { WorkMessages } from './work-messages.ts';
@@ -32,12 +32,12 @@ export class NatsRuns implements SubmittedRuns {
   protected readonly mirror = new RunMirror();
   protected readonly work: WorkMessages;
   protected isClosed = false;
-  readonly #kv: KV;
+  readonly #feed: EntryFeed;
 
   protected constructor(nc: NatsConnection, { parts, kv }: OpenParts) {
     this.nc = nc;
     this.parts = parts;
-    this.#kv = kv;
+    this.#feed = new EntryFeed(nc, parts.jsm, (news) => this.mirror.hear(news));
     this.entries = new RunEntries(kv, parts.patienceMs);
     this.work = new WorkMessages(parts, this.mirror);
   }
@@ -45,7 +45,7 @@ export class NatsRuns implements SubmittedRuns {
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
     const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs));
-    await runs.follow();
+    await runs.ready();
     return runs;
   }
 
@@ -60,7 +60,7 @@ export class NatsRuns implements SubmittedRuns {
     const made = newEntry(run, inputSha256, body);
     const entry = await this.entries.create(made);
     if (entry === null) return this.#again((await this.entries.get(id)) as RunEntry, inputSha256);
-    const published = await this.work.publish(namespace, pool, id);
+    const published = await this.work.publish(namespace, pool, id, entry);
     if (published === 'full') {
       await this.entries.remove(entry);
       throw new QueueError('full', 'as many runs wait or run as there may be; try again later');
@@ -121,22 +121,18 @@ export class NatsRuns implements SubmittedRuns {
     if (this.isClosed) return;
     this.isClosed = true;
     this.work.close();
-    this.mirror.stop();
+    this.#feed.stop();
     await this.nc.flush().catch(() => {});
     await this.nc.close();
   }
 
   /** Resolves when all that is there is known here. */
-  protected follow(): Promise<void> {
-    return this.mirror.follow(this.#kv, this.nc, this.parts.patienceMs);
+  protected ready(): Promise<void> {
+    return this.#feed.ready;
   }
 
   /** `known`: as the entry probably is. */
-  protected async change(
-    id: string,
-    change: (entry: RunEntry) => StoredRun | null,
-    known: RunEntry | null = null,
-  ): Promise<RunEntry | null> {
+  protected async change(id: string, change: EntryChange, known: RunEntry | null = null): Promise<RunEntry | null> {
     const entry = await this.entries.change(id, change, known);
     if (entry !== null) this.mirror.take(entry);
     return entry;
@@ -150,6 +146,8 @@ export class NatsRuns implements SubmittedRuns {
 
   /** Whoever was told of a change finds it: the copy that told of it may be ahead of the one that is asked. */
   #read(id: string): Promise<RunEntry | null> {
+    const ended = this.mirror.ended(id);
+    if (ended !== null) return Promise.resolve(ended);
     return patiently(this.parts.patienceMs, async () => {
       const entry = await this.entries.get(id);
       if ((entry?.revision ?? 0) >= this.mirror.revisionOf(id)) return entry;

@@ -1,11 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { nuid } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
+import type { RunRecord } from '../../protocol/run.ts';
 import type { Delivery } from './deliveries.ts';
 import { type JournalMessage, lastMessage, type MessageKind, toHeaders } from './journal-messages.ts';
 import type { NatsParts } from './nats-parts.ts';
 import { isTransient, isWrongSequence } from './patience.ts';
 import type { RunEntry } from './run-entries.ts';
+import type { RunningMark } from './running-mark.ts';
 import { journalSubject } from './subjects.ts';
 
 /** What is larger is an object. */
@@ -14,6 +16,16 @@ const ANSWER_MS = 5_000;
 const PAUSE_MS = 100;
 /** Before an effect leaves, at least this part of the lease is left. */
 const MIN_LEASE_PART = 0.1;
+
+/** A run that was delivered, and the end of its journal; null: it has none. */
+export interface FoundRun {
+  readonly delivery: Delivery;
+  readonly entry: RunEntry;
+  readonly last: JournalMessage | null;
+}
+
+/** Who began a run, and when. */
+export type Begun = Pick<RunRecord, 'attempts' | 'node' | 'started_at_ms'>;
 
 export interface OwnedRunParts extends NatsParts {
   readonly leaseMs: number;
@@ -39,8 +51,12 @@ export class OwnedRun {
   entry: RunEntry;
   /** Whether its journal may have blocks. */
   hasBlocks: boolean;
+  /** What its entry says of it while it runs here. */
+  readonly begun: Begun;
+  /** Null: the entry says so already. */
+  mark: RunningMark | null = null;
 
-  constructor(delivery: Delivery, entry: RunEntry, last: JournalMessage | null, parts: OwnedRunParts) {
+  constructor({ delivery, entry, last, node }: FoundRun & { readonly node: string }, parts: OwnedRunParts) {
     this.delivery = delivery;
     this.entry = entry;
     this.hasBlocks = last !== null;
@@ -49,6 +65,7 @@ export class OwnedRun {
     this.#last = last?.seq ?? 0;
     this.attempt = (last?.attempt ?? 0) + 1;
     this.#leaseEnds = delivery.at + parts.leaseMs;
+    this.begun = { attempts: this.attempt, node, started_at_ms: Date.now() };
   }
 
   /** Aborted when it is somebody else's, or nobody can be asked whose it is. */
@@ -87,13 +104,21 @@ export class OwnedRun {
     this.#leaseEnds = sent + this.#parts.leaseMs;
   }
 
+  /** Whether everybody can know that it runs here. False: somebody has ended it, and it is lost. */
+  async isMarked(): Promise<boolean> {
+    if (this.mark === null) return true;
+    const isWritten = await this.mark.written();
+    if (isWritten) this.mark = null;
+    return isWritten;
+  }
+
   /** Whether it is this node's for long enough to let an effect out. A lease that has ended is renewed, and proved. */
   async mayAct(): Promise<boolean> {
+    if (!(await this.isMarked())) return false;
     while (!this.lost.aborted && !this.#hasTime()) {
       try {
         await this.renew();
-        const last = await lastMessage(this.#parts.jsm, this.subject);
-        if (last?.claim !== this.token) this.lose('another node has taken it');
+        if (!(await this.isLast())) this.lose('another node has taken it');
       } catch (error) {
         if (!isTransient(error)) throw error;
         if (performance.now() > this.#leaseEnds + this.#parts.patienceMs) this.lose(unreachable(error));
@@ -101,6 +126,11 @@ export class OwnedRun {
       }
     }
     return !this.lost.aborted;
+  }
+
+  /** Whether nobody has written to its journal since. */
+  async isLast(): Promise<boolean> {
+    return (await lastMessage(this.#parts.jsm, this.subject))?.claim === this.token;
   }
 
   #hasTime(): boolean {
@@ -157,4 +187,4 @@ export class OwnedRun {
   }
 }
 
-const unreachable = (error: unknown) => `NATS does not take its journal: ${errorText(error)}`;
+export const unreachable = (error: unknown) => `NATS does not take its journal: ${errorText(error)}`;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { PermissionViolationError, RequestError } from '@nats-io/transport-node';
 import { errorText } from '../../base/error-text.ts';
 import { QueueError } from '../run-queue.ts';
 
@@ -19,6 +20,7 @@ export function isWrongSequence(error: unknown): boolean {
 
 /** Whether the same may be taken a little later: no leader, no connection, no answer. */
 export function isTransient(error: unknown): boolean {
+  if (error instanceof RequestError && error.cause instanceof PermissionViolationError) return false;
   return !(error instanceof JetStreamApiError) || (error.status === UNAVAILABLE && !isFull(error));
 }
 

@@ -4,9 +4,9 @@ import type { Body } from './bodies.ts';
 import type { Delivery } from './deliveries.ts';
 import { type JournalMessage, objectsOf, parsed, readMessages } from './journal-messages.ts';
 import type { NatsParts } from './nats-parts.ts';
-import type { OwnedRun } from './owned-run.ts';
+import type { Begun, OwnedRun } from './owned-run.ts';
 import { patiently } from './patience.ts';
-import type { RunEntry, StoredRun } from './run-entries.ts';
+import type { EntryChange, RunEntry } from './run-entries.ts';
 import { deadSubject, journalSubject } from './subjects.ts';
 
 const ANSWER_MS = 5_000;
@@ -19,13 +19,11 @@ interface Finished {
   readonly result: Body;
   readonly result_bytes: number;
   readonly ended_at_ms: number;
+  /** @default as the entry has it: it was written by an older node */
+  readonly begun?: Begun;
 }
 
-type Change = (
-  id: string,
-  change: (entry: RunEntry) => StoredRun | null,
-  known: RunEntry | null,
-) => Promise<RunEntry | null>;
+type Change = (id: string, change: EntryChange, known: RunEntry | null) => Promise<RunEntry | null>;
 
 /** Ends of runs: first in the journal, then result and status in the entry, then the message is acknowledged. */
 export class RunEndings {
@@ -42,11 +40,11 @@ export class RunEndings {
     await owned.settled();
     const kept = await this.#parts.bodies.keep(run.id, 'result', result);
     const size = { result_bytes: result.byteLength, ended_at_ms: Date.now() };
-    const finished: Finished = { status, exit, cost, result: kept, ...size };
+    const finished: Finished = { status, exit, cost, result: kept, ...size, begun: owned.begun };
+    if (!(await (owned.mark?.skip() ?? true))) return false;
     if (!(await owned.append('finished', JSON.stringify(finished)))) return false;
     if (status === 'dead') await this.#bury(run.namespace, run.id, run, finished);
-    await this.#end(owned.delivery, finished, owned.objects, owned.entry);
-    return true;
+    return this.#end(owned.delivery, finished, owned.objects, owned.entry);
   }
 
   /** It has ended, and whoever ended it did not come to say so. */
@@ -59,23 +57,24 @@ export class RunEndings {
     return null;
   }
 
-  /** Whoever is cut off in between is followed by somebody who does it again. */
+  /** Whoever is cut off in between is followed by somebody who does it again. False: it had ended already. */
   async #end(
     delivery: Delivery,
     finished: Finished,
     objects: readonly string[],
     known: RunEntry | null,
-  ): Promise<void> {
-    const { status, exit, cost, result, result_bytes, ended_at_ms } = finished;
+  ): Promise<boolean> {
+    const { status, exit, cost, result, result_bytes, ended_at_ms, begun } = finished;
     const end = (now: RunEntry) => {
       if (hasEnded(now.run.status)) return null;
       const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
-      const run = { ...now.run, status, exit, cost, result_bytes, ended_at_ms };
+      const run = { ...now.run, ...begun, status, exit, cost, result_bytes, ended_at_ms };
       return { ...now, claim: null, result, objects: [...new Set(all)], run };
     };
-    await this.#change(delivery.run, end, known);
+    const ended = await this.#change(delivery.run, end, known);
     const close = () => (status === 'dead' ? delivery.terminate(ANSWER_MS) : delivery.acknowledge(ANSWER_MS));
     await patiently(this.#parts.patienceMs, close);
+    return ended !== null;
   }
 
   async #bury(namespace: string, id: string, run: RunRecord | null, { exit }: Finished): Promise<void> {

@@ -28,6 +28,9 @@ export interface RunEntry extends StoredRun {
   readonly revision: number;
 }
 
+/** What an entry becomes; null: it stays as it is. */
+export type EntryChange = (entry: RunEntry) => StoredRun | null | Promise<StoredRun | null>;
+
 /** The first entry of a run. */
 export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredRun {
   const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null } = run;
@@ -42,6 +45,9 @@ export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredR
   const nobodys = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
   return { ...nobodys, run: record, input, objects };
 }
+
+/** How long it is told that an entry was removed. Who has not heard by then finds that out for itself. */
+const REMOVAL_KEPT = '1h';
 
 /** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */
 export class RunEntries {
@@ -74,17 +80,13 @@ export class RunEntries {
    * Changes an entry as it is at that moment; `change` gives null to leave it, may be asked again, and must know its own
    * work when it sees it. `known`: as it probably is; it is read where it is not. Null: there is none, or it was left.
    */
-  async change(
-    id: string,
-    change: (entry: RunEntry) => StoredRun | null,
-    known: RunEntry | null = null,
-  ): Promise<RunEntry | null> {
+  async change(id: string, change: EntryChange, known: RunEntry | null = null): Promise<RunEntry | null> {
     let guess = known;
     return patiently(this.#patienceMs, async () => {
       for (;;) {
         const entry = guess ?? (await this.get(id));
         guess = null;
-        const next = entry === null ? null : change(entry);
+        const next = entry === null ? null : await change(entry);
         if (entry === null || next === null) return null;
         try {
           const stored = { ...next, created: entry.created, revision: undefined };
@@ -100,7 +102,7 @@ export class RunEntries {
   /** False: it has changed since. */
   async remove({ run, revision }: RunEntry): Promise<boolean> {
     try {
-      await patiently(this.#patienceMs, () => this.#kv.purge(run.id, { previousSeq: revision }));
+      await patiently(this.#patienceMs, () => this.#kv.purge(run.id, { previousSeq: revision, ttl: REMOVAL_KEPT }));
       return true;
     } catch (error) {
       if (isWrongSequence(error)) return false;
@@ -111,7 +113,10 @@ export class RunEntries {
 
 /** Null: it was removed. */
 export function toEntry(entry: KvEntry): RunEntry | null {
-  if (entry.operation !== 'PUT') return null;
-  const stored = entry.json<StoredRun>();
-  return { ...stored, created: stored.created ?? entry.revision, revision: entry.revision };
+  return entry.operation === 'PUT' ? parseEntry(entry.string(), entry.revision) : null;
+}
+
+export function parseEntry(text: string, revision: number): RunEntry {
+  const stored = JSON.parse(text) as StoredRun;
+  return { ...stored, created: stored.created ?? revision, revision };
 }

@@ -1,10 +1,8 @@
-import type { KV, KvWatchEntry } from '@nats-io/kv';
-import type { NatsConnection } from '@nats-io/transport-node';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { ParkedFor, QueueFacts, RunChange, RunFilter } from '../run-queue.ts';
-import { patiently } from './patience.ts';
-import { type RunEntry, toEntry } from './run-entries.ts';
+import type { EntryNews } from './entry-feed.ts';
+import { parseEntry, type RunEntry } from './run-entries.ts';
 
 /** What is kept here of an entry. */
 interface Known {
@@ -16,6 +14,9 @@ interface Known {
   readonly parkedFor: ParkedFor | null;
 }
 
+/** Whoever waits for the end of a run wants its result next: so many are kept whole. */
+const ENDED_KEPT = 256;
+
 /**
  * All runs as they are known here, a moment behind the servers: for listing, counting, and telling of changes. What this
  * node changes itself is in it at once.
@@ -24,58 +25,26 @@ export class RunMirror {
   readonly #known = new Map<string, Known>();
   readonly #counts = Object.fromEntries(runStatuses.map((status) => [status, 0])) as Record<RunStatus, number>;
   readonly #waiting = new Map<string, number>();
-  readonly #gone = new Map<string, number>();
+  readonly #ended = new Map<string, RunEntry>();
   readonly #changes = new Listeners<RunChange>();
-  /** The latest revision that was heard of by following. */
-  #followed = 0;
-  #stop = () => {};
 
-  /** Resolves when everything that is there is here. */
-  async follow(kv: KV, nc: NatsConnection, patienceMs: number): Promise<void> {
-    const ready = Promise.withResolvers<void>();
-    const read = async (watch: AsyncIterable<KvWatchEntry>) => {
-      for await (const entry of watch) {
-        this.#followed = Math.max(this.#followed, entry.revision);
-        const found = toEntry(entry);
-        if (found === null) this.forget(entry.key, entry.revision);
-        else this.take(found);
-        if (entry.delta === 0) ready.resolve();
-      }
-    };
-    let watch = await patiently(patienceMs, () => kv.watch());
-    this.#stop = () => watch.stop();
-    const { values = 0 } = await patiently(patienceMs, () => kv.status());
-    if (values === 0) ready.resolve();
-    read(watch).then(ready.resolve, ready.reject);
-    // What a server told a connection that is gone is asked for again; the client notices with the next change alone.
-    const readAnew = async () => {
-      for await (const { type } of nc.status()) {
-        if (type !== 'reconnect') continue;
-        const from = { resumeFromRevision: this.#followed + 1 };
-        const next = await patiently(patienceMs, () => kv.watch(from)).catch(() => null);
-        if (next === null) continue;
-        watch.stop();
-        watch = next;
-        void read(watch);
-      }
-    };
-    void readAnew();
-    await ready.promise;
-  }
-
-  stop(): void {
-    this.#stop();
+  /** What a feed told of an entry. */
+  hear({ id, revision, text }: EntryNews): void {
+    if (text === null) this.forget(id, revision);
+    else this.take(parseEntry(text, revision));
   }
 
   /** What is older than what is known is left out. */
-  take({ run, created, revision, claim, cancel, parkedFor }: RunEntry): void {
+  take(entry: RunEntry): void {
+    const { run, created, revision, claim, cancel, parkedFor } = entry;
     const before = this.#known.get(run.id);
-    if ((before?.revision ?? this.#gone.get(run.id) ?? 0) >= revision) return;
+    if ((before?.revision ?? 0) >= revision) return;
     if (before !== undefined) this.#counts[before.run.status] -= 1;
     this.#counts[run.status] += 1;
     this.#known.set(run.id, { run, created, revision, claim, cancel, parkedFor });
     if (run.status === 'queued') this.#waiting.set(run.id, run.submitted_at_ms);
     else this.#waiting.delete(run.id);
+    if (hasEnded(run.status)) this.#keep(entry);
     this.#changes.tell({ id: run.id, status: run.status, cancel: cancel && !hasEnded(run.status) });
   }
 
@@ -84,12 +53,21 @@ export class RunMirror {
     if (known === undefined || known.revision >= revision) return;
     this.#known.delete(id);
     this.#waiting.delete(id);
+    this.#ended.delete(id);
     this.#counts[known.run.status] -= 1;
   }
 
-  /** Somebody may begin a run. */
-  announce(id: string): void {
-    this.#changes.tell({ id, status: 'queued', cancel: false });
+  /** One of those that ended last: it does not change any more. Null: it is not here. */
+  ended(id: string): RunEntry | null {
+    return this.#ended.get(id) ?? null;
+  }
+
+  #keep(entry: RunEntry): void {
+    this.#ended.set(entry.run.id, entry);
+    for (const [id] of this.#ended) {
+      if (this.#ended.size <= ENDED_KEPT) return;
+      this.#ended.delete(id);
+    }
   }
 
   onChange(listener: (change: RunChange) => void): () => void {

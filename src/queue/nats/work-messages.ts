@@ -1,5 +1,6 @@
 import type { NatsParts } from './nats-parts.ts';
 import { isFull, patiently } from './patience.ts';
+import type { RunEntry } from './run-entries.ts';
 import type { RunMirror } from './run-mirror.ts';
 import { streams, workSubject } from './subjects.ts';
 
@@ -20,13 +21,19 @@ export class WorkMessages {
     this.#sweep = setInterval(() => void this.#publishLost().catch(() => {}), SWEEP_MS).unref();
   }
 
-  /** `there`: it waits already. */
-  async publish(namespace: string, pool: string, id: string): Promise<'published' | 'there' | 'full'> {
+  /** `there`: it waits already. `entry`: of a new run, so that whoever takes it need not ask for it. */
+  async publish(
+    namespace: string,
+    pool: string,
+    id: string,
+    entry: RunEntry | null = null,
+  ): Promise<'published' | 'there' | 'full'> {
     const { js, patienceMs } = this.#parts;
     const subject = workSubject(namespace, pool, id);
+    const message = JSON.stringify(entry === null ? { run: id } : { run: id, entry });
     const options = { timeout: ANSWER_MS, retries: 0 };
     try {
-      await patiently(patienceMs, () => js.publish(subject, JSON.stringify({ run: id }), options));
+      await patiently(patienceMs, () => js.publish(subject, message, options));
       return 'published';
     } catch (error) {
       if (!isFull(error)) throw error;
