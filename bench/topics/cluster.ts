@@ -5,41 +5,51 @@ import { goal, type Row, rowFrom } from '../measure/row.ts';
 import type { Topic } from './topic.ts';
 
 /** Submissions under way, over all nodes. */
-const LANES = 48;
+const LANES = 96;
 const NODES = 3;
 const ADDED_MS = 25;
 
-/** What runs cost that wait in NATS, beside those of a node with a queue of its own; and whether more nodes do more. */
+/**
+ * What runs cost that wait in NATS, beside those of a node with a queue of its own; and whether more nodes do more. One
+ * node and three have servers of their own, so that they are measured in turns, and neither hears of the other's runs.
+ */
 export const topic: Topic = async (effort) => {
   requireBuild();
-  const nats = await startNats();
-  const queue = ['--queue', `nats://${nats.members.map(({ address }) => address).join(',')}`];
-  const opened = await Promise.all([openHelloNode(), openHelloNode(queue)]);
-  const [embedded, one] = opened;
-  const runs = effort.of(150, 1_500);
-  const found = { aloneByNats: [], alone: [], many: [], one: [], embedded: [] } as Record<keyof Samples, number[]>;
+  const close: (() => Promise<void>)[] = [];
+  const opened = async (args: readonly string[] = []) => {
+    const node = await openHelloNode(args);
+    close.push(() => node.close());
+    return node;
+  };
+  const queue = async () => {
+    const nats = await startNats();
+    close.push(() => nats.stop());
+    return ['--queue', `nats://${nats.members.map(({ address }) => address).join(',')}`];
+  };
   try {
-    await Promise.all(opened.map((node) => node.run(LANES, LANES))); // what is compiled once
-    for (let round = 0; round < effort.of(2, 5); round++) {
+    const embedded = await opened();
+    const one = await opened(await queue());
+    const shared = await queue();
+    const many = await Promise.all(Array.from({ length: NODES }, () => opened(shared)));
+    const runs = effort.of(150, 1_500);
+    // What is compiled after some thousand runs is what a node that lives for days has.
+    const warmUp = effort.of(LANES, 4_000);
+    await embedded.run(warmUp, LANES);
+    await one.run(warmUp, LANES);
+    await together(many, NODES * warmUp);
+    const found = { aloneByNats: [], alone: [], many: [], one: [], embedded: [] } as Record<keyof Samples, number[]>;
+    for (let round = 0; round < effort.of(2, 7); round++) {
       for (let n = 0; n < effort.of(5, 30); n++) {
         found.alone.push(await embedded.run(1, 1));
         found.aloneByNats.push(await one.run(1, 1));
       }
       found.embedded.push(await embedded.run(runs, LANES));
       found.one.push(await one.run(runs, LANES));
-      // Those that do not run anything would cost it something: they are there for this alone.
-      const others = await Promise.all(Array.from({ length: NODES - 1 }, () => openHelloNode(queue)));
-      try {
-        await together([one, ...others], runs); // as warm as the one
-        found.many.push(await together([one, ...others], runs));
-      } finally {
-        await Promise.all(others.map((node) => node.close()));
-      }
+      found.many.push(await together(many, runs));
     }
     return rows(found);
   } finally {
-    await Promise.all(opened.map((node) => node.close()));
-    await nats.stop();
+    for (const end of close.reverse()) await end();
   }
 };
 

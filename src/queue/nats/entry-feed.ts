@@ -154,7 +154,7 @@ export class EntryFeed {
     this.#tell({
       id: message.subject.slice(SUBJECTS.length),
       revision,
-      text: isRemoved ? null : Buffer.from(message.data).toString(),
+      text: isRemoved ? null : message.string(),
     });
     if (pending === 0) this.#ready.resolve();
   }

@@ -6,7 +6,6 @@ import { eventsSubject } from './subjects.ts';
 /** Events are gathered for so long. */
 const GATHER_MS = 50;
 const MAX_MESSAGE_CHARS = 256 * 1024;
-const ANSWER_MS = 5_000;
 
 /** Sends the events of a run, after its journal has what precedes them. */
 export class EventSender {
@@ -46,15 +45,10 @@ export class EventSender {
     if (events.length > 0) this.#sending = this.#sending.then(() => this.#publish(events));
   }
 
-  /** Events that cannot be sent are missed: the journal has what matters. */
+  /** Nobody waits for an answer: events that are lost on the way are missed, the journal has what matters. */
   async #publish(events: readonly RunEvent[]): Promise<void> {
     const owned = this.#queue.owned(this.#claim);
     await owned?.settled();
-    if (owned?.lost.aborted) return;
-    try {
-      await this.#queue.parts.js.publish(this.#subject, JSON.stringify(events), { timeout: ANSWER_MS });
-    } catch {
-      // Who follows the run sees how it ends.
-    }
+    if (!owned?.lost.aborted) this.#queue.tell(this.#subject, JSON.stringify(events));
   }
 }

@@ -188,6 +188,11 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     await super.close();
   }
 
+  /** Sends something that may be missed. */
+  tell(subject: string, text: string): void {
+    if (!this.nc.isClosed()) this.nc.publish(subject, text);
+  }
+
   /** The run behind a claim, for its journal and its events; null: it is not this node's. */
   owned(claim: Claim): OwnedRun | null {
     return this.#owned.get(claim) ?? null;

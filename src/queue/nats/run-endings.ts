@@ -72,8 +72,8 @@ export class RunEndings {
       return { ...now, claim: null, result, objects: [...new Set(all)], run };
     };
     const ended = await this.#change(delivery.run, end, known);
-    const close = () => (status === 'dead' ? delivery.terminate(ANSWER_MS) : delivery.acknowledge(ANSWER_MS));
-    await patiently(this.#parts.patienceMs, close);
+    if (status === 'dead') await patiently(this.#parts.patienceMs, () => delivery.terminate(ANSWER_MS));
+    else delivery.done();
     return ended !== null;
   }
 

@@ -117,6 +117,8 @@ export function toEntry(entry: KvEntry): RunEntry | null {
 }
 
 export function parseEntry(text: string, revision: number): RunEntry {
-  const stored = JSON.parse(text) as StoredRun;
-  return { ...stored, created: stored.created ?? revision, revision };
+  const stored = JSON.parse(text) as StoredRun & { created: number | null };
+  // Written into what was parsed: every node does this for every change of every run.
+  stored.created ??= revision;
+  return Object.assign(stored as RunEntry, { revision });
 }
