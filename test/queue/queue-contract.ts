@@ -257,7 +257,9 @@ export function queueContract(name: string, start: () => QueueUnderTest): void {
       for (let n = 1; n <= 5; n++) await queue.submit(newRun(`r${n}`));
       await queue.submit(newRun('g1', { pool: 'gpu' }));
       const [gpu] = (await claim(queue, 1, { pool: 'gpu' })) as [Claim];
-      for (const one of [...(await claim(queue)), gpu]) await queue.park(one, { kind: 'time', atMs: 7 });
+      const claims = [...(await claim(queue)), gpu];
+      expect(claims).toHaveLength(6);
+      for (const one of claims) expect(await queue.park(one, { kind: 'time', atMs: 7 })).toBe(true);
       const again = await under.reopen(queue);
       expect(again.facts().byStatus).toMatchObject({ queued: 0, parked: 6 });
       expect(await claim(again)).toEqual([]);

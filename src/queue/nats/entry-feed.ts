@@ -29,7 +29,6 @@ export interface EntryNews {
 interface Place {
   readonly revision: number;
   readonly delivered: number;
-  readonly pending: number;
 }
 
 /**
@@ -48,6 +47,8 @@ export class EntryFeed {
   #delivered = 0;
   /** The last one that was told. */
   #revision = 0;
+  /** The last one that there was at the beginning, by the leader: what tells of them may be a copy that is behind. */
+  #wanted = Number.POSITIVE_INFINITY;
   #isOpen = true;
   #isOpening = false;
   #wantsAnother = false;
@@ -58,6 +59,7 @@ export class EntryFeed {
     this.#tell = tell;
     this.#silence = setTimeout(() => this.#again(), SILENCE_MS).unref();
     void this.#readAnew();
+    void this.#askForLast();
     this.#again();
   }
 
@@ -70,6 +72,24 @@ export class EntryFeed {
     this.#isOpen = false;
     clearTimeout(this.#silence);
     this.#leave();
+  }
+
+  async #askForLast(): Promise<void> {
+    for (;;) {
+      try {
+        const last = await this.#jsm.streams.getMessage(STREAM, { last_by_subj: `${SUBJECTS}>` });
+        this.#wanted = last?.seq ?? 0;
+        this.#told();
+        return;
+      } catch {
+        if (!this.#isOpen) return;
+        await delay(PAUSE_MS, undefined, { ref: false });
+      }
+    }
+  }
+
+  #told(): void {
+    if (this.#revision >= this.#wanted) this.#ready.resolve();
   }
 
   /** What a server sent to a connection that is gone has not come. */
@@ -93,9 +113,7 @@ export class EntryFeed {
       const callback = (error: Error | null, message: Msg) => void (error === null && this.#receive(inbox, message));
       this.#subscription = this.#nc.subscribe(inbox, { callback });
       try {
-        const { name, num_pending: pending } = await this.#jsm.consumers.add(STREAM, this.#config(inbox));
-        this.#consumer = name;
-        if (pending === 0) this.#ready.resolve();
+        this.#consumer = (await this.#jsm.consumers.add(STREAM, this.#config(inbox))).name;
         this.#silence.refresh();
       } catch {
         // No leader, no connection: there will be one.
@@ -142,7 +160,7 @@ export class EntryFeed {
   }
 
   #take(message: Msg): void {
-    const { revision, delivered, pending } = placeOf(message.reply ?? '');
+    const { revision, delivered } = placeOf(message.reply ?? '');
     if (delivered !== this.#delivered + 1) {
       this.#again();
       return;
@@ -156,7 +174,7 @@ export class EntryFeed {
       revision,
       text: isRemoved ? null : message.string(),
     });
-    if (pending === 0) this.#ready.resolve();
+    this.#told();
   }
 
   /** A heartbeat, or the question whether what was sent has come. */
@@ -167,6 +185,8 @@ export class EntryFeed {
       this.#again();
       return;
     }
+    // Silence: the last one was removed before it could be told.
+    if (sent !== undefined && sent !== '') this.#ready.resolve();
     const stalled = headers?.get(STALLED);
     if (stalled !== undefined && stalled !== '') this.#nc.publish(stalled);
     else if (message.reply !== undefined && message.reply !== '') message.respond();
@@ -177,5 +197,5 @@ function placeOf(reply: string): Place {
   const words = reply.split('.');
   // With a domain and an account before the stream.
   const at = words.length > 9 ? 7 : 5;
-  return { revision: Number(words[at]), delivered: Number(words[at + 1]), pending: Number(words[at + 3]) };
+  return { revision: Number(words[at]), delivered: Number(words[at + 1]) };
 }

@@ -1,5 +1,4 @@
-import type { ServerResponse } from 'node:http';
-import { hasEnded } from '../../protocol/run.ts';
+import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import type { RunEvent, RunEvents } from '../../queue/run-events.ts';
 import type { SubmittedRuns } from '../../queue/run-queue.ts';
 import { writeEvents } from '../http/event-stream.ts';
@@ -13,6 +12,8 @@ const HEARTBEAT_MS = 15_000;
 const STILL_HERE = ': still here\n\n';
 /** Events that wait for one reader; one that is slower is told of a gap. */
 const MAX_WAITING = 10_000;
+/** A run that ended, and of which nothing has come for so long, has told all that there is of it. */
+const LAST_EVENTS_MS = 1_000;
 
 /**
  * What happens in a run as Server-Sent Events: `output`, `log`, `model`, `tool`, `status`. Their ids rise over all
@@ -53,15 +54,17 @@ async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> 
   response.flushHeaders();
   for (;;) {
     const ofRun = await events.follow(run.namespace, run.id, last);
-    if (ofRun !== null) last = await tell(ofRun.events, last, response, signal).finally(() => ofRun.close());
+    const end = new SilentEnd(runs, run);
+    if (ofRun !== null) last = await tell(ofRun.events, last, call, end).finally(() => ofRun.close());
+    end.forget();
     if (signal.aborted || response.destroyed) break;
     const change = changeOf(runs, run.id, signal);
     const now = await runs.get(run.namespace, run.id);
     if (now === null || hasEnded(now.status)) {
       change.stop();
-      // Its events are not kept any more: how it ended is.
-      if (ofRun === null && now !== null) {
-        if (last !== null) await writeEvents(response, 'event: gap\ndata: {}\n\n');
+      // Its events are not kept any more, or have no end, as those of one that never began: how it ended is known.
+      if (ofRun?.events.hasEnded !== true && now !== null) {
+        if (ofRun === null && last !== null) await writeEvents(response, 'event: gap\ndata: {}\n\n');
         await writeEvents(
           response,
           `event: status\ndata: ${JSON.stringify({ status: now.status, exit: now.exit })}\n\n`,
@@ -79,13 +82,15 @@ async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> 
 async function tell(
   ofRun: RunEvents,
   last: number | null,
-  response: ServerResponse,
-  signal: AbortSignal,
+  { response, signal }: Pick<RunCall, 'response' | 'signal'>,
+  end: SilentEnd,
 ): Promise<number | null> {
   const { events, isGap } = ofRun.since(last);
   const waiting: (RunEvent | 'gap')[] = [...(isGap ? (['gap'] as const) : []), ...events];
   let wake = () => {};
+  end.onReached = () => wake();
   const stop = ofRun.listen((event) => {
+    end.heard();
     if (event !== 'end' && waiting.length < MAX_WAITING) waiting.push(event);
     else if (event !== 'end' && waiting.at(-1) !== 'gap') waiting.push('gap');
     wake();
@@ -100,7 +105,7 @@ async function tell(
         await writeEvents(response, `event: ${next.event}\nid: ${next.id}\ndata: ${next.data}\n\n`);
         sent = next.id;
         if (isBackInLine(next)) return sent;
-      } else if (ofRun.hasEnded) return sent;
+      } else if (ofRun.hasEnded || end.isReached) return sent;
       else {
         const heard = await silence((resolve) => {
           wake = resolve;
@@ -111,6 +116,42 @@ async function tell(
     return sent;
   } finally {
     stop();
+  }
+}
+
+/** When a run has ended and nothing more is told of it. */
+class SilentEnd {
+  readonly #unsubscribe: () => void;
+  #timer: NodeJS.Timeout | null = null;
+  #isForgotten = false;
+  isReached = false;
+  onReached = () => {};
+
+  constructor(runs: SubmittedRuns, { namespace, id }: Pick<RunRecord, 'namespace' | 'id'>) {
+    this.#unsubscribe = runs.onChange((change) => {
+      if (change.id === id && hasEnded(change.status)) this.#begin();
+    });
+    const begin = (now: RunRecord | null) => (now === null || hasEnded(now.status)) && this.#begin();
+    runs.get(namespace, id).then(begin, () => {});
+  }
+
+  /** Something was told of it. */
+  heard(): void {
+    this.#timer?.refresh();
+  }
+
+  forget(): void {
+    this.#unsubscribe();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#isForgotten = true;
+  }
+
+  #begin(): void {
+    if (this.#isForgotten) return;
+    this.#timer ??= setTimeout(() => {
+      this.isReached = true;
+      this.onReached();
+    }, LAST_EVENTS_MS);
   }
 }
 

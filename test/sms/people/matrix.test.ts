@@ -150,7 +150,7 @@ it('every route and method says what it asks of its caller, and changes ask for 
     'POST /auth/logout',
   ];
   const page = ['GET /', 'GET /console', 'GET /console/', 'GET /console/{id}'];
-  expect(open).toEqual([...logins, 'GET /healthz', 'GET /readyz', 'GET /metrics', ...page]);
+  expect(open).toEqual([...logins, 'GET /healthz', 'GET /readyz', 'GET /metrics', ...page, 'GET /openapi.json']);
   for (const { method, needs, path, isQuestion } of routes) {
     if (method !== 'GET' && !isQuestion) expect([path, needs === 'view' || needs === 'follow']).toEqual([path, false]);
   }

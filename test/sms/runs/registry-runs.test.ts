@@ -79,6 +79,7 @@ beforeAll(async () => {
   writeFileSync(join(root, 'tasks.d', 'spin.toml'), 'name = "spin"\nwasm = "spin.wasm"\n');
   const echo = `name = "echo"\nwasm = ${JSON.stringify(fixture('c/echo.wasm'))}\n`;
   writeFileSync(join(root, 'tasks.d', 'echo.toml'), echo);
+  writeFileSync(join(root, 'tasks.d', 'nobody.toml'), echo.replace('"echo"', '"nobody"').concat('pool = "nobody"\n'));
   sms = await startSms('--queue', queue(), '--mcp-registry-dir', join(root, 'mcp.d'));
   const registry = ['--sms', `unix:${join(sockets, 'grpc.sock')}`];
   nodes = folders.map((folder) => new NodeLives(folder, ['--queue', queue()], registry)) as [NodeLives, NodeLives];
@@ -131,6 +132,17 @@ describe('a registry with a queue', () => {
     const succeeded = Number(/^spear_sms_runs\{status="succeeded"\} (\d+)/m.exec(metrics)?.[1]);
     expect(succeeded).toBeGreaterThanOrEqual(40);
     expect(metrics).toMatch(/^spear_sms_run_queue_age_seconds \d/m);
+  });
+
+  it('ends the events of a run that never began, and tells how it ended [node.events]', async () => {
+    const { id } = parsed((await ask('POST', '/v1/namespaces/default/tasks/nobody/runs', { body: 'x' })).text);
+    const following = ask('GET', `${runs}/${id}/events`);
+    const late = nodes[0].ask('GET', `${runs}/${id}/events`);
+    expect((await ask('POST', `${runs}/${id}/cancel`)).status).toBe(202);
+    for (const { text } of [await following, await late, await ask('GET', `${runs}/${id}/events`)]) {
+      expect(text).toMatch(/^event: status\ndata: \{"status":"cancelled",/m);
+      expect(text.match(/^event:/gm)).toHaveLength(1);
+    }
   });
 
   it('takes the live revision of a task at once, whichever node has heard of it', async () => {
