@@ -34,6 +34,9 @@ another machine than the baseline's, which says so, only what is more than ${Mat
   --baseline FILE        another file than bench/baseline.json
   --help                 this text`;
 
+/** Somebody looks whether it is noticed: about so much is enough. */
+const SLOW_CORRECTIONS = 2;
+
 const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
 
 /** Of every figure of that call, measured as it is. */
@@ -41,7 +44,7 @@ async function slowerBy({ call, percent }: SlowDown, groups: readonly FigureGrou
   const ratios = Object.entries(ratiosOf(await measure(PROCESSES, {}, groups)));
   const own = ratios.filter(([name]) => callOf(name) === call);
   if (own.length === 0) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
-  return findPlant(Object.fromEntries(own), percent, groups);
+  return findPlant(Object.fromEntries(own), percent, groups, SLOW_CORRECTIONS);
 }
 
 const number = (value: number | null) => (value === null ? '–' : value.toFixed(2));

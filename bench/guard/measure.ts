@@ -38,7 +38,12 @@ export async function measure(
  * The extra work that makes figures slower by so much than they are: found before anything is checked, as a regression is
  * there before. What one process finds is not yet what others make of it, so it is corrected by how it is measured.
  */
-export async function findPlant(idle: Ratios, percent: number, groups: readonly FigureGroup[]): Promise<Plant> {
+export async function findPlant(
+  idle: Ratios,
+  percent: number,
+  groups: readonly FigureGroup[],
+  corrections = MAX_CORRECTIONS,
+): Promise<Plant> {
   const wanted = Object.fromEntries(Object.entries(idle).map(([name, ratio]) => [name, ratio * (1 + percent / 100)]));
   const found: Plant[] = [];
   while (found.length < FINDS) found.push((await ask('find', wanted)) as Plant);
@@ -46,7 +51,7 @@ export async function findPlant(idle: Ratios, percent: number, groups: readonly 
     Object.keys(wanted).map((name) => [name, Math.round(median(found.map((one) => one[name] ?? 0)))]),
   );
   const near = new Map(Object.keys(plant).map((name) => [name, 0]));
-  for (let again = 0; again < MAX_CORRECTIONS; again++) {
+  for (let again = 0; again < corrections; again++) {
     const planted = ratiosOf(await measure(PROCESSES, plant, groups));
     const corrected = Object.entries(plant).map(([name, work]) => {
       const added = Number(planted[name]) / Number(idle[name]) - 1;

@@ -52,9 +52,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static override async open(nc: NatsConnection, options: NatsQueueOptions): Promise<NatsQueue> {
-    const queue = new NatsQueue(nc, options, await openParts(nc, options, options.patienceMs));
-    await queue.ready();
-    return queue;
+    return new NatsQueue(nc, options, await openParts(nc, options, options.patienceMs)).opened();
   }
 
   /** Runs are given out to whoever has asked for them: that one waits somewhere says nothing. */

@@ -45,8 +45,7 @@ export class NatsRuns implements SubmittedRuns {
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
     const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs));
-    await runs.ready();
-    return runs;
+    return runs.opened();
   }
 
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
@@ -126,9 +125,21 @@ export class NatsRuns implements SubmittedRuns {
     await this.nc.close();
   }
 
-  /** Resolves when all that is there is known here. */
-  protected ready(): Promise<void> {
-    return this.#feed.ready;
+  /** This, when all that is there is known here. @throws QueueError where nobody tells of it in time */
+  protected async opened(): Promise<this> {
+    const { patienceMs } = this.parts;
+    const late = Promise.withResolvers<never>();
+    const why = `NATS did not tell of the runs that it has for ${patienceMs} ms`;
+    const timer = setTimeout(() => late.reject(new QueueError('not_stored', why)), patienceMs);
+    try {
+      await Promise.race([this.#feed.ready, late.promise]);
+      return this;
+    } catch (error) {
+      await this.close();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** `known`: as the entry probably is. */

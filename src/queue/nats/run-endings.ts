@@ -57,7 +57,7 @@ export class RunEndings {
     return null;
   }
 
-  /** Whoever is cut off in between is followed by somebody who does it again. False: it had ended already. */
+  /** Whoever is cut off in between is followed by somebody who does it again. False: it had ended otherwise. */
   async #end(
     delivery: Delivery,
     finished: Finished,
@@ -65,16 +65,20 @@ export class RunEndings {
     known: RunEntry | null,
   ): Promise<boolean> {
     const { status, exit, cost, result, result_bytes, ended_at_ms, begun } = finished;
+    let isOwn = true;
     const end = (now: RunEntry) => {
-      if (hasEnded(now.run.status)) return null;
+      if (hasEnded(now.run.status)) {
+        isOwn = now.run.status === status && now.run.ended_at_ms === ended_at_ms;
+        return null;
+      }
       const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
       const run = { ...now.run, ...begun, status, exit, cost, result_bytes, ended_at_ms };
       return { ...now, claim: null, result, objects: [...new Set(all)], run };
     };
-    const ended = await this.#change(delivery.run, end, known);
+    await this.#change(delivery.run, end, known);
     if (status === 'dead') await patiently(this.#parts.patienceMs, () => delivery.terminate(ANSWER_MS));
     else delivery.done();
-    return ended !== null;
+    return isOwn;
   }
 
   async #bury(namespace: string, id: string, run: RunRecord | null, { exit }: Finished): Promise<void> {
