@@ -76,7 +76,7 @@ describe('the feed of entries', () => {
     await expect.poll(() => texts(news), { timeout: 15_000 }).toEqual(['a=1']);
   }, 30_000);
 
-  it('goes on within seconds where a server is killed, whichever it is, and misses and repeats nothing', async () => {
+  it('goes on within seconds where a server is killed, whichever it is, and misses and repeats nothing [cluster.hears]', async () => {
     const news = await follow();
     const wanted: string[] = [];
     for (const [at, member] of cluster().members.entries()) {

@@ -174,7 +174,7 @@ describe('a run on NATS that is new', () => {
     expect(await second.get('default', 'acts')).toMatchObject({ status: 'running', node: 'n1' });
   });
 
-  it('that is cancelled before anybody knew of it lets nothing out', async () => {
+  it('that is cancelled before anybody knew of it lets nothing out [cluster.unmarked]', async () => {
     const [first, second] = [await queueOf(), await queueOf()];
     await first.submit(newRun('r1'));
     const claim = await nextClaim(first);
@@ -226,7 +226,7 @@ describe('a run on NATS that is new', () => {
 });
 
 describe('entries on NATS that are removed', () => {
-  it('leave nothing behind for ever, and nothing of their objects', async () => {
+  it('leave nothing behind for ever, and nothing of their objects [cluster.removed]', async () => {
     const queue = await queueOf();
     await queue.submit(newRun('r1', { input: Buffer.alloc(100_000) }));
     await queue.finish(await nextClaim(queue), success('x'.repeat(100_000)));
