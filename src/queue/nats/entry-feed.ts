@@ -82,14 +82,14 @@ export class EntryFeed {
         this.#told();
         return;
       } catch {
-        if (!this.#isOpen) return;
+        if (!this.#isOpen || this.#nc.isClosed()) return;
         await delay(PAUSE_MS, undefined, { ref: false });
       }
     }
   }
 
   #told(): void {
-    if (this.#revision >= this.#wanted) this.#ready.resolve();
+    if (this.#consumer !== null && this.#revision >= this.#wanted) this.#ready.resolve();
   }
 
   /** What a server sent to a connection that is gone has not come. */
@@ -105,7 +105,7 @@ export class EntryFeed {
 
   async #open(): Promise<void> {
     this.#isOpening = true;
-    while (this.#isOpen && this.#wantsAnother) {
+    while (this.#isOpen && this.#wantsAnother && !this.#nc.isClosed()) {
       this.#wantsAnother = false;
       this.#leave();
       this.#delivered = 0;
@@ -114,6 +114,7 @@ export class EntryFeed {
       this.#subscription = this.#nc.subscribe(inbox, { callback });
       try {
         this.#consumer = (await this.#jsm.consumers.add(STREAM, this.#config(inbox))).name;
+        this.#told();
         this.#silence.refresh();
       } catch {
         // No leader, no connection: there will be one.
