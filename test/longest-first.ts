@@ -52,6 +52,7 @@ export const longest: readonly string[] = [
   'test/run/threads/hostile-neighbours.test.ts',
   'test/cli/run/audit-run.test.ts',
   'test/queue/nats-queue.test.ts',
+  'test/queue/entry-feed.test.ts',
   'test/e2e/canary-sms.test.ts',
   'test/e2e/backends.test.ts',
   'test/e2e/isolation.test.ts',
