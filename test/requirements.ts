@@ -76,6 +76,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'cluster.connection', promise: 'A lost connection to NATS costs a node no longer than a new one takes: requests are repeated, runs are pulled anew; one that is half open is left when leases end.', docs: 'docs/cluster.md#what-is-promised' },
   { id: 'cluster.hears', promise: 'A node hears of changes that others make within seconds when the NATS server is gone that told it of them, and misses none.', docs: 'docs/cluster.md#what-is-promised' },
   { id: 'cluster.unmarked', promise: 'A run that is cancelled before it is told of as running ends at once, and nothing of it has left.', docs: 'docs/cluster.md#what-is-promised' },
+  { id: 'cluster.foreign', promise: 'What somebody else has put into the bucket of runs is no run, and stops no node.', docs: 'docs/cluster.md#what-is-where' },
   { id: 'cluster.removed', promise: 'A run that is removed after its time leaves nothing behind in NATS for ever.', docs: 'docs/cluster.md#what-is-where' },
   { id: 'cluster.in-clear', promise: 'A queue beyond loopback is spoken to by TLS, unless the config says otherwise.', docs: 'docs/cluster.md#configuration' },
   { id: 'cluster.registry', promise: 'A registry with the queue of its nodes takes runs over the HTTP interface of a node, with its people, roles and namespaces; any node runs them.', docs: 'docs/cluster.md#through-the-registry' },

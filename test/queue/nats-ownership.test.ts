@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { jetstreamManager } from '@nats-io/jetstream';
+import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BlockCipher, journalKey } from '../../src/journal/block-cipher.ts';
@@ -246,6 +247,33 @@ describe('entries on NATS that are removed', () => {
     await first.parts.jsm.streams.purge('KV_spear_runs', { filter: '$KV.spear_runs.r1' });
     expect(await second.forget(Date.now() + 1_000)).toEqual([]);
     expect(second.facts().byStatus.succeeded).toBe(0);
+  });
+});
+
+describe('what is no entry in the bucket of runs', () => {
+  const foreign = ['not JSON', 'null', '[]', '{}', '{"run":{"id":"f4"}}', '{"run":{"id":"another","status":"queued"}}'];
+
+  it('is no run, and stops nobody: nodes go on and start [cluster.foreign]', async () => {
+    const queue = await queueOf();
+    const nc = await connect({ servers: cluster().members.map(({ address }) => address) });
+    const kv = await new Kvm(jetstream(nc)).open('spear_runs');
+    for (const [at, text] of foreign.entries()) await kv.put(`f${at}`, text);
+    await nc.close();
+    await queue.submit(newRun('r1'));
+    expect(await queue.finish(await nextClaim(queue), success('done'))).toBe(true);
+    const started = await queueOf();
+    for (const each of [queue, started]) {
+      expect((await each.list('default', { limit: 10 })).runs.map(({ id }) => id)).toEqual(['r1']);
+      for (const at of foreign.keys()) expect(await each.get('default', `f${at}`)).toBeNull();
+    }
+  });
+
+  it('where a run stood is a run that is gone', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1'));
+    await queue.parts.js.publish('$KV.spear_runs.r1', 'not JSON');
+    await expect.poll(() => queue.facts().byStatus.queued).toBe(0);
+    expect(await queue.get('default', 'r1')).toBeNull();
   });
 });
 

@@ -1,6 +1,6 @@
 import { createInbox, type Msg, type NatsConnection } from '@nats-io/transport-node';
 import { isJsonObject, parseJson } from '../../base/json.ts';
-import type { RunEntry } from './run-entries.ts';
+import { isEntryOf, type RunEntry } from './run-entries.ts';
 import { parseWork, streams } from './subjects.ts';
 
 /** A pull waits so long for a run. */
@@ -81,8 +81,8 @@ function timesIn(reply: string): number {
 /** What the submitter of a run sent with it. */
 function submittedIn(data: Uint8Array, run: string): RunEntry | null {
   const value = parseJson(new TextDecoder().decode(data));
-  const entry = isJsonObject(value) ? (value.entry as RunEntry | undefined) : undefined;
-  return entry?.run?.id === run ? entry : null;
+  const entry: unknown = isJsonObject(value) ? value.entry : null;
+  return isEntryOf(run, entry) ? (entry as RunEntry) : null;
 }
 
 /** Pulls as many runs of one pool as were wanted, and keeps them until they are taken. */

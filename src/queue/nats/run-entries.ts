@@ -1,5 +1,6 @@
 import type { KV, KvEntry } from '@nats-io/kv';
-import type { RunRecord } from '../../protocol/run.ts';
+import { isJsonObject, parseJson } from '../../base/json.ts';
+import { type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { NewRun, ParkedFor } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
 import { isWrongSequence, patiently } from './patience.ts';
@@ -111,14 +112,21 @@ export class RunEntries {
   }
 }
 
-/** Null: it was removed. */
+/** Null: it was removed, or is no entry of that run. */
 export function toEntry(entry: KvEntry): RunEntry | null {
-  return entry.operation === 'PUT' ? parseEntry(entry.string(), entry.revision) : null;
+  return entry.operation === 'PUT' ? parseEntry(entry.key, entry.string(), entry.revision) : null;
 }
 
-export function parseEntry(text: string, revision: number): RunEntry {
-  const stored = JSON.parse(text) as StoredRun & { created: number | null };
+/** Null: somebody has written something else there, who has the credentials for it. */
+export function parseEntry(id: string, text: string, revision: number): RunEntry | null {
+  const stored: unknown = parseJson(text);
+  if (!isEntryOf(id, stored)) return null;
   // Written into what was parsed: every node does this for every change of every run.
-  stored.created ??= revision;
-  return Object.assign(stored as RunEntry, { revision });
+  return Object.assign(stored, { revision, created: stored.created ?? revision });
+}
+
+/** As far as it decides what becomes of the run: it is looked at for every change of every run. */
+export function isEntryOf(id: string, value: unknown): value is StoredRun {
+  const run = isJsonObject(value) ? (value.run as unknown) : null;
+  return isJsonObject(run) && run.id === id && runStatuses.includes(run.status as RunStatus);
 }

@@ -28,10 +28,11 @@ export class RunMirror {
   readonly #ended = new Map<string, RunEntry>();
   readonly #changes = new Listeners<RunChange>();
 
-  /** What a feed told of an entry. */
+  /** What a feed told of an entry. What is none is no run. */
   hear({ id, revision, text }: EntryNews): void {
-    if (text === null) this.forget(id, revision);
-    else this.take(parseEntry(text, revision));
+    const entry = text === null ? null : parseEntry(id, text, revision);
+    if (entry === null) this.forget(id, revision);
+    else this.take(entry);
   }
 
   /** What is older than what is known is left out. */
