@@ -235,7 +235,7 @@ describe('entries on NATS that are removed', () => {
     const { jsm } = queue.parts;
     const left = await jsm.streams.getMessage('KV_spear_runs', { last_by_subj: '$KV.spear_runs.r1' });
     expect(left?.header.get('KV-Operation')).toBe('PURGE');
-    expect(left?.header.get('Nats-TTL')).toBe('1h');
+    expect(left?.header.get('Nats-TTL')).toBe('3600s');
     expect((await jsm.streams.info('OBJ_spear_objects')).state.messages).toBe(0);
   });
 

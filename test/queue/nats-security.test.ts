@@ -138,6 +138,11 @@ describe('a NATS server with TLS and accounts', () => {
       { creds: 'file:a.creds', ca: 'none.pem' },
       'none.pem cannot be read (ENOENT)',
     ],
+    [
+      'a file of authorities that holds none',
+      { creds: 'file:a.creds', ca: 'broken.creds' },
+      'its certificate is not trusted',
+    ],
     ['an account without JetStream', { creds: 'file:without.creds', ca: 'ca.pem' }, 'JetStream'],
   ])('refuses %s at once, and says what to mend without a secret [cluster.tls]', async (_, document, message) => {
     const before = performance.now();
@@ -165,6 +170,21 @@ describe('a NATS server with TLS and accounts', () => {
     expect((await queue.submit(newRun('after'))).created).toBe(true);
     expect((await queue.get('default', 'before'))?.status).toBe('queued');
   }, 40_000);
+});
+
+describe('a NATS server that lets nobody do what runs need', () => {
+  const strict = useNats({
+    members: 1,
+    config: 'authorization { users: [{ user: u, password: p, permissions: { publish: "only" } }] }\nno_auth_user: u',
+  });
+
+  it('is not waited for: what was forbidden is said at once [cluster.tls]', async () => {
+    const before = performance.now();
+    const error = await failure({}, 'nats', strict);
+    expect(error).toBeInstanceOf(NatsSetupError);
+    expect(error.message).toContain('Permissions Violation for Publish to "$JS.API.INFO"');
+    expect(performance.now() - before).toBeLessThan(4_000);
+  });
 });
 
 describe('a NATS server that asks for certificates', () => {

@@ -13,6 +13,7 @@ import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 import { type NatsTls, tlsOptions } from './nats-tls.ts';
+import { isForbidden } from './patience.ts';
 import { Requests } from './requests.ts';
 import { OLDEST_SERVER } from './streams.ts';
 import { certificateAlert } from './tls-trial.ts';
@@ -44,8 +45,6 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
     reconnectTimeWait: 250,
     pingInterval: address.silenceMs / (UNANSWERED_PINGS + 1),
     maxPingOut: UNANSWERED_PINGS,
-    // A stack for each request, for the case that it fails, costs a node a tenth of what a short run takes.
-    noAsyncTraces: true,
     // Whoever is refused for a while may be let in again: credentials are renewed.
     ignoreAuthErrorAbort: true,
     ...(address.creds === null ? {} : { authenticator: signer(address.creds, fieldOf(address)) }),
@@ -62,19 +61,21 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
     return await open(nc);
   } catch (error) {
     await nc.close();
-    throw error;
+    if (!isForbidden(error)) throw error;
+    const advice = 'whoever signs in there must be let do that for runs to be kept';
+    throw new NatsSetupError(`NATS at ${servers.join(', ')}: ${error.message}: ${advice}`);
   }
 }
 
 async function checkCertificate({ servers, identity }: NatsAddress, tls: TlsOptions): Promise<void> {
-  for (const server of servers) {
-    const alert = await certificateAlert(server, tls);
+  const alerts = await Promise.all(servers.map((server) => certificateAlert(server, tls)));
+  for (const [at, alert] of alerts.entries()) {
     if (alert === null) continue;
     const advice =
       identity === null
         ? 'it asks for a certificate, give nats.cert and nats.key'
         : `it does not take the certificate of ${identity.cert} (nats.cert)`;
-    throw new NatsSetupError(`no connection to NATS at ${server}: ${advice} (${alert})`);
+    throw new NatsSetupError(`no connection to NATS at ${servers[at]}: ${advice} (${alert})`);
   }
 }
 

@@ -1,7 +1,7 @@
-import { createInbox, type Msg, type NatsConnection } from '@nats-io/transport-node';
+import { createInbox, type Msg, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { isEntryOf, type RunEntry } from './run-entries.ts';
-import { parseWork, streams } from './subjects.ts';
+import { parseWork, placeOf, streams } from './subjects.ts';
 
 /** A pull waits so long for a run. */
 const PULL_MS = 10_000;
@@ -11,7 +11,6 @@ const PULL_GRACE_MS = 2_000;
 const UNTAKEN_MS = 500;
 const REFUSED_MS = 100;
 const TIME_IS_UP = 408;
-const NANOS = 1_000_000;
 
 /** The message of a run that this node was given. */
 export class Delivery {
@@ -34,7 +33,7 @@ export class Delivery {
   ) {
     this.#nc = nc;
     this.#reply = reply;
-    this.times = timesIn(reply);
+    this.times = placeOf(reply).times || 1;
     this.submitted = this.times === 1 ? submittedIn(data, names.run) : null;
     this.namespace = names.namespace;
     this.pool = names.pool;
@@ -67,15 +66,9 @@ export class Delivery {
 
   giveBack(delayMs = 0): void {
     if (this.#nc.isClosed()) return;
-    const delay = delayMs === 0 ? '' : ` ${JSON.stringify({ delay: delayMs * NANOS })}`;
+    const delay = delayMs === 0 ? '' : ` ${JSON.stringify({ delay: nanos(delayMs) })}`;
     this.#nc.publish(this.#reply, `-NAK${delay}`);
   }
-}
-
-/** $JS.ACK.STREAM.CONSUMER.TIMES.…, or with a domain and an account before the stream. */
-function timesIn(reply: string): number {
-  const words = reply.split('.');
-  return Number(words[words.length > 9 ? 6 : 4]) || 1;
 }
 
 /** What the submitter of a run sent with it. */
@@ -128,7 +121,7 @@ export class Deliveries {
   #pull(): void {
     if (!this.#isOpen || this.#pullEnds !== null || this.#wanted <= 0) return;
     this.#underway = this.#wanted;
-    const request = JSON.stringify({ batch: this.#underway, expires: PULL_MS * NANOS });
+    const request = JSON.stringify({ batch: this.#underway, expires: nanos(PULL_MS) });
     this.#nc.publish(this.#subject, request, { reply: this.#inbox });
     this.#pullEnds = setTimeout(() => this.#ended(), PULL_MS + PULL_GRACE_MS).unref();
   }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream';
-import { createInbox, type Msg, type NatsConnection, type Subscription } from '@nats-io/transport-node';
-import { RUNS_BUCKET } from './subjects.ts';
+import { createInbox, type Msg, type NatsConnection, nanos, type Subscription } from '@nats-io/transport-node';
+import { placeOf, RUNS_BUCKET } from './subjects.ts';
 
 const STREAM = `KV_${RUNS_BUCKET}`;
 const SUBJECTS = `$KV.${RUNS_BUCKET}.`;
@@ -16,19 +16,12 @@ const SILENCE_MS = 3_500;
 /** What nobody reads any more is removed by the server after this. */
 const FORGOTTEN_MS = 30_000;
 const PAUSE_MS = 200;
-const NANOS = 1_000_000;
 
 /** What has become of an entry: its text, or null where it was removed. */
 export interface EntryNews {
   readonly id: string;
   readonly revision: number;
   readonly text: string | null;
-}
-
-/** From the reply subject of a message: $JS.ACK.STREAM.CONSUMER.TIMES.STREAM-SEQ.CONSUMER-SEQ.TIME.PENDING. */
-interface Place {
-  readonly revision: number;
-  readonly delivered: number;
 }
 
 /**
@@ -114,8 +107,9 @@ export class EntryFeed {
       this.#subscription = this.#nc.subscribe(inbox, { callback });
       try {
         this.#consumer = (await this.#jsm.consumers.add(STREAM, this.#config(inbox))).name;
+        if (this.#isOpen) this.#silence.refresh();
+        else this.#leave();
         this.#told();
-        this.#silence.refresh();
       } catch {
         // No leader, no connection: there will be one.
         await delay(PAUSE_MS, undefined, { ref: false });
@@ -138,8 +132,8 @@ export class EntryFeed {
       max_deliver: 1,
       mem_storage: true,
       num_replicas: 1,
-      inactive_threshold: FORGOTTEN_MS * NANOS,
-      idle_heartbeat: HEARTBEAT_MS * NANOS,
+      inactive_threshold: nanos(FORGOTTEN_MS),
+      idle_heartbeat: nanos(HEARTBEAT_MS),
       flow_control: true,
     };
   }
@@ -161,7 +155,7 @@ export class EntryFeed {
   }
 
   #take(message: Msg): void {
-    const { revision, delivered } = placeOf(message.reply ?? '');
+    const { sequence: revision, delivered } = placeOf(message.reply ?? '');
     if (delivered !== this.#delivered + 1) {
       this.#again();
       return;
@@ -192,11 +186,4 @@ export class EntryFeed {
     if (stalled !== undefined && stalled !== '') this.#nc.publish(stalled);
     else if (message.reply !== undefined && message.reply !== '') message.respond();
   }
-}
-
-function placeOf(reply: string): Place {
-  const words = reply.split('.');
-  // With a domain and an account before the stream.
-  const at = words.length > 9 ? 7 : 5;
-  return { revision: Number(words[at]), delivered: Number(words[at + 1]) };
 }

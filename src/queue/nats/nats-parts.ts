@@ -8,16 +8,13 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { Objm } from '@nats-io/obj';
-import type { NatsConnection } from '@nats-io/transport-node';
+import { type NatsConnection, nanos } from '@nats-io/transport-node';
 import { Bodies } from './bodies.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 import { patiently } from './patience.ts';
+import { REMOVAL_TOLD_MS } from './run-entries.ts';
 import { prepareStreams, type StreamBounds } from './streams.ts';
 import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
-
-/** After this nobody is told of an entry that was removed: otherwise each would leave something behind for ever. */
-const REMOVAL_TTL_MS = 3_600_000;
-const NANOS = 1_000_000;
 
 /** What everything about runs in NATS is made with. */
 export interface NatsParts {
@@ -41,7 +38,7 @@ export async function openParts(nc: NatsConnection, bounds: StreamBounds, patien
     const js = jetstream(nc);
     await prepareStreams(jsm, bounds);
     // Entries are read from the leader alone: what a copy has may be old.
-    const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TTL_MS };
+    const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TOLD_MS };
     const kv = await new Kvm(js).create(RUNS_BUCKET, runs);
     await allowTtl(kv, jsm);
     const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
@@ -53,7 +50,7 @@ export async function openParts(nc: NatsConnection, bounds: StreamBounds, patien
 async function allowTtl(kv: KV, jsm: JetStreamManager): Promise<void> {
   const { config } = (await kv.status()).streamInfo;
   if (config.allow_msg_ttl) return;
-  const ttl = { allow_msg_ttl: true, subject_delete_marker_ttl: REMOVAL_TTL_MS * NANOS };
+  const ttl = { allow_msg_ttl: true, subject_delete_marker_ttl: nanos(REMOVAL_TOLD_MS) };
   await jsm.streams.update(config.name, ttl);
 }
 

@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { TlsOptions } from '@nats-io/transport-node';
 import { errorCode, errorText } from '../../base/error-text.ts';
+import type { NatsIdentity } from '../../config/nats.ts';
 import { readSecretFile, SecretFileError } from '../../secrets/secret-file.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 
@@ -11,7 +12,7 @@ export interface NatsTls {
   /** File of certificates to trust instead of the system's. */
   readonly ca: string | null;
   /** Files of the certificate that is shown to servers, and of its key; null: none is. */
-  readonly identity: { readonly cert: string; readonly key: string } | null;
+  readonly identity: NatsIdentity | null;
 }
 
 /** Undefined: in clear. @throws NatsSetupError that names the field */

@@ -18,9 +18,14 @@ export function isWrongSequence(error: unknown): boolean {
   );
 }
 
+/** Whoever asked may not ask that. */
+export function isForbidden(error: unknown): error is RequestError {
+  return error instanceof RequestError && error.cause instanceof PermissionViolationError;
+}
+
 /** Whether the same may be taken a little later: no leader, no connection, no answer. */
 export function isTransient(error: unknown): boolean {
-  if (error instanceof RequestError && error.cause instanceof PermissionViolationError) return false;
+  if (isForbidden(error)) return false;
   return !(error instanceof JetStreamApiError) || (error.status === UNAVAILABLE && !isFull(error));
 }
 

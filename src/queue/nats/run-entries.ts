@@ -48,7 +48,7 @@ export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredR
 }
 
 /** How long it is told that an entry was removed. Who has not heard by then finds that out for itself. */
-const REMOVAL_KEPT = '1h';
+export const REMOVAL_TOLD_MS = 3_600_000;
 
 /** The entries of runs. What is read here comes from the leader, not from a copy that may be behind. */
 export class RunEntries {
@@ -103,7 +103,9 @@ export class RunEntries {
   /** False: it has changed since. */
   async remove({ run, revision }: RunEntry): Promise<boolean> {
     try {
-      await patiently(this.#patienceMs, () => this.#kv.purge(run.id, { previousSeq: revision, ttl: REMOVAL_KEPT }));
+      await patiently(this.#patienceMs, () =>
+        this.#kv.purge(run.id, { previousSeq: revision, ttl: `${REMOVAL_TOLD_MS / 1_000}s` }),
+      );
       return true;
     } catch (error) {
       if (isWrongSequence(error)) return false;

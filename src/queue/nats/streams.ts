@@ -8,6 +8,7 @@ import {
   StorageType,
   type StreamConfig,
 } from '@nats-io/jetstream';
+import { nanos } from '@nats-io/transport-node';
 import { NatsSetupError } from './nats-setup-error.ts';
 import { streams, word } from './subjects.ts';
 
@@ -27,7 +28,6 @@ const DEAD_AGE_MS = 90 * 24 * 3_600_000;
 const TOKENS_AGE_MS = 3 * 24 * 3_600_000;
 const NO_STREAM = 10059;
 const NO_CONSUMER = 10014;
-const nanos = (ms: number) => ms * 1_000_000;
 
 function wanted({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & { readonly name: string })[] {
   const kept = { storage: StorageType.File, num_replicas: replicas };

@@ -37,3 +37,17 @@ export function parseWork(
   if (spear !== 'spear' || kind !== 'run' || more.length > 0) return null;
   return namespace === undefined || pool === undefined || run === undefined ? null : { namespace, pool, run };
 }
+
+/** Where a message stands that was delivered: how often it was, its sequence in the stream and in its consumer. */
+export interface Place {
+  readonly times: number;
+  readonly sequence: number;
+  readonly delivered: number;
+}
+
+/** By its reply subject, $JS.ACK.STREAM.CONSUMER.TIMES.SEQUENCE.DELIVERED.…, or with domain and account before the stream. */
+export function placeOf(reply: string): Place {
+  const words = reply.split('.');
+  const [times, sequence, delivered] = words.slice(words.length > 9 ? 6 : 4).map(Number);
+  return { times: times ?? 0, sequence: sequence ?? 0, delivered: delivered ?? 0 };
+}

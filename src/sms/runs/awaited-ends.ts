@@ -1,34 +1,19 @@
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import type { SubmittedRuns } from '../../queue/run-queue.ts';
 
-const known = new WeakMap<SubmittedRuns, AwaitedEnds>();
-
-/** Those who wait for runs of one queue. They listen together: thousands may wait, and every change is told. */
-export function awaitedEnds(runs: SubmittedRuns): AwaitedEnds {
-  const ends = known.get(runs) ?? new AwaitedEnds(runs);
-  known.set(runs, ends);
-  return ends;
-}
-
-class AwaitedEnds {
-  readonly #runs: SubmittedRuns;
-  readonly #awaited = new Map<string, Set<() => void>>();
-
-  constructor(runs: SubmittedRuns) {
-    this.#runs = runs;
-    runs.onChange(({ id, status }) => {
-      if (hasEnded(status)) for (const over of this.#awaited.get(id) ?? []) over();
-    });
-  }
+/** Those who wait for ends of runs. They listen together: thousands may wait, and every change is told. */
+export class AwaitedEnds {
+  readonly #awaited = new WeakMap<SubmittedRuns, Map<string, Set<() => void>>>();
 
   /** The end of a run that may not be submitted yet. */
-  of(id: string): AwaitedEnd {
+  of(runs: SubmittedRuns, id: string): AwaitedEnd {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const others = this.#awaited.get(id) ?? new Set();
-    this.#awaited.set(id, others.add(resolve));
+    const awaited = this.#listening(runs);
+    const others = awaited.get(id) ?? new Set();
+    awaited.set(id, others.add(resolve));
     const forget = () => {
       others.delete(resolve);
-      if (others.size === 0) this.#awaited.delete(id);
+      if (others.size === 0) awaited.delete(id);
     };
     const reached = async (run: RunRecord, ms: number, signal: AbortSignal) => {
       const timer = setTimeout(resolve, ms);
@@ -37,9 +22,20 @@ class AwaitedEnds {
       await promise;
       clearTimeout(timer);
       forget();
-      return (await this.#runs.get(run.namespace, run.id)) ?? run;
+      return (await runs.get(run.namespace, run.id)) ?? run;
     };
     return { reached, forget };
+  }
+
+  #listening(runs: SubmittedRuns): Map<string, Set<() => void>> {
+    const known = this.#awaited.get(runs);
+    if (known !== undefined) return known;
+    const awaited = new Map<string, Set<() => void>>();
+    this.#awaited.set(runs, awaited);
+    runs.onChange(({ id, status }) => {
+      if (hasEnded(status)) for (const over of awaited.get(id) ?? []) over();
+    });
+    return awaited;
   }
 }
 

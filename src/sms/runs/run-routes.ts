@@ -1,6 +1,7 @@
 import { hasEnded, MAX_WAIT_S, runPage, runRecord, runStatuses } from '../../protocol/run.ts';
 import { jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
+import { AwaitedEnds } from './awaited-ends.ts';
 import { found, noSuchRun, resultReply } from './found-run.ts';
 import { runEventsRoute } from './run-events-route.ts';
 import { RUN_PATH, RUNS_PATH, type RunRoute } from './run-route.ts';
@@ -20,7 +21,7 @@ const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json'
 /** Everything about runs over HTTP but their user streams: the same of a registry and of a node. */
 export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
   const { kept, withdraw } = deps;
-  const reading = new ReadingInputs();
+  const underway = { reading: new ReadingInputs(), ends: new AwaitedEnds() };
   return [
     {
       method: 'POST',
@@ -42,7 +43,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
           429: { ...problem, what: 'too many runs wait; Retry-After says when to try again' },
         },
       },
-      run: (call) => submit(deps, reading, call),
+      run: (call) => submit(deps, underway, call),
     },
     {
       method: 'GET',

@@ -8,7 +8,7 @@ import { type HttpReply, jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
 import type { Identity } from '../people/identity.ts';
 import type { ServiceLog } from '../service-log.ts';
-import { awaitedEnds } from './awaited-ends.ts';
+import type { AwaitedEnds } from './awaited-ends.ts';
 import { found, resultReply } from './found-run.ts';
 import type { FindRuns, RunCall } from './run-route.ts';
 
@@ -28,7 +28,7 @@ const MAX_READING_BYTES = 256 * 1024 * 1024;
 /** A new run of the live revision of a task, or the one that was submitted before with the same key. */
 export async function submit(
   { kept, tasks, isEnding, tracer, log }: SubmitDeps,
-  reading: ReadingInputs,
+  { reading, ends }: { readonly reading: ReadingInputs; readonly ends: AwaitedEnds },
   call: RunCall,
 ): Promise<HttpReply> {
   const { namespace = '', task: name = '' } = call.params;
@@ -42,7 +42,7 @@ export async function submit(
   const { revision, wasm, pool, retry: again } = task.live;
   const id = runId(call.caller, namespace, name, key);
   // Listened to before there is such a run: its end cannot be missed, and nobody has to be asked whether it has come.
-  const end = waitS === 0 ? null : awaitedEnds(runs).of(id);
+  const end = waitS === 0 ? null : ends.of(runs, id);
   const submitted = runs.submit({
     ...{ id, namespace, task: name, revision, wasm, pool, input },
     traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
