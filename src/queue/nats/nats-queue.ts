@@ -3,17 +3,15 @@ import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
 import { type Claim, type Line, type ParkedFor, QueueError, type RunEnding, type RunQueue } from '../run-queue.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
-import { lastMessage } from './journal-messages.ts';
 import { type OpenParts, openParts } from './nats-parts.ts';
 import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
-import { type FoundRun, OwnedRun, unreachable } from './owned-run.ts';
-import { isWantedElsewhere, parkedEntry, wokenEntry } from './parked.ts';
+import type { OwnedRun } from './owned-run.ts';
+import { parkedEntry, wokenEntry } from './parked.ts';
 import { patiently } from './patience.ts';
+import { RunClaims } from './run-claims.ts';
 import { RunEndings } from './run-endings.ts';
-import type { RunEntry } from './run-entries.ts';
-import { RunningMark } from './running-mark.ts';
+import type { ChangeEntry, RunEntry } from './run-entries.ts';
 import { preparePool } from './streams.ts';
-import { journalSubject } from './subjects.ts';
 import { TokenCounters } from './token-counters.ts';
 
 export interface NatsQueueOptions extends NatsRunsOptions {
@@ -21,10 +19,6 @@ export interface NatsQueueOptions extends NatsRunsOptions {
 }
 
 const FORGET_AT_ONCE = 200;
-/** A line without room here may have some elsewhere. */
-const NO_ROOM_MS = 1_000;
-/** A run that another node wants first is offered again so soon. */
-const WANTED_MS = 100;
 const ANSWER_MS = 5_000;
 
 /** A queue in NATS JetStream, for many nodes: docs/cluster.md tells what is where. */
@@ -34,20 +28,20 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   readonly #pools = new Map<string, Promise<Deliveries>>();
   readonly #owned = new WeakMap<Claim, OwnedRun>();
   readonly #work = new Listeners<void>();
-  /** New runs of which nobody was told yet that they run here. */
-  readonly #unmarked = new Map<string, OwnedRun>();
   readonly #tokens: TokenCounters;
   readonly #endings: RunEndings;
+  readonly #claims: RunClaims;
 
   protected constructor(nc: NatsConnection, options: NatsQueueOptions, open: OpenParts) {
     super(nc, open);
     this.#options = options;
     this.#tokens = new TokenCounters(nc, this.parts.jsm, options.patienceMs);
-    this.#endings = new RunEndings(this.parts, (id, change, known) => this.change(id, change, known));
-    // One that is cancelled then has ended, and its guest is to end too.
-    this.mirror.onChange(({ id, status }) => {
-      if (hasEnded(status)) void this.#unmarked.get(id)?.isMarked();
-    });
+    const { parts, entries, mirror } = this;
+    const change: ChangeEntry = (id, of, known) => this.change(id, of, known);
+    const { leaseMs } = options;
+    this.#endings = new RunEndings(parts, change);
+    const letGo = (delivery: Delivery) => this.#letGo(delivery);
+    this.#claims = new RunClaims({ parts, leaseMs, entries, mirror, endings: this.#endings, change, letGo });
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
@@ -68,17 +62,12 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     hasRoom: (line: Line) => boolean,
   ): Promise<readonly Claim[]> {
     const delivered = (await this.#pool(pool)).take(max);
-    const claims = await Promise.all(
-      delivered.map(async (delivery) => {
-        try {
-          return await this.#claim(node, delivery, hasRoom);
-        } catch {
-          delivery.giveBack(NO_ROOM_MS);
-          return null;
-        }
-      }),
-    );
-    return claims.filter((claim) => claim !== null);
+    const taken = await Promise.all(delivered.map((delivery) => this.#claims.take(node, delivery, hasRoom)));
+    return taken.flatMap((run) => {
+      if (run === null) return [];
+      this.#owned.set(run.claim, run.owned);
+      return [run.claim];
+    });
   }
 
   async renew(claim: Claim): Promise<boolean> {
@@ -101,7 +90,6 @@ export class NatsQueue extends NatsRuns implements RunQueue {
 
   async finish(claim: Claim, ending: RunEnding): Promise<boolean> {
     const owned = this.#ownedBy(claim);
-    this.#unmarked.delete(claim.run.id);
     if (owned === null || !(await this.#endings.write(owned, claim.run, ending))) return false;
     this.#owned.delete(claim);
     return true;
@@ -220,100 +208,11 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     return known;
   }
 
-  /** Null: there is nothing to do about it here. */
-  async #claim(node: string, delivery: Delivery, hasRoom: (line: Line) => boolean): Promise<Claim | null> {
-    const { namespace } = delivery;
-    const { entry, last } = await this.#find(delivery);
-    // Somebody else could have published that: an entry and its message belong together.
-    if (
-      entry === null ||
-      entry.run.namespace !== namespace ||
-      entry.run.pool !== delivery.pool ||
-      hasEnded(entry.run.status)
-    ) {
-      await delivery.acknowledge(ANSWER_MS);
-      return null;
-    }
-    if (entry.run.status === 'parked') return this.#letGo(delivery);
-    if (last?.kind === 'finished') return this.#endings.again(delivery, last);
-    const { task, submitted_by: submittedBy } = entry.run;
-    if (isWantedElsewhere(entry, node, delivery.times)) {
-      delivery.giveBack(WANTED_MS);
-      return null;
-    }
-    if (!hasRoom({ namespace, task, submittedBy })) {
-      delivery.giveBack(NO_ROOM_MS);
-      return null;
-    }
-    const parts = { ...this.parts, leaseMs: this.#options.leaseMs };
-    const owned = new OwnedRun({ delivery, entry, last, node }, parts);
-    if (!(await owned.append('claim', JSON.stringify({ node, at: Date.now() })))) return null;
-    return this.#begin(owned, last === null);
-  }
-
-  /** What is known of a run that was delivered: a new one brings its entry, and has no journal. It may be cancelled. */
-  async #find(delivery: Delivery): Promise<Omit<FoundRun, 'entry'> & { readonly entry: RunEntry | null }> {
-    const { namespace, run: id, submitted } = delivery;
-    if (submitted !== null && this.mirror.revisionOf(id) <= submitted.revision) {
-      return { delivery, entry: submitted, last: null };
-    }
-    const { jsm, patienceMs } = this.parts;
-    const [entry, last] = await Promise.all([
-      this.entries.get(id),
-      patiently(patienceMs, () => lastMessage(jsm, journalSubject(namespace, id))),
-    ]);
-    return { delivery, entry, last };
-  }
-
-  /** A run that nobody has begun before need not say at once that it runs. Null: it was ended meanwhile. */
-  async #begin(owned: OwnedRun, isNew: boolean): Promise<Claim | null> {
-    const { attempt, lost, begun } = owned;
-    owned.mark = new RunningMark(() => this.#mark(owned));
-    if (!isNew && !(await owned.isMarked())) return null;
-    if (isNew) this.#unmarked.set(owned.delivery.run, owned);
-    const { run, cancel, input } = owned.entry;
-    const claim: Claim = {
-      run: { ...run, ...begun, status: 'running' },
-      attempt,
-      isCancelled: cancel,
-      input: () => this.parts.bodies.read(input),
-      lost,
-    };
-    this.#owned.set(claim, owned);
-    return claim;
-  }
-
-  /** Writes that it runs here. False: it was ended, it is another node's, or nobody can be told. */
-  async #mark(owned: OwnedRun): Promise<boolean> {
-    const { delivery, token, begun } = owned;
-    this.#unmarked.delete(delivery.run);
-    const begin = async (now: RunEntry) => {
-      if (hasEnded(now.run.status)) {
-        delivery.done();
-        return null;
-      }
-      // Somebody has written there since: a node that has taken the run, or one who wants it to end.
-      const isAsItWas = now.revision === owned.entry.revision || now.claim === token;
-      if (!isAsItWas && !(await owned.isLast())) return null;
-      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...begun, status: 'running' as const } };
-    };
-    try {
-      const marked = await this.change(delivery.run, begin, owned.entry);
-      if (marked === null) owned.lose('it was cancelled, or another node has taken it');
-      else owned.entry = marked;
-      return marked !== null;
-    } catch (error) {
-      owned.lose(unreachable(error));
-      return false;
-    }
-  }
-
   /** The message of a run that is parked. Somebody may have woken it while it was still there. */
-  async #letGo(delivery: Delivery): Promise<null> {
+  async #letGo(delivery: Delivery): Promise<void> {
     const { namespace, pool, run: id } = delivery;
     await patiently(this.#options.patienceMs, () => delivery.acknowledge(ANSWER_MS));
     const now = await this.entries.get(id);
     if (now?.run.status === 'queued') await this.work.publish(namespace, pool, id);
-    return null;
   }
 }

@@ -6,7 +6,7 @@ import { type JournalMessage, objectsOf, parsed, readMessages } from './journal-
 import type { NatsParts } from './nats-parts.ts';
 import type { Begun, OwnedRun } from './owned-run.ts';
 import { patiently } from './patience.ts';
-import type { EntryChange, RunEntry } from './run-entries.ts';
+import type { ChangeEntry, RunEntry } from './run-entries.ts';
 import { deadSubject, journalSubject } from './subjects.ts';
 
 const ANSWER_MS = 5_000;
@@ -23,14 +23,12 @@ interface Finished {
   readonly begun?: Begun;
 }
 
-type Change = (id: string, change: EntryChange, known: RunEntry | null) => Promise<RunEntry | null>;
-
 /** Ends of runs: first in the journal, then result and status in the entry, then the message is acknowledged. */
 export class RunEndings {
   readonly #parts: NatsParts;
-  readonly #change: Change;
+  readonly #change: ChangeEntry;
 
-  constructor(parts: NatsParts, change: Change) {
+  constructor(parts: NatsParts, change: ChangeEntry) {
     this.#parts = parts;
     this.#change = change;
   }

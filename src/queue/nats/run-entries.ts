@@ -32,6 +32,9 @@ export interface RunEntry extends StoredRun {
 /** What an entry becomes; null: it stays as it is. */
 export type EntryChange = (entry: RunEntry) => StoredRun | null | Promise<StoredRun | null>;
 
+/** Changes an entry; `known`: as it probably is. Null: it was left. */
+export type ChangeEntry = (id: string, change: EntryChange, known: RunEntry | null) => Promise<RunEntry | null>;
+
 /** The first entry of a run. */
 export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredRun {
   const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null } = run;

@@ -7,26 +7,33 @@ const SOON_MS = 100;
  */
 export class RunningMark {
   readonly #write: () => Promise<boolean>;
+  readonly #decided: () => void;
   readonly #timer: NodeJS.Timeout;
   #written: Promise<boolean> | null = null;
 
-  /** `write` gives false where the run was ended by somebody. */
-  constructor(write: () => Promise<boolean>) {
+  /** `write` gives false where the run was ended by somebody; `decided`: it is written now, or never. */
+  constructor(write: () => Promise<boolean>, decided: () => void) {
     this.#write = write;
+    this.#decided = decided;
     this.#timer = setTimeout(() => void this.written(), SOON_MS).unref();
   }
 
   /** False: somebody has ended the run, and nothing of it may leave. */
   written(): Promise<boolean> {
-    clearTimeout(this.#timer);
-    this.#written ??= this.#write();
-    return this.#written;
+    return this.#decide(this.#write);
   }
 
   /** The end is about to be written, and says it too. False as with {@link written}. */
   skip(): Promise<boolean> {
-    clearTimeout(this.#timer);
-    this.#written ??= Promise.resolve(true);
+    return this.#decide(async () => true);
+  }
+
+  #decide(how: () => Promise<boolean>): Promise<boolean> {
+    if (this.#written === null) {
+      clearTimeout(this.#timer);
+      this.#decided();
+      this.#written = how();
+    }
     return this.#written;
   }
 }
