@@ -35,6 +35,13 @@ export class Leash {
     return this.#ended;
   }
 
+  /** The guest has the thread for the first time; false: it was ended before. */
+  begins(): boolean {
+    if (this.#ended) return false;
+    this.#hold.resumes();
+    return true;
+  }
+
   /** What a call gives that may wait: as it is, or as a promise that the guest's end rejects. */
   hold<T>(given: T): T | Promise<Awaited<T>> {
     if (this.#ended) return throwUncatchable();

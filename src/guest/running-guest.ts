@@ -20,6 +20,8 @@ import { LeashedChance } from './leashed-chance.ts';
 import { LiveState } from './live-state.ts';
 import { throwUncatchable } from './uncatchable.ts';
 
+const ENDED_BEFORE: GuestEnding = { kind: 'trap', message: 'it was ended before it began', stack: '' };
+
 /** What surrounds one guest on its thread. */
 export interface Surroundings {
   readonly port: ThreadPort;
@@ -102,14 +104,21 @@ export class RunningGuest implements CoreGuest, ComponentGuest {
   }
 
   /** From its start to its end, which the host is told of. */
-  run(start: GuestStart): Promise<void> {
-    const running = start[0] === 'start' ? runCore(this, start[1]) : this.#runComponent(start[1]);
-    if (this.#spec.tape?.startWakes) this.state.wait.notify();
-    return running.then((ending) => this.#ended(ending));
+  async run(start: GuestStart): Promise<void> {
+    // Not amid the messages of the thread: those that are taken after a guest's first steps, and before it has its turn
+    // to wait, would reach it between two places of its tape.
+    await null;
+    this.#ended(this.leash?.begins() === false ? ENDED_BEFORE : await this.#live(start));
   }
 
   readStdin(maxBytes: number): Promise<Uint8Array> {
     return new Promise((resolve) => this.#requestStdin(maxBytes, resolve));
+  }
+
+  #live(start: GuestStart): Promise<GuestEnding> {
+    const running = start[0] === 'start' ? runCore(this, start[1]) : this.#runComponent(start[1]);
+    if (this.#spec.tape?.startWakes) this.state.wait.notify();
+    return running;
   }
 
   #ended(ending: GuestEnding): void {

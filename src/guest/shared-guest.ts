@@ -40,7 +40,6 @@ export class SharedGuest implements ThreadHold, TellsOutput, Hears {
   }
 
   run(start: GuestStart): Promise<void> {
-    this.resumes();
     return this.#running.run(start);
   }
 

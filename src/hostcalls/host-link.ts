@@ -161,7 +161,8 @@ export class HostLink {
 
   #take(message: HostMessage): void {
     if (this.#tape !== null) {
-      if (this.#tape.isPlaying) {
+      // What is held comes first, also in the moment after the tape has played its last.
+      if (this.#tape.isPlaying || this.#held.length > 0) {
         this.#held.push(message);
         return;
       }

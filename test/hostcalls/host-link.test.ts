@@ -1,7 +1,10 @@
 import { MessageChannel, MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { WaitPoint } from '../../src/fd/readiness.ts';
-import type { HostLink } from '../../src/hostcalls/host-link.ts';
+import { HostLink } from '../../src/hostcalls/host-link.ts';
+import { Tape } from '../../src/hostcalls/tape.ts';
+import { ThreadPort } from '../../src/hostcalls/thread-port.ts';
+import { type PlayedEvent, parseEvents } from '../../src/protocol/journal-events.ts';
 import { type HostReply, isSeveral } from '../../src/protocol/port.ts';
 import { newSession, send, setNonblocking } from '../support/chat-calls.ts';
 import { linkTo } from '../support/core-imports.ts';
@@ -67,6 +70,24 @@ describe('the guest’s end of the port', () => {
     expect(told).toEqual(calls.map((call) => ['done', null, `${call}`, '{}']));
     expect([settled, link.unanswered]).toEqual([[2, 1, 0], 0]);
   });
+});
+
+it('what came while a tape played is taken before what comes in the moment after', async () => {
+  const { port1, port2 } = new MessageChannel();
+  onTestFinished(() => port2.close());
+  const port = new ThreadPort(port1);
+  const linkWith = (events: readonly PlayedEvent[]) =>
+    new HostLink(port, 0, new WaitPoint(), new Tape({ events, thenLive: true, startWakes: false }));
+  linkWith([]).subscribe(['stream_watch'], () => {});
+  const [written] = (receiveMessageOnPort(port2) as { message: [string] }).message;
+  const link = linkWith(parseEvents(written).map((event) => ({ ...event, message: null })));
+  const told: unknown[] = [];
+  link.receive([0, 1, 'stream_event', 1, 1]);
+  // The last that the tape has to play.
+  link.subscribe(['stream_watch'], (reply) => told.push(reply[1]));
+  link.receive([0, 1, 'stream_event', 2, 1]);
+  await until(() => told.length === 2, 'both');
+  expect(told).toEqual([1, 2]);
 });
 
 describe('a session that is closed', () => {

@@ -55,21 +55,23 @@ function knock(node: NodeLives, id: string): WebSocket {
   return new WebSocket(address, 'spear.stream.v1', { headers: { authorization: `Bearer ${node.token()}` } });
 }
 
-async function connect(node: NodeLives, id: string): Promise<WebSocket> {
-  const client = knock(node, id);
-  await once(client, 'open');
-  return client;
-}
-
 async function refusal(client: WebSocket): Promise<string> {
   const [, answer] = (await once(client, 'unexpected-response')) as [unknown, IncomingMessage];
   return `${answer.statusCode} ${(await answer.toArray()).join('').trim()}`;
 }
 
 /** The client, or why it was refused. */
-function answer(node: NodeLives, id: string): Promise<WebSocket | string> {
-  const client = knock(node, id);
+function answer(client: WebSocket): Promise<WebSocket | string> {
   return Promise.race([once(client, 'open').then(() => client), refusal(client)]);
+}
+
+async function connect(node: NodeLives, id: string, client = knock(node, id)): Promise<WebSocket> {
+  const outcome = await answer(client);
+  if (typeof outcome === 'string')
+    throw new Error(
+      `refused: ${outcome}; ${JSON.stringify(await get(node, id))}; ${await result(node, id)}; ${node.log}`,
+    );
+  return outcome;
 }
 
 async function say(client: WebSocket, text: string): Promise<string> {
@@ -123,8 +125,8 @@ describe('a run that waits for a client of its user streams', () => {
       expect(await until(node, id, 'parked')).toMatchObject({ parked_for: { kind: 'stream' } });
       const session = await node.ask('POST', `${runs}/${id}/streams/session`);
       const { path } = JSON.parse(session.text) as { path: string };
-      const second = new WebSocket(`${node.url.replace('http', 'ws')}${path}`, 'spear.stream.v1');
-      await once(second, 'open');
+      const address = `${node.url.replace('http', 'ws')}${path}`;
+      const second = await connect(node, id, new WebSocket(address, 'spear.stream.v1'));
       expect(await say(second, 'three')).toBe('3 three');
       await node.kill();
       await node.start();
@@ -140,7 +142,7 @@ describe('a run that waits for a client of its user streams', () => {
   it('has one of two clients that come at once [node.park.stream]', async () => {
     const id = await submit(node, 'echo');
     await until(node, id, 'parked');
-    const outcomes = await Promise.all([answer(node, id), answer(node, id)]);
+    const outcomes = await Promise.all([answer(knock(node, id)), answer(knock(node, id))]);
     expect(outcomes.filter((outcome) => typeof outcome === 'string')).toEqual([
       expect.stringMatching(/^409 another client (waits for the run|is connected)$/),
     ]);
@@ -196,10 +198,10 @@ describe('a run that waits for a client of its user streams', () => {
     impatient.on('error', () => {});
     await until(node, id, 'queued');
     impatient.terminate();
-    let next = answer(node, id);
+    let next = answer(knock(node, id));
     for (const spin of busy) await node.ask('POST', `${runs}/${spin}/cancel`);
     // It may have come before the other was missed.
-    while (typeof (await next) === 'string') next = answer(node, id);
+    while (typeof (await next) === 'string') next = answer(knock(node, id));
     const client = (await next) as WebSocket;
     expect(await say(client, 'patience')).toBe('PATIENCE');
     await leave(client);

@@ -1,0 +1,67 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { MessageChannel } from 'node:worker_threads';
+import { expect, it, onTestFinished } from 'vitest';
+import { sharedCounts } from '../../src/guest/binding/hostcall-counts.ts';
+import { SharedThread } from '../../src/guest/shared-thread.ts';
+import { ThreadPort } from '../../src/hostcalls/thread-port.ts';
+import type { GuestTerms } from '../../src/protocol/guest-spec.ts';
+import { parseEvents } from '../../src/protocol/journal-events.ts';
+import { compileLimits } from '../../src/protocol/limits.ts';
+import { disabledTask } from '../../src/protocol/policy-layers.ts';
+import type { HostReply, SharedThreadWord } from '../../src/protocol/port.ts';
+import { until } from '../support/until.ts';
+
+const THREAD = 0;
+const GUEST = 1;
+/** Under which the clerk hears who comes and goes: its first. */
+const CTL = 1;
+const wasm = readFileSync(new URL('../../fixtures/c/test/clerk.wasm', import.meta.url));
+
+/** A thread that knows the clerk, which has a tape; what its guest says, and all that its tape has. */
+function threadWithClerk() {
+  const { port1, port2: host } = new MessageChannel();
+  onTestFinished(() => host.close());
+  new SharedThread(new ThreadPort(port1), new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }));
+  const said: unknown[] = [];
+  let tape = '';
+  host.on('message', (posted: unknown[]) => {
+    const isTaped = typeof posted[0] === 'string';
+    if (isTaped) tape += posted[0];
+    const message = (isTaped ? posted[1] : posted) as unknown[];
+    if (message[0] === GUEST) said.push(message[3]);
+  });
+  const tell = (guest: number, call: number, ...word: SharedThreadWord | HostReply) =>
+    host.postMessage([guest, call, ...word]);
+  const terms: GuestTerms = {
+    ...{ args: ['clerk'], limits: compileLimits(), mcpTask: disabledTask, servesStreams: true, verbose: false },
+  };
+  tell(THREAD, 0, 'counters', 0, sharedCounts());
+  tell(THREAD, 0, 'terms', 1, terms);
+  tell(THREAD, 0, 'module', 1, ['start', { module: new WebAssembly.Module(wasm), unknownImports: [], turns: null }]);
+  const open = () => {
+    const tape = { events: [], thenLive: true, startWakes: false };
+    tell(THREAD, 0, 'open', GUEST, { env: {}, tape, chance: null }, 1, 1, 0);
+  };
+  const places = () => parseEvents(tape).map(({ call, step, kind, value }) => `${call}.${step} ${kind}${value}`);
+  return { host, tell, open, said, places };
+}
+
+it('a guest does not begin amid the messages of its thread: what came with its start is before its first step', async () => {
+  const { tell, open, said, places } = threadWithClerk();
+  open();
+  tell(GUEST, CTL, 'stream_event', 1, 1);
+  await until(() => said.filter((word) => word === 'stream_open').length === 1, 'the guest to wait');
+  tell(GUEST, CTL, 'stream_event', 1, 1);
+  await until(() => said.includes('output'), 'the guest to hear of its client');
+  expect(places().filter((place) => place.includes(' r'))).toEqual([`0.1 r${CTL}`, `6.3 r${CTL}`]);
+});
+
+it('a guest that is ended before it began has done nothing', async () => {
+  const { host, tell, open, said } = threadWithClerk();
+  await once(host, 'message');
+  open();
+  tell(GUEST, 0, 'end');
+  await until(() => said.length > 0, 'its end');
+  expect(said).toEqual(['ended']);
+});
