@@ -1,4 +1,4 @@
-import { workerData } from 'node:worker_threads';
+import { type MessagePort, workerData } from 'node:worker_threads';
 import { openOutput } from '../hostcalls/output.ts';
 import { ThreadPort } from '../hostcalls/thread-port.ts';
 import { Underway } from '../hostcalls/underway.ts';
@@ -10,13 +10,14 @@ import { RunningGuest } from './running-guest.ts';
 import { SharedThread } from './shared-thread.ts';
 
 // A thread that runs guests, ended by the host at any moment.
-const thread = workerData as ThreadSpec;
-const port = new ThreadPort(thread.port);
+const toHost = workerData as MessagePort;
+toHost.once('message', ({ guest, turns }: ThreadSpec) => {
+  const port = new ThreadPort(toHost);
+  if (guest !== null) runAlone(port, guest);
+  else if (turns !== null) new SharedThread(port, turns);
+});
 
-if (thread.guest !== null) runAlone(thread.guest);
-else if (thread.turns !== null) new SharedThread(port, thread.turns);
-
-function runAlone(spec: AloneSpec): void {
+function runAlone(port: ThreadPort, spec: AloneSpec): void {
   const alone = 0;
   const guest = new RunningGuest(spec, {
     port,

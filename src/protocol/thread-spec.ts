@@ -1,10 +1,7 @@
-import type { MessagePort } from 'node:worker_threads';
 import type { AloneSpec } from './guest-spec.ts';
 
-/** What a guest thread is started with: plain data, nothing secret. */
+/** The first that a guest thread is told: plain data, nothing secret. */
 export interface ThreadSpec {
-  /** To the host. */
-  readonly port: MessagePort;
   /** The only guest of a thread of its own, whose module follows when it is compiled; null: many come and go. */
   readonly guest: AloneSpec | null;
   /** Its first word is set when the guest that computes is to give way; null: nobody shares the thread. */

@@ -33,5 +33,10 @@ it('nothing of another package is read before a guest needs it [cli.start-up]', 
       else expect(name, file).toMatch(/^node:/);
     }
   };
+  const entry = readFileSync(join(root, 'dist/spear-run.cjs'), 'utf8');
+  // It imports the rest as soon as the guest's thread boots.
+  const [command] = [...entry.matchAll(/=> require\("\.\/(spear-run-command-[^"]+)"\)/g)].map(([, file]) => file);
   visit('spear-run.cjs');
+  visit(String(command));
+  expect(read.size).toBeGreaterThan(2);
 });

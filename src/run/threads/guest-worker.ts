@@ -1,8 +1,12 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import type { AloneSpec } from '../../protocol/guest-spec.ts';
 import type { ThreadSpec } from '../../protocol/thread-spec.ts';
 
 /** JavaScript objects of a guest thread; linear memory is bounded elsewhere. */
 export const GUEST_HEAP_MB = 512;
+
+const OWN = 'spear-guest';
+const SHARED = 'spear-guests';
 
 /** Next to this file: TypeScript in a checkout, JavaScript in the package. */
 const workerUrl = new URL(
@@ -10,16 +14,44 @@ const workerUrl = new URL(
   import.meta.url,
 );
 
-/** Starts a thread for guests. It gets an empty environment: the host's may hold keys. */
-export function startWorker(
-  spec: Omit<ThreadSpec, 'port'>,
-  name: string,
-  heapMb = GUEST_HEAP_MB,
-  youngMb: number | null = null,
-): { readonly worker: Worker; readonly port: MessagePort; readonly exited: Promise<void> } {
-  const { port1, port2 } = new MessageChannel();
+export interface GuestWorker {
+  readonly worker: Worker;
+  readonly port: MessagePort;
+  /** The error that it ended by, if it does. */
+  readonly failed: Promise<NodeJS.ErrnoException>;
+  readonly exited: Promise<void>;
+}
+
+/** Boots, and does not know for which guests. */
+let early: GuestWorker | null = null;
+
+/** A thread takes longer to boot than all else that a short run does: who knows that one will be needed begins with it. */
+export function bootEarly(): void {
+  early ??= boot(OWN, GUEST_HEAP_MB, null);
+}
+
+/** A thread for one guest. */
+export function ownWorker(guest: AloneSpec): GuestWorker {
+  const booted = early ?? boot(OWN, GUEST_HEAP_MB, null);
+  early = null;
+  return tell(booted, { guest, turns: null });
+}
+
+/** A thread that guests share. */
+export function sharedWorker(turns: WebAssembly.Memory, heapMb: number, youngMb: number): GuestWorker {
+  return tell(boot(SHARED, heapMb, youngMb), { guest: null, turns });
+}
+
+function tell(booted: GuestWorker, spec: ThreadSpec): GuestWorker {
+  booted.port.postMessage(spec);
+  return booted;
+}
+
+/** It gets an empty environment: the host's may hold keys. */
+function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker {
+  const { port1: port, port2 } = new MessageChannel();
   const worker = new Worker(workerUrl, {
-    workerData: { ...spec, port: port2 } satisfies ThreadSpec,
+    workerData: port2,
     transferList: [port2],
     env: {},
     execArgv: [],
@@ -29,7 +61,9 @@ export function startWorker(
     },
     name,
   });
-  return { worker, port: port1, exited: new Promise((resolve) => worker.once('exit', () => resolve())) };
+  const failed = new Promise<NodeJS.ErrnoException>((resolve) => worker.on('error', resolve));
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  return { worker, port, failed, exited };
 }
 
 /** What the end of a thread by an error means for its guests. */

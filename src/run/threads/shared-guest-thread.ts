@@ -6,7 +6,7 @@ import { type GuestMessage, type HostReply, PortViolation } from '../../protocol
 import { turnsAt } from '../../protocol/thread-spec.ts';
 import { GuestCounters } from './guest-counters.ts';
 import { type SeatListener, type SeatLoss, startMessage } from './guest-seat.ts';
-import { startWorker, threadFailure } from './guest-worker.ts';
+import { sharedWorker, threadFailure } from './guest-worker.ts';
 import { Heartbeat, processorTime } from './heartbeat.ts';
 import { SharedPort } from './shared-port.ts';
 import { ToldTerms } from './told-terms.ts';
@@ -86,7 +86,7 @@ export class SharedGuestThread {
   constructor(options: SharedThreadOptions) {
     this.namespace = options.namespace;
     this.#options = options;
-    const { worker, port, exited } = startWorker({ guest: null, turns: this.turns }, 'spear-guests', HEAP_MB, YOUNG_MB);
+    const { worker, port, failed, exited } = sharedWorker(this.turns, HEAP_MB, YOUNG_MB);
     this.#worker = worker;
     this.#exited = exited;
     this.#port = new SharedPort(port, {
@@ -95,7 +95,7 @@ export class SharedGuestThread {
       violated: (message) => this.#gone(() => ({ reason: 'internal', message })),
     });
     this.#heartbeat = new Heartbeat((ping) => this.#port.say(THREAD, 0, ['ping', ping]), processorTime(worker));
-    worker.on('error', (error: NodeJS.ErrnoException) => this.#failed(error));
+    void failed.then((error) => this.#failed(error));
     void exited.then(() => this.#gone(() => lost('it ended without a word')));
     this.#keepAlive();
   }
