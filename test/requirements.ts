@@ -33,7 +33,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'journal.test-guest', promise: 'A changed guest runs on what the journal knows; the first thing that it asks, calls, prints or ends otherwise is the difference.', docs: 'docs/journal.md#a-changed-guest' },
   { id: 'node.submit', promise: 'A run that is submitted over HTTP ends once, and its result is what the guest wrote to stdout.', docs: 'docs/node.md#http' },
   { id: 'node.idempotent', promise: 'The same Idempotency-Key of the same caller for the same task is the same run; with another input it is refused.', docs: 'docs/node.md#what-is-promised' },
-  { id: 'node.events', promise: 'Events of a run have ids that rise; a reader goes on after any of them, or is told of a gap.', docs: 'docs/node.md#http' },
+  { id: 'node.events', promise: 'Events of a run have ids that rise; a reader goes on after any of them, or is told of a gap, and follows the run over all its attempts, also when it has ended.', docs: 'docs/node.md#http' },
   { id: 'node.cancel', promise: 'A run is ended when somebody asks for it, whatever its guest does.', docs: 'docs/node.md#runs' },
   { id: 'node.full', promise: 'A line has an end; who comes then is told when to come back.', docs: 'docs/node.md#runs' },
   { id: 'node.access', promise: 'A node answers with a token only, and a token of one namespace cannot name another.', docs: 'docs/node.md#http' },

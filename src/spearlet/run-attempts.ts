@@ -2,7 +2,7 @@ import { errorText } from '../base/error-text.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { EventSender } from '../queue/nats/event-sender.ts';
-import type { AllRunEvents, RunEvents } from '../queue/run-events.ts';
+import type { AllRunEvents, AttemptEvents } from '../queue/run-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { WaitingApproval } from '../run/long-waits.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
@@ -50,19 +50,18 @@ export class RunAttempts {
     const { events } = this.#options;
     const { id } = claim.run;
     const earlier = await this.#earlier(claim);
-    const begun = claim.attempt + (earlier !== null && 'resumed' in earlier ? earlier.resumed : 0);
-    const ofRun = events.begin(id, begun);
+    // Lives that were given up in good order, or parked, cost no attempt, but have a journal.
+    const life = claim.attempt + (earlier !== null && 'resumed' in earlier ? earlier.resumed + 1 : 0);
     const sender = this.#options.sendEvents?.(claim);
-    const stopSending = ofRun.listen((event) => typeof event === 'object' && sender?.add(event));
+    const ofRun = events.begin(id, life, (event) => sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
     const outcome =
       earlier !== null && 'kind' in earlier ? earlier : await this.#attempt(claim, earlier, ofRun, signal);
     ofRun.emit('status', shownOutcome(outcome));
-    // Those who follow a run that waits again are told of its next attempt.
-    if (outcome.kind === 'ended') events.end(id);
-    if (outcome.kind === 'ended') this.#options.traces?.ended(claim, outcome.ending);
-    if (outcome.kind === 'parked') events.rest(id);
-    stopSending();
+    if (outcome.kind === 'ended') {
+      ofRun.end();
+      this.#options.traces?.ended(claim, outcome.ending);
+    } else ofRun.rest();
     void sender?.close();
     return outcome;
   }
@@ -81,7 +80,7 @@ export class RunAttempts {
   async #attempt(
     claim: Claim,
     earlier: EarlierAttempt | null,
-    ofRun: RunEvents,
+    ofRun: AttemptEvents,
     signal: AbortSignal,
   ): Promise<AttemptOutcome> {
     const { queue, tasks, runtimes, journals, log, approve, parkAfterMs } = this.#options;

@@ -8,7 +8,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import { mayGoOn } from '../protocol/journal.ts';
 import { MAX_RESULT_BYTES, type RunCost } from '../protocol/run.ts';
 import { taskId } from '../protocol/task.ts';
-import { bytesJson, type RunEvents } from '../queue/run-events.ts';
+import { type AttemptEvents, bytesJson } from '../queue/run-events.ts';
 import type { Claim, ParkedFor, RunEnding } from '../queue/run-queue.ts';
 import type { WaitingApproval } from '../run/long-waits.ts';
 import { runGuest } from '../run/run-guest.ts';
@@ -37,7 +37,7 @@ export interface AttemptOptions {
   readonly runtime: TaskRuntime;
   readonly input: Uint8Array;
   readonly journals: RunJournals;
-  readonly events: RunEvents;
+  readonly events: AttemptEvents;
   readonly metrics: Metrics;
   readonly tracing: RunTracing | null;
   readonly componentCache: string | null;

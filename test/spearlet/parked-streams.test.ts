@@ -40,6 +40,13 @@ const submit = async (node: NodeLives, task: string) =>
 const get = async (node: NodeLives, id: string) => parsed((await node.ask('GET', `${runs}/${id}`)).text);
 const result = async (node: NodeLives, id: string) => (await node.ask('GET', `${runs}/${id}/result`)).text;
 
+/** What its events tell of it, to their end. */
+async function statuses(node: NodeLives, id: string): Promise<string[]> {
+  const { text } = await node.ask('GET', `${runs}/${id}/events`);
+  const told = [...text.matchAll(/^event: status\n(?:id: \d+\n)?data: (.*)$/gm)].map(([, data]) => data as string);
+  return told.map((data) => (JSON.parse(data) as { status: string }).status);
+}
+
 async function until(node: NodeLives, id: string, status: string): Promise<RunRecord> {
   for (;;) {
     const run = await get(node, id);
@@ -97,15 +104,26 @@ describe('a run that waits for a client of its user streams', () => {
   }, START_MS);
   afterAll(() => node.kill());
 
-  it.each(['echo', 'component'])('%s: is parked, and goes on with the client [node.park.stream]', async (task) => {
-    const id = await submit(node, task);
-    expect(await until(node, id, 'parked')).toMatchObject({ attempts: 0, node: null, parked_for: { kind: 'stream' } });
-    const client = await connect(node, id);
-    expect(await say(client, 'hello')).toBe('HELLO');
-    await leave(client);
-    expect(await until(node, id, 'succeeded')).toMatchObject({ attempts: 1 });
-    expect(await result(node, id)).toBe('1 frames\n');
-  });
+  it.each(['echo', 'component'])(
+    '%s: is parked, and goes on with the client [node.park.stream] [node.events]',
+    async (task) => {
+      const id = await submit(node, task);
+      expect(await until(node, id, 'parked')).toMatchObject({
+        attempts: 0,
+        node: null,
+        parked_for: { kind: 'stream' },
+      });
+      const followed = statuses(node, id);
+      const client = await connect(node, id);
+      expect(await say(client, 'hello')).toBe('HELLO');
+      await leave(client);
+      expect(await until(node, id, 'succeeded')).toMatchObject({ attempts: 1 });
+      expect(await result(node, id)).toBe('1 frames\n');
+      // Also for whoever asks when all is over.
+      const lived = ['running', 'parked', 'running', 'succeeded'];
+      expect([await followed, await statuses(node, id)]).toEqual([lived, lived]);
+    },
+  );
 
   it.each(['clerk', 'own-thread'])(
     '%s: is parked after each client, its node killed meanwhile, and knows what it was told [node.park.stream]',
@@ -242,7 +260,7 @@ describe('such a run in a cluster', () => {
   });
 
   it(
-    'is taken up by the node that the client came to, and told where it is otherwise [node.park.stream]',
+    'is taken up by the node that the client came to, and told where it is otherwise [node.park.stream] [node.events]',
     async () => {
       const [a, b, c] = nodes as [NodeLives, NodeLives, NodeLives];
       const id = await submit(a, 'clerk');
@@ -265,6 +283,8 @@ describe('such a run in a cluster', () => {
       const last = await connect(b, id);
       expect(await say(last, 'bye')).toBe('4 bye');
       expect(await until(a, id, 'succeeded')).toMatchObject({ attempts: 1 });
+      const lived = [...Array.from({ length: 4 }, () => ['running', 'parked']).flat(), 'running', 'succeeded'];
+      for (const node of nodes) expect(await statuses(node, id)).toEqual(lived);
     },
     START_MS,
   );

@@ -1,7 +1,7 @@
 import { DeliverPolicy } from '@nats-io/jetstream';
 import { isJsonObject, parseJson } from '../../base/json.ts';
 import { hasEnded, type RunStatus } from '../../protocol/run.ts';
-import { type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
+import { lifeOf, type RunEvent, type RunEventSource, RunEvents } from '../run-events.ts';
 import type { NatsParts } from './nats-parts.ts';
 import { eventsSubject, streams } from './subjects.ts';
 
@@ -14,7 +14,7 @@ export class NatsEvents implements RunEventSource {
   }
 
   async follow(namespace: string, run: string, last: number | null) {
-    const events = new RunEvents(0);
+    const events = new RunEvents();
     const consumer = await this.#parts.js.consumers.get(streams.events, {
       filter_subjects: eventsSubject(namespace, run),
       deliver_policy: DeliverPolicy.All,
@@ -22,12 +22,16 @@ export class NatsEvents implements RunEventSource {
     const messages = await consumer.consume();
     const read = async () => {
       let isFirst = true;
+      let life = 0;
       for await (const message of messages) {
         for (const event of message.json<RunEvent[]>()) {
           // The one that was told last is not kept any more: nobody knows what came between.
           if (isFirst && last !== null && event.id > last + 1) events.gap();
           isFirst = false;
-          if (event.id > (last ?? 0)) events.add(event);
+          // A node that was replaced may tell of its attempt for a while, and what it tells is void.
+          if (lifeOf(event) < life || event.id <= (last ?? 0)) continue;
+          life = lifeOf(event);
+          events.add(event);
           if (isEnd(event)) events.end();
         }
       }

@@ -1,5 +1,5 @@
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
-import type { RunEvent, RunEvents } from '../../queue/run-events.ts';
+import type { RunEvents, RunNews } from '../../queue/run-events.ts';
 import type { SubmittedRuns } from '../../queue/run-queue.ts';
 import { writeEvents } from '../http/event-stream.ts';
 import { HttpProblem } from '../http/problem.ts';
@@ -78,7 +78,7 @@ async function follow({ runs, events }: KeptRuns, call: RunCall): Promise<void> 
   response.end();
 }
 
-/** Events of one attempt from after `last` to its end; the id of the last one that was sent. */
+/** Events of a run from after `last`, as long as they are told here; the id of the last one that was sent. */
 async function tell(
   ofRun: RunEvents,
   last: number | null,
@@ -86,14 +86,15 @@ async function tell(
   end: SilentEnd,
 ): Promise<number | null> {
   const { events, isGap } = ofRun.since(last);
-  const waiting: (RunEvent | 'gap')[] = [...(isGap ? (['gap'] as const) : []), ...events];
+  const waiting: Exclude<RunNews, 'end' | 'gone'>[] = [...(isGap ? (['gap'] as const) : []), ...events];
   let wake = () => {};
   end.onReached = () => wake();
   const stop = ofRun.listen((event) => {
     end.heard();
-    if (event !== 'end' && waiting.length < MAX_WAITING) waiting.push(event);
-    else if (event !== 'end' && waiting.at(-1) !== 'gap') waiting.push('gap');
     wake();
+    if (event === 'end' || event === 'gone') return;
+    if (waiting.length < MAX_WAITING) waiting.push(event);
+    else if (waiting.at(-1) !== 'gap') waiting.push('gap');
   });
   signal.addEventListener('abort', () => wake(), { once: true });
   let sent = last;
@@ -104,8 +105,7 @@ async function tell(
       else if (next !== undefined) {
         await writeEvents(response, `event: ${next.event}\nid: ${next.id}\ndata: ${next.data}\n\n`);
         sent = next.id;
-        if (isBackInLine(next)) return sent;
-      } else if (ofRun.hasEnded || end.isReached) return sent;
+      } else if (ofRun.isOver || end.isReached) return sent;
       else {
         const heard = await silence((resolve) => {
           wake = resolve;
@@ -154,10 +154,6 @@ class SilentEnd {
     }, LAST_EVENTS_MS);
   }
 }
-
-/** After it the attempt has no more events. */
-const isBackInLine = ({ event, data }: RunEvent) =>
-  event === 'status' && (data === '{"status":"queued"}' || data.startsWith('{"status":"parked"'));
 
 /** Whether something came before it was time for a heartbeat. */
 function silence(listen: (wake: () => void) => void): Promise<boolean> {

@@ -1,0 +1,57 @@
+import { expect, it } from 'vitest';
+import { AllRunEvents, lifeOf, type RunEvent, type RunNews } from '../../src/queue/run-events.ts';
+
+const statuses = (events: readonly RunEvent[]) => events.map(({ data }) => JSON.parse(data) as string);
+
+it('an attempt that was replaced tells nothing any more, not even that the run has ended', () => {
+  const all = new AllRunEvents();
+  const told: RunEvent[][] = [[], []];
+  const first = all.begin('run', 1, (event) => told[0]?.push(event));
+  first.emit('status', 'running');
+  const second = all.begin('run', 2, (event) => told[1]?.push(event));
+  first.emit('status', 'queued');
+  first.rest();
+  first.end();
+  second.emit('status', 'running again');
+  expect(all.of('run')?.hasEnded).toBe(false);
+  second.end();
+  expect(all.of('run')?.hasEnded).toBe(true);
+  expect(told.map(statuses)).toEqual([['running'], ['running again']]);
+  expect(told.flat().map(lifeOf)).toEqual([1, 2]);
+});
+
+it('ids rise, also where a run is begun again that told as much before', () => {
+  const all = new AllRunEvents();
+  for (const life of [1, 1, 2]) {
+    const attempt = all.begin('run', life);
+    attempt.emit('status', 'running');
+    attempt.emit('status', 'queued');
+    attempt.rest();
+  }
+  const ids =
+    all
+      .of('run')
+      ?.since(null)
+      .events.map(({ id }) => id) ?? [];
+  expect(ids).toHaveLength(6);
+  expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => a - b));
+});
+
+it('those who follow a run that rests go on with its next attempt, or are told that it is not kept any more', () => {
+  const all = new AllRunEvents();
+  const heard: RunNews[] = [];
+  const attempt = all.begin('run', 1);
+  all.of('run')?.listen((news) => heard.push(news));
+  attempt.emit('status', 'parked');
+  attempt.rest();
+  const next = all.begin('run', 2);
+  next.emit('status', 'running');
+  next.rest();
+  for (let n = 0; n < 128; n++) all.begin(`other-${n}`, 1).end();
+  expect(heard.map((news) => (typeof news === 'string' ? news : JSON.parse(news.data)))).toEqual([
+    'parked',
+    'running',
+    'gone',
+  ]);
+  expect(all.of('run')).toBeNull();
+});
