@@ -84,7 +84,7 @@ export const requirements: readonly Requirement[] = [
   { id: 'cluster.registry-cli', promise: 'spear run and spear runs ask a registry as they ask a node; one that takes no runs is left for the node unless a flag names it.', docs: 'docs/node.md#the-platform-in-ten-minutes' },
   { id: 'cluster.tls', promise: 'NATS servers with TLS are spoken to where their certificate is trusted, and what is refused is said at once without a secret.', docs: 'docs/cluster.md#configuration' },
   { id: 'cluster.accounts', promise: 'Credentials by reference sign in to an account of NATS, renewed ones without a restart; accounts keep runs apart, and a registry has one for each namespace.', docs: 'docs/cluster.md#configuration' },
-  { id: 'cluster.streams', promise: 'Streams that are not as runs need them are refused with the name of stream and field.', docs: 'docs/cluster.md#what-is-where' },
+  { id: 'cluster.streams', promise: 'Streams that are not as runs need them are refused with the name of stream and field, those that servers do not make with what they say; nodes that start together find what one of them makes.', docs: 'docs/cluster.md#what-is-where' },
   { id: 'run.each', promise: 'spear-run --each runs a guest for each line, keeps what is done, and goes on with the rest.', docs: 'docs/node.md#many-inputs-without-a-node' },
   { id: 'threads.turns', promise: 'Guests on one thread take turns: while some spin, others begin, answer and end, and each is ended at its own deadline.', docs: 'docs/architecture.md#many-guests-a-thread' },
   { id: 'threads.end', promise: 'One guest of many is ended where it waits or computes, whatever it catches, and no other notices.', docs: 'docs/security.md#guests-that-share-a-thread' },

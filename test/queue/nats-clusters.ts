@@ -18,9 +18,19 @@ export async function clearStreams(cluster: Cluster): Promise<void> {
 }
 
 /** The queue as another process would open it. */
-export async function openQueue(cluster: Cluster, maxRuns = 1_000, leaseMs = LEASE_MS): Promise<NatsQueue> {
+export async function openQueue(
+  cluster: Cluster,
+  maxRuns = 1_000,
+  leaseMs = LEASE_MS,
+  replicas = 3,
+): Promise<NatsQueue> {
   const nc = await connect({ servers: serversOf(cluster) });
-  return NatsQueue.open(nc, { replicas: 3, maxRuns, leaseMs, patienceMs: PATIENCE_MS });
+  try {
+    return await NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: PATIENCE_MS });
+  } catch (error) {
+    await nc.close();
+    throw error;
+  }
 }
 
 /** The next run, as soon as it is given out. */

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
 import { useNats } from '../support/engines/use-engine.ts';
 import { clearStreams, LEASE_MS, openQueue } from './nats-clusters.ts';
 import { queueContract } from './queue-contract.ts';
@@ -15,3 +16,24 @@ queueContract('the NATS engine', () => ({
   quietMs: 700,
   pass: (ms) => delay(ms),
 }));
+
+describe('nodes that start together where there is nothing yet', () => {
+  it('all find the streams that one of them makes [cluster.streams]', async () => {
+    for (let round = 0; round < 3; round++) {
+      await clearStreams(cluster());
+      const queues = await Promise.all(Array.from({ length: 9 }, () => openQueue(cluster())));
+      const claims = await Promise.all(
+        queues.map((queue, n) => queue.claim(`n${n}`, 'default', 1, LEASE_MS, () => true)),
+      );
+      expect(claims.flat()).toEqual([]);
+      await Promise.all(queues.map((queue) => queue.close()));
+    }
+  });
+
+  it('say what the servers refuse to make, and why [cluster.streams]', async () => {
+    await clearStreams(cluster());
+    await expect(openQueue(cluster(), 1_000, LEASE_MS, 5)).rejects.toThrow(
+      /^the stream SPEAR_RUNS cannot be made on NATS: .*(?:peers|replicas)/,
+    );
+  });
+});

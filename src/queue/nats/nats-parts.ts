@@ -13,8 +13,14 @@ import { Bodies } from './bodies.ts';
 import { NatsSetupError } from './nats-setup-error.ts';
 import { patiently } from './patience.ts';
 import { REMOVAL_TOLD_MS } from './run-entries.ts';
-import { prepareStreams, type StreamBounds } from './streams.ts';
+import { beingMade, prepareStreams, type StreamBounds } from './streams.ts';
 import { OBJECTS_BUCKET, RUNS_BUCKET } from './subjects.ts';
+
+/**
+ * Of nodes that make the same at the same moment some are not answered: then they look again, sooner than the client
+ * would.
+ */
+const MAKING_MS = 1_000;
 
 /** What everything about runs in NATS is made with. */
 export interface NatsParts {
@@ -33,15 +39,20 @@ export interface OpenParts {
 /** Makes the streams and buckets that are not there. @throws Error where one is not as it must be */
 export async function openParts(nc: NatsConnection, bounds: StreamBounds, patienceMs: number): Promise<OpenParts> {
   const { replicas } = bounds;
+  // Entries are read from the leader alone: what a copy has may be old.
+  const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TOLD_MS };
+  const openBuckets = async (js: JetStreamClient) => ({
+    kv: await new Kvm(js).create(RUNS_BUCKET, runs).catch(beingMade(RUNS_BUCKET)),
+    objects: await new Objm(js).create(OBJECTS_BUCKET, { replicas }).catch(beingMade(OBJECTS_BUCKET)),
+  });
   return patiently(patienceMs, async () => {
     const jsm = await jetstreamManager(nc).catch(explain);
+    const brief = { timeout: MAKING_MS };
+    await prepareStreams(await jetstreamManager(nc, brief), bounds);
+    await openBuckets(jetstream(nc, brief));
     const js = jetstream(nc);
-    await prepareStreams(jsm, bounds);
-    // Entries are read from the leader alone: what a copy has may be old.
-    const runs = { replicas, history: 1, allow_direct: false, markerTTL: REMOVAL_TOLD_MS };
-    const kv = await new Kvm(js).create(RUNS_BUCKET, runs);
-    await allowTtl(kv, jsm);
-    const objects = await new Objm(js).create(OBJECTS_BUCKET, { replicas });
+    const { kv, objects } = await openBuckets(js);
+    await allowTtl(kv, jsm).catch(beingMade(RUNS_BUCKET));
     return { parts: { js, jsm, bodies: new Bodies(objects, jsm, patienceMs), patienceMs }, kv };
   });
 }

@@ -10,6 +10,7 @@ import {
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
 import { NatsSetupError } from './nats-setup-error.ts';
+import { isTransient } from './patience.ts';
 import { streams, word } from './subjects.ts';
 
 /** The oldest server that keeps what it acknowledged when the power fails, and that counts. */
@@ -27,6 +28,7 @@ const MAX_EVENT_MESSAGES = 10_000;
 const DEAD_AGE_MS = 90 * 24 * 3_600_000;
 const TOKENS_AGE_MS = 3 * 24 * 3_600_000;
 const NO_STREAM = 10059;
+const NAME_IN_USE = 10058;
 const NO_CONSUMER = 10014;
 
 function wanted({ replicas, maxRuns }: StreamBounds): (Partial<StreamConfig> & { readonly name: string })[] {
@@ -76,12 +78,32 @@ const checked = [
 /** Makes the streams that are not there yet, and checks those that are. @throws NatsSetupError that names stream and field */
 export async function prepareStreams(jsm: JetStreamManager, bounds: StreamBounds): Promise<void> {
   for (const config of wanted(bounds)) {
-    const found = await jsm.streams.info(config.name).catch(unless(NO_STREAM));
+    const { name } = config;
+    const read = () => jsm.streams.info(name).catch(unless(NO_STREAM));
+    const found = await read();
+    if (found !== null) checkStream(config, found.config);
     // Another node may make the same at this moment: then it is there.
-    if (found === null) await jsm.streams.add(config).catch(() => jsm.streams.info(config.name));
-    else checkStream(config, found.config);
+    else await jsm.streams.add(config).catch(async (error: unknown) => (await read()) ?? refused(name, error));
   }
 }
+
+function refused(name: string, error: unknown): never {
+  if (!(error instanceof JetStreamApiError) || isTransient(error)) throw error;
+  if (error.code === NAME_IN_USE) return beingMade(name)(error);
+  throw new NatsSetupError(`the stream ${name} cannot be made on NATS: ${error.message}`);
+}
+
+/**
+ * Of what is there for sure. One server knows of what was made sooner than another, so that it is not there yet passes,
+ * as no answer does.
+ */
+export const beingMade =
+  (name: string) =>
+  (error: unknown): never => {
+    const codes: readonly number[] = [NO_STREAM, NAME_IN_USE, NO_CONSUMER];
+    if (!(error instanceof JetStreamApiError) || !codes.includes(error.code)) throw error;
+    throw new Error(`${name} is being made by another node (${error.message})`);
+  };
 
 function checkStream(wantedConfig: Partial<StreamConfig>, found: StreamConfig): void {
   const { name, subjects } = wantedConfig;
@@ -118,8 +140,8 @@ export async function preparePool(
     num_replicas: replicas,
   };
   const read = () => jsm.consumers.info(streams.runs, name);
-  const found =
-    (await read().catch(unless(NO_CONSUMER))) ?? (await jsm.consumers.add(streams.runs, config).catch(read));
+  const make = () => jsm.consumers.add(streams.runs, config).catch(read).catch(beingMade(name));
+  const found = (await read().catch(unless(NO_CONSUMER))) ?? (await make());
   const { ack_wait, filter_subject } = found.config;
   if (filter_subject !== config.filter_subject || ack_wait !== config.ack_wait) {
     throw new NatsSetupError(
