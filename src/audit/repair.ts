@@ -9,8 +9,9 @@ const CHUNK_BYTES = 65_536;
 const MAX_TORN_BYTES = 8 * 1024 * 1024;
 /** How much of it is kept in the line that tells of the repair. */
 const KEPT_CHARS = 4_096;
-/** What another process is writing at this moment is not torn: it is looked at again after so long. */
+/** Where the file system does not hold writers apart: what another process is writing is looked at again after so long. */
 const SETTLE_MS = 20;
+const NOTHING = new Uint8Array();
 const ourBeginning = '{"v":';
 
 export type Repaired = Extract<AuditChainEvent, { event: 'chain.repaired' }>;
@@ -31,7 +32,7 @@ export function repairTail(path: string): TailRepair | null {
   try {
     const torn = tornEnd(fd);
     if (torn === null) return null;
-    settle();
+    awaitWriters(fd);
     const again = tornEnd(fd);
     if (again === null || again.start !== torn.start || again.bytes.byteLength !== torn.bytes.byteLength) return null;
     const text = torn.bytes.toString('utf8');
@@ -57,7 +58,7 @@ function openForRepair(path: string): { fd: number; mayOverwrite: boolean } {
   try {
     return { fd: openSync(path, 'r+'), mayOverwrite: true };
   } catch {
-    return { fd: openSync(path, 'r'), mayOverwrite: false };
+    return { fd: openSync(path, 'a+'), mayOverwrite: false };
   }
 }
 
@@ -84,6 +85,11 @@ function tornEnd(fd: number): { start: number; bytes: Buffer } | null {
   return { start, bytes };
 }
 
-function settle(): void {
+/**
+ * What another process is writing at this moment can be seen in part, and is not torn. The system lets one write at a
+ * time, so a write of nothing is over when that one is, however long it was held up.
+ */
+export function awaitWriters(fd: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLE_MS);
+  writeSync(fd, NOTHING);
 }

@@ -44,7 +44,9 @@ describe('spear-run leaves no server behind', () => {
     cli.child.kill(signal);
     const { code, stderr } = await cli.finished();
     expect(code).toBe(expected);
-    expect(stderr).toBe('spear-run: the guest was interrupted\n');
+    // On a busy machine it also says that servers take their time to start.
+    const said = stderr.replaceAll(/^spear-run: waiting for server .*\n/gm, '');
+    expect(said).toBe('spear-run: the guest was interrupted\n');
     expect(processesWith(marker)).toEqual([]);
     expect(readdirSync(tmp)).toEqual([]);
     expect(server.lines().map((line) => line.split(' ')[0])).toEqual(['call', 'call', 'cancelled', 'cancelled']);

@@ -1,0 +1,32 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { expect, it, onTestFinished } from 'vitest';
+import { awaitWriters } from '../../src/audit/repair.ts';
+import { newTrail } from './audit-samples.ts';
+
+const MIB = 1024 * 1024;
+const START_MS = 30_000;
+/** One write, which takes long enough to be seen in part. */
+const writeAtOnce = `const { openSync, writeSync } = require('node:fs');
+writeSync(openSync(process.argv[1], 'a'), Buffer.alloc(Number(process.argv[2]), 97));`;
+
+it('what another process is writing is waited for, however long it takes [audit.rotation]', async () => {
+  const path = newTrail();
+  const fd = openSync(path, 'a+');
+  onTestFinished(() => closeSync(fd));
+  // What is seen in part is what this is about; a machine may be too fast for that.
+  for (let bytes = 64 * MIB, isSeen = false; !isSeen; bytes *= 2) {
+    expect(bytes).toBeLessThanOrEqual(1024 * MIB);
+    const before = fstatSync(fd).size;
+    const child = spawn(process.execPath, ['-e', writeAtOnce, path, String(bytes)]);
+    const exited = once(child, 'exit');
+    const until = performance.now() + START_MS;
+    let size = before;
+    while (size === before && performance.now() < until) size = fstatSync(fd).size;
+    isSeen = size < before + bytes;
+    awaitWriters(fd);
+    expect(fstatSync(fd).size).toBe(before + bytes);
+    expect(await exited).toEqual([0, null]);
+  }
+});
