@@ -59,7 +59,7 @@ export class AuditFile {
     if (!this.#isFile) return { switched: reopened, repair: null };
     const { size } = fstatSync(fd);
     if (size !== this.#end && this.#isReadable && endsTorn(fd, size)) {
-      return { switched: reopened, repair: repairTail(path) };
+      return { switched: reopened, repair: repairTail(fd, path) };
     }
     if (!this.#rotates || size === 0 || size + bytes <= maxBytes || !this.#rotate(path, keep)) {
       return { switched: reopened, repair: null };

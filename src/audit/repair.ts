@@ -25,40 +25,44 @@ export interface TailRepair {
 /**
  * Half a line at the end of the file, left by a writer that died or by a full disk, is overwritten with blanks: the next
  * line follows on the same line, where JSON allows them, and readers of lines never meet the half. Nothing is cut off,
- * because another process may be appending.
+ * because another process may be appending. `fd`: the file, open for reading and appending, which was at `path`.
  */
-export function repairTail(path: string): TailRepair | null {
-  const { fd, mayOverwrite } = openForRepair(path);
-  try {
-    const torn = tornEnd(fd);
-    if (torn === null) return null;
-    awaitWriters(fd);
-    const again = tornEnd(fd);
-    if (again === null || again.start !== torn.start || again.bytes.byteLength !== torn.bytes.byteLength) return null;
-    const text = torn.bytes.toString('utf8');
-    const ours = text.startsWith(ourBeginning) || ourBeginning.startsWith(text) || /^[\0 ]*$/.test(text);
-    const blanked = ours && mayOverwrite;
-    if (blanked) writeSync(fd, Buffer.alloc(torn.bytes.byteLength, ' '), 0, torn.bytes.byteLength, torn.start);
-    return {
-      event: {
-        event: 'chain.repaired',
-        torn_bytes: torn.bytes.byteLength,
-        torn_sha256: sha256(torn.bytes),
-        torn: ours ? startOf(text.replaceAll('\0', ''), KEPT_CHARS) : '',
-      },
-      needsNewline: !blanked,
-    };
-  } finally {
-    closeSync(fd);
-  }
+export function repairTail(fd: number, path: string): TailRepair | null {
+  const torn = tornEnd(fd);
+  if (torn === null) return null;
+  awaitWriters(fd);
+  const again = tornEnd(fd);
+  if (again === null || again.start !== torn.start || again.bytes.byteLength !== torn.bytes.byteLength) return null;
+  const text = torn.bytes.toString('utf8');
+  const ours = text.startsWith(ourBeginning) || ourBeginning.startsWith(text) || /^[\0 ]*$/.test(text);
+  return {
+    event: {
+      event: 'chain.repaired',
+      torn_bytes: torn.bytes.byteLength,
+      torn_sha256: sha256(torn.bytes),
+      torn: ours ? startOf(text.replaceAll('\0', ''), KEPT_CHARS) : '',
+    },
+    needsNewline: !(ours && blankOut(fd, path, torn)),
+  };
 }
 
-/** A file that may only be appended to keeps its half line; verifying knows it by its hash. */
-function openForRepair(path: string): { fd: number; mayOverwrite: boolean } {
+/**
+ * False: it may only be appended to, or was moved aside meanwhile. Then it keeps its half line; verifying knows it by its
+ * hash.
+ */
+function blankOut(fd: number, path: string, { start, bytes: { byteLength } }: TornEnd): boolean {
+  let overwriting: number;
   try {
-    return { fd: openSync(path, 'r+'), mayOverwrite: true };
+    overwriting = openSync(path, 'r+');
   } catch {
-    return { fd: openSync(path, 'a+'), mayOverwrite: false };
+    return false;
+  }
+  try {
+    if (fstatSync(overwriting).ino !== fstatSync(fd).ino) return false;
+    writeSync(overwriting, Buffer.alloc(byteLength, ' '), 0, byteLength, start);
+    return true;
+  } finally {
+    closeSync(overwriting);
   }
 }
 
@@ -68,7 +72,12 @@ export function endsTorn(fd: number, size: number): boolean {
   return size > 0 && readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== NEWLINE;
 }
 
-function tornEnd(fd: number): { start: number; bytes: Buffer } | null {
+interface TornEnd {
+  readonly start: number;
+  readonly bytes: Buffer;
+}
+
+function tornEnd(fd: number): TornEnd | null {
   const { size } = fstatSync(fd);
   if (!endsTorn(fd, size)) return null;
   let bytes = Buffer.alloc(0);

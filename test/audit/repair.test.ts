@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { expect, it, onTestFinished } from 'vitest';
-import { awaitWriters } from '../../src/audit/repair.ts';
+import { awaitWriters, repairTail } from '../../src/audit/repair.ts';
 import { newTrail } from './audit-samples.ts';
 
 const MIB = 1024 * 1024;
@@ -29,4 +29,18 @@ it('what another process is writing is waited for, however long it takes [audit.
     expect(fstatSync(fd).size).toBe(before + bytes);
     expect(await exited).toEqual([0, null]);
   }
+});
+
+it('half a line of a file that was moved aside meanwhile stays, and nothing is made in its place [audit.rotation]', () => {
+  const path = newTrail();
+  writeFileSync(path, '{"v":1}\n{"v":');
+  const fd = openSync(path, 'a+');
+  onTestFinished(() => closeSync(fd));
+  renameSync(path, `${path}.1`);
+  expect(repairTail(fd, path)).toMatchObject({ event: { torn: '{"v":', torn_bytes: 5 }, needsNewline: true });
+  expect(existsSync(path)).toBe(false);
+  writeFileSync(path, '{"v":1}\n{"v":1}\n');
+  expect(repairTail(fd, path)).toMatchObject({ needsNewline: true });
+  expect(readFileSync(path, 'utf8')).toBe('{"v":1}\n{"v":1}\n');
+  expect(readFileSync(`${path}.1`, 'utf8')).toBe('{"v":1}\n{"v":');
 });
