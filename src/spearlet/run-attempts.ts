@@ -55,8 +55,11 @@ export class RunAttempts {
     const sender = this.#options.sendEvents?.(claim);
     const ofRun = events.begin(id, life, (event) => sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
+    const failed = (error: unknown): AttemptOutcome => again(errorText(error));
     const outcome =
-      earlier !== null && 'kind' in earlier ? earlier : await this.#attempt(claim, earlier, ofRun, signal);
+      earlier !== null && 'kind' in earlier
+        ? earlier
+        : await this.#attempt(claim, earlier, ofRun, signal).catch(failed);
     ofRun.emit('status', shownOutcome(outcome));
     if (outcome.kind === 'ended') {
       ofRun.end();
@@ -97,7 +100,7 @@ export class RunAttempts {
     if (task === null || task.wasm !== run.wasm) {
       const why = `revision ${run.revision} of the task is not here any more`;
       // Another node may have it, and each that has not counts as an attempt.
-      if (queue.isShared) return { kind: 'again', counts: true, pause: false, why };
+      if (queue.isShared) return again(why);
       return ended('dead', 'task', why);
     }
     const input = await claim.input();
@@ -146,6 +149,9 @@ function shownOutcome(outcome: AttemptOutcome) {
       return { status: 'queued' };
   }
 }
+
+/** It counts as an attempt. */
+const again = (why: string): AttemptOutcome => ({ kind: 'again', counts: true, pause: false, why });
 
 function ended(status: RunEnding['status'], reason: string, message: string): AttemptOutcome {
   const ending = { status, exit: { reason, code: null, message }, cost: null, result: new Uint8Array() };
