@@ -16,7 +16,7 @@ import { check } from './guard/judge.ts';
 import { findPlant, measure, PROCESSES } from './guard/measure.ts';
 import { prove } from './guard/prove.ts';
 import { callOf, type Plant, parseSlowDown, type SlowDown } from './guard/slow-down.ts';
-import { isBuildOld } from './guests/built.ts';
+import { warnOfOldBuild } from './guests/built.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
 
@@ -143,8 +143,7 @@ async function main(): Promise<number> {
   const groups = values.only === undefined ? figureGroups : figureGroups.filter((group) => group === values.only);
   if (groups.length === 0) throw new Error(`--only ${values.only}: the groups are ${figureGroups.join(' and ')}`);
   if (values.accept) return accept(file, groups);
-  if (isBuildOld())
-    console.log('dist/ is older than src/: npm run build, or two of the figures are those of older code');
+  warnOfOldBuild();
   if (values.prove !== undefined) return prove(values.prove, groups);
   const plant = values.slow === undefined ? {} : await slowerBy(parseSlowDown(values.slow), groups);
   if (values.repeat !== undefined) return repeat(Number(values.repeat), file, plant);

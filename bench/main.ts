@@ -2,7 +2,7 @@
 // nanoseconds do not.
 import { writeFileSync } from 'node:fs';
 import { FlagError, parseFlags, usage } from './flags.ts';
-import { isBuildOld } from './guests/built.ts';
+import { warnOfOldBuild } from './guests/built.ts';
 import type { Row } from './measure/row.ts';
 import { environment } from './report/environment.ts';
 import { htmlReport } from './report/html.ts';
@@ -21,7 +21,7 @@ async function main(): Promise<number> {
   }
   const machine = environment(flags.quick ? 'quick' : 'full');
   console.log(environmentLines(machine));
-  if (isBuildOld()) console.log('dist/ is older than src/: npm run build, or some figures are those of older code');
+  warnOfOldBuild();
   const started = performance.now();
   const rows: Row[] = [];
   let failed = 0;

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { isBuildCurrent } from '../../scripts/build-inputs.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -8,10 +9,8 @@ export function requireBuild(): void {
   if (!existsSync(`${root}dist/spear-run.cjs`)) throw new Error('dist/ is missing: run npm run build first');
 }
 
-/** Whether the code has changed since it was built: figures of processes would be those of older code. */
-export function isBuildOld(): boolean {
-  const built = statSync(`${root}dist/spear-run.cjs`, { throwIfNoEntry: false });
-  if (!built) return false;
-  const files = readdirSync(`${root}src`, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  return files.some(({ parentPath, name }) => statSync(`${parentPath}/${name}`).mtimeMs > built.mtimeMs);
+/** Rows that start processes measure dist/, which may be older than the sources. */
+export function warnOfOldBuild(): void {
+  if (!isBuildCurrent(root))
+    console.log('dist/ does not match src/: rows that start processes measure the old build; run npm run build');
 }
