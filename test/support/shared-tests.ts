@@ -18,8 +18,8 @@ export function runSharedTests(binding: 'fast lane' | 'glue'): void {
       ...idsInRun(task.file.tasks),
       ...idsInFiles(/^(?:guest|load)\/component\/.*\.test\.ts$/),
     ]);
-    const shared = Object.keys(sharedTests).map((file) => `${file}.test.ts`);
-    const required = idsInFiles(...coreTests, ...shared.map((file) => new RegExp(`^${file}$`)));
+    const shared = Object.keys(sharedTests).map((file) => new RegExp(`^${file}(?:\\.\\w+)?\\.test\\.ts$`));
+    const required = idsInFiles(...coreTests, ...shared);
     const missing = required.filter((id) => !verified.has(id) && !Object.hasOwn(notApplicable, id));
     expect(missing).toEqual([]);
     const listedInVain = Object.keys(notApplicable).filter((id) => verified.has(id) || !required.includes(id));

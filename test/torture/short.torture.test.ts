@@ -9,6 +9,7 @@ const ALLOWED_MS = 60_000;
 describe('a short run of the torture suite', () => {
   it.each(topics)('$name: $title [torture.suite]', { timeout: 2 * ALLOWED_MS }, async ({ name }) => {
     const seed = randomInt(2 ** 32);
+    console.log(`${name}: seed ${seed}; repeat it with npm run torture -- --short --seed ${seed} ${name}`);
     const { findings } = await runTopic({ name, short: true, seed, allowedMs: ALLOWED_MS });
     expect(findings.length).toBeGreaterThan(0);
     for (const { what, count, failures } of findings) {
