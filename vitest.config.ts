@@ -1,24 +1,24 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './test/longest-first.ts';
 import { bundledGuestThread } from './test/support/bundled-guest-thread.ts';
+import { SlowestFirst } from './test/support/slowest-first.ts';
+import { kinds } from './test/support/test-kinds.ts';
 
-// Processes that the tests start from the sources take from here what another has compiled before.
+// Processes that the tests start from the sources share one compile cache.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/node', import.meta.url));
 
+const plugins = [await bundledGuestThread()];
+
 export default defineConfig({
-  plugins: [await bundledGuestThread()],
+  plugins,
   test: {
-    include: ['test/**/*.test.ts'],
-    // Every file gets a process of its own: the tests count threads, handles and child processes.
-    pool: 'forks',
-    // Half of the time goes into waiting for processes and deadlines, so there is a file more than there are cores.
+    // Half of the time is spent waiting for processes and deadlines, so one more file runs than there are cores.
     maxWorkers: Math.max(2, availableParallelism()) + 1,
-    maxConcurrency: 2,
-    sequence: { sequencer: LongestFirst },
-    // Nobody waits for these but a test that hangs, so they leave room for a machine that is busy with other things.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    sequence: { sequencer: SlowestFirst },
+    projects: kinds.map(({ name, include, exclude, options }) => ({
+      extends: true,
+      test: { name, include: [...include], exclude: [...exclude], ...options },
+    })),
   },
 });

@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+
+const TEST = /(?:\.\w+)?\.test\.ts$/;
+
+/**
+ * The test files of a source, relative to `root`. `source` is its path in src/ without or with the ending, or the path of
+ * a test. Tests that carry the name of the source come before those that only import it.
+ */
+export function testsOf(root: string, source: string): string[] {
+  const name = source.replace(/^(?:src|test)\//, '').replace(/(?:\.\w+)*\.tsx?$/, '');
+  const tests = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+    .map((path) => path.split(sep).join('/'))
+    .filter((path) => TEST.test(path))
+    .sort();
+  const named = tests.filter((path) => path.replace(TEST, '') === name || path.startsWith(`${name}.`));
+  const importing = tests.filter((path) => !named.includes(path) && imports(root, path).has(name));
+  return [...named, ...importing].map((path) => `test/${path}`);
+}
+
+/** Sources that a test imports directly, as paths in src/ without the ending. */
+function imports(root: string, test: string): ReadonlySet<string> {
+  const file = join(root, 'test', test);
+  const specifiers = readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)\.tsx?'/g);
+  const src = join(root, 'src');
+  return new Set(
+    [...specifiers].map(([, path = '']) =>
+      relative(src, resolve(dirname(file), path))
+        .split(sep)
+        .join('/'),
+    ),
+  );
+}
