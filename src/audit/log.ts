@@ -8,6 +8,7 @@ import { knownSecrets } from '../secrets/redactor.ts';
 import { Secret } from '../secrets/secret.ts';
 import { argumentsShown } from './arguments.ts';
 import { AwaitedBatches } from './awaited-batches.ts';
+import { DrainDeadline } from './drain.ts';
 import type { AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
 import { openAuditPath } from './file.ts';
 import { Folding } from './fold.ts';
@@ -26,8 +27,8 @@ export const GATHER_MS = 25;
 const GATHER_EVENTS = 256;
 /** So many are never without their lines, however busy the host thread is. */
 export const MAX_GATHERED_EVENTS = 1_024;
-/** How long the end of the process waits for the disk. */
-const DRAIN_MS = 5_000;
+/** How often a closing log looks whether its thread still makes progress. */
+const DRAIN_CHECK_MS = 250;
 
 export interface AuditLogOptions {
   /** null: standard output. */
@@ -54,7 +55,7 @@ export interface AuditLog {
   forTask(task: string | null): AuditTrail;
   /** The trail of what this process does as a service: no guest, no task. */
   forService(): ServiceTrail;
-  /** Waits, in vain for at most some seconds, until everything is written; for the way out of a process. */
+  /** Blocks until everything is written or the writer thread stalls ({@link DrainDeadline}); for the exit of a process. */
   flushNow(): void;
   /** Writes what is left and the end of the chain. */
   close(): Promise<void>;
@@ -165,11 +166,13 @@ class ThreadedLog implements AuditLog {
 
   flushNow(): void {
     this.#postLast();
-    const until = performance.now() + DRAIN_MS;
-    while (this.#posted.length > 0 && performance.now() < until) {
-      const done = Atomics.load(this.#progress, progressAt.batches);
+    const deadline = new DrainDeadline(performance.now(), this.#steps());
+    for (;;) {
+      const steps = this.#steps();
       this.#settle();
-      if (this.#posted.length > 0) Atomics.wait(this.#progress, progressAt.batches, done, until - performance.now());
+      const leftMs = deadline.leftMs(performance.now(), steps);
+      if (this.#posted.length === 0 || leftMs <= 0) break;
+      Atomics.wait(this.#progress, progressAt.steps, steps, leftMs);
     }
     this.#report();
   }
@@ -271,15 +274,22 @@ class ThreadedLog implements AuditLog {
   async #end(): Promise<void> {
     this.#worker.ref();
     this.#postLast();
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(() => late.resolve(), DRAIN_MS);
-    await Promise.race([this.#exited, late.promise]);
-    clearTimeout(timer);
+    const deadline = new DrainDeadline(performance.now(), this.#steps());
+    const stalled = Promise.withResolvers<void>();
+    const timer = setInterval(() => {
+      if (deadline.leftMs(performance.now(), this.#steps()) <= 0) stalled.resolve();
+    }, DRAIN_CHECK_MS);
+    await Promise.race([this.#exited, stalled.promise]);
+    clearInterval(timer);
     process.off('exit', this.#atExit);
     this.#settle();
     if (this.#posted.length > 0) this.#fail('ETIMEDOUT');
     this.#report();
     await this.#worker.terminate();
+  }
+
+  #steps(): number {
+    return Atomics.load(this.#progress, progressAt.steps);
   }
 
   #report(): void {

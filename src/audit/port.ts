@@ -33,6 +33,8 @@ export const progressAt = {
   batches: 0,
   /** The number of the first error of the system; 0: none. */
   failure: 1,
+  /** Steps that the thread has finished: its start, every write, every batch. 0: it does not run yet. */
+  steps: 2,
 } as const;
 
-export const PROGRESS_BYTES = 2 * Int32Array.BYTES_PER_ELEMENT;
+export const PROGRESS_BYTES = 3 * Int32Array.BYTES_PER_ELEMENT;

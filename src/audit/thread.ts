@@ -8,6 +8,11 @@ if (port === null) throw new Error('audit-thread runs as a thread of its own');
 const counters = new Int32Array(progress);
 const writer = new AuditWriter(options);
 
+function finishStep(): void {
+  Atomics.add(counters, progressAt.steps, 1);
+  Atomics.notify(counters, progressAt.steps);
+}
+
 const tell = (news: AuditNews) => port.postMessage(news);
 
 function report(error: NodeJS.ErrnoException | null): void {
@@ -17,7 +22,7 @@ function report(error: NodeJS.ErrnoException | null): void {
 }
 
 port.on('message', (batch: AuditBatch) => {
-  const error = writer.append(batch.events, batch.dropped);
+  const error = writer.append(batch.events, batch.dropped, finishStep);
   report(error);
   if (batch.asked !== null) tell({ asked: batch.asked, isWritten: error === null && batch.dropped === 0 });
   if (batch.isLast) {
@@ -25,5 +30,6 @@ port.on('message', (batch: AuditBatch) => {
     port.close();
   }
   Atomics.add(counters, progressAt.batches, 1);
-  Atomics.notify(counters, progressAt.batches);
+  finishStep();
 });
+finishStep();

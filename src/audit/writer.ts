@@ -46,11 +46,17 @@ export class AuditWriter {
     this.#pending = [{ event: { event: 'chain.started', ...this.#origin }, at: startedAt }];
   }
 
-  /** Appends events, which are JSON texts; `dropped` were lost before they came here. The error: what failed, if anything. */
-  append(events: readonly string[], dropped = 0): NodeJS.ErrnoException | null {
+  /**
+   * Appends events, which are JSON texts; `dropped` were lost before they came here. `onWrite` is called after each write.
+   * The error: what failed, if anything.
+   */
+  append(events: readonly string[], dropped = 0, onWrite: () => void = () => {}): NodeJS.ErrnoException | null {
     if (dropped > 0) this.#lose(dropped, 'queue_full');
     let failure: NodeJS.ErrnoException | null = null;
-    for (const part of inParts(events, this.#writeChars)) failure = this.#try(part) ?? failure;
+    for (const part of inParts(events, this.#writeChars)) {
+      failure = this.#try(part) ?? failure;
+      onWrite();
+    }
     return failure;
   }
 

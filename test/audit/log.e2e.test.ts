@@ -206,6 +206,20 @@ describe('a process', () => {
     expect(verified(path).problem).toBeNull();
   }, 120_000);
 
+  it.each(['close', 'exit'])(
+    'that ends by %s before its writer thread has started loses no line [audit.exit]',
+    async (how) => {
+      const path = newTrail();
+      const late = fileURLToPath(new URL('./slow-thread.mjs', import.meta.url));
+      const env = { ...process.env, LATE_MS: '7000' };
+      const child = spawn(process.execPath, ['--import', late, program, how, path, '2000'], { env, stdio: 'ignore' });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      await ended(child);
+      expect(numbersOf(path)).toEqual(range(0, 2_000));
+      expect(verified(path)).toMatchObject({ problem: null, lost: 0, chains: [{ ended: true }] });
+    },
+  );
+
   it('and others may append to one file and rotate it, and nothing is lost [audit.rotation]', async () => {
     const path = newTrail();
     const [writers, count] = [4, 2_000];
