@@ -44,7 +44,7 @@ it('docs/abi.md has every code that a model reads about a tool of the guest', ()
 it('docs/registry-protocol.md has every kind of problem, and no other', () => {
   const http = sourceOf('sms/http') + sourceOf('sms/runs');
   const kinds = [...found(http, /HttpProblem\(\s*\d+,\s*'([\w-]+)'/g), ...found(http, /: \[\d{3}, '([\w-]+)'\]/g)];
-  expect(documented('docs/registry-protocol.md', 'The kinds of problems:', 1)).toEqual([...new Set(kinds)].sort());
+  expect(documented('docs/registry-protocol.md', '### Problem types', 1)).toEqual([...new Set(kinds)].sort());
 });
 
 it('docs/registry-protocol.md has every path of the HTTP side', () => {
@@ -84,7 +84,7 @@ it('docs/troubleshooting.md has every reason of an exclusion', () => {
 });
 
 it('docs/mcp.md has every key of a task', () => {
-  expect(documented('docs/mcp.md', '## What a task allows')).toEqual([...taskPolicyKeys].sort());
+  expect(documented('docs/mcp.md', '## Task configuration')).toEqual([...taskPolicyKeys].sort());
 });
 
 it('docs/mcp.md has every field of a record', () => {
@@ -92,7 +92,7 @@ it('docs/mcp.md has every field of a record', () => {
   if (!parsed.ok) throw new Error('the smallest record is not valid');
   const stamps = ['updated_at_ms', 'mod_revision'];
   const fields = Object.keys(parsed.record).filter((field) => !stamps.includes(field));
-  expect(documented('docs/mcp.md', '## Records')).toEqual([...fields, 'version'].sort());
+  expect(documented('docs/mcp.md', '## Server configuration')).toEqual([...fields, 'version'].sort());
 });
 
 it('docs/metrics.md has every instrument, and no other', () => {
