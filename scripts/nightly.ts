@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 const steps = [
-  { title: 'torture, every topic, with the soak of a node', script: 'torture', page: 'docs/security.md#torture' },
+  { title: 'torture, every topic, with the soak of a node', script: 'torture', page: 'docs/security.md#torture-tests' },
   { title: 'published MCP servers', script: 'peers', page: 'docs/peers.md' },
   { title: 'bench, all rows', script: 'bench', page: 'docs/performance.md' },
 ];

@@ -80,7 +80,7 @@ const reasons: Readonly<Record<ExclusionReason, true>> = {
 };
 
 it('docs/troubleshooting.md has every reason of an exclusion', () => {
-  expect(documented('docs/troubleshooting.md', '## Reasons')).toEqual(Object.keys(reasons).sort());
+  expect(documented('docs/troubleshooting.md', '## Exclusion reasons')).toEqual(Object.keys(reasons).sort());
 });
 
 it('docs/mcp.md has every key of a task', () => {

@@ -19,7 +19,7 @@ const architecture = readPage('docs/architecture.md');
 
 /** The numbered lists below the headings of a section. */
 function walksOf(text: string): Map<string, Step[]> {
-  const section = text.split('\n## The way of a call\n')[1]?.split('\n## ')[0] ?? '';
+  const section = text.split('\n## Code walkthroughs\n')[1]?.split('\n## ')[0] ?? '';
   const parts = section.split('\n### ').slice(1);
   return new Map(
     parts.map((part) => {
@@ -80,7 +80,7 @@ describe('the walks of docs/architecture.md', () => {
       '`cchat_write_msg`',
       'A send with AUTO_TOOL_CALL and an MCP tool',
       'An upsert in the registry',
-      'A line of the trail',
+      'An audit event',
     ]);
   });
 
