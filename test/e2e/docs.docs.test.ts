@@ -6,7 +6,6 @@ import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { fill } from '../../scripts/markdown.ts';
-import { generatedPages } from '../../scripts/write-docs.ts';
 import { allPages, blocksOf, readPage } from '../docs/pages.ts';
 import { root, scratch } from './spear-run.ts';
 
@@ -15,10 +14,6 @@ const readme = readPage('README.md').text;
 const TEST_COMMAND = 'npm install && npm test';
 /** Lines of a terminal: what has to be on the first screen is above. */
 const FIRST_SCREEN = 24;
-
-it.each(generatedPages())('$path is what npm run docs writes', ({ path, text: expected }) => {
-  expect(readFileSync(join(root, path), 'utf8') === expected, `${path} is stale: run npm run docs`).toBe(true);
-});
 
 it('a page without its marks is an error, not a page without tables', () => {
   expect(fill('a\n<!-- x -->\nold\n<!-- /x -->\nb\n', 'x', 'new')).toBe('a\n<!-- x -->\n\nnew\n\n<!-- /x -->\nb\n');
