@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import { noAudit } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
@@ -23,7 +23,7 @@ export interface TaskRuntime {
   readonly limits: Limits;
   readonly backend: FindBackend;
   readonly mcp: OpenMcp | null;
-  readonly audit: AuditTrail;
+  readonly audit: AuditSink;
 }
 
 export interface RuntimesOptions {

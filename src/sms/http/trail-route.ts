@@ -11,16 +11,16 @@ const MAX_TEXT_CHARS = 200;
 const place = /^\d{1,20}:\d{1,15}$/;
 const eventName = /^[a-z_.]{1,64}$/;
 
-/** `GET /admin/api/trail?q=&event=&before=&after=&limit=`: lines of the registry's own trail, newest first. */
+/** `GET /admin/api/audit?q=&event=&before=&after=&limit=`: lines of the registry's own trail, newest first. */
 export function trailRoute(file: string | null): Route {
   return {
     method: 'GET',
-    path: '/admin/api/trail',
+    path: '/admin/api/audit',
     needs: 'view',
     async run(call) {
       const { query } = call;
       if (file === null) {
-        throw new HttpProblem(404, 'no-trail', 'this registry keeps no trail: audit.enabled is off in its config');
+        throw new HttpProblem(404, 'no-audit-log', 'this registry keeps no trail: audit.enabled is off in its config');
       }
       const text = (query.get('q') ?? '').slice(0, MAX_TEXT_CHARS).toLowerCase();
       const event = query.get('event') ?? '';

@@ -36,7 +36,7 @@ export function Trail() {
   const wanted = useSettled(`${text}\n${event}`, 250);
   const query = (more: Readonly<Record<string, string>>) => {
     const [q = '', name = ''] = wanted.split('\n');
-    return `/admin/api/trail?${new URLSearchParams({ q, event: name, ...more })}`;
+    return `/admin/api/audit?${new URLSearchParams({ q, event: name, ...more })}`;
   };
   useEffect(() => {
     const gone = new AbortController();
