@@ -116,10 +116,10 @@ export class FileJournals implements RunJournals {
 
 /** @throws JournalError */
 export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret | null): Timeline {
-  if (bytes === null) throw new JournalError(run, 'it has no journal');
+  if (bytes === null) throw new JournalError(run, 'the run has no journal');
   if (bytes.byteLength > MAX_SHOWN_BYTES) {
-    const size = `its journal has ${bytes.byteLength} bytes`;
-    throw new JournalError(run, `${size}, too many to be shown here: spear journal show`);
+    const size = `the journal has ${bytes.byteLength} bytes`;
+    throw new JournalError(run, `${size}, too large to show here: use spear journal show`);
   }
   return timelineOf(readJournal(run, key && journalKey(key.reveal()), bytes));
 }

@@ -59,7 +59,8 @@ export class TaskRuntimes {
 
   constructor(options: RuntimesOptions) {
     this.#options = options;
-    const onStubUsed = () => options.log('warn', 'no_model', { message: 'no model is configured, a stub answers' });
+    const onStubUsed = () =>
+      options.log('warn', 'no_model', { message: 'no model is configured; the stub backend answers' });
     this.#backends = new BackendSet(options.host, { onStubUsed });
   }
 

@@ -28,7 +28,8 @@ export function eventsRoute<R extends StoreStamps>(store: RegistryStore<R>, opti
     path: options.path,
     needs: options.needs,
     async run(call) {
-      if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} read events already`);
+      if (readers >= MAX_READERS)
+        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are reading events, the maximum`);
       readers += 1;
       try {
         await stream(store, options.sees?.() ?? (() => true), call);

@@ -19,7 +19,8 @@ export function liveRoute(topics: LiveTopics): Route {
     path: '/admin/api/live',
     needs: 'view',
     async run(call) {
-      if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} follow already`);
+      if (readers >= MAX_READERS)
+        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are connected, the maximum`);
       readers += 1;
       try {
         await follow(topics, call);

@@ -84,7 +84,7 @@ const queueProblems: Readonly<Record<QueueErrorCode, readonly [status: number, k
 function queueProblem({ code, message }: QueueError): HttpProblem {
   const [status, kind] = queueProblems[code];
   if (code === 'other_input') {
-    return new HttpProblem(status, kind, `the Idempotency-Key was used with another input: ${message}`);
+    return new HttpProblem(status, kind, `the Idempotency-Key was already used with a different input: ${message}`);
   }
   return new HttpProblem(status, kind, message, { headers: { 'retry-after': RETRY_AFTER_S } });
 }

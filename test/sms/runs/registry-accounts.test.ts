@@ -86,7 +86,7 @@ describe('a registry of several teams', () => {
   it('takes none of a namespace without an account [cluster.accounts]', async () => {
     const refused = await submit('default', 'x');
     expect(refused.status).toBe(409);
-    expect(refused.text).toContain('the namespace default has no account of the queue (nats.accounts, nats.creds)');
+    expect(refused.text).toContain('the namespace default has no NATS account (nats.accounts, nats.creds)');
   });
 
   it('does not start with an account that is not let in, or a config that says how to reach nothing', async () => {

@@ -240,7 +240,7 @@ describe('a registry with a queue', () => {
     expect(spearAs({ SPEAR_SMS, SPEAR_NODE }, 'run', 'hello')).toMatchObject({ status: 0, stdout: 'hello from C\n' });
     const refused = spearAs({ SPEAR_NODE }, 'runs', 'ls', '--sms', SPEAR_SMS);
     expect(refused).toMatchObject({ status: 1 });
-    expect(refused.stderr).toContain('was started without --queue; ask a node');
+    expect(refused.stderr).toContain('was started without --queue; submit to a node');
     await without.end('SIGTERM');
   });
 
@@ -255,7 +255,7 @@ describe('a registry with a queue', () => {
     expect((await fetch(`${alone.http}/readyz`)).status).toBe(200);
     const away = await list();
     expect(away.status).toBe(503);
-    expect(await away.text()).toMatch(/queue-unavailable.*the queue of runs cannot be reached: no connection to NATS/);
+    expect(await away.text()).toMatch(/queue-unavailable.*the run queue is unreachable: no connection to NATS/);
     await member?.start();
     await expect.poll(async () => (await list()).status, { timeout: 30_000 }).toBe(200);
     const found = (await (await list()).json()) as { runs: unknown[] };
@@ -282,6 +282,6 @@ describe('a registry with a queue', () => {
     expect(clear.stderr).toContain('--queue: inputs, results and journals would go to nats.example:4222 in clear');
     const tls = await start('--queue', queue().replace('nats:', 'tls:'));
     expect(tls.code).toBe(1);
-    expect(tls.stderr).toContain('it speaks in clear alone, and TLS was asked for');
+    expect(tls.stderr).toContain('the server does not support TLS');
   });
 });
