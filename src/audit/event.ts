@@ -408,6 +408,9 @@ export type AuditLine = (AuditEvent | AuditChainEvent) & {
 
 export const AUDIT_VERSION = 2;
 
+/** The value of `decided_by` where no user and no rule decided. Versions since 0.2.0 write it. */
+export const NO_DECIDER = 'nobody';
+
 /** Where audit events go. Writing never waits, and never fails the work that is being audited. */
 export interface AuditSink {
   write(instance: string, event: AuditEvent): void;
