@@ -205,7 +205,7 @@ describe('the directory', () => {
     rmSync(`${registryDir}/a.toml`);
     const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
     expect(status).toBe(422);
-    expect(body).toMatchObject({ outcome: 'refused', detail: expect.stringContaining('has no server any more') });
+    expect(body).toMatchObject({ outcome: 'refused', detail: expect.stringContaining('no longer has any server') });
     expect((await sms.http('GET', '/metrics')).text).toMatch(
       /^spear_sms_directory_reloads_total\{outcome="refused"\} 1$/m,
     );

@@ -34,7 +34,7 @@ describe('POST /servers', () => {
       type: 'urn:spear:problem:server-exists',
       title: 'Conflict',
       status: 409,
-      detail: 'there is a server "fs" already',
+      detail: 'server "fs" already exists',
     });
     expect((await sms.http('GET', `${servers}/fs`)).body.display_name).toBe('fs');
   });
