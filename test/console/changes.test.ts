@@ -131,7 +131,7 @@ it('keeps the token in memory alone, and asks again when it is revoked [console.
   await page.getByText('does not know this token').waitFor();
   await page.getByLabel('Token').fill(sms.nodeToken);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByText(/this needs permission to read masked records/).waitFor();
+  await page.getByText(/this needs permission to view the registry/).waitFor();
   await console.signIn(token);
   await console.go('overview', 'Overview');
   const kept = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])');

@@ -77,7 +77,7 @@ async function follow<R extends StoreStamps>(
       const event = await reader.next(HEARTBEAT_MS);
       if (event === 'ended') return;
       if (event === 'silence') {
-        await writeEvents(response, ': still here\n\n');
+        await writeEvents(response, ': heartbeat\n\n');
         continue;
       }
       const { revision, deletes } = event;

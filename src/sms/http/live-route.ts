@@ -52,7 +52,7 @@ async function follow(topics: LiveTopics, { response, signal }: HttpCall): Promi
     });
   try {
     while (!signal.aborted) {
-      await writeEvents(response, isNews ? message(topics) : ': still here\n\n');
+      await writeEvents(response, isNews ? message(topics) : ': heartbeat\n\n');
       isNews = false;
       await woken(GATHER_MS, false);
       if (!isNews && !signal.aborted) await woken(HEARTBEAT_MS, true);

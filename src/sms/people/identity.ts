@@ -4,8 +4,8 @@ export type { Identity };
 
 /** What can be allowed, and how a refusal puts it. */
 const permissions = {
-  view: 'read masked records',
-  follow: 'read unmasked records',
+  view: 'view the registry',
+  follow: 'read unmasked servers',
   report: 'report as a node',
   ask: 'request approvals',
   identify: 'identify tokens',
@@ -77,7 +77,7 @@ export function giftRefusal(giver: Identity, { roles: given, namespace, mayReadJ
     return `"${giver.name}" cannot grant the journals permission without having it`;
   }
   if (given.includes('node') && giver.namespace !== ALL_NAMESPACES) {
-    return 'a node token reads unmasked records, which all namespaces share: only an admin of all namespaces can create it';
+    return 'a node token reads unmasked servers, which all namespaces share: only an admin of all namespaces can create it';
   }
   return null;
 }

@@ -9,7 +9,7 @@ import { type FindRuns, type KeptRuns, RUN_PATH, type RunCall, type RunRoute } f
 /** Readers at one time. */
 const MAX_READERS = 1_024;
 const HEARTBEAT_MS = 15_000;
-const STILL_HERE = ': still here\n\n';
+const STILL_HERE = ': heartbeat\n\n';
 /** Events that wait for one reader; one that is slower is told of a gap. */
 const MAX_WAITING = 10_000;
 /** A run that ended, and of which nothing has come for so long, has told all that there is of it. */
