@@ -97,7 +97,7 @@ it(
     await row.waitFor();
     await seen('access', true);
     await row.getByRole('button', { name: 'denied' }).click();
-    await page.getByText(/To change that/).waitFor();
+    await page.getByText(/To change this/).waitFor();
     await seen('access-walk');
     await page.keyboard.press('Escape');
 

@@ -121,17 +121,17 @@ describe('a NATS server with TLS and accounts', () => {
     [
       'those of another operator',
       { creds: 'file:stranger.creds', ca: 'ca.pem' },
-      'does not take the credentials of nats.creds',
+      'rejected the credentials in nats.creds',
     ],
     [
       'those whose time is over',
       { creds: 'file:expired.creds', ca: 'ca.pem' },
-      'does not take the credentials of nats.creds',
+      'rejected the credentials in nats.creds',
     ],
     [
       'a file that holds none',
       { creds: 'file:broken.creds', ca: 'ca.pem' },
-      'nats.creds: expected a file of credentials',
+      'nats.creds: expected a NATS credentials file',
     ],
     [
       'a file of authorities that is not there',

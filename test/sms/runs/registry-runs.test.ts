@@ -186,7 +186,9 @@ describe('a registry with a queue', () => {
     await expect.poll(async () => parsed((await ask('GET', `${runs}/${id}`)).text).status).toBe('running');
     const session = await ask('POST', `${runs}/${id}/streams/session`);
     expect(session.status).toBe(409);
-    expect(session.text).toMatch(/streams-elsewhere.*on the node that runs it, not in the registry: ask node-[01]/);
+    expect(session.text).toMatch(
+      /streams-elsewhere.*served by the node that runs the run, not by the registry: connect to node-[01]/,
+    );
     const upgrade = { connection: 'upgrade', upgrade: 'websocket' };
     const socket = await ask('GET', `/api/v1/executions/${id}/streams/ws`, { headers: upgrade }).catch(() =>
       ask('GET', `/api/v1/executions/${id}/streams/ws`),
