@@ -28,7 +28,7 @@ const gaugeTexts = {
   watchers: 'Open gRPC watches.',
   nodes: 'Machines with at least one node process that reported recently.',
   node_processes: 'Node processes that reported recently.',
-  writable: '1 if changes can be stored, otherwise 0.',
+  writable: 'Whether changes can be stored: 1 or 0.',
   approvals_waiting: 'Pending approvals.',
 } as const satisfies Record<keyof PlainGauges, string>;
 
