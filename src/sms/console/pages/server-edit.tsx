@@ -109,7 +109,7 @@ function Editor({ id, base, start, revision, theirs }: EditorProps) {
           onClick={() => setJson(json === null ? asJson(draft) : null)}
           aria-pressed={json !== null}
         >
-          {json === null ? 'Edit as JSON' : 'Back to the form'}
+          {json === null ? 'All fields as JSON' : 'Back to the form'}
         </button>
         <button type="button" class="primary" disabled={!mayReview} onClick={() => setReviewing(true)}>
           Review changes
