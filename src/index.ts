@@ -1,5 +1,5 @@
 export { ModuleError } from './abi/guest-module.ts';
-export { type AuditEvent, type AuditLine, type AuditTrail, noAudit } from './audit/event.ts';
+export { type AuditEvent, type AuditLine, type AuditSink, type AuditTrail, noAudit } from './audit/event.ts';
 export { type AuditLog, type AuditLogOptions, openAuditLog } from './audit/log.ts';
 export type { JsonObject, JsonValue } from './base/json.ts';
 export type { Wait, Waiting } from './base/waiting.ts';

@@ -1,7 +1,7 @@
 import { startOf } from '../base/cut-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import type { ArgumentForm } from '../config/host/audit.ts';
-import type { AuditArguments, AuditTrail } from './event.ts';
+import type { AuditArguments, AuditSink } from './event.ts';
 import { ARGUMENT_BOUNDS, redactArguments } from './redact-arguments.ts';
 
 const CUT = '…';
@@ -10,7 +10,7 @@ const CUT = '…';
 export function argumentsShown(
   form: ArgumentForm,
   sha256: (text: string) => string,
-): NonNullable<AuditTrail['showArguments']> {
+): NonNullable<AuditSink['showArguments']> {
   switch (form) {
     case 'redacted':
       return redactArguments;

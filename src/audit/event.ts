@@ -408,8 +408,11 @@ export type AuditLine = (AuditEvent | AuditChainEvent) & {
 
 export const AUDIT_VERSION = 2;
 
+/** The value of `decided_by` where no user and no rule decided. Versions since 0.2.0 write it. */
+export const NO_DECIDER = 'nobody';
+
 /** Where audit events go. Writing never waits, and never fails the work that is being audited. */
-export interface AuditTrail {
+export interface AuditSink {
   write(instance: string, event: AuditEvent): void;
   /**
    * Both lines of a call that was refused before anything was sent. A guest makes such calls at no cost, so a trail may
@@ -430,17 +433,20 @@ export interface AuditTrail {
   readonly keepArguments?: (text: string) => AuditArguments;
 }
 
+/** @deprecated use AuditSink */
+export type AuditTrail = AuditSink;
+
 export type CallStarted = Extract<AuditEvent, { event: 'tool_call.started' }>;
 export type CallFinished = Extract<AuditEvent, { event: 'tool_call.finished' }>;
 
-export const noAudit: AuditTrail = Object.freeze({
+export const noAudit: AuditSink = Object.freeze({
   write: () => {},
   showArguments: () => null,
   keepArguments: () => null,
 });
 
 /** For every trail, also one that folds nothing. */
-export function writeRefused(trail: AuditTrail, instance: string, started: CallStarted, finished: CallFinished): void {
+export function writeRefused(trail: AuditSink, instance: string, started: CallStarted, finished: CallFinished): void {
   if (trail.writeRefused) trail.writeRefused(instance, started, finished);
   else for (const event of [started, finished]) trail.write(instance, event);
 }

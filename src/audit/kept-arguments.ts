@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
-import type { AuditArguments, AuditTrail } from './event.ts';
+import type { AuditArguments, AuditSink } from './event.ts';
 import { redactArguments } from './redact-arguments.ts';
 
 /** Arguments that are shown when their line is made. Nobody else finds the text in it, by whatever way they look. */
@@ -23,7 +23,7 @@ export function textKept(args: AuditArguments): string | null {
 }
 
 /** Of a call whose arguments are this JSON text, for its `tool_call.started`: as late as the trail can. */
-export function argumentsFor(trail: AuditTrail, text: string): AuditArguments {
+export function argumentsFor(trail: AuditSink, text: string): AuditArguments {
   if (trail.keepArguments) return trail.keepArguments(text);
   return (trail.showArguments ?? redactArguments)(parseJson(text));
 }

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../base/json.ts';
 import { parseJson } from '../base/json.ts';
 import { cutArguments } from './arguments.ts';
-import type { AuditArguments, AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
+import type { AuditArguments, AuditEvent, AuditSink, CallFinished, CallStarted } from './event.ts';
 import { type Folding, foldedKind, refusedKind } from './fold.ts';
 import { textKept } from './kept-arguments.ts';
 import { LineTexts, MAX_CHEAP_LINE_CHARS, MAX_LINE_CHARS } from './line-json.ts';
@@ -102,7 +102,7 @@ function copyIn(value: JsonValue): JsonValue {
 export function textsOf(
   happened: readonly Happened[],
   folding: Folding,
-  show: NonNullable<AuditTrail['showArguments']>,
+  show: NonNullable<AuditSink['showArguments']>,
 ): string[] {
   const lines = new LineTexts();
   for (const { task, instance, event, refused, atMs } of happened) {
@@ -116,7 +116,7 @@ export function textsOf(
   return lines.clean();
 }
 
-function shown(event: CallStarted, isRefused: boolean, show: NonNullable<AuditTrail['showArguments']>): CallStarted {
+function shown(event: CallStarted, isRefused: boolean, show: NonNullable<AuditSink['showArguments']>): CallStarted {
   const text = textKept(event.args);
   const args = text === null ? event.args : show(parseJson(text));
   return { ...event, args: isRefused ? cutArguments(args, REFUSED_ARGUMENT_CHARS) : args };

@@ -9,7 +9,7 @@ import { Secret } from '../secrets/secret.ts';
 import { argumentsShown } from './arguments.ts';
 import { AwaitedBatches } from './awaited-batches.ts';
 import { DrainDeadline } from './drain.ts';
-import type { AuditEvent, AuditTrail, CallFinished, CallStarted } from './event.ts';
+import type { AuditEvent, AuditSink, CallFinished, CallStarted } from './event.ts';
 import { openAuditPath } from './file.ts';
 import { Folding } from './fold.ts';
 import { keepArguments } from './kept-arguments.ts';
@@ -52,7 +52,7 @@ export interface AuditLogOptions {
 /** The trail of this process. */
 export interface AuditLog {
   /** The trail for guests of one task. */
-  forTask(task: string | null): AuditTrail;
+  forTask(task: string | null): AuditSink;
   /** The trail of what this process does as a service: no guest, no task. */
   forService(): ServiceTrail;
   /** Blocks until everything is written or the writer thread stalls ({@link DrainDeadline}); for the exit of a process. */
@@ -61,7 +61,7 @@ export interface AuditLog {
   close(): Promise<void>;
 }
 
-export interface ServiceTrail extends Pick<AuditTrail, 'written'> {
+export interface ServiceTrail extends Pick<AuditSink, 'written'> {
   write(event: AuditEvent): void;
 }
 
@@ -84,7 +84,7 @@ class ThreadedLog implements AuditLog {
   readonly #worker: Worker;
   readonly #progress = new Int32Array(new SharedArrayBuffer(PROGRESS_BYTES));
   readonly #onFailure: (code: string) => void;
-  readonly #showArguments: NonNullable<AuditTrail['showArguments']>;
+  readonly #showArguments: NonNullable<AuditSink['showArguments']>;
   readonly #atExit = () => this.flushNow();
   readonly #folding = new Folding((task, instance, event) => {
     this.#makeTexts();
@@ -146,7 +146,7 @@ class ThreadedLog implements AuditLog {
     this.#post(false); // the chain begins now, not with the first event
   }
 
-  forTask(task: string | null): AuditTrail {
+  forTask(task: string | null): AuditSink {
     return Object.freeze({
       write: (instance: string, event: AuditEvent) => this.#write(task, instance, event, null),
       writeRefused: (instance: string, started: CallStarted, finished: CallFinished) =>

@@ -1,4 +1,4 @@
-import type { AuditArguments, AuditTrail } from '../audit/event.ts';
+import type { AuditArguments, AuditSink } from '../audit/event.ts';
 import { redactArguments } from '../audit/redact-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { ToolJournal } from '../journal/tool-journal.ts';
@@ -13,7 +13,7 @@ import type { ToolEvents } from './tool-events.ts';
 export interface McpDeps {
   readonly pool: Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'>;
   readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onPolicyChange'>;
-  readonly audit: AuditTrail;
+  readonly audit: AuditSink;
   readonly events: ToolEvents;
   /** Where the tool calls of its run are written. @default nowhere */
   readonly journal?: ToolJournal | null;

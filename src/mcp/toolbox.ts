@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { type AuditSink, noAudit } from '../audit/event.ts';
 import { startOf } from '../base/cut-text.ts';
 import type { JsonObject } from '../base/json.ts';
 import { type OptionKeys, refuseUnknownKeys } from '../config/option-keys.ts';
@@ -33,7 +33,7 @@ export interface ToolboxOptions {
   readonly servers: readonly ToolboxServer[];
   /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
   readonly stateDir?: string;
-  readonly audit?: AuditTrail;
+  readonly audit?: AuditSink;
   readonly log?: PoolLog;
   /** Where HTTP servers may be. @default any public address, and this machine */
   readonly egress?: EgressOptions;

@@ -1,5 +1,5 @@
 import type { Meter } from '@opentelemetry/api';
-import { type AuditEvent, type AuditTrail, writeRefused } from '../audit/event.ts';
+import { type AuditEvent, type AuditSink, writeRefused } from '../audit/event.ts';
 import { type PoolFacts, poolGauges, type RegistryFacts, registryGauges } from './gauges.ts';
 import { BoundedLabel, McpLabels } from './labels.ts';
 
@@ -132,7 +132,7 @@ export class McpMetrics {
   }
 
   /** The same trail, counted on its way. */
-  trail(audit: AuditTrail, task: string | null): AuditTrail {
+  trail(audit: AuditSink, task: string | null): AuditSink {
     return {
       write: (instance, event) => {
         this.#audited(event, task);

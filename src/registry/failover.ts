@@ -265,6 +265,6 @@ function mustListAgain(error: unknown): boolean {
 
 function at<T>(list: readonly T[], index: number): T {
   const found = list[index];
-  if (found === undefined) throw new Error('there is at least one registry');
+  if (found === undefined) throw new Error('no registry address is configured');
   return found;
 }

@@ -180,7 +180,7 @@ export class KindCache<R extends StoreStamps> {
       const items = this.#source.watch(from?.revision ?? 0, stream.signal)[Symbol.asyncIterator]();
       this.#stream = stream;
       const limit = this.#timing.listTimeoutMs;
-      const tooLate = () => stream.abort(new Error(`the watch said nothing for ${limit} ms`));
+      const tooLate = () => stream.abort(new Error(`no message on the watch stream for ${limit} ms`));
       const cancel = this.#snapshot === null ? this.#lifetime.after(limit, tooLate) : () => {};
       try {
         for (;;) {
@@ -202,9 +202,9 @@ export class KindCache<R extends StoreStamps> {
   async #take(item: RegistryWatchItem<R>): Promise<void> {
     const snapshot = this.#snapshot ?? this.#saved?.snapshot;
     if (snapshot === undefined) return;
-    if (item.epoch !== snapshot.epoch) throw new Error('the registry was replaced by another one');
+    if (item.epoch !== snapshot.epoch) throw new Error('the registry epoch changed: it was restored or replaced');
     if (isHeartbeat(item)) {
-      if (item.revision > snapshot.revision) throw new Error('the watch stream left out a change');
+      if (item.revision > snapshot.revision) throw new Error('the watch stream missed a change');
       if (item.revision < snapshot.revision) return;
       if (this.#snapshot === null) this.#resume(snapshot);
       else this.#confirm();
@@ -227,7 +227,9 @@ export class KindCache<R extends StoreStamps> {
   #restore(listing: RegistryListing<R>): void {
     const known = this.#snapshot ?? this.#saved?.snapshot;
     if (known !== undefined && known.epoch !== '' && isBehind(known, listing)) {
-      throw new Error(`the registry is at revision ${listing.revision}, and has shown ${known.revision} before`);
+      throw new Error(
+        `the registry is at revision ${listing.revision}, older than the known revision ${known.revision}`,
+      );
     }
     this.#swap(restoreSnapshot(this.#kind, this.#snapshot, listing));
   }
@@ -292,7 +294,7 @@ export class KindCache<R extends StoreStamps> {
     const age = this.#freshness.ageMs;
     if (before === null || this.#stream === null || (age !== null && age < this.#timing.pollMinMs)) return;
     const news = this.#adopt(await this.#list(), before);
-    if (news) this.#stream?.abort(new Error('a poll found a change that the watch stream had not told of'));
+    if (news) this.#stream?.abort(new Error('a poll found a change that the watch stream did not deliver'));
   }
 
   #confirm(): void {

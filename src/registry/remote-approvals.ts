@@ -30,7 +30,7 @@ export class RemoteApprovals implements NodeApprovals {
   async open({ call, namespace = null, ...asked }: AskedApproval, signal: AbortSignal): Promise<FiledApproval> {
     const request = { ...asked, namespace: namespace ?? '', call: toWire(call), nodeId: this.#nodeId };
     const { approval } = await this.#client.openApproval(request, { signal }).catch(explain);
-    if (approval === undefined) throw new Error('the registry gave no request');
+    if (approval === undefined) throw new Error('the registry returned no approval');
     return read(approval);
   }
 
@@ -92,7 +92,8 @@ function toWire({ task, ...call }: BoundCall) {
 
 function read(wire: WireApproval): FiledApproval {
   const status = approvalStatuses.find((known) => known === wire.status);
-  if (status === undefined) throw new ApprovalRejected('the registry speaks of a status that is not known here');
+  if (status === undefined)
+    throw new ApprovalRejected(`the registry returned an unknown approval status ${JSON.stringify(wire.status)}`);
   return {
     id: wire.approvalId,
     status: status satisfies ApprovalStatus,

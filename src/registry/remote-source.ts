@@ -199,7 +199,7 @@ class GrpcSource implements RemoteSource {
   #explain(error: unknown): never {
     if (!(error instanceof ConnectError)) throw error;
     const hint = /wrong version number|packet length too long/i.test(error.rawMessage)
-      ? '; it seems to speak without TLS there: if that is meant, write http://HOST:PORT'
+      ? '; the server does not seem to use TLS; to connect without TLS, use http://HOST:PORT'
       : '';
     const text = `the registry at ${this.#name}: ${error.message}${hint}`;
     if (refusals.has(error.code)) throw new RegistryRefused(text, { cause: error });

@@ -54,7 +54,7 @@ export class RemoteTasks implements TaskPort {
     const parsed = taskRevisionKind.parse(input, { strict: false });
     if (!parsed.ok) {
       const [issue] = parsed.issues;
-      throw new Error(`${revisionId(taskId, revision)} cannot be used: ${issue?.path ?? ''} ${issue?.message ?? ''}`);
+      throw new Error(`${revisionId(taskId, revision)} is not valid: ${issue?.path ?? ''} ${issue?.message ?? ''}`);
     }
     return parsed.record;
   }

@@ -57,7 +57,7 @@ export class SharedApprovals implements ApprovalPort {
     try {
       while (!signal.aborted) {
         const next = arrived.shift();
-        if (next === 'lost') throw new Error('the registry is out of reach');
+        if (next === 'lost') throw new Error('the registry is unreachable');
         if (next === 'begun') yield* this.#asTheyAre(run, signal);
         else if (next !== undefined) yield next;
         else {
@@ -123,7 +123,7 @@ export class SharedApprovals implements ApprovalPort {
     for (let failures = 0; !signal.aborted; ) {
       try {
         for await (const decided of this.#remote.decided(signal)) {
-          if (failures > 0) this.#say('the registry that decides about approvals is back');
+          if (failures > 0) this.#say('connection to the registry for approvals restored');
           failures = 0;
           if (!this.#isUp) {
             this.#isUp = true;
@@ -136,7 +136,7 @@ export class SharedApprovals implements ApprovalPort {
       } catch (error) {
         failures += 1;
         if (failures === 1 && !signal.aborted) {
-          this.#say(`the registry that decides about approvals is away: ${errorText(error)}`);
+          this.#say(`connection to the registry for approvals lost: ${errorText(error)}`);
         }
       }
       this.#isUp = false;

@@ -1,8 +1,8 @@
-import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { type AuditSink, noAudit } from '../audit/event.ts';
 
 /** Tells that a guest begins, as soon as its bytes are there: before it can do anything. */
 export function auditGuestStart(
-  audit: AuditTrail,
+  audit: AuditSink,
   run: string,
   module: string,
   wasm: Uint8Array | Promise<Uint8Array>,

@@ -1,4 +1,4 @@
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import type { RegistryStatus } from '../registry/kind-cache.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
@@ -7,12 +7,12 @@ import type { RegistryChange } from '../registry/snapshot.ts';
 const MAX_IDS = 100;
 
 /** Writes a line for a change of the registry; the records at the start of a run are one too. */
-export function auditRegistry(change: RegistryChange, audit: AuditTrail, run: string): void {
+export function auditRegistry(change: RegistryChange, audit: AuditSink, run: string): void {
   audit.write(run, { event: 'registry.applied', ...told(change) });
 }
 
 /** The same for the profiles of a task that names one. */
-export function auditProfiles(change: RegistryChange<McpProfile>, audit: AuditTrail, run: string): void {
+export function auditProfiles(change: RegistryChange<McpProfile>, audit: AuditSink, run: string): void {
   audit.write(run, { event: 'profiles.applied', ...told(change) });
 }
 
@@ -28,6 +28,6 @@ function told({ snapshot, upserted, deleted }: RegistryChange<unknown>) {
 }
 
 /** Writes a line where the registry refuses this node, is out of reach, or is back. */
-export function auditRegistryState({ state, lastError: reason }: RegistryStatus, audit: AuditTrail, run: string): void {
+export function auditRegistryState({ state, lastError: reason }: RegistryStatus, audit: AuditSink, run: string): void {
   if (state !== 'starting') audit.write(run, { event: 'registry.state', state, reason });
 }

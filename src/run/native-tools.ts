@@ -1,4 +1,4 @@
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import { argumentsFor } from '../audit/kept-arguments.ts';
 import type { JsonValue } from '../base/json.ts';
 import type { ModelCall } from '../chat/tool-loop.ts';
@@ -14,10 +14,10 @@ interface NativeCall {
 /** The trail of a send: tools that run inside the guest, models that were asked, limits that it ran into. */
 export class NativeTools {
   readonly #run: string;
-  readonly #audit: AuditTrail;
+  readonly #audit: AuditSink;
   readonly #events: ToolEvents;
 
-  constructor(run: string, audit: AuditTrail, events: ToolEvents) {
+  constructor(run: string, audit: AuditSink, events: ToolEvents) {
     this.#run = run;
     this.#audit = audit;
     this.#events = events;

@@ -1,4 +1,4 @@
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import type { ToolJournal } from '../journal/tool-journal.ts';
 import type { ApprovalDecider } from '../mcp/approval/decider.ts';
 import type { WatchWait } from '../mcp/approval/desk.ts';
@@ -18,7 +18,7 @@ export interface RunMcp {
 /** The run that a guest belongs to, and who is told and asked about its calls. */
 export interface McpRun {
   readonly run: string;
-  readonly audit: AuditTrail;
+  readonly audit: AuditSink;
   readonly events: ToolEvents;
   /** `sms`: the people of the registry that the records come from. */
   readonly approve: ApprovalDecider | 'sms' | null;

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { type AuditSink, noAudit } from '../audit/event.ts';
 import type { ModelEvent } from '../chat/model-event.ts';
 import { traceModel } from '../chat/model-trace.ts';
 import { refuseUnknownKeys } from '../config/option-keys.ts';
@@ -67,7 +67,7 @@ export interface RunOptions {
   /** Who that is, in the audit trail. @default 'program' */
   readonly decidedBy?: string | undefined;
   /** @default none */
-  readonly audit?: AuditTrail | undefined;
+  readonly audit?: AuditSink | undefined;
   /** Told of every tool invocation. @default nobody */
   readonly events?: ToolEvents | undefined;
   /** Instruments that count what the guest does. @default none */

@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { type AuditTrail, noAudit } from '../audit/event.ts';
+import { type AuditSink, noAudit } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
@@ -220,7 +220,7 @@ export class OpenTask implements AsyncDisposable {
     return key === undefined ? (this.#opened.host.journal.key?.().reveal() ?? null) : key;
   }
 
-  async #trail(given: TaskOptions['audit']): Promise<AuditTrail> {
+  async #trail(given: TaskOptions['audit']): Promise<AuditSink> {
     if (given !== undefined) return 'forTask' in given ? given.forTask(this.name) : given;
     const { file: path, onFailure: failureMode, key: readKey, ...config } = this.host.audit;
     if (path === null) return noAudit;

@@ -1,4 +1,4 @@
-import { type AuditEvent, type AuditTrail, writeRefused } from '../audit/event.ts';
+import { type AuditEvent, type AuditSink, writeRefused } from '../audit/event.ts';
 import type { ChatBackend } from '../chat/backend.ts';
 import type { CallTrace } from '../mcp/guest-scope.ts';
 import type { Attributes, RunTracing, Span, Tracer } from '../telemetry/span.ts';
@@ -62,7 +62,7 @@ function newTrace(tracer: Tracer, run: string): SpanContext {
 }
 
 /** The same trail, whose lines say which trace they belong to. */
-function tracedTrail(audit: AuditTrail, calls: CallSpans, trace_id: string): AuditTrail {
+function tracedTrail(audit: AuditSink, calls: CallSpans, trace_id: string): AuditSink {
   const traced = <Event extends AuditEvent>(event: Event): Event => ({ ...event, trace_id });
   return {
     write: (instance, event) => {

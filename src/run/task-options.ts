@@ -1,4 +1,4 @@
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
 import type { Waiting } from '../base/waiting.ts';
 import type { OptionKeys } from '../config/option-keys.ts';
@@ -27,7 +27,7 @@ export interface TaskOptions extends Omit<RunOptions, 'backend' | 'mcp' | 'audit
   /** Told when something is waited for; what it gives is called when that is over. @default nobody */
   readonly waiting?: Waiting | undefined;
   /** The trail, or a log that gives one. @default what [audit] of the host's config says */
-  readonly audit?: AuditTrail | AuditLog | undefined;
+  readonly audit?: AuditSink | AuditLog | undefined;
 }
 
 /** What one run of an open task may have of its own. */

@@ -15,7 +15,7 @@ const MAX_RECORD_FILE_BYTES = 256 * 1024;
 /** How often a link is looked at anew that leads to nothing: it may be about to lead elsewhere. */
 const LINK_TRIES = 3;
 
-export const OUTSIDE = 'is a symbolic link to a place outside its directory';
+export const OUTSIDE = 'is a symbolic link to a target outside its directory';
 class OutsideLink extends Error {}
 
 /** `file` is the name within the directory. An error means that the file is not used. */
@@ -91,7 +91,7 @@ async function readText(directory: string, file: string): Promise<string | null>
   if (handle === null) return null;
   try {
     const stat = await handle.stat();
-    if (!stat.isFile()) throw new Error('is not a file');
+    if (!stat.isFile()) throw new Error('is not a regular file');
     if (stat.size > MAX_RECORD_FILE_BYTES) {
       throw new Error(`has ${stat.size} bytes, at most ${MAX_RECORD_FILE_BYTES} are allowed`);
     }
@@ -119,7 +119,7 @@ async function openInside(directory: string, file: string): Promise<FileHandle |
     const handle = await openUnfollowed(target);
     if (handle !== null && handle !== 'link') return handle;
   }
-  throw new Error('is a symbolic link that leads to no file');
+  throw new Error('is a symbolic link whose target is not a file');
 }
 
 /** Whatever stands there by now: a link is not followed, and a pipe does not make the reader wait. */

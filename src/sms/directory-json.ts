@@ -23,11 +23,11 @@ const complaints: Readonly<Record<string, string>> = {
   CommaExpected: 'a "," is missing',
   CloseBraceExpected: 'a "}" is missing',
   CloseBracketExpected: 'a "]" is missing',
-  EndOfFileExpected: 'there is something after the end of the JSON value',
-  UnexpectedEndOfString: 'a text does not end in its line',
-  InvalidUnicode: 'a text holds an escape that JSON does not have',
-  InvalidEscapeCharacter: 'a text holds an escape that JSON does not have',
-  InvalidCharacter: 'a text holds a control character',
+  EndOfFileExpected: 'unexpected text after the end of the JSON value',
+  UnexpectedEndOfString: 'a string is not terminated on its line',
+  InvalidUnicode: 'a string has an invalid escape sequence',
+  InvalidEscapeCharacter: 'a string has an invalid escape sequence',
+  InvalidCharacter: 'a string contains a control character',
 };
 
 /** The line of every field of a JSON text; throws JsonTextError where the text is not JSON or gives a key twice. */
@@ -35,7 +35,7 @@ export function jsonFieldLines(text: string): FieldLines {
   const tooDeep = tooDeepAt(text, MAX_JSON_DEPTH);
   if (tooDeep !== null) {
     const line = text.slice(0, tooDeep).split('\n').length;
-    throw new JsonTextError(`it is nested deeper than ${MAX_JSON_DEPTH} levels`, line);
+    throw new JsonTextError(`nested deeper than ${MAX_JSON_DEPTH} levels`, line);
   }
   const lines = new FieldLines();
   let first: JsonTextError | null = null;
@@ -47,7 +47,7 @@ export function jsonFieldLines(text: string): FieldLines {
   };
   const visitor: JSONVisitor = {
     onObjectProperty(name, _offset, _length, line, _character, pathOf) {
-      if (!lines.add([...pathOf(), name], line + 1)) fail('a key is given twice', line);
+      if (!lines.add([...pathOf(), name], line + 1)) fail('duplicate key', line);
     },
     onObjectBegin: (_offset, _length, line, _character, pathOf) => addItem(line, pathOf()),
     onArrayBegin: (_offset, _length, line, _character, pathOf) => addItem(line, pathOf()),
@@ -55,10 +55,7 @@ export function jsonFieldLines(text: string): FieldLines {
     onError(code, offset, _length, line) {
       if (first !== null) return;
       const isEnd = text.slice(offset).trim() === '';
-      fail(
-        isEnd ? 'it ends too early' : (complaints[printParseErrorCode(code)] ?? 'there is something that is not JSON'),
-        line,
-      );
+      fail(isEnd ? 'unexpected end of file' : (complaints[printParseErrorCode(code)] ?? 'unexpected character'), line);
     },
   };
   visit(text, visitor, { disallowComments: true });

@@ -38,7 +38,7 @@ export async function scanDirectory<R extends StoreStamps>(
     const read = await readRecordFile(kind, directory, file, options.strict);
     if (read.kind === 'gone') continue;
     if (read.kind === 'outside') {
-      problems.push(problem('warning', file, null, null, `${OUTSIDE} and is left out`));
+      problems.push(problem('warning', file, null, null, `${OUTSIDE} and is skipped`));
       continue;
     }
     problems.push(...read.problems);
@@ -50,7 +50,7 @@ export async function scanDirectory<R extends StoreStamps>(
     const id = idOf(kind, read.record);
     const earlier = records.get(id);
     if (earlier !== undefined) {
-      const message = `"${id}" is given in ${earlier.file} too; ${file} comes later and is used`;
+      const message = `"${id}" is also defined in ${earlier.file}; ${file} is later in name order and is used`;
       problems.push(problem('warning', file, read.idLine, kind.idField, message));
     }
     records.set(id, { file, record: read.record });
@@ -66,7 +66,7 @@ async function recordFileNames<R extends StoreStamps>(
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
     const code = errorCode(error) ?? String(error);
     if (optional && code === 'ENOENT') return [];
-    throw new Error(`the directory of MCP ${kind.name}s ${directory} cannot be read (${code})`);
+    throw new Error(`the MCP ${kind.name} directory ${directory} cannot be read (${code})`);
   });
   return entries
     .filter((entry) => isRecordFileName(entry.name) && (entry.isFile() || entry.isSymbolicLink()))

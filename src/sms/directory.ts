@@ -90,16 +90,17 @@ function refusalOf(
   options: DirectoryOptions,
 ): string | null {
   if (options.strict && scan.problems.some((problem) => problem.severity === 'error')) {
-    return `${directory} has files that cannot be used, and --strict is on`;
+    return `${directory} has invalid files, which --strict rejects`;
   }
   const removed = changes.filter(({ action }) => action === 'delete').length;
   if (options.allowMassRemoval === true || removed === 0) return null;
   const most = removed >= MASS_REMOVAL_MIN && removed >= owned * MASS_REMOVAL_SHARE;
   if (scan.records.length > 0 && !most) return null;
-  const found = scan.records.length === 0 ? `has no ${kind} any more` : `lacks ${removed} of ${owned} ${kind}s`;
+  const found =
+    scan.records.length === 0 ? `no longer has any ${kind}` : `no longer has ${removed} of ${owned} ${kind}s`;
   return (
-    `${directory} ${found}, and removing them all at once may be a mistake (is it mounted?): nothing was changed; ` +
-    'if it is meant, allow it with --allow-mass-removal, mcp.allow_mass_removal, or POST /reload?allow_mass_removal=true'
+    `${directory} ${found}; nothing was changed, because removing so many at once may be a mistake (is the directory mounted?); ` +
+    'to remove them, use --allow-mass-removal, mcp.allow_mass_removal, or POST /reload?allow_mass_removal=true'
   );
 }
 

@@ -12,10 +12,10 @@ const PRIVATE_SOCKET = 0o600;
 export function prepareSockets({ sockets, grpcSocket, httpSocket }: SmsFiles): void {
   mkdirSync(sockets, { recursive: true, mode: PRIVATE_DIRECTORY });
   const problem = privateDirectoryProblem(sockets);
-  if (problem !== null) throw new Error(`local clients need a directory of this user alone: ${problem}`);
+  if (problem !== null) throw new Error(`local clients need a directory that only this user can access: ${problem}`);
   for (const path of [grpcSocket, httpSocket]) {
     const found = lstatSync(path, { throwIfNoEntry: false });
-    if (found !== undefined && !found.isSocket()) throw new Error(`${path} is in the way: it is not a socket`);
+    if (found !== undefined && !found.isSocket()) throw new Error(`${path} exists and is not a socket; remove it`);
     rmSync(path, { force: true });
   }
 }

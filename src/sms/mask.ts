@@ -30,7 +30,7 @@ export function unmask(
     if (original !== undefined && shown === value) return original;
     issues.push({
       path: pathText(path),
-      message: `holds ${MASK}, which stands for a stored value, and none is stored that it could stand for`,
+      message: `contains ${MASK}, which stands for the stored value, but no value is stored here`,
     });
     return value;
   };

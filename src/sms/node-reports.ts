@@ -71,13 +71,13 @@ export class NodeReports {
     const { nodeId } = report;
     const processes = this.#machines.get(machineOf(nodeId)) ?? new Set();
     if (processes.size === 0 && this.#machines.size >= this.limits.maxNodes) {
-      throw new ReportRefused(`${this.limits.maxNodes} nodes report already; more are not kept`);
+      throw new ReportRefused(`${this.limits.maxNodes} nodes already report to this registry, the maximum`);
     }
     const [silent] = processes;
     const leaving = processes.has(nodeId) || processes.size < this.limits.maxProcesses ? nodeId : (silent ?? nodeId);
     const entries = this.#entries - (this.#reports.get(leaving)?.report.servers.length ?? 0) + report.servers.length;
     if (entries > this.limits.maxEntries) {
-      throw new ReportRefused(`the reports of all nodes name more than ${this.limits.maxEntries} servers`);
+      throw new ReportRefused(`the node reports together have more than ${this.limits.maxEntries} server entries`);
     }
     // Before the one that leaves: most of its lists are those of the new one.
     this.#toolLists.use(report);

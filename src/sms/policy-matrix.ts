@@ -105,7 +105,7 @@ function serverCell(
 
 function decisionOf(answers: readonly LayerAnswer[], question: PolicyQuestion): DecisionJson {
   const decides = firstDenial(answers) ?? answers.findLast(({ verdict }) => verdict === 'allows') ?? null;
-  if (decides === null) return { allowed: true, by: null, text: 'nothing stands against it' };
+  if (decides === null) return { allowed: true, by: null, text: 'no rule denies it' };
   const { layer, rule, matched, verdict } = decides;
   return { allowed: verdict !== 'denies', by: { layer, rule, matched }, text: wordsFor(decides, question).text };
 }

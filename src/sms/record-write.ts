@@ -59,7 +59,7 @@ function checkCondition(
   stored: StoreStamps | null,
 ): void {
   if (ifModRevision === undefined || ifModRevision === (stored?.mod_revision ?? 0)) return;
-  if (ifModRevision === 0) throw new StoreError('already_exists', `there is a ${kind} "${id}" already`);
-  const found = stored === null ? 'is not there' : `is at revision ${stored.mod_revision}`;
-  throw new StoreError('revision_mismatch', `${kind} "${id}" ${found}, and the write is for ${ifModRevision}`);
+  if (ifModRevision === 0) throw new StoreError('already_exists', `${kind} "${id}" already exists`);
+  const found = stored === null ? 'does not exist' : `is at revision ${stored.mod_revision}`;
+  throw new StoreError('revision_mismatch', `${kind} "${id}" ${found}; the write expected revision ${ifModRevision}`);
 }

@@ -53,7 +53,7 @@ export class RunReports {
     this.#forgetExpired();
     const known = this.#nodes.get(nodeId);
     if (known === undefined && this.#nodes.size >= this.limits.maxNodes) {
-      throw new ReportRefused(`${this.limits.maxNodes} nodes tell of their runs already`);
+      throw new ReportRefused(`${this.limits.maxNodes} nodes already report runs to this registry, the maximum`);
     }
     const kept = runs ?? known?.runs ?? [];
     this.#nodes.delete(nodeId);
@@ -94,11 +94,11 @@ export class RunReports {
     const known = this.#wanted.get(id);
     if (known !== undefined) return known.picture.promise;
     if (this.#wanted.size >= this.limits.maxWanted)
-      throw new NoTimeline('too many timelines are waited for; try again');
+      throw new NoTimeline('too many timeline requests are pending; try again');
     const picture = Promise.withResolvers<RunPicture>();
     const late = () => {
       this.#wanted.delete(id);
-      picture.reject(new NoTimeline(`node ${nodeId} did not give it within ${this.limits.timelineMs} ms`));
+      picture.reject(new NoTimeline(`node ${nodeId} did not send the timeline within ${this.limits.timelineMs} ms`));
     };
     this.#wanted.set(id, { nodeId, picture, timer: setTimeout(late, this.limits.timelineMs).unref() });
     return picture.promise;
@@ -111,7 +111,7 @@ export class RunReports {
     clearTimeout(wanted.timer);
     const parsed = text === null ? null : runPicture.safeParse(parseJson(text));
     if (parsed?.success) wanted.picture.resolve(parsed.data);
-    else wanted.picture.reject(new NoTimeline(parsed === null ? problem : `node ${nodeId} gave something else`));
+    else wanted.picture.reject(new NoTimeline(parsed === null ? problem : `node ${nodeId} sent an invalid timeline`));
   }
 
   #forgetExpired(): void {

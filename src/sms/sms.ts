@@ -128,7 +128,7 @@ async function serve(
   for (const problem of kept.warnings) log('error', 'store', { problem });
   if (reloader !== null) await firstLoad(reloader, config, log);
   const problems = await tasks.load();
-  if (strict && problems.length > 0) throw new DirectoryRefused('--strict refuses the task files above');
+  if (strict && problems.length > 0) throw new DirectoryRefused('--strict rejects the task files above');
 
   const held = new HeldBytes({ max: limits.max_answer_bytes, maxPerPeer: limits.max_answer_bytes_per_peer });
   const gate = new PeerGate({

@@ -24,7 +24,9 @@ export function ensureTokens(paths: TokenPaths): { tokens: Tokens; created: read
 export function readTokens(paths: TokenPaths): Tokens {
   const tokens = { admin: readTokenFile(paths.admin), node: readTokenFile(paths.node) };
   if (tokens.admin.some((token) => tokens.node.includes(token))) {
-    throw new Error(`${paths.admin} and ${paths.node} hold the same token; delete one to get a new one`);
+    throw new Error(
+      `${paths.admin} and ${paths.node} hold the same token; delete one of the files to create a new token`,
+    );
   }
   return tokens;
 }
@@ -35,7 +37,7 @@ export function ensureToken(path: string, created: string[]): void {
       // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
       writePrivateFile(path, `${randomBytes(TOKEN_BYTES).toString('hex')}\n`);
     } catch (error) {
-      throw new Error(`the token file ${path} cannot be made (${errorCode(error) ?? error})`);
+      throw new Error(`the token file ${path} cannot be created (${errorCode(error) ?? error})`);
     }
     created.push(path);
   }
@@ -46,11 +48,11 @@ export function readTokenFile(path: string): readonly string[] {
   const tokens = lines.map((line) => line.trim()).filter((line) => line !== '');
   const isToken = (text: string) => text.length >= MIN_TOKEN_CHARS && /^[\x21-\x7e]+$/.test(text);
   if (tokens.length === 0 || !tokens.every(isToken)) {
-    const wanted = `a token of at least ${MIN_TOKEN_CHARS} printable characters in each line`;
-    throw new Error(`the token file ${path} does not hold ${wanted}; delete it to get a new one`);
+    const wanted = `a token of at least ${MIN_TOKEN_CHARS} printable characters on each line`;
+    throw new Error(`the token file ${path} does not hold ${wanted}; delete the file to create a new token`);
   }
   if (tokens.length > MAX_TOKENS) {
-    throw new Error(`the token file ${path} holds ${tokens.length} tokens; at most ${MAX_TOKENS} are valid together`);
+    throw new Error(`the token file ${path} holds ${tokens.length} tokens; at most ${MAX_TOKENS} may be valid at once`);
   }
   for (const token of tokens) knownSecrets.add(token);
   return tokens;

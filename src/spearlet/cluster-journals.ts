@@ -63,7 +63,7 @@ export class ClusterJournals implements RunJournals {
       bytes,
       writer: (options, end) => {
         const owned = this.#queue.owned(claim);
-        if (owned === null) throw new Error(`the run ${claim.run.id} is not claimed here`);
+        if (owned === null) throw new Error(`the run ${claim.run.id} is not claimed by this node`);
         return new SubjectJournal(owned, options, end);
       },
     };

@@ -133,7 +133,8 @@ export class FollowedTasks {
     if (known !== null && known.digest !== live.digest) {
       if (await isPinned(live, live.revision)) {
         this.#drop(record.task_id);
-        const why = 'runs that have not ended have another revision of this number; the task comes with its next one';
+        const why =
+          'unfinished runs use a different revision with this number; the task becomes available with its next revision';
         log('error', 'task_refused', { problem: `${record.task_id}@${live.revision}: ${why}` });
         return;
       }
@@ -183,7 +184,7 @@ export class FollowedTasks {
     const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(MODULE_MS)]);
     const bytes = await this.#options.port.module(sha256, limitSpecs.module_bytes.max, signal);
     const found = hash('sha256', bytes);
-    if (found !== sha256) throw new Error(`the registry sent something else as the module ${sha256}: ${found}`);
+    if (found !== sha256) throw new Error(`the registry sent a module with sha256 ${found} instead of ${sha256}`);
     await this.#options.blobs.put(bytes);
     return bytes;
   }

@@ -52,8 +52,8 @@ export async function openNodeListeners(
 function prepareSocket({ sockets, socket }: NodeFiles): void {
   mkdirSync(sockets, { recursive: true, mode: PRIVATE_DIRECTORY });
   const problem = privateDirectoryProblem(sockets);
-  if (problem !== null) throw new Error(`local clients need a directory of this user alone: ${problem}`);
+  if (problem !== null) throw new Error(`local clients need a directory that only this user can access: ${problem}`);
   const found = lstatSync(socket, { throwIfNoEntry: false });
-  if (found !== undefined && !found.isSocket()) throw new Error(`${socket} is in the way: it is not a socket`);
+  if (found !== undefined && !found.isSocket()) throw new Error(`${socket} exists and is not a socket; remove it`);
   rmSync(socket, { force: true });
 }

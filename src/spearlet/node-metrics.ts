@@ -26,12 +26,12 @@ export class NodeMetrics {
     this.requests = meter.createCounter('spearlet_requests_total', {
       description: 'Finished requests by route and status code.',
     });
-    const runs = gauge('spearlet_runs', 'Runs that are kept, by status.');
-    const depth = gauge('spearlet_queue_depth', 'Runs that wait for a slot.');
-    const age = gauge('spearlet_queue_age_seconds', 'How long the first of them has been waiting.');
-    const slots = gauge('spearlet_slots', 'Places for runs, by whether one is in it.');
+    const runs = gauge('spearlet_runs', 'Retained runs, by status.');
+    const depth = gauge('spearlet_queue_depth', 'Queued runs.');
+    const age = gauge('spearlet_queue_age_seconds', 'Age of the oldest queued run.');
+    const slots = gauge('spearlet_slots', 'Run slots, by state.');
     const starts = meter.createObservableCounter('spearlet_run_starts_total', {
-      description: 'Attempts at runs that were begun.',
+      description: 'Started run attempts.',
     });
     meter.addBatchObservableCallback(
       (result) => {

@@ -90,13 +90,13 @@ async function ofRegistry(
   const isPinned = (named: NamedTask, revision: number) => hasUnfinishedRun(queue, named, revision);
   const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log });
   if (!(await followed.open(firstTasksMs))) {
-    const why = followed.problem ?? `no answer within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
-    const message = `the registry gives no tasks, the ${store.list(null).length} that were known before are used: ${why}`;
+    const why = followed.problem ?? `no response within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
+    const message = `cannot load tasks from the registry; using the ${store.list(null).length} tasks stored on this node: ${why}`;
     log('warn', 'tasks_not_followed', { message });
   }
   return {
     ...{ store, requests },
-    elsewhere: `this node takes its tasks from the registry at ${platform.address}: change them there (spear tasks --sms)`,
+    elsewhere: `this node loads its tasks from the registry at ${platform.address}; change them there (spear tasks --sms)`,
     revision: (named, revision) => followed.revision(named, revision),
     module: (sha256) => followed.module(sha256),
     load: async () => [],

@@ -91,14 +91,14 @@ export class RunAttempts {
     const { run, attempt } = claim;
     const known = endedEarlier(earlier);
     if (known !== null) return { kind: 'ended', ending: known };
-    if (claim.isCancelled) return ended('cancelled', 'cancelled', 'it was cancelled while it ran');
+    if (claim.isCancelled) return ended('cancelled', 'cancelled', 'the run was cancelled while running');
     if (attempt > run.max_attempts) {
       const why = `${run.max_attempts} attempts were lost (retry.max_attempts), the last on ${run.node}`;
       return ended('dead', 'lost', why);
     }
     const task = await tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
     if (task === null || task.wasm !== run.wasm) {
-      const why = `revision ${run.revision} of the task is not here any more`;
+      const why = `revision ${run.revision} of the task is no longer stored on this node`;
       // Another node may have it, and each that has not counts as an attempt.
       if (queue.isShared) return again(why);
       return ended('dead', 'task', why);

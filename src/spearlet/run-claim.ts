@@ -142,10 +142,14 @@ function outcomeOf(
   });
   if (reason === 'interrupted') {
     if (stop === 'cancelled') {
-      return end({ reason: 'cancelled', code: null, message: 'it was cancelled while it ran' });
+      return end({ reason: 'cancelled', code: null, message: 'the run was cancelled while running' });
     }
     if (stop !== null) return { kind: 'again', counts: stop === 'lost', pause: false, why: stop };
-    return end({ reason: 'result', code: null, message: `its output has more than ${MAX_RESULT_BYTES} bytes` });
+    return end({
+      reason: 'result',
+      code: null,
+      message: `the output of the run has more than ${MAX_RESULT_BYTES} bytes`,
+    });
   }
   // The guest that held its thread gets one of its own from now on, so this has an end.
   if (reason === 'lost') return { kind: 'again', counts: false, pause: false, why: String(message) };

@@ -15,6 +15,8 @@ import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
+/** How the message of a JournalError ends where the journal has no complete header. */
+const NO_HEADER = /: line 1: (?:it is no journal|not a journal header)$/;
 /** Journals are spread over folders by the end of their names, so that none holds too many. */
 const FOLDER_CHARS = 2;
 
@@ -103,7 +105,7 @@ export class FileJournals implements RunJournals {
       return summary(readJournal(path, this.#key && journalKey(this.#key.reveal())).records);
     } catch (error) {
       // A guest begins when its header stands there whole: with less than that nothing was done.
-      if (!(error instanceof JournalError) || !error.message.endsWith('line 1: it is no journal')) throw error;
+      if (!(error instanceof JournalError) || !NO_HEADER.test(error.message)) throw error;
       rmSync(path, { force: true });
       return null;
     }
@@ -116,10 +118,10 @@ export class FileJournals implements RunJournals {
 
 /** @throws JournalError */
 export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret | null): Timeline {
-  if (bytes === null) throw new JournalError(run, 'it has no journal');
+  if (bytes === null) throw new JournalError(run, 'the run has no journal');
   if (bytes.byteLength > MAX_SHOWN_BYTES) {
-    const size = `its journal has ${bytes.byteLength} bytes`;
-    throw new JournalError(run, `${size}, too many to be shown here: spear journal show`);
+    const size = `the journal has ${bytes.byteLength} bytes`;
+    throw new JournalError(run, `${size}, too large to show here: use spear journal show`);
   }
   return timelineOf(readJournal(run, key && journalKey(key.reveal()), bytes));
 }

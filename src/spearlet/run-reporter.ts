@@ -108,7 +108,7 @@ export class RunReporter {
   async #timeline(runId: string): Promise<RunTimelineReport> {
     const { board, journals } = this.#options;
     const run = board.find(runId);
-    if (run === null) return { runId, picture: null, problem: 'this node does not know of it any more' };
+    if (run === null) return { runId, picture: null, problem: 'this node no longer has the run' };
     try {
       const picture = timelinePicture(await journals.timeline(run.namespace, runId));
       const bounded = boundedPicture(picture, runReportLimits.maxTimelineBytes);

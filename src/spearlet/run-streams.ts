@@ -20,7 +20,7 @@ const MAX_SESSIONS = 10_000;
 const PATH = /^\/api\/v1\/executions\/([\w-]{1,64})\/streams\/ws$/;
 
 const TAKEN: SocketRefusal = { status: '409 Conflict', reason: 'another client is connected' };
-const ENDING: SocketRefusal = { status: '503 Service Unavailable', reason: 'the node ends' };
+const ENDING: SocketRefusal = { status: '503 Service Unavailable', reason: 'the node is shutting down' };
 
 /** Calls back once when whoever connects is no longer who they were. The returned function ends that. */
 type WhileValid = (ended: () => void) => () => void;
@@ -76,9 +76,9 @@ export class RunStreams {
 
   /** Why nobody can connect to the streams of a run here; null: they can, if not at once. */
   whyNot({ status, node }: Pick<RunRecord, 'status' | 'node'>): string | null {
-    if (hasEnded(status)) return `the run is ${status}; its streams are there until it ends`;
+    if (hasEnded(status)) return `the run is ${status}; user streams are available until a run ends`;
     const isElsewhere = (status === 'running' || status === 'waiting') && node !== this.#options.node;
-    return isElsewhere ? `the run runs on the node ${node}: connect there` : null;
+    return isElsewhere ? `the run is on node ${node}: connect to that node` : null;
   }
 
   /** A token that lets somebody connect once, soon. */
@@ -129,11 +129,11 @@ export class RunStreams {
     const { queue, node, onProblem } = this.#options;
     try {
       const run = await queue.find(id);
-      const reason = run === null ? 'the run is not kept any more' : this.whyNot(run);
+      const reason = run === null ? 'the run has expired' : this.whyNot(run);
       if (reason !== null) this.#waiting.turnAway(id, { status: '409 Conflict', reason });
       else if (run?.status === 'parked') await queue.wake(run.namespace, id, node);
     } catch (error) {
-      onProblem(id, `it could not be woken for a client: ${errorText(error)}`); // which waits until its time is up
+      onProblem(id, `the run could not be resumed for a stream client: ${errorText(error)}`); // which waits until its time is up
     }
   }
 
@@ -143,12 +143,13 @@ export class RunStreams {
   ): Promise<{ readonly run: string; readonly whileValid: WhileValid } | SocketRefusal> {
     const url = URL.parse(request.url ?? '', 'ws://localhost');
     const run = PATH.exec(url?.pathname ?? '')?.[1];
-    if (url === null || run === undefined) return { status: '404 Not Found', reason: 'nothing is served here' };
+    if (url === null || run === undefined) return { status: '404 Not Found', reason: 'no such path' };
     const whileValid = await this.#allowed(run, url.searchParams.get('token'), request);
-    if (whileValid === null) return { status: '401 Unauthorized', reason: 'no token lets you in here' };
+    if (whileValid === null)
+      return { status: '401 Unauthorized', reason: 'the token is missing or not valid for this run' };
     const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
     if (offered.includes(STREAM_PROTOCOL)) return { run, whileValid };
-    return { status: '400 Bad Request', reason: `it does not offer the protocol ${STREAM_PROTOCOL}` };
+    return { status: '400 Bad Request', reason: `the client does not offer the WebSocket protocol ${STREAM_PROTOCOL}` };
   }
 
   /** By the token of a session, which is good for once, or by one that may submit in the namespace of the run. */

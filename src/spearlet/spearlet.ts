@@ -113,7 +113,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   });
   closers.push(() => tasks.close());
   const problems = await tasks.load();
-  if (options.strict && problems.length > 0) throw new TasksRefused('--strict refuses the files above');
+  if (options.strict && problems.length > 0) throw new TasksRefused('--strict rejects the files above');
 
   const audit = await openAudit(host);
   closers.push(() => audit?.close());
@@ -170,7 +170,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     streamSessionRoute(queue, streams),
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];
-  const notReady = () => (draining ? 'the node ends' : queue.problem());
+  const notReady = () => (draining ? 'the node is shutting down' : queue.problem());
   const listeners = await openNodeListeners(
     address,
     tls,
@@ -234,7 +234,7 @@ function listenAddress(text: string, hasTls: boolean) {
   if (address === null) throw new ConfigError(`--listen ${text}: expected HOST:PORT`);
   if (hasTls || isLoopbackHost(address.host)) return address;
   throw new ConfigError(
-    `--listen ${text}: others can reach that address, and this node speaks in clear: give it a certificate ([node.tls] cert and key), or listen on loopback`,
+    `--listen ${text}: the address is reachable from other hosts, and this node has no TLS: set [node.tls] cert and key, or listen on loopback`,
   );
 }
 
@@ -271,7 +271,7 @@ function openApprovals({ host, words, log }: SpearletOptions, registry: RunRegis
   const { approve, name } = host.node;
   const people = registry?.approvals ?? null;
   if (approve === 'sms' && people === null) {
-    throw new ConfigError(`node.approve = "sms": the records do not come from a registry; ${words.sms} names one`);
+    throw new ConfigError(`node.approve = "sms": no registry is configured; set one with ${words.sms}`);
   }
   if (approve === 'deny' || people === null) return null;
   return new SharedApprovals(people(name), (message) => log('warn', 'approvals', { message }));

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { AuditTrail } from '../audit/event.ts';
+import type { AuditSink } from '../audit/event.ts';
 import { noAudit } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
@@ -23,7 +23,7 @@ export interface TaskRuntime {
   readonly limits: Limits;
   readonly backend: FindBackend;
   readonly mcp: OpenMcp | null;
-  readonly audit: AuditTrail;
+  readonly audit: AuditSink;
 }
 
 export interface RuntimesOptions {
@@ -59,7 +59,8 @@ export class TaskRuntimes {
 
   constructor(options: RuntimesOptions) {
     this.#options = options;
-    const onStubUsed = () => options.log('warn', 'no_model', { message: 'no model is configured, a stub answers' });
+    const onStubUsed = () =>
+      options.log('warn', 'no_model', { message: 'no model is configured; the stub backend answers' });
     this.#backends = new BackendSet(options.host, { onStubUsed });
   }
 

@@ -63,7 +63,7 @@ export class TaskStore implements TaskBook {
     if (application_id === 0 && user_version === 0) inTransaction(this.#db, () => this.#db.exec(createTables));
     else if (application_id !== APPLICATION_ID || user_version !== FORMAT) {
       this.#db.close();
-      throw new Error(`${path} does not hold tasks in format ${FORMAT}`);
+      throw new Error(`${path} is not a task store of format ${FORMAT}`);
     }
   }
 

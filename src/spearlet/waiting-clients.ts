@@ -29,19 +29,22 @@ export class WaitingClients {
   /** False: it was turned away. */
   add(run: string, socket: Duplex, enter: (hub: StreamEnd) => void): boolean {
     if (this.#waiting.has(run)) {
-      refuseSocket(socket, { status: '409 Conflict', reason: 'another client waits for the run' });
+      refuseSocket(socket, { status: '409 Conflict', reason: 'another client is waiting for the run' });
       return false;
     }
     if (this.#waiting.size >= MAX_WAITING) {
-      refuseSocket(socket, { status: '503 Service Unavailable', reason: 'too many clients wait for their runs' });
+      refuseSocket(socket, { status: '503 Service Unavailable', reason: 'too many clients are waiting for runs' });
       return false;
     }
     const late = () => {
-      const reason = `no guest of the run was there within ${CONNECT_WAIT_MS / 1000} s; it goes on when it has a slot`;
+      const reason = `the run did not start within ${CONNECT_WAIT_MS / 1000} s; it resumes when a slot is free`;
       this.turnAway(run, { status: '503 Service Unavailable', reason });
     };
     const spoke = () =>
-      this.turnAway(run, { status: '400 Bad Request', reason: 'it sent frames before it was let in' });
+      this.turnAway(run, {
+        status: '400 Bad Request',
+        reason: 'the client sent frames before the handshake was complete',
+      });
     const left = () => {
       this.#take(run);
       socket.destroy();

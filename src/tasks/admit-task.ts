@@ -45,7 +45,10 @@ export async function admitTask(
   try {
     const limits = compileLimits(document.limits as Partial<Record<LimitName, number>>);
     await prepare(bytes, { limits, allowUnknownImports: false, componentCache });
-    if (usesRelaxedSimd(bytes)) throw new ModuleError('it uses relaxed SIMD: a run of it could not be resumed');
+    if (usesRelaxedSimd(bytes))
+      throw new ModuleError(
+        'the module uses relaxed SIMD, whose results are nondeterministic: its runs could not be resumed',
+      );
   } catch (error) {
     if (!(error instanceof ModuleError)) throw error;
     throw new TaskError('invalid', `${label}: wasm: ${errorText(error)}`);
@@ -59,10 +62,10 @@ export function placementProblem(
   { backends, pool }: Pick<Admission, 'backends' | 'pool'>,
 ): string | null {
   if (backend !== null && backends !== null && !backends.has(backend)) {
-    return `backend: there is no "${backend}" here (configured: ${[...backends].join(', ')})`;
+    return `backend: "${backend}" is not configured (configured: ${[...backends].join(', ')})`;
   }
   if (pool === null || wanted === pool) return null;
-  return `pool: it is "${wanted}", and this node takes runs of "${pool}" (node.pool)`;
+  return `pool: the task is for "${wanted}", and this node serves "${pool}" (node.pool)`;
 }
 
 function contentOf(document: TaskRecordDocument, wasm: string): TaskContent {

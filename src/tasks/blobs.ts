@@ -49,7 +49,7 @@ export class Blobs {
       const why = errorCode(error) ?? errorText(error);
       throw new TaskError(
         'not_stored',
-        `the module was not stored: the disk refused it (${why}); mend that, then try again`,
+        `the module was not stored: writing to disk failed (${why}); fix the cause, then try again`,
       );
     }
     return sha256;
@@ -59,7 +59,9 @@ export class Blobs {
   async read(sha256: string): Promise<Uint8Array> {
     const bytes = await readFile(this.#path(sha256));
     if (hash('sha256', bytes) === sha256) return bytes;
-    throw new Error(`${this.#path(sha256)} is damaged: its sha256 is another; remove it and apply the task again`);
+    throw new Error(
+      `${this.#path(sha256)} is damaged: its sha256 does not match its name; remove it and apply the task again`,
+    );
   }
 
   /** As it is on the disk, for who compares the digest; null: it is not there. */
@@ -99,7 +101,7 @@ export class Blobs {
     if (this.#maxBytes === Number.POSITIVE_INFINITY) return;
     const used = this.list().reduce((sum, blob) => sum + blob.bytes, 0);
     if (used + bytes <= this.#maxBytes) return;
-    const why = `the modules there have ${used} bytes, and all together may have ${this.#maxBytes} (limits.max_blob_bytes)`;
+    const why = `the stored modules have ${used} bytes, and the limit is ${this.#maxBytes} (limits.max_blob_bytes)`;
     throw new TaskError('not_stored', `the module of ${bytes} bytes was not stored: ${why}`);
   }
 

@@ -36,9 +36,12 @@ export interface TaskBook {
 }
 
 export function unknownTask(named: NamedTask): TaskError {
-  return new TaskError('unknown', `there is no task ${taskId(named)}; spear tasks ls lists those there are`);
+  return new TaskError('unknown', `there is no task ${taskId(named)}; list the tasks with spear tasks ls`);
 }
 
 export function unknownRevision(named: NamedTask, revision: number): TaskError {
-  return new TaskError('unknown', `${taskId(named)} has no revision ${revision}; spear tasks get lists them`);
+  return new TaskError(
+    'unknown',
+    `${taskId(named)} has no revision ${revision}; list the revisions with spear tasks get`,
+  );
 }

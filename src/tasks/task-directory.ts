@@ -39,7 +39,7 @@ export async function loadTaskDirectory(
       const { content, bytes } = await admitTask(file, await parseTask(file), module, admission);
       const id = taskId(content);
       const other = seen.get(id);
-      if (other !== undefined) throw new TaskError('invalid', `${file}: ${other} has a task ${id} already`);
+      if (other !== undefined) throw new TaskError('invalid', `${file}: the task ${id} is already defined in ${other}`);
       seen.set(id, file);
       const before = await tasks.find(content);
       if (before?.fromFile === file && before.fileDigest === taskDigest(content) && blobs.has(content.wasm)) continue;
@@ -66,7 +66,7 @@ function filesOf(directory: string): string[] {
       .filter((name) => TASK_FILE.test(name) && !name.startsWith('.'))
       .sort();
   } catch (error) {
-    throw new ConfigError(`--task-dir ${directory}: it cannot be read (${errorCode(error)})`);
+    throw new ConfigError(`--task-dir ${directory}: cannot read the directory (${errorCode(error)})`);
   }
 }
 

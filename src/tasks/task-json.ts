@@ -8,13 +8,16 @@ const MASK = '********';
 export const shownTask = z.object({
   namespace: z.string(),
   name: z.string(),
-  live: z.int().meta({ description: 'the revision that submitted runs get' }),
+  live: z.int().meta({ description: 'the revision that new runs use' }),
   revisions: z.int(),
   wasm: z.string().meta({ description: 'sha256 of the module of the live revision' }),
   digest: z.string().meta({ description: 'sha256 of the content of the live revision' }),
   description: z.string(),
   pool: z.string(),
-  from: z.string().nullable().meta({ description: 'the file that it comes from; null: it was applied' }),
+  from: z
+    .string()
+    .nullable()
+    .meta({ description: 'the file that defines the task; null if the task was applied through the API' }),
   created_at_ms: z.int(),
   created_by: z.string(),
 });

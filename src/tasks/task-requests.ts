@@ -63,7 +63,10 @@ export class TaskRequests {
     const { tasks, refuse } = this.#deps;
     const content = await this.#admit(given);
     if (taskId(content) !== taskId(named)) {
-      throw new TaskError('invalid', `the body is of the task ${taskId(content)}, and the path of ${taskId(named)}`);
+      throw new TaskError(
+        'invalid',
+        `the body defines the task ${taskId(content)}, but the path names ${taskId(named)}`,
+      );
     }
     const refused = refuse?.(content) ?? null;
     if (refused !== null) throw new TaskError('invalid', refused);
@@ -71,7 +74,7 @@ export class TaskRequests {
   }
 
   async promote(named: NamedTask, revision: string | null): Promise<ShownTask> {
-    if (!/^[1-9]\d{0,14}$/.test(revision ?? '')) throw new TaskError('invalid', 'revision: expected its number');
+    if (!/^[1-9]\d{0,14}$/.test(revision ?? '')) throw new TaskError('invalid', 'revision: expected a revision number');
     return taskJson(await this.#deps.tasks.promote(named, Number(revision)));
   }
 
@@ -81,12 +84,13 @@ export class TaskRequests {
   }
 
   async putBlob(sha256: string, read: () => Promise<Uint8Array>): Promise<{ sha256: string; bytes: number }> {
-    if (this.#uploads >= MAX_UPLOADS) throw new TaskError('busy', 'too many modules are on their way; try again');
+    if (this.#uploads >= MAX_UPLOADS) throw new TaskError('busy', 'too many modules are being uploaded; try again');
     this.#uploads += 1;
     try {
       const bytes = await read();
       const found = hash('sha256', bytes);
-      if (found !== sha256) throw new TaskError('invalid', `the body has the sha256 ${found}, not that of the path`);
+      if (found !== sha256)
+        throw new TaskError('invalid', `the sha256 of the body is ${found}, which does not match the path`);
       await this.#deps.blobs.put(bytes);
       return { sha256, bytes: bytes.byteLength };
     } finally {
@@ -114,7 +118,7 @@ export class TaskRequests {
       const sha256 = SHA256.exec(wasm)?.[1];
       if (sha256 === undefined) throw new TaskError('invalid', 'wasm: expected sha256: and 64 hex digits');
       if (!blobs.has(sha256)) {
-        throw new TaskError('invalid', `wasm: ${sha256} is not here; PUT /admin/api/blobs/${sha256} first`);
+        throw new TaskError('invalid', `wasm: module ${sha256} is not stored; PUT /admin/api/blobs/${sha256} first`);
       }
       return { bytes: await blobs.read(sha256), sha256 };
     };

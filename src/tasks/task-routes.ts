@@ -48,8 +48,8 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       path: TASKS_PATH,
       access: 'read',
       doc: {
-        summary: 'All tasks',
-        answers: { 200: { what: 'those of the namespaces that the caller may see', schema: shownTasks } },
+        summary: 'Lists tasks',
+        answers: { 200: { what: 'the tasks of the namespaces that the caller may read', schema: shownTasks } },
       },
       run: async ({ caller }) => json(200, await requests.list(onlyOf(caller))),
     },
@@ -58,7 +58,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       path: TASK_PATH,
       access: 'read',
       doc: {
-        summary: 'A task with all its revisions',
+        summary: 'Returns a task with all its revisions',
         answers: { 200: { what: 'the task', schema: shownTask }, 404: problem },
       },
       run: async ({ params }) => json(200, await requests.get(named(params))),
@@ -68,9 +68,10 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       path: TASK_PATH,
       access: 'change',
       doc: {
-        summary: 'Applies a task: what changed is a new revision, and live. Its module is put as a blob first',
+        summary:
+          'Applies a task: a change creates a new revision, which becomes live. Upload its module as a blob first',
         body: { type: 'application/json', schema: taskRecordSchema },
-        answers: { 200: { what: 'the task, and what became of it', schema: shownTask }, 400: problem },
+        answers: { 200: { what: 'the task and the outcome of the request', schema: shownTask }, 400: problem },
       },
       run: async (call) =>
         json(200, await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.caller.name)),
@@ -80,8 +81,8 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       path: PROMOTE_PATH,
       access: 'change',
       doc: {
-        summary: 'Makes a revision the live one, a newer or an older',
-        query: { revision: 'its number' },
+        summary: 'Makes a newer or older revision the live one',
+        query: { revision: 'revision number' },
         answers: { 200: { what: 'the task', schema: shownTask }, 404: problem },
       },
       run: async ({ params, query }) => json(200, await requests.promote(named(params), query.get('revision'))),
@@ -90,7 +91,10 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       method: 'DELETE',
       path: TASK_PATH,
       access: 'change',
-      doc: { summary: 'Removes a task; its runs go on', answers: { 200: { what: 'its name' }, 404: problem } },
+      doc: {
+        summary: 'Removes a task; its runs continue',
+        answers: { 200: { what: 'the name of the removed task' }, 404: problem },
+      },
       run: async ({ params }) => json(200, await requests.remove(named(params))),
     },
     {
@@ -100,7 +104,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       doc: {
         summary: 'Stores a module under its sha256',
         body: { type: WASM },
-        answers: { 201: { what: 'it is stored' }, 400: problem },
+        answers: { 201: { what: 'the module is stored' }, 400: problem },
       },
       run: async (call) =>
         json(201, await requests.putBlob(call.params.sha256 ?? '', () => call.bytes(MAX_BLOB_BYTES))),
@@ -110,8 +114,8 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
       path: BLOB_PATH,
       access: 'read',
       doc: {
-        summary: 'A module of a task that the caller may see',
-        answers: { 200: { what: 'its bytes', type: WASM }, 404: problem },
+        summary: 'Returns the module of a task that the caller may read',
+        answers: { 200: { what: 'the module', type: WASM }, 404: problem },
       },
       run: async ({ params, caller }) => {
         const only = onlyOf(caller);

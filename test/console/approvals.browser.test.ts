@@ -25,7 +25,7 @@ it(
     const console = await openConsole(open, test, sms, token);
     const { page } = console;
     await console.go('approvals', 'Approvals');
-    await page.getByText('Nobody waits').waitFor();
+    await page.getByText('No pending approvals').waitFor();
     await startNode(sms, model, ['--approve', 'sms']);
     const first = await model.next();
     first.call('notes_read_text_file', { path: 'risks.md' });
@@ -43,7 +43,7 @@ it(
     second.call('notes_read_text_file', { path: long });
     await console.go('approvals', 'Approvals');
     await page.getByRole('link', { name: 'notes › read_text_file' }).click();
-    await page.getByRole('button', { name: 'Show the values whole' }).click();
+    await page.getByRole('button', { name: 'Show full values' }).click();
     await page.getByRole('button', { name: /Show all 3,\d+ characters/ }).click();
     await page.getByRole('region', { name: 'Arguments' }).getByText(long).waitFor();
     await page.getByLabel('Reason').fill('not while the audit runs');
@@ -51,7 +51,7 @@ it(
     const third = await model.next();
     expect(third.messages.at(-1)?.content).toContain('not while the audit runs');
     await page.getByText('denied', { exact: true }).waitFor();
-    await console.go('trail', 'Trail');
+    await console.go('audit', 'Audit log');
     await page
       .getByRole('button', { name: /sms.approval_decided ana/ })
       .first()

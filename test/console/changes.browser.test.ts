@@ -24,18 +24,18 @@ it('adds a server that is checked as it is typed, after its difference was seen 
     .getByText(/server_id: .*starting with a letter or digit/)
     .first()
     .waitFor();
-  const review = page.getByRole('button', { name: 'Review the change' });
+  const review = page.getByRole('button', { name: 'Review changes' });
   expect(await review.isDisabled()).toBe(true);
   await page.getByLabel('Id').fill('files');
   await page.getByLabel('Command').fill('mcp-files');
   await page.getByLabel('Arguments').fill('/data\n--read-only');
   await page.getByLabel('Environment').fill(`MODE=quiet\nTOKEN=${REFERENCE}`);
-  await page.getByText('It can be stored').waitFor();
+  await page.getByText('The server is valid').waitFor();
   await review.click();
-  await page.getByRole('region', { name: 'What changes' }).getByText('"--read-only"').waitFor();
+  await page.getByRole('region', { name: 'Changes' }).getByText('"--read-only"').waitFor();
   await console.expectClean();
   await console.picture('server-review');
-  await page.getByRole('button', { name: 'Store it' }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: 'files', exact: true }).waitFor();
   const { body } = await sms.http('GET', '/admin/api/mcp/servers/files');
   expect(body).toMatchObject({
@@ -44,14 +44,14 @@ it('adds a server that is checked as it is typed, after its difference was seen 
   // A mask goes out and comes back, and the secret stays what it was.
   await console.go('servers/files/edit', 'Edit files');
   await page.getByLabel('Name').fill('Files of the team');
-  await page.getByText('It can be stored').waitFor();
+  await page.getByText('The server is valid').waitFor();
   await review.click();
-  await page.getByRole('button', { name: 'Store it' }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: 'files', exact: true }).waitFor();
   const whole = await sms.http('GET', '/api/v1/mcp/servers/files');
   expect(whole.body).toMatchObject({ display_name: 'Files of the team', stdio: { env: { MODE: 'quiet' } } });
   await page.getByRole('button', { name: 'Remove' }).click();
-  await page.getByRole('button', { name: 'Remove it everywhere' }).click();
+  await page.getByRole('button', { name: 'Remove server' }).click();
   await page.getByText('No servers yet').waitFor();
   expect(console.complaints()).toEqual([]);
 });
@@ -65,27 +65,27 @@ it('of two who edit the same server one is told, and sees what the other changed
   const two = await new ConsolePage({ page: second, said: [] }).signIn(sms.adminToken);
   for (const { page } of [one, two]) {
     await page.evaluate(`location.hash = '#/servers/fs/edit'`);
-    await page.getByText('It can be stored').waitFor();
+    await page.getByText('The server is valid').waitFor();
   }
   await one.page.getByLabel('Name').fill('Named by the first');
   await two.page.getByLabel('Name').fill('Named by the second');
-  for (const { page } of [one, two]) await page.getByRole('button', { name: 'Review the change' }).click();
-  await one.page.getByRole('button', { name: 'Store it' }).click();
+  for (const { page } of [one, two]) await page.getByRole('button', { name: 'Review changes' }).click();
+  await one.page.getByRole('button', { name: 'Save' }).click();
   await one.page.getByRole('heading', { level: 1, name: 'fs', exact: true }).waitFor();
-  await two.page.getByRole('button', { name: 'Store it' }).click();
-  await two.page.getByText('Somebody else was faster').waitFor();
-  await two.page.getByRole('button', { name: 'Go on editing' }).click();
-  await two.page.getByRole('region', { name: 'Their change' }).getByText('Named by the first').waitFor();
+  await two.page.getByRole('button', { name: 'Save' }).click();
+  await two.page.getByText('Another user changed this server first').waitFor();
+  await two.page.getByRole('button', { name: 'Continue editing' }).click();
+  await two.page.getByRole('region', { name: 'Change by the other user' }).getByText('Named by the first').waitFor();
   await two.expectClean();
   await two.picture('server-conflict');
   expect((await sms.http('GET', '/admin/api/mcp/servers/fs')).body.display_name).toBe('Named by the first');
   await two.page.getByLabel('Tags').fill('mine');
   await two.page.getByLabel('Name').fill('fs');
-  await two.page.getByRole('button', { name: 'Put my fields on top of theirs' }).click();
+  await two.page.getByRole('button', { name: 'Apply my changes to the new revision' }).click();
   await expect.poll(() => two.page.getByLabel('Name').inputValue(), { timeout: 20_000 }).toBe('Named by the first');
-  await two.page.getByText('It can be stored').waitFor();
-  await two.page.getByRole('button', { name: 'Review the change' }).click();
-  await two.page.getByRole('button', { name: 'Store it' }).click();
+  await two.page.getByText('The server is valid').waitFor();
+  await two.page.getByRole('button', { name: 'Review changes' }).click();
+  await two.page.getByRole('button', { name: 'Save' }).click();
   await two.page.getByRole('heading', { level: 1, name: 'fs', exact: true }).waitFor();
   const { body } = await sms.http('GET', '/admin/api/mcp/servers/fs');
   expect(body).toMatchObject({ display_name: 'Named by the first', tags: ['mine'] });
@@ -97,11 +97,11 @@ it('offers a viewer nothing to change, and the registry refuses it all the same 
   const token = await createToken(sms, { name: 'watcher', roles: ['viewer'] });
   const console = await openConsole(open, test, sms, token);
   const { page } = console;
-  const forbidden = /Add|Edit|Remove|Test|Store|Make|Revoke|Rotate|Allow|Deny|Review/;
+  const forbidden = /Add|Edit|Remove|Test|Save|Create|Revoke|Rotate|Allow|Deny|Review/;
   for (const [path, heading] of [
     ['servers', 'Servers'],
     ['servers/fs', 'fs'],
-    ['people', 'People'],
+    ['people', 'Users'],
     ['approvals', 'Approvals'],
     ['profiles', 'Profiles'],
   ] as const) {
@@ -112,7 +112,7 @@ it('offers a viewer nothing to change, and the registry refuses it all the same 
   }
   // Who types the address of the editor gets no further either.
   await console.go('servers/fs/edit', 'Edit fs');
-  await page.getByText(/Refused \(403 not-permitted\)/).waitFor();
+  await page.getByText(/Request failed \(403 not-permitted\)/).waitFor();
   await console.expectClean();
   const { status, body } = await sms.http('PUT', '/admin/api/mcp/servers/fs', { json: fsRecord, token });
   expect([status, body.type]).toEqual([403, 'urn:spear:problem:not-permitted']);
@@ -131,13 +131,13 @@ it('keeps the token in memory alone, and asks again when it is revoked [console.
   await page.getByText('does not know this token').waitFor();
   await page.getByLabel('Token').fill(sms.nodeToken);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByText(/this needs somebody who may read what is masked/).waitFor();
+  await page.getByText(/this needs permission to view the registry/).waitFor();
   await console.signIn(token);
   await console.go('overview', 'Overview');
   const kept = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])');
   expect(kept).toBe('[{},{},""]');
   await sms.http('DELETE', '/admin/api/tokens/guest');
-  await page.getByText('The registry does not know you any more').waitFor();
+  await page.getByText('You are signed out').waitFor();
   await page.reload();
   await page.getByLabel('Token').waitFor();
 });
@@ -154,11 +154,11 @@ it('says when the connection is lost, and catches up when it is back [console.li
   // A registry that is away: nothing of it is answered.
   await page.context().setOffline(true);
   await sms.restart();
-  await page.getByText('The connection to the registry is lost.').waitFor();
+  await page.getByText('Connection to the registry lost.').waitFor();
   await console.expectClean();
   await console.picture('lost');
   await register(sms, { ...fsRecord, server_id: 'made-meanwhile' });
   await page.context().setOffline(false);
   await page.getByRole('link', { name: 'made-meanwhile' }).waitFor();
-  await page.getByText('The connection to the registry is lost.').waitFor({ state: 'hidden' });
+  await page.getByText('Connection to the registry lost.').waitFor({ state: 'hidden' });
 });

@@ -94,8 +94,8 @@ it(
       ['servers/notes/edit', 'Edit notes'],
       ['profiles', 'Profiles'],
       ['nodes', 'Nodes'],
-      ['people', 'People'],
-      ['trail', 'Trail'],
+      ['people', 'Users'],
+      ['audit', 'Audit log'],
       ['approvals', 'Approvals'],
       [`approvals/${approval}`, 'Approval'],
     ] as const) {
@@ -108,7 +108,7 @@ it(
       expect(console.complaints()).toEqual([]);
     }
     await console.picture('hostile-approval');
-    await console.go('trail', 'Trail');
+    await console.go('audit', 'Audit log');
     await page
       .getByRole('button', { name: /hacked/ })
       .first()
@@ -117,7 +117,7 @@ it(
     await console.go('access', 'Access');
     const config = { 'mcp.enabled': true, 'mcp.default_server_ids': ['notes'], 'mcp.tool_denylist': ['*<b>*'] };
     await page.getByLabel('Task configs').fill(JSON.stringify({ name: hostile.slice(0, 90), config }));
-    await page.getByRole('button', { name: 'Show what they may use' }).click();
+    await page.getByRole('button', { name: 'Show access' }).click();
     await page.getByRole('row', { name: /notes/ }).waitFor();
     await harmless();
     await console.expectClean();

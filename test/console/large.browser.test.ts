@@ -83,8 +83,8 @@ it(
     };
     await page.getByLabel('Task configs').fill(JSON.stringify({ name: 'everything', config }));
     const askedAt = performance.now();
-    await page.getByRole('button', { name: 'Show what they may use' }).click();
-    await page.getByLabel('Search servers of the matrix').fill('00999');
+    await page.getByRole('button', { name: 'Show access' }).click();
+    await page.getByLabel('Search servers in the matrix').fill('00999');
     await page.getByRole('row', { name: /server-00999 100 tools .*allowed 99 of 100 tools/ }).waitFor();
     const matrixMs = performance.now() - askedAt;
     const session = await page.context().newCDPSession(page);

@@ -80,9 +80,9 @@ it('with TLS it is a cookie that no script can read, good for changes of this pa
   await page.getByRole('link', { name: 'Add a server' }).click();
   await page.getByLabel('Id').fill('files');
   await page.getByLabel('Command').fill('mcp-files');
-  await page.getByText('It can be stored').waitFor();
-  await page.getByRole('button', { name: 'Review the change' }).click();
-  await page.getByRole('button', { name: 'Store it' }).click();
+  await page.getByText('The server is valid').waitFor();
+  await page.getByRole('button', { name: 'Review changes' }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: 'files', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Token').waitFor();

@@ -56,7 +56,7 @@ it(
 
     // By keyboard alone: past the menu, or through it.
     await page.getByRole('heading', { level: 1, name: 'Overview', exact: true }).waitFor();
-    await page.getByRole('button', { name: 'Skip to the page' }).focus();
+    await page.getByRole('button', { name: 'Skip to content' }).focus();
     await page.keyboard.press('Enter');
     expect(await page.evaluate('document.activeElement.id')).toBe('main');
     await page.setViewportSize({ width: 390, height: 780 });
@@ -81,7 +81,7 @@ it(
     await seen('server');
 
     await console.go('servers/notes/edit', 'Edit notes');
-    await page.getByText('It can be stored').waitFor();
+    await page.getByText('The server is valid').waitFor();
     await seen('server-edit');
 
     await console.go('profiles', 'Profiles');
@@ -90,19 +90,19 @@ it(
 
     await console.go('access', 'Access');
     await page.getByLabel('Task configs').fill(task);
-    await page.getByRole('button', { name: 'Show what they may use' }).click();
-    await page.getByRole('row', { name: /broken tools not known .*denied/ }).waitFor();
+    await page.getByRole('button', { name: 'Show access' }).click();
+    await page.getByRole('row', { name: /broken tools unknown .*denied/ }).waitFor();
     await page.getByRole('button', { name: 'notes', exact: true }).click();
     const row = page.getByRole('row', { name: /write_file .*denied task mcp.tool_denylist write_\*/ });
     await row.waitFor();
     await seen('access', true);
     await row.getByRole('button', { name: 'denied' }).click();
-    await page.getByText(/To change that/).waitFor();
+    await page.getByText(/To change this/).waitFor();
     await seen('access-walk');
     await page.keyboard.press('Escape');
 
-    await page.getByRole('button', { name: "The registry's own tasks" }).click();
-    await page.getByText('Tasks 1 to 1 of 1, as they are live').waitFor();
+    await page.getByRole('button', { name: 'Tasks of the registry' }).click();
+    await page.getByText('Tasks 1 to 1 of 1, live revisions').waitFor();
     await page.getByRole('columnheader', { name: 'default/review@1' }).waitFor();
     await page.getByRole('row', { name: /^notes .*allowed/ }).waitFor();
     await seen('access-tasks');
@@ -111,16 +111,16 @@ it(
     await page.getByRole('row', { name: /ready revision 2 .*1 connection/ }).waitFor();
     await seen('nodes', true);
 
-    await console.go('people', 'People');
+    await console.go('people', 'Users');
     await seen('people');
 
-    await console.go('trail', 'Trail');
+    await console.go('audit', 'Audit log');
     await page.getByRole('button', { name: /sms.record_changed .*create · notes/ }).click();
-    await page.getByRole('region', { name: 'The line' }).waitFor();
-    await seen('trail');
+    await page.getByRole('region', { name: 'Event' }).waitFor();
+    await seen('audit');
 
     await console.go('approvals', 'Approvals');
-    await page.getByText('Nobody waits').waitFor();
+    await page.getByText('No pending approvals').waitFor();
     await seen('approvals');
     expect(console.complaints()).toEqual([]);
   },

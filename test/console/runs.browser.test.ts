@@ -48,7 +48,7 @@ it(
     const console = await openConsole(open, test, sms);
     const { page } = console;
     await console.go('runs', 'Runs');
-    await page.getByRole('heading', { name: 'No node has told of a run lately' }).waitFor();
+    await page.getByRole('heading', { name: 'No runs reported recently' }).waitFor();
     await console.expectClean();
     const node = await startNode(sms);
     const run = async (task: string) => {
@@ -60,15 +60,15 @@ it(
     const id = await run('agent');
     await run('hello');
 
-    await page.getByRole('row', { name: /succeeded agent .*admin .*45 tokens 3 turns, 3 calls/ }).waitFor();
+    await page.getByRole('row', { name: /succeeded agent .*admin .*45 tokens 3 model calls, 3 tool calls/ }).waitFor();
     await page.getByRole('row', { name: /succeeded hello/ }).waitFor();
     await console.expectClean();
     await page.emulateMedia({ colorScheme: 'dark' });
     await console.expectClean(['color-contrast']);
     await page.emulateMedia({ colorScheme: 'light' });
-    await page.getByLabel('Which status').selectOption('parked');
+    await page.getByLabel('Filter by status').selectOption('parked');
     await page.getByText('0 runs, 0 tokens').waitFor();
-    await page.getByLabel('Which status').selectOption('');
+    await page.getByLabel('Filter by status').selectOption('');
     await page.getByLabel('Search runs').fill('agent');
     await page.getByText('1 run, 45 tokens').waitFor();
     await console.picture('runs');
@@ -116,7 +116,7 @@ it(
     const token = await createToken(sms, { name: 'ann', roles: ['viewer'], namespace: 'default' });
     const console = await openConsole(open, test, sms, token);
     await console.go(`runs/${id}`, 'hello');
-    await console.page.getByText('for who may read journals').waitFor();
+    await console.page.getByText('You need the journals permission').waitFor();
     await console.expectClean();
     await console.go('overview', 'Overview');
     const other = await createToken(sms, { name: 'bob', roles: ['viewer'], namespace: 'team-b' });

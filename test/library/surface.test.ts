@@ -42,3 +42,9 @@ it('has these values', () => {
     'stubBackend',
   ]);
 });
+
+it('still exports AuditTrail, the name of AuditSink in 0.2.0', () => {
+  const old: library.AuditTrail = library.noAudit;
+  const sink: library.AuditSink = old;
+  expect(sink).toBe(library.noAudit);
+});

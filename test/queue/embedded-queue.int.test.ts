@@ -54,7 +54,7 @@ describe('the file of an embedded queue', () => {
     const other = new DatabaseSync(path);
     other.exec('CREATE TABLE theirs (a)');
     other.close();
-    expect(() => new EmbeddedQueue(path, { maxQueued: 1 })).toThrow(/is not a queue of runs/);
+    expect(() => new EmbeddedQueue(path, { maxQueued: 1 })).toThrow(/is not a run queue/);
   });
 
   it('of the first format is taken as it is, and can park', async () => {

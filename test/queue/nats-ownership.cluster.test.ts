@@ -46,7 +46,7 @@ describe('a run on NATS', () => {
     const heir = await nextClaim(second, 'n2');
     expect(heir).toMatchObject({ attempt: 2, run: { node: 'n2' } });
     writer.append('{"t":"guest","e":"of a zombie"}');
-    await expect(writer.written()).rejects.toThrow('another node has taken it');
+    await expect(writer.written()).rejects.toThrow('another node has claimed the run');
     expect(zombie.lost?.aborted).toBe(true);
     expect(await first.finish(zombie, success('of a zombie'))).toBe(false);
     expect(await second.finish(heir, success('of the heir'))).toBe(true);
@@ -182,7 +182,7 @@ describe('a run on NATS that is new', () => {
     expect(await second.cancel('default', 'r1')).toMatchObject({ status: 'cancelled' });
     const writer = new SubjectJournal(ownedBy(first, claim), neverFull, null);
     writer.append('{"t":"tool.started"}');
-    await expect(writer.written()).rejects.toThrow('it was cancelled');
+    await expect(writer.written()).rejects.toThrow('the run was cancelled');
     expect(claim.lost?.aborted).toBe(true);
     expect(await first.finish(claim, success('too late'))).toBe(false);
     expect(await second.get('default', 'r1')).toMatchObject({ status: 'cancelled' });
@@ -282,7 +282,7 @@ describe('streams on NATS', () => {
     const nc = await connect({ servers: cluster().members.map(({ address }) => address) });
     const jsm = await jetstreamManager(nc);
     await jsm.streams.add({ name: 'SPEAR_RUNS', subjects: ['spear.*.run.*.*'], num_replicas: 3 });
-    await expect(openQueue(cluster())).rejects.toThrow(/SPEAR_RUNS on NATS has retention = "limits"/);
+    await expect(openQueue(cluster())).rejects.toThrow(/SPEAR_RUNS has retention = "limits"/);
     await nc.close();
   });
 

@@ -33,7 +33,7 @@ describe('nodes that start together where there is nothing yet', () => {
   it('say what the servers refuse to make, and why [cluster.streams]', async () => {
     await clearStreams(cluster());
     await expect(openQueue(cluster(), 1_000, LEASE_MS, 5)).rejects.toThrow(
-      /^the stream SPEAR_RUNS cannot be made on NATS: .*(?:peers|replicas)/,
+      /^the stream SPEAR_RUNS cannot be created in NATS: .*(?:peers|replicas)/,
     );
   });
 });

@@ -115,23 +115,23 @@ describe('a NATS server with TLS and accounts', () => {
   });
 
   it.each([
-    ['another authority', { creds: 'file:a.creds', ca: 'other-ca.pem' }, 'its certificate is not trusted'],
-    ['the authorities of the system', { creds: 'file:a.creds' }, 'nats.ca names whom to trust'],
-    ['no credentials', { ca: 'ca.pem' }, 'it asks who is there, give nats.creds'],
+    ['another authority', { creds: 'file:a.creds', ca: 'other-ca.pem' }, 'the server certificate is not trusted'],
+    ['the authorities of the system', { creds: 'file:a.creds' }, 'set nats.ca to the CA that issued it'],
+    ['no credentials', { ca: 'ca.pem' }, 'authentication is required; set nats.creds'],
     [
       'those of another operator',
       { creds: 'file:stranger.creds', ca: 'ca.pem' },
-      'does not take the credentials of nats.creds',
+      'rejected the credentials in nats.creds',
     ],
     [
       'those whose time is over',
       { creds: 'file:expired.creds', ca: 'ca.pem' },
-      'does not take the credentials of nats.creds',
+      'rejected the credentials in nats.creds',
     ],
     [
       'a file that holds none',
       { creds: 'file:broken.creds', ca: 'ca.pem' },
-      'nats.creds: expected a file of credentials',
+      'nats.creds: expected a NATS credentials file',
     ],
     [
       'a file of authorities that is not there',
@@ -141,7 +141,7 @@ describe('a NATS server with TLS and accounts', () => {
     [
       'a file of authorities that holds none',
       { creds: 'file:a.creds', ca: 'broken.creds' },
-      'its certificate is not trusted',
+      'the server certificate is not trusted',
     ],
     ['an account without JetStream', { creds: 'file:without.creds', ca: 'ca.pem' }, 'JetStream'],
   ])('refuses %s at once, and says what to mend without a secret [cluster.tls]', async (_, document, message) => {
@@ -205,11 +205,11 @@ describe('a NATS server that asks for certificates', () => {
   }, 40_000);
 
   it.each([
-    ['none', { ca: 'ca.pem' }, 'it asks for a certificate, give nats.cert and nats.key'],
+    ['none', { ca: 'ca.pem' }, 'a client certificate is required; set nats.cert and nats.key'],
     [
       'one of another authority',
       { ca: 'ca.pem', cert: 'stranger.crt', key: 'stranger.key' },
-      'it does not take the certificate of',
+      'the server rejected the client certificate',
     ],
     [
       'the key of another',

@@ -206,7 +206,7 @@ describe('the way to the registry', () => {
     const sms = await startTestSms();
     const source = createRemoteSource({ address: `https://${sms.sms.grpc}`, token: 'never sent in clear' });
     onStop(() => source.close());
-    await expect(source.list(signal())).rejects.toThrow('write http://HOST:PORT');
+    await expect(source.list(signal())).rejects.toThrow('use http://HOST:PORT');
   });
 
   it('that leads nowhere is an error that names it', async () => {

@@ -101,7 +101,7 @@ describe('a directory', () => {
     mkdirSync(`${directory}-twin`);
     writeFileSync(`${directory}-twin/y.toml`, toml('outside'));
     symlinkSync(`${directory}-twin/y.toml`, join(directory, 'twin.toml'));
-    const leftOut = 'is a symbolic link to a place outside its directory and is left out';
+    const leftOut = 'is a symbolic link to a target outside its directory and is skipped';
     expect(await problems()).toEqual([`warning link.toml: ${leftOut}`, `warning twin.toml: ${leftOut}`]);
     expect(await idsIn()).toEqual([]);
     rmSync(outside, { recursive: true });
@@ -123,7 +123,7 @@ describe('a directory', () => {
     // The new one lacks a file whose link is still there: that is a bad file, not one that went away.
     generation('..2026_02', ['a']);
     rmSync(join(directory, '..2026_01'), { recursive: true });
-    expect(await problems()).toEqual(['error b.toml: is a symbolic link that leads to no file']);
+    expect(await problems()).toEqual(['error b.toml: is a symbolic link whose target is not a file']);
     expect(await idsIn()).toEqual(['a', 'b']);
     expect((await store.get('a'))?.display_name).toBe('..2026_02');
     remove('b.toml');
@@ -142,7 +142,7 @@ describe('a directory', () => {
     write('a.toml', toml('a'));
     await load();
     renameSync(directory, `${directory}-moved`);
-    await expect(load()).rejects.toThrow(`the directory of MCP servers ${directory} cannot be read (ENOENT)`);
+    await expect(load()).rejects.toThrow(`the MCP server directory ${directory} cannot be read (ENOENT)`);
     expect(await idsIn()).toEqual(['a']);
     renameSync(`${directory}-moved`, directory);
   });
@@ -151,7 +151,7 @@ describe('a directory', () => {
     write('20-b.toml', toml('fs', 'display_name = "second"'));
     write('10-a.json', json('fs', { display_name: 'first' }));
     expect(await problems()).toEqual([
-      'warning 20-b.toml:2: server_id "fs" is given in 10-a.json too; 20-b.toml comes later and is used',
+      'warning 20-b.toml:2: server_id "fs" is also defined in 10-a.json; 20-b.toml is later in name order and is used',
     ]);
     expect(await store.get('fs')).toMatchObject({ display_name: 'second' });
   });
@@ -194,32 +194,37 @@ describe('a bad file', () => {
       'x.toml:12: stdio.cwd must not contain control characters',
     ],
     ['a date', 'x.toml', toml('x', 'display_name = 2020-01-01'), 'x.toml:5: display_name must be a string'],
-    ['broken JSON', 'x.json', '{\n "server_id": "x",\n "a": tru\n}', 'x.json:3: is not valid JSON: there is something'],
+    [
+      'broken JSON',
+      'x.json',
+      '{\n "server_id": "x",\n "a": tru\n}',
+      'x.json:3: is not valid JSON: unexpected character',
+    ],
     ['JSON with a comma too many', 'x.json', '{\n "a": [1,\n ]\n}', 'x.json:3: is not valid JSON: a value is missing'],
     ['JSON with a comma at its end', 'x.json', '{"a": 1,\n}', 'x.json:2: is not valid JSON: a key in double quotes'],
+    ['JSON with a comment', 'x.json', '{\n // x\n}', 'x.json:2: is not valid JSON: unexpected character'],
     [
-      'JSON with a comment',
+      'JSON with a text in two lines',
       'x.json',
-      '{\n // x\n}',
-      'x.json:2: is not valid JSON: there is something that is not JSON',
+      '{\n"a": "b\nc"}',
+      'x.json:2: is not valid JSON: a string is not terminated',
     ],
-    ['JSON with a text in two lines', 'x.json', '{\n"a": "b\nc"}', 'x.json:2: is not valid JSON: a text does not end'],
-    ['JSON with an escape of its own', 'x.json', '{\n"a": "\\x"}', 'x.json:2: is not valid JSON: a text holds an esc'],
+    [
+      'JSON with an escape of its own',
+      'x.json',
+      '{\n"a": "\\x"}',
+      'x.json:2: is not valid JSON: a string has an invalid esc',
+    ],
     ['JSON with a number of its own', 'x.json', '{\n"a": 01}', 'x.json:2: is not valid JSON: '],
-    [
-      'JSON in single quotes',
-      'x.json',
-      "{\n'a': 1}",
-      'x.json:2: is not valid JSON: there is something that is not JSON',
-    ],
+    ['JSON in single quotes', 'x.json', "{\n'a': 1}", 'x.json:2: is not valid JSON: unexpected character'],
     ['JSON without a comma', 'x.json', '{\n "a": 1\n "b": 2}', 'x.json:3: is not valid JSON: a "," is missing'],
-    ['two JSON values', 'x.json', '{}\n{}', 'x.json:2: is not valid JSON: there is something after the end'],
-    ['JSON without an end', 'x.json', '{\n "a": 1\n\n', 'x.json:4: is not valid JSON: it ends too early'],
-    ['JSON with a tail', 'x.json', '{}\n x', 'x.json:2: is not valid JSON: there is something that is not JSON'],
-    ['JSON with a key twice', 'x.json', '{"a": 1,\n"a": 2}', 'x.json:2: is not valid JSON: a key is given twice'],
-    ['JSON with a control character', 'x.json', '{"a":\n"\u0001"}', 'x.json:2: is not valid JSON: a text holds'],
-    ['an empty JSON file', 'x.json', '', 'x.json:1: is not valid JSON: it ends too early'],
-    ['JSON that is too deep', 'x.json', '['.repeat(5000), 'x.json:1: is not valid JSON: it is nested deeper'],
+    ['two JSON values', 'x.json', '{}\n{}', 'x.json:2: is not valid JSON: unexpected text after the end'],
+    ['JSON without an end', 'x.json', '{\n "a": 1\n\n', 'x.json:4: is not valid JSON: unexpected end of file'],
+    ['JSON with a tail', 'x.json', '{}\n x', 'x.json:2: is not valid JSON: unexpected character'],
+    ['JSON with a key twice', 'x.json', '{"a": 1,\n"a": 2}', 'x.json:2: is not valid JSON: duplicate key'],
+    ['JSON with a control character', 'x.json', '{"a":\n"\u0001"}', 'x.json:2: is not valid JSON: a string contains'],
+    ['an empty JSON file', 'x.json', '', 'x.json:1: is not valid JSON: unexpected end of file'],
+    ['JSON that is too deep', 'x.json', '['.repeat(5000), 'x.json:1: is not valid JSON: nested deeper'],
     ['a field in JSON', 'x.json', json('x', { tags: ['a', ''] }), 'x.json:12: tags[1] must not be empty'],
     ['a value in JSON', 'x.json', json('x', { http: null, transport: 'ftp' }), 'x.json:3: transport must be'],
     ['a JSON list', 'x.json', '[1]', 'x.json: must be a table of fields'],

@@ -80,7 +80,7 @@ it('has for somebody of one namespace the lines of that namespace alone', async 
     await sms.http('POST', '/admin/api/mcp/servers', { token, json: { server_id: 'x' } });
   await expect
     .poll(async () => {
-      const { body } = await sms.http('GET', '/admin/api/trail', { token: mine });
+      const { body } = await sms.http('GET', '/admin/api/audit', { token: mine });
       return (body.lines as { line: { actor: string; event: string } }[]).map(({ line }) => [line.event, line.actor]);
     }, SOON)
     .toEqual([['sms.refused', 'team-a']]);
@@ -92,10 +92,10 @@ it('is empty where there is no trail yet, and refused where a place is none', as
   const sms = await startTestSms();
   await sms.http('POST', '/admin/api/mcp/servers', { json: { server_id: 'x' } });
   await expect
-    .poll(async () => (await sms.http('GET', '/admin/api/trail?event=sms.refused&q=INVALID-record')).body.lines, SOON)
+    .poll(async () => (await sms.http('GET', '/admin/api/audit?event=sms.refused&q=INVALID-record')).body.lines, SOON)
     .toHaveLength(1);
-  expect((await sms.http('GET', '/admin/api/trail?before=../../etc')).status).toBe(400);
-  expect((await sms.http('GET', '/admin/api/trail?event=%22')).status).toBe(400);
+  expect((await sms.http('GET', '/admin/api/audit?before=../../etc')).status).toBe(400);
+  expect((await sms.http('GET', '/admin/api/audit?event=%22')).status).toBe(400);
   const without = await startTestSms({ audit: null });
-  expect((await without.http('GET', '/admin/api/trail')).body).toMatchObject({ status: 404 });
+  expect((await without.http('GET', '/admin/api/audit')).body).toMatchObject({ status: 404 });
 });

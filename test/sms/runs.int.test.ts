@@ -147,9 +147,9 @@ describe('the timeline of a run', () => {
     const sms = await startTestSms();
     await report(sms, [run('r-1')]);
     for (const [text, problem, said] of [
-      [null, 'it has no journal', 'it has no journal'],
-      ['{"rows":7}', '', 'gave something else'],
-      ['no json', '', 'gave something else'],
+      [null, 'the run has no journal', 'the run has no journal'],
+      ['{"rows":7}', '', 'sent an invalid timeline'],
+      ['no json', '', 'sent an invalid timeline'],
     ] as const) {
       const answer = ask(sms);
       await expect.poll(() => wanted(sms), { timeout: 20_000 }).toEqual(['r-1']);

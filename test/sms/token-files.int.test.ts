@@ -52,7 +52,7 @@ it('leaves no token that is not whole where there is no room for one [sms.auth.t
     process.execPath,
     script,
   ]);
-  expect(stdout).toBe(`the token file ${directory}/admin.token cannot be made (EFBIG)`);
+  expect(stdout).toBe(`the token file ${directory}/admin.token cannot be created (EFBIG)`);
   expect(readdirSync(directory)).toEqual([]);
 });
 

@@ -161,7 +161,7 @@ describe.runIf(process.platform === 'linux')('a registry whose trail cannot be w
     const refused = await test.http('POST', servers, { json: fsRecord });
     expect([refused.status, refused.body.detail]).toEqual([
       507,
-      expect.stringContaining('the audit trail cannot be written'),
+      expect.stringContaining('the audit log cannot be written'),
     ]);
     const listed = await test.http('GET', servers);
     expect([listed.status, listed.body.servers]).toEqual([200, []]);

@@ -82,7 +82,7 @@ it('never runs another revision under the number that a run has', async () => {
   });
   expect(store.find(notes)).toBeNull();
   expect(store.revision(notes, 1)).toMatchObject({ args: ['local'] });
-  expect(logged.join('\n')).toContain('runs that have not ended have another revision of this number');
+  expect(logged.join('\n')).toContain('unfinished runs use a different revision with this number');
   await applyTask(sms, { name: 'notes', args: ['next'] });
   await until(() => store.find(notes) !== null, 'the next revision');
   expect(store.find(notes)?.live).toMatchObject({ revision: 2, args: ['next'] });
@@ -95,6 +95,6 @@ it('does not keep a module that is something else than its digest says', async (
   writeFileSync(join(sms.config.files.blobs, `${helloSha256}.wasm`), 'something else');
   const { blobs, logged, folder } = await follow(sms);
   await until(() => logged.some((line) => line.includes('module_not_fetched')), 'the refusal');
-  expect(logged.join('\n')).toContain('sent something else as the module');
+  expect(logged.join('\n')).toContain('sent a module with sha256');
   expect([blobs.has(helloSha256), readdirSync(folder).includes('blobs')]).toEqual([false, false]);
 });

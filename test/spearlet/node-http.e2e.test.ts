@@ -157,7 +157,7 @@ describe('tasks of a node', () => {
       node.ask('PUT', `/admin/api/tasks/default/${name}`, { body: JSON.stringify(body) });
     const missing = await put('up', { name: 'up', wasm: `sha256:${'0'.repeat(64)}` });
     expect(missing).toMatchObject({ status: 400 });
-    expect(missing.text).toContain('is not here');
+    expect(missing.text).toContain('is not stored');
     expect((await put('up', { name: 'up', wasm: 'x', extra: 1 })).text).toContain('unknown key');
     const bytes = readFileSync(fixture('c/hello.wasm'));
     const digest = Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
@@ -172,7 +172,7 @@ describe('tasks of a node', () => {
       live: 1,
     });
     const elsewhere = await put('up', { name: 'up', wasm: `sha256:${digest}`, pool: 'gpu' });
-    expect(elsewhere.text).toContain('this node takes runs of');
+    expect(elsewhere.text).toContain('this node serves');
     const secret = await put('up', { name: 'up', wasm: `sha256:${digest}`, env: { KEY: 'hidden-value' } });
     expect(secret.status).toBe(200);
     const shown = (await node.ask('GET', '/admin/api/tasks/default/up')).text;

@@ -89,7 +89,7 @@ describe('a node with a registry', () => {
     expect(spear('tasks', 'ls', '--node', env.SPEAR_NODE).stdout).toMatch(/default\/hello +1\/1/);
     const refused = spear('tasks', 'apply', '--node', env.SPEAR_NODE, join(folder, 'hello.toml'));
     expect(refused.status).toBe(1);
-    expect(refused.stderr).toContain('takes its tasks from the registry at unix:');
+    expect(refused.stderr).toContain('loads its tasks from the registry at unix:');
     expect(spear('tasks', 'ls', '--sms', 'x', '--node', 'y').stderr).toContain('leave the other out');
   });
 
@@ -121,7 +121,7 @@ describe('a node with a registry', () => {
     await untilStatus(202, () => node.ask('POST', runsOf('plain')));
     expect((await node.ask('POST', runsOf('gpu'))).status).toBe(404);
     expect((await node.ask('POST', runsOf('odd'))).status).toBe(404);
-    expect(node.log).toContain('there is no \\"elsewhere\\" here');
+    expect(node.log).toContain('\\"elsewhere\\" is not configured');
   });
 
   it('knows the people of the registry: roles, namespaces, the right to journals, their names [node.identity]', async () => {

@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
-import { type AuditTrail, noAudit } from '../../src/audit/event.ts';
+import { type AuditSink, noAudit } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { AskedBy, ChatBackend, ChatRequest } from '../../src/chat/backend.ts';
 import type { ScriptTurn } from '../../src/chat/backends/script-schema.ts';
@@ -75,7 +75,7 @@ export async function scripted(turns: readonly ScriptTurn[]): Promise<ObservedBa
 /** MCP as a host has it for one guest, and where the host tells what happens. */
 export interface McpSide {
   readonly guest: GuestMcp;
-  readonly audit: AuditTrail;
+  readonly audit: AuditSink;
   readonly events: ToolEvents;
 }
 

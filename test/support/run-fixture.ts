@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { AuditTrail } from '../../src/audit/event.ts';
+import type { AuditSink } from '../../src/audit/event.ts';
 import type { ChatBackend } from '../../src/chat/backend.ts';
 import { openScriptedBackend } from '../../src/chat/backends/scripted.ts';
 import type { GuestMcp } from '../../src/mcp/guest-mcp.ts';
@@ -30,7 +30,7 @@ export interface FixtureOptions {
   readonly componentCache?: string;
   readonly run?: string;
   readonly mcp?: GuestMcp;
-  readonly audit?: AuditTrail;
+  readonly audit?: AuditSink;
   readonly events?: ToolEvents;
   readonly metrics?: Metrics;
   readonly journal?: JournalOption;

@@ -1,4 +1,4 @@
-import { type AuditTrail, noAudit } from '../../audit/event.ts';
+import { type AuditSink, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
@@ -23,7 +23,7 @@ export async function openRunAudit(
   task: string | null,
   closers: (() => unknown)[],
   say: (text: string) => void,
-): Promise<AuditTrail> {
+): Promise<AuditSink> {
   const toStdout = auditsToStdout(flags);
   const path = flags.audit ?? config.file;
   if (path === null) sayNoTrail(flags, say);

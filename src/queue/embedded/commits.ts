@@ -60,7 +60,7 @@ export class Commits {
   }
 
   #add<T>(line: Waiting[], work: () => T): Promise<T> {
-    if (this.#isClosed) return Promise.reject(new QueueError('closed', 'the node is ending'));
+    if (this.#isClosed) return Promise.reject(new QueueError('closed', 'the node is shutting down'));
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     line.push({ work, resolve: resolve as (value: unknown) => void, reject });
     this.#schedule();

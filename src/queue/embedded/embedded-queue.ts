@@ -32,8 +32,8 @@ export interface EmbeddedQueueOptions {
 /** What `forget` removes at once. */
 const FORGET_AT_ONCE = 500;
 const cancelled = (message: string) => JSON.stringify({ reason: 'cancelled', code: null, message });
-const CANCELLED_IN_LINE = cancelled('it was cancelled before it began');
-const CANCELLED_PARKED = cancelled('it was cancelled while it was parked');
+const CANCELLED_IN_LINE = cancelled('the run was cancelled before it started');
+const CANCELLED_PARKED = cancelled('the run was cancelled while parked');
 
 /** A queue in a file that this process alone has open: SQLite keeps it, and who is next is known in memory. */
 export class EmbeddedQueue implements RunQueue {
@@ -78,7 +78,7 @@ export class EmbeddedQueue implements RunQueue {
     const known = this.#table.find(run.id);
     if (known !== null) return { run: sameInput(known, inputSha256), created: false };
     if (this.#lines.size + this.#arriving >= this.#maxQueued) {
-      throw new QueueError('full', `${this.#maxQueued} runs wait already; try again later`);
+      throw new QueueError('full', `${this.#maxQueued} runs are already queued; try again later`);
     }
     this.#arriving += 1;
     try {
@@ -307,5 +307,5 @@ export class EmbeddedQueue implements RunQueue {
 
 function sameInput(row: RunRow, inputSha256: string): RunRecord {
   if (row.input_sha256 === inputSha256) return toRecord(row);
-  throw new QueueError('other_input', `the run ${row.id} was submitted with another input`);
+  throw new QueueError('other_input', `the run ${row.id} was submitted with a different input`);
 }

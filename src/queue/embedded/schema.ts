@@ -66,13 +66,13 @@ export function prepareSchema(db: DatabaseSync, path: string): void {
     );
     return;
   }
-  if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a queue of runs`);
+  if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a run queue`);
   const format = pragma('user_version');
   if (format === 1) {
     inTransaction(db, () => db.exec(`PRAGMA user_version = ${FORMAT}; ${createParked}`));
     return;
   }
-  if (format !== FORMAT) throw new Error(`${path} has format ${format}, and this program reads format ${FORMAT} only`);
+  if (format !== FORMAT) throw new Error(`${path} has format ${format}; this version reads formats 1 to ${FORMAT}`);
   const known = db.prepare("SELECT count(*) AS count FROM pragma_table_info('runs') WHERE name = 'traceparent'").get();
   if (known?.count === 0) db.exec('ALTER TABLE runs ADD COLUMN traceparent TEXT');
 }

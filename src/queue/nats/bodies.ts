@@ -44,7 +44,7 @@ export class Bodies {
 
   async get(name: string): Promise<Uint8Array> {
     const bytes = await patiently(this.#patienceMs, () => this.#objects.getBlob(name));
-    if (bytes === null) throw new QueueError('not_stored', `the object ${name} is not on NATS any more`);
+    if (bytes === null) throw new QueueError('not_stored', `the object ${name} no longer exists in NATS`);
     return bytes;
   }
 

@@ -62,7 +62,7 @@ export async function openNats<T>(address: NatsAddress, open: (nc: NatsConnectio
   } catch (error) {
     await nc.close();
     if (!isForbidden(error)) throw error;
-    const advice = 'whoever signs in there must be let do that for runs to be kept';
+    const advice = 'grant the NATS user this permission, which the run queue needs';
     throw new NatsSetupError(`NATS at ${servers.join(', ')}: ${error.message}: ${advice}`);
   }
 }
@@ -73,8 +73,8 @@ async function checkCertificate({ servers, identity }: NatsAddress, tls: TlsOpti
     if (alert === null) continue;
     const advice =
       identity === null
-        ? 'it asks for a certificate, give nats.cert and nats.key'
-        : `it does not take the certificate of ${identity.cert} (nats.cert)`;
+        ? 'a client certificate is required; set nats.cert and nats.key'
+        : `the server rejected the client certificate ${identity.cert} (nats.cert)`;
     throw new NatsSetupError(`no connection to NATS at ${servers[at]}: ${advice} (${alert})`);
   }
 }
@@ -87,7 +87,7 @@ function signer(read: () => Secret, field: string): Authenticator {
   try {
     sign('a try');
   } catch {
-    throw new NatsSetupError(`${field}: expected a file of credentials, as nsc makes it`);
+    throw new NatsSetupError(`${field}: expected a NATS credentials file, as created by nsc`);
   }
   return (nonce) => {
     try {
@@ -108,16 +108,16 @@ function failure(address: NatsAddress, error: unknown): Error {
   if (error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError) {
     const advice =
       creds === null
-        ? 'it asks who is there, give nats.creds'
-        : `it does not take the credentials of ${fieldOf(address)}`;
+        ? 'authentication is required; set nats.creds'
+        : `the server rejected the credentials in ${fieldOf(address)}`;
     return new NatsSetupError(`${at}: ${advice} (${error.message})`);
   }
   if (isUntrustedCertificate(code)) {
-    const advice = ca === null ? 'nats.ca names whom to trust' : `it is not one of those that ${ca} vouches for`;
-    return new NatsSetupError(`${at}: its certificate is not trusted (${code}): ${advice}`);
+    const advice = ca === null ? 'set nats.ca to the CA that issued it' : `it was not issued by ${ca} (nats.ca)`;
+    return new NatsSetupError(`${at}: the server certificate is not trusted (${code}): ${advice}`);
   }
   if (/does not support 'tls'/.test(errorText(error))) {
-    return new NatsSetupError(`${at}: it speaks in clear alone, and TLS was asked for (tls:// or nats.ca)`);
+    return new NatsSetupError(`${at}: the server does not support TLS, which tls:// or nats.ca requires`);
   }
   return new Error(`${at}: ${errorText(error)}`);
 }
@@ -130,7 +130,9 @@ function checkVersion(nc: NatsConnection): void {
     if (part > oldest) return;
     if (part < oldest) {
       const needed = OLDEST_SERVER.join('.');
-      throw new NatsSetupError(`NATS at ${nc.getServer()} is ${version}, and runs need ${needed} or newer`);
+      throw new NatsSetupError(
+        `NATS at ${nc.getServer()} is version ${version}; the run queue needs ${needed} or newer`,
+      );
     }
   }
 }

@@ -82,8 +82,7 @@ export function readMessages(
       const last = found.at(-1)?.seq ?? 0;
       if (last === until) return found;
       // That copy is behind; another try may find another one, or the same a little later.
-      if (found.length === before)
-        throw new Error(`a copy of ${streams.journals} is behind: it has ${last} of ${until}`);
+      if (found.length === before) throw new Error(`a replica of ${streams.journals} lags: it has ${last} of ${until}`);
       from = last + 1;
     }
   });
@@ -105,6 +104,6 @@ export function parsed<T>({ data }: JournalMessage): T {
   try {
     return JSON.parse(new TextDecoder().decode(data)) as T;
   } catch {
-    throw new QueueError('not_stored', 'a message of a journal on NATS is not what was written');
+    throw new QueueError('not_stored', 'a journal message in NATS is corrupt');
   }
 }

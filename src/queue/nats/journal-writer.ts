@@ -40,7 +40,7 @@ export class SubjectJournal implements JournalWriter {
   }
 
   flush(): void {
-    if (this.#isFull) throw this.#error('what precedes could not be written');
+    if (this.#isFull) throw this.#error('an earlier entry could not be written');
     this.#send();
   }
 
@@ -48,7 +48,7 @@ export class SubjectJournal implements JournalWriter {
     this.flush();
     // What was sent meanwhile is waited for too: it precedes nothing, and is seldom there.
     await this.#sent();
-    if (this.#isFull) throw this.#error('what precedes could not be written');
+    if (this.#isFull) throw this.#error('an earlier entry could not be written');
     if (!(await this.#owned.mayAct())) throw this.#error(String(this.#owned.lost.reason));
   };
 
@@ -107,7 +107,7 @@ export class SubjectJournal implements JournalWriter {
     const bytes = this.#bytes + Buffer.byteLength(text);
     if (bytes > maxBytes && !this.#isClosed) {
       this.#isFull = true;
-      onFull(this.#error(`it would have more than limits.journal_bytes = ${maxBytes}`).message);
+      onFull(this.#error(`the journal would exceed limits.journal_bytes = ${maxBytes}`).message);
       return null;
     }
     this.#bytes = bytes;

@@ -68,7 +68,9 @@ async function allowTtl(kv: KV, jsm: JetStreamManager): Promise<void> {
 function explain(error: unknown): never {
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof JetStreamApiError && cause.code === JetStreamApiCodes.JetStreamNotEnabledForAccount) {
-    throw new NatsSetupError('the account on NATS has no JetStream: enable it there, or give nats.creds of another');
+    throw new NatsSetupError(
+      'JetStream is not enabled for the NATS account: enable it, or set nats.creds for another account',
+    );
   }
   throw error;
 }

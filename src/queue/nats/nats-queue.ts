@@ -185,14 +185,14 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   }
 
   #ownedBy(claim: Claim): OwnedRun | null {
-    if (this.isClosed) throw new QueueError('closed', 'the node is ending');
+    if (this.isClosed) throw new QueueError('closed', 'the node is shutting down');
     const owned = this.#owned.get(claim);
     if (owned === undefined || owned.lost.aborted) return null;
     const holder = this.mirror.claimOf(claim.run.id);
     if (holder === undefined || holder === owned.token) return owned;
     // Nobody was told of it yet.
     if (holder === null && owned.mark !== null) return owned;
-    owned.lose('another node has taken it');
+    owned.lose('another node has claimed the run');
     return null;
   }
 

@@ -62,7 +62,7 @@ export class NatsRuns implements SubmittedRuns {
     const published = await this.work.publish(namespace, pool, id, entry);
     if (published === 'full') {
       await this.entries.remove(entry);
-      throw new QueueError('full', 'as many runs wait or run as there may be; try again later');
+      throw new QueueError('full', 'the maximum number of queued and running runs is reached; try again later');
     }
     this.mirror.take(entry);
     return { run: entry.run, created: true };
@@ -71,7 +71,7 @@ export class NatsRuns implements SubmittedRuns {
   async cancel(namespace: string, id: string): Promise<RunRecord | null> {
     const known = await this.found(namespace, id);
     if (known === null) return null;
-    const exit = { reason: 'cancelled', code: null, message: 'it was cancelled before it began' };
+    const exit = { reason: 'cancelled', code: null, message: 'the run was cancelled before it started' };
     const entry = await this.change(id, (now) => {
       if (hasEnded(now.run.status) || now.cancel) return null;
       if (now.run.status !== 'queued' && now.run.status !== 'parked') return { ...now, cancel: true };
@@ -129,7 +129,7 @@ export class NatsRuns implements SubmittedRuns {
   protected async opened(): Promise<this> {
     const { patienceMs } = this.parts;
     const late = Promise.withResolvers<never>();
-    const why = `NATS did not tell of the runs that it has for ${patienceMs} ms`;
+    const why = `NATS did not list the runs within ${patienceMs} ms`;
     const timer = setTimeout(() => late.reject(new QueueError('not_stored', why)), patienceMs);
     try {
       await Promise.race([this.#feed.ready, late.promise]);
@@ -162,14 +162,14 @@ export class NatsRuns implements SubmittedRuns {
     return patiently(this.parts.patienceMs, async () => {
       const entry = await this.entries.get(id);
       if ((entry?.revision ?? 0) >= this.mirror.revisionOf(id)) return entry;
-      throw new Error(`the entry of ${id} is behind what was told of it`);
+      throw new Error(`the entry of run ${id} is older than its last notification`);
     });
   }
 
   /** It was submitted before. Its message may be missing: its submitter may have been cut off. */
   async #again({ run }: RunEntry, inputSha256: string) {
     if (run.input_sha256 !== inputSha256) {
-      throw new QueueError('other_input', `the run ${run.id} was submitted with another input`);
+      throw new QueueError('other_input', `the run ${run.id} was submitted with a different input`);
     }
     if (run.status === 'queued' && run.attempts === 0) await this.work.publish(run.namespace, run.pool, run.id);
     return { run, created: false };

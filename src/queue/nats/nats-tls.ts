@@ -35,7 +35,7 @@ function checkIdentity(cert: string, key: string): void {
   } catch (error) {
     if (error instanceof NatsSetupError) throw error;
     throw new NatsSetupError(
-      `nats.cert and nats.key: expected PEM files of a certificate and its key (${cert}, ${key})`,
+      `nats.cert and nats.key: expected PEM files with a certificate and its key (${cert}, ${key})`,
     );
   }
   if (!isPair) throw new NatsSetupError(`nats.key: ${key} is not the key of the certificate in ${cert} (nats.cert)`);

@@ -118,7 +118,7 @@ export class OwnedRun {
     while (!this.lost.aborted && !this.#hasTime()) {
       try {
         await this.renew();
-        if (!(await this.isLast())) this.lose('another node has taken it');
+        if (!(await this.isLast())) this.lose('another node has claimed the run');
       } catch (error) {
         if (!isTransient(error)) throw error;
         if (performance.now() > this.#leaseEnds + this.#parts.patienceMs) this.lose(unreachable(error));
@@ -170,7 +170,8 @@ export class OwnedRun {
     for (;;) {
       try {
         const last = await lastMessage(this.#parts.jsm, this.subject);
-        if (last?.claim !== this.token || last.ordinal !== ordinal) return this.#give('another node has taken it');
+        if (last?.claim !== this.token || last.ordinal !== ordinal)
+          return this.#give('another node has claimed the run');
         if (last.object !== null) this.objects.push(last.object);
         this.#last = last.seq;
         return true;
@@ -187,4 +188,4 @@ export class OwnedRun {
   }
 }
 
-export const unreachable = (error: unknown) => `NATS does not take its journal: ${errorText(error)}`;
+export const unreachable = (error: unknown) => `NATS did not accept the journal of the run: ${errorText(error)}`;

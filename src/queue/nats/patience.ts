@@ -43,7 +43,7 @@ export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<
     } catch (error) {
       if (error instanceof QueueError || !isTransient(error)) throw error;
       if (performance.now() + PAUSE_MS > until) {
-        throw new QueueError('not_stored', `NATS did not answer for ${ms} ms: ${errorText(error)}`);
+        throw new QueueError('not_stored', `no response from NATS for ${ms} ms: ${errorText(error)}`);
       }
       await delay(PAUSE_MS);
     }

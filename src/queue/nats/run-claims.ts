@@ -143,7 +143,7 @@ export class RunClaims {
     };
     try {
       const marked = await this.#options.change(delivery.run, begin, owned.entry);
-      if (marked === null) owned.lose('it was cancelled, or another node has taken it');
+      if (marked === null) owned.lose('the run was cancelled, or another node has claimed it');
       else owned.entry = marked;
       return marked !== null;
     } catch (error) {

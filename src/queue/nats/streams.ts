@@ -90,7 +90,7 @@ export async function prepareStreams(jsm: JetStreamManager, bounds: StreamBounds
 function refused(name: string, error: unknown): never {
   if (!(error instanceof JetStreamApiError) || isTransient(error)) throw error;
   if (error.code === NAME_IN_USE) return beingMade(name)(error);
-  throw new NatsSetupError(`the stream ${name} cannot be made on NATS: ${error.message}`);
+  throw new NatsSetupError(`the stream ${name} cannot be created in NATS: ${error.message}`);
 }
 
 /**
@@ -102,14 +102,14 @@ export const beingMade =
   (error: unknown): never => {
     const codes: readonly number[] = [NO_STREAM, NAME_IN_USE, NO_CONSUMER];
     if (!(error instanceof JetStreamApiError) || !codes.includes(error.code)) throw error;
-    throw new Error(`${name} is being made by another node (${error.message})`);
+    throw new Error(`${name} is being created by another node (${error.message})`);
   };
 
 function checkStream(wantedConfig: Partial<StreamConfig>, found: StreamConfig): void {
   const { name, subjects } = wantedConfig;
   const wrong = (field: string, is: unknown, expected: unknown) => {
     throw new NatsSetupError(
-      `the stream ${name} on NATS has ${field} = ${JSON.stringify(is)}, and runs need ${JSON.stringify(expected)}: change it with \`nats stream edit ${name}\`, or use an account of its own`,
+      `the NATS stream ${name} has ${field} = ${JSON.stringify(is)}; the run queue needs ${JSON.stringify(expected)}: change it with \`nats stream edit ${name}\`, or use a separate account`,
     );
   };
   const missing = (subjects ?? []).find((subject) => !found.subjects.includes(subject));
@@ -145,7 +145,7 @@ export async function preparePool(
   const { ack_wait, filter_subject } = found.config;
   if (filter_subject !== config.filter_subject || ack_wait !== config.ack_wait) {
     throw new NatsSetupError(
-      `the consumer ${name} of ${streams.runs} on NATS has ack_wait = ${Number(ack_wait) / 1_000_000} ms and filters ${filter_subject}, and this node has node.lease_ms = ${leaseMs}: all nodes of a pool need the same`,
+      `the NATS consumer ${name} of ${streams.runs} has ack_wait = ${Number(ack_wait) / 1_000_000} ms and filters ${filter_subject}, but this node has node.lease_ms = ${leaseMs}: all nodes of a pool must use the same value`,
     );
   }
   return name;

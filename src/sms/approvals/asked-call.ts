@@ -74,10 +74,10 @@ export function newRequest(asked: AskedCall, asking: Asking): Approval {
 export function sizeProblem({ arguments: args, definition, ...texts }: AskedCall): string | null {
   const bytes = Buffer.byteLength(canonicalJson(args));
   if (bytes > approvalLimits.argumentBytes) {
-    return `the arguments have ${bytes} bytes, and of more than ${approvalLimits.argumentBytes} nobody decides here`;
+    return `the arguments have ${bytes} bytes; an approval request may have at most ${approvalLimits.argumentBytes}`;
   }
   if (Buffer.byteLength(canonicalJson(definition)) > approvalLimits.definitionBytes)
-    return 'the definition is too large';
+    return `the tool definition has more than ${approvalLimits.definitionBytes} bytes`;
   const long = Object.entries(texts).find(
     ([, text]) => typeof text === 'string' && text.length > approvalLimits.textChars,
   );

@@ -5,7 +5,7 @@ export class AlreadyDecided extends Error {
   readonly approval: Approval;
 
   constructor(approval: Approval) {
-    super(`it is ${approval.status} already${by(approval)}`);
+    super(`the approval is already ${approval.status}${by(approval)}`);
     this.name = 'AlreadyDecided';
     this.approval = approval;
   }

@@ -114,7 +114,10 @@ export class ApprovalQueue {
       const approval = await this.get(id);
       if (approval.status !== 'waiting') throw new AlreadyDecided(approval);
       if (vote.ifModRevision !== undefined && vote.ifModRevision !== approval.mod_revision) {
-        throw new StoreError('revision_mismatch', `approval "${id}" is at revision ${approval.mod_revision} now`);
+        throw new StoreError(
+          'revision_mismatch',
+          `approval "${id}" is now at revision ${approval.mod_revision}; read it again`,
+        );
       }
       const rule = ruleFor(this.#rules, approval);
       const refusal = whyNot(rule, approval, actor);
@@ -154,7 +157,7 @@ export class ApprovalQueue {
       if (approval.status !== 'granted') return approval.status;
       try {
         if (other !== null) {
-          await this.#end(approval, 'withdrawn', `the call is not the one that was allowed: its ${other} is another`);
+          await this.#end(approval, 'withdrawn', `the call differs from the approved one: its ${other} changed`);
           return other;
         }
         await this.#end({ ...approval, claim }, 'used', null);
@@ -222,7 +225,7 @@ export class ApprovalQueue {
 
   /** Why whoever asks may not decide about it; null: they may. */
   whyNot(approval: Approval): string | null {
-    if (approval.status !== 'waiting') return `it is ${approval.status} already`;
+    if (approval.status !== 'waiting') return `the approval is already ${approval.status}`;
     return whyNot(ruleFor(this.#rules, approval), approval, this.#who());
   }
 
@@ -269,11 +272,12 @@ export class ApprovalQueue {
   }
 
   #requireRoom({ run }: AskedCall, round: number): void {
-    if (round > approvalLimits.rounds) throw new QueueFull('this call was asked about too often');
-    if (this.waiting >= this.#options.maxWaiting) throw new QueueFull('too many requests wait for a decision');
+    if (round > approvalLimits.rounds)
+      throw new QueueFull(`approval of this call was requested ${approvalLimits.rounds} times, the maximum`);
+    if (this.waiting >= this.#options.maxWaiting) throw new QueueFull('too many approvals are pending');
     let ofRun = 0;
     for (const approval of this.#known.open) if (approval.run === run && approval.status === 'waiting') ofRun += 1;
-    if (ofRun >= approvalLimits.waitingPerRun) throw new QueueFull('too many requests of this run wait for a decision');
+    if (ofRun >= approvalLimits.waitingPerRun) throw new QueueFull('too many approvals of this run are pending');
   }
 
   /** As it is now: its time may be over, and so is that of whatever another store knew. */
@@ -283,10 +287,10 @@ export class ApprovalQueue {
     if (!restored && this.#now() < approval.expires_at_ms) return approval;
     const granted = approval.status === 'granted';
     const why = restored
-      ? 'the registry was restored from a backup, which does not know what became of it'
+      ? 'the registry was restored from a backup that does not have the outcome of this approval'
       : granted
-        ? 'it was allowed, and not used in time'
-        : `nobody decided within ${approval.expires_at_ms - approval.created_at_ms} ms`;
+        ? 'the grant expired before the call used it'
+        : `no decision within ${approval.expires_at_ms - approval.created_at_ms} ms`;
     return byItself(() => this.#end(approval, granted ? 'expired' : 'denied', why));
   }
 
@@ -311,7 +315,7 @@ export class ApprovalQueue {
     const { approval_id } = approval;
     const announced = () => ({ event: 'sms.approval_write_started', ...currentCaller(), approval_id, action }) as const;
     if (!(await trail.allowsWrite(announced))) {
-      const why = 'the audit trail cannot be written, and nothing is decided without it (audit.on_failure)';
+      const why = 'the audit log cannot be written, and approvals cannot change without it (audit.on_failure)';
       throw new StoreError('not_stored', why);
     }
     const { record } = await this.store.upsert(approval, { ifModRevision });

@@ -26,9 +26,9 @@ export function whyNot(
   name: string | null,
 ): string | null {
   if (name === null) return null;
-  if (name === requestedBy) return `"${name}" asked for it, and nobody decides about a request of their own`;
+  if (name === requestedBy) return `"${name}" requested this approval; another user must decide it`;
   if (rule?.approvers && !compilePatterns(rule.approvers)(name)) {
-    return `"${name}" is not one of the approvers of the rule ${JSON.stringify(rule.name)}`;
+    return `"${name}" is not an approver of the rule ${JSON.stringify(rule.name)}`;
   }
-  return votes.some(({ by }) => by === name) ? `"${name}" has decided already, and others are needed too` : null;
+  return votes.some(({ by }) => by === name) ? `"${name}" has already voted; another approver must decide too` : null;
 }

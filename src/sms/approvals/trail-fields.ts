@@ -1,6 +1,5 @@
+import { NO_DECIDER } from '../../audit/event.ts';
 import { type Approval, decidersOf } from '../../protocol/approval.ts';
-
-const NOBODY = 'nobody';
 
 /** What the trail says of a request. */
 export function trailFields(approval: Approval) {
@@ -20,6 +19,6 @@ export function trailFields(approval: Approval) {
     args_sha256,
     tool_sha256,
     needed,
-    decided_by: deciders.length === 0 ? NOBODY : deciders.join(', '),
+    decided_by: deciders.length === 0 ? NO_DECIDER : deciders.join(', '),
   };
 }

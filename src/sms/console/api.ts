@@ -75,8 +75,8 @@ export async function request<T>(method: string, path: string, options: RequestO
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    const why = deadline.aborted ? 'it did not answer in time' : 'it cannot be reached';
-    throw new ApiError(0, 'unreachable', `the registry did not answer ${method} ${path}: ${why}`);
+    const why = deadline.aborted ? 'timeout' : 'the registry is unreachable';
+    throw new ApiError(0, 'unreachable', `no response to ${method} ${path}: ${why}`);
   }
   if (!response.ok) throw await problemOf(response, method, path);
   const body = response.status === 204 ? null : await response.json();
@@ -109,6 +109,6 @@ async function problemOf(response: Response, method: string, path: string): Prom
   } | null;
   const kind = typeof said?.type === 'string' ? said.type.replace('urn:spear:problem:', '') : 'unknown';
   const detail =
-    typeof said?.detail === 'string' ? said.detail : `${method} ${path} was answered with ${response.status}`;
+    typeof said?.detail === 'string' ? said.detail : `${method} ${path} returned status ${response.status}`;
   return new ApiError(response.status, kind, detail, Array.isArray(said?.errors) ? said.errors : []);
 }

@@ -5,7 +5,7 @@ import { useLink, useRoute, useTick } from './hooks.ts';
 import { live } from './live.ts';
 import { endLogin, finishLogin, type LoginOptions, readLoginOptions } from './login.ts';
 import { navigation, pageOf } from './navigation.tsx';
-import { duration } from './numbers.ts';
+import { ago } from './numbers.ts';
 import { Failure, Loading } from './parts.tsx';
 import { setWho } from './session.ts';
 import { SignIn } from './sign-in.tsx';
@@ -94,7 +94,7 @@ function Shell({ who, leave }: { readonly who: MeJson; readonly leave: () => voi
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={skipToMain}>
-        Skip to the page
+        Skip to content
       </button>
       <nav aria-label="Pages" class={isOpen ? 'open' : ''}>
         <div class="brand">
@@ -161,8 +161,8 @@ function LostNotice() {
   if (state !== 'lost') return null;
   return (
     <div class="notice bad lost" role="alert">
-      <strong>The connection to the registry is lost.</strong> What is shown is as it was{' '}
-      {duration(Date.now() - (lostAtMs ?? Date.now()))} ago. It is tried again by itself, and the page catches up.
+      <strong>Connection to the registry lost.</strong> The data on this page is from{' '}
+      {ago(Date.now() - (lostAtMs ?? Date.now()))}. The page reconnects and updates automatically.
     </div>
   );
 }

@@ -7,7 +7,7 @@ const marks = { same: ' ', added: '+', removed: '−' };
 /** What changes between two texts, line by line. */
 export function DiffView({ before, after, label }: { before: string; after: string; label: string }) {
   const lines = nearChanges(diffLines(before, after));
-  if (!lines.some((each) => each !== null && each.kind !== 'same')) return <p class="muted">Nothing changes.</p>;
+  if (!lines.some((each) => each !== null && each.kind !== 'same')) return <p class="muted">No changes.</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <div class="diff" role="region" aria-label={visible(label)} tabIndex={0}>

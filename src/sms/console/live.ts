@@ -67,7 +67,7 @@ export class Live {
     try {
       const response = await fetch('/admin/api/live', { headers: authHeaders(), signal: ended, cache: 'no-store' });
       if (!response.ok || response.body === null) {
-        throw new ApiError(response.status, 'live', `the stream of changes was refused with ${response.status}`);
+        throw new ApiError(response.status, 'live', `the change stream returned status ${response.status}`);
       }
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';

@@ -33,8 +33,8 @@ export const navigation: readonly Place[] = [
   { path: 'profiles', title: 'Profiles', show: () => <Profiles /> },
   { path: 'access', title: 'Access', show: () => <Access /> },
   { path: 'nodes', title: 'Nodes', show: () => <Nodes /> },
-  { path: 'people', title: 'People', show: () => <People /> },
-  { path: 'trail', title: 'Trail', show: () => <Trail /> },
+  { path: 'people', title: 'Users', show: () => <People /> },
+  { path: 'audit', title: 'Audit log', show: () => <Trail /> },
 ];
 
 function showServers([id = '', action = '']: readonly string[]): ComponentChildren {
@@ -47,8 +47,8 @@ export function pageOf([name = '', ...rest]: readonly string[]): ComponentChildr
   if (place !== undefined) return place.show(rest);
   return (
     <>
-      <PageHead title="No such page" />
-      <Empty title="There is nothing at this address">
+      <PageHead title="Page not found" />
+      <Empty title="There is no page at this address">
         <p>
           Go to the <a href="#/overview">overview</a>.
         </p>

@@ -11,9 +11,9 @@ export function Failure({ error, again }: { readonly error: ApiError; readonly a
     <div class="notice bad" role="alert">
       <strong>
         {error.status === 0 ? (
-          'The registry is away'
+          'Registry unreachable'
         ) : (
-          <Told text={`Refused (${error.status} ${error.kind})`} chars={80} />
+          <Told text={`Request failed (${error.status} ${error.kind})`} chars={80} />
         )}
       </strong>
       <p>
@@ -53,7 +53,7 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
 export function Loading() {
   return (
     <p class="muted loading" role="status">
-      Reading…
+      Loading…
     </p>
   );
 }
@@ -63,7 +63,7 @@ const healthWords: Readonly<Record<HealthJson | 'unused', string>> = {
   degraded: 'degraded',
   down: 'down',
   idle: 'idle',
-  unused: 'not used',
+  unused: 'unused',
 };
 
 /** A word with a mark of its own shape: colour alone says nothing to some. */

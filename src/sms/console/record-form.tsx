@@ -31,7 +31,7 @@ export function RecordForm({ draft, change, problems, isNew }: FormProps) {
   return (
     <div class="form">
       <TextField name="Id" hint="letters, digits, . _ -" {...field(['server_id'])} disabled={!isNew} />
-      <TextField name="Name" hint="for people" {...field(['display_name'])} />
+      <TextField name="Name" hint="display name" {...field(['display_name'])} />
       <Choice
         name="Transport"
         id="transport"
@@ -41,8 +41,8 @@ export function RecordForm({ draft, change, problems, isNew }: FormProps) {
       />
       {isStdio ? (
         <>
-          <TextField name="Command" hint="found on the node, not here" {...field(['stdio', 'command'])} />
-          <LinesField name="Arguments" hint="one a line" {...field(['stdio', 'args'])} />
+          <TextField name="Command" hint="resolved on the node, not on the registry" {...field(['stdio', 'command'])} />
+          <LinesField name="Arguments" hint="one per line" {...field(['stdio', 'args'])} />
           <MapField name="Environment" hint={`NAME=value; ${REFERENCE}`} separator="=" {...field(['stdio', 'env'])} />
         </>
       ) : (
@@ -54,10 +54,10 @@ export function RecordForm({ draft, change, problems, isNew }: FormProps) {
       )}
       <LinesField
         name="Allowed tools"
-        hint="patterns, one a line; none: every tool is denied"
+        hint="patterns, one per line; if empty, every tool is denied"
         {...field(['allowed_tools'])}
       />
-      <LinesField name="Tags" hint="one a line" {...field(['tags'])} />
+      <LinesField name="Tags" hint="one per line" {...field(['tags'])} />
       <Choice
         name="Approval"
         id="approval"
@@ -151,7 +151,7 @@ function Choice(props: {
       <select id={props.id} value={props.value} onChange={({ currentTarget }) => props.set(currentTarget.value)}>
         {props.options.map((option) => (
           <option key={option} value={option}>
-            {option === '' ? 'as by default' : option}
+            {option === '' ? 'default' : option}
           </option>
         ))}
       </select>

@@ -16,9 +16,7 @@ interface SignInProps {
 export function SignIn({ hasProvider, wasSignedOut, enter, error }: SignInProps) {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<string | null>(
-    wasSignedOut
-      ? 'The registry does not know you any more: the token was revoked or has ended.'
-      : (error?.message ?? null),
+    wasSignedOut ? 'You are signed out: the token was revoked or has expired.' : (error?.message ?? null),
   );
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -26,7 +24,8 @@ export function SignIn({ hasProvider, wasSignedOut, enter, error }: SignInProps)
     const failed = await enter();
     if (failed === null) return;
     rememberToken(null);
-    const advice = 'The registry does not know this token. Look for a letter too few, or ask for a new one.';
+    const advice =
+      'The registry does not know this token. Check that you copied the whole token, or request a new one.';
     setProblem(failed.status === 401 ? advice : failed.message);
   };
   return (
@@ -54,8 +53,8 @@ export function SignIn({ hasProvider, wasSignedOut, enter, error }: SignInProps)
             onInput={({ currentTarget }) => setToken(currentTarget.value)}
           />
           <span class="hint" id="token-hint">
-            Your own, made with <code>spear tokens create</code>, or the content of <code>admin.token</code> next to the
-            registry's data. This page keeps it in memory alone: a reload forgets it.
+            Your token, created with <code>spear tokens create</code>, or the content of <code>admin.token</code> in the
+            data directory of the registry. This page keeps the token only in memory; a reload discards it.
           </span>
         </div>
         {problem === null ? null : (

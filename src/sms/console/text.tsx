@@ -42,7 +42,7 @@ export function ToldBlock({ text, label }: { readonly text: string; readonly lab
       ) : null}
       {isCut && isWhole ? (
         <p class="muted">
-          The first {WHOLE_CHARS.toLocaleString('en')} of {text.length.toLocaleString('en')} characters.
+          Showing the first {WHOLE_CHARS.toLocaleString('en')} of {text.length.toLocaleString('en')} characters.
         </p>
       ) : null}
     </div>

@@ -24,8 +24,8 @@ export async function beginInEtcd(config: EtcdConfig, base: number): Promise<New
     const { count } = await client.ask(({ kv }, options) => kv.range(request, options), { deadlineMs: ANSWER_MS });
     if (count > 0n) {
       throw new Error(
-        `there are ${count} keys under "${config.prefix}/" in etcd at ${client.name}, and nothing is overwritten: ` +
-          'give another prefix (etcd://…/PREFIX), or remove them with etcdctl del --prefix',
+        `etcd at ${client.name} has ${count} keys under "${config.prefix}/", which are not overwritten: ` +
+          'use another prefix (etcd://…/PREFIX), or remove the keys with etcdctl del --prefix',
       );
     }
     const store = await openEtcdStore(config, { base });

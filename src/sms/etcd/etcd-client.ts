@@ -137,7 +137,7 @@ export class EtcdClient {
 
   get #current(): Member {
     const member = this.#members[this.#at];
-    if (!member) throw new Error('an etcd has at least one member');
+    if (!member) throw new Error('no etcd endpoint is configured');
     return member;
   }
 
@@ -190,9 +190,9 @@ export class EtcdClient {
     if (error.code === Code.Unauthenticated) this.#token = null; // it ends after some time
     const asksWho = /user name is empty/.test(error.rawMessage) && this.#config.login === null;
     const hint = asksWho
-      ? ': it asks who is there, give store.etcd.user and store.etcd.password'
+      ? ': authentication is required; set store.etcd.user and store.etcd.password'
       : error.code === Code.Canceled && this.#current.endpoint.startsWith('http:')
-        ? ' (it was asked in clear; where it speaks TLS, give store.etcd.ca)'
+        ? ' (the connection was not encrypted; if etcd requires TLS, set store.etcd.ca)'
         : '';
     // A member that has just lost its leader, or is overloaded, says so with a code of its own words.
     const passes = /no leader|timed out|too many requests|leader changed/.test(error.rawMessage);
@@ -205,13 +205,13 @@ export class EtcdClient {
 function certificateProblem({ cause }: ConnectError, { ca, cert }: EtcdConfig['tls']): string | null {
   const code = errorCode(cause);
   if (isUntrustedCertificate(code)) {
-    const advice = ca === null ? 'store.etcd.ca names whom to trust' : 'store.etcd.ca does not vouch for it';
-    return `its certificate is not trusted (${code}): ${advice}`;
+    const advice = ca === null ? 'set store.etcd.ca to the CA that issued it' : 'it was not issued by store.etcd.ca';
+    return `the server certificate is not trusted (${code}): ${advice}`;
   }
   if (!/^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA)/.test(code ?? '')) return null;
   return cert === null
-    ? 'it asks for a certificate: give store.etcd.cert and store.etcd.key'
-    : 'it does not take the certificate of store.etcd.cert';
+    ? 'a client certificate is required: set store.etcd.cert and store.etcd.key'
+    : 'etcd rejected the client certificate store.etcd.cert';
 }
 
 /** Nobody listened there, so nothing was done. */

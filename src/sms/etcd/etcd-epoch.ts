@@ -24,7 +24,8 @@ export async function ensureEpoch(
   const answer = await client.ask(({ kv }, options) => kv.txn(request, options), { deadlineMs });
   const [found] = answer.succeeded ? [] : rangeOf(answer.responses[0]);
   const epoch = readEpoch(found?.value ?? value, answer.header);
-  if (epoch === null) throw new Error(`${textOf(key)} at ${client.name} is not what a registry writes there`);
+  if (epoch === null)
+    throw new Error(`${textOf(key)} at ${client.name} is not a registry epoch; is the prefix used by another program?`);
   return epoch;
 }
 

@@ -155,6 +155,6 @@ export class EtcdImport<R extends StoreStamps> {
     const { succeeded } = await this.#imports.client.ask(({ kv }, options) => kv.txn(request, options), {
       deadlineMs: BATCH_MS,
     });
-    if (!succeeded) throw new Error('the import took too long, and its beginning was removed');
+    if (!succeeded) throw new Error('the import timed out and was rolled back');
   }
 }

@@ -104,7 +104,7 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
       if ('done' in outcome) return this.#result(planned, outcome.done);
       await this.#caughtUp(outcome.head);
       if (performance.now() > endsAt && tries >= MIN_TRIES) {
-        throw new StoreError('not_stored', 'nothing was changed: others changed the same all the time; try again');
+        throw new StoreError('not_stored', 'nothing was changed: too many concurrent changes; try again');
       }
     }
   }
@@ -128,7 +128,7 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
       .ask(({ kv }, options) => kv.range(request, options), { deadlineMs: CATCH_UP_MS, signal: this.#options.signal })
       .catch((error: unknown) => {
         this.#ensureOpen();
-        throw new StoreError('not_current', 'etcd cannot be asked what is newest', error);
+        throw new StoreError('not_current', 'the current revision cannot be read from etcd', error);
       });
     await this.#caughtUp(kvs[0]?.modRevision ?? 0n);
   }
@@ -176,7 +176,10 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
     const visible = await this.#mirror.reached(done, VISIBLE_MS, this.#options.signal);
     this.#ensureOpen();
     if (!visible) {
-      throw new StoreError('not_visible', `the change is stored at revision ${mod_revision}, and not yet visible here`);
+      throw new StoreError(
+        'not_visible',
+        `the change is stored at revision ${mod_revision}, but not yet visible in this registry`,
+      );
     }
     const changed = changes.filter(({ text }) => text !== undefined).length;
     return {
@@ -192,7 +195,7 @@ export class EtcdKindStore<R extends StoreStamps> implements RegistryStore<R> {
     const reached = await this.#mirror.reached(head, CATCH_UP_MS, this.#options.signal);
     this.#ensureOpen();
     if (reached) return;
-    throw new StoreError('not_current', `this registry has not seen revision ${this.#mirror.revisionOf(head)} yet`);
+    throw new StoreError('not_current', `this registry has not received revision ${this.#mirror.revisionOf(head)} yet`);
   }
 
   #ensureOpen(): void {

@@ -69,7 +69,7 @@ export class EtcdMirror {
     const age = performance.now() - this.#confirmedAt;
     if (age <= CURRENT_MS) return null;
     const why = this.#lastProblem === null ? '' : ` (${this.#lastProblem})`;
-    return `etcd has confirmed nothing for ${Math.round(age / 1_000)} s${why}`;
+    return `no confirmation from etcd for ${Math.round(age / 1_000)} s${why}`;
   }
 
   async close(): Promise<void> {
@@ -182,7 +182,7 @@ export class EtcdMirror {
     });
     const [own] = rangeOf(answer.responses[0]);
     if (readEpoch(own?.value, answer.header)?.epoch !== epoch) {
-      this.#broken = 'etcd holds another registry than it did when this began: start it again';
+      this.#broken = 'etcd holds a different registry than at startup: restart this process';
       return;
     }
     for (const { key, modRevision } of rangeOf(answer.responses[1])) {
@@ -191,7 +191,7 @@ export class EtcdMirror {
       if (mirror === undefined) continue;
       if (this.#wentBack(mirror.kind.name, known, modRevision)) return;
       if (await mirror.reached(modRevision, CATCH_UP_MS, this.#ended.signal)) continue;
-      this.#lastProblem = `the watch has not told of revision ${modRevision} of ${mirror.kind.name}`;
+      this.#lastProblem = `the watch has not delivered revision ${modRevision} of ${mirror.kind.name}`;
       this.#needsList = true;
       this.#stream?.abort();
       return;
@@ -212,8 +212,8 @@ export class EtcdMirror {
     const before = known.get(kind) ?? 0n;
     if (head >= before) return false;
     this.#broken =
-      `etcd has gone back to revision ${head} of ${kind}, which was at ${before}: it was restored as the same cluster; ` +
-      'restore it as a new one, or raise its revisions';
+      `the revision of ${kind} in etcd went back from ${before} to ${head}: etcd was restored as the same cluster; ` +
+      'restore it as a new cluster, or bump its revision';
     return true;
   }
 }

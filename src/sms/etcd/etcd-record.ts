@@ -36,9 +36,9 @@ export function readStored<R extends StoreStamps>(
   try {
     input = JSON.parse(textOf(value));
   } catch {
-    return { problem: 'it is not JSON' };
+    return { problem: 'the value is not JSON' };
   }
-  if (!isEnvelope(input)) return { problem: 'it is not what a registry writes' };
+  if (!isEnvelope(input)) return { problem: 'the value was not written by a registry' };
   const { record, updated_at_ms, at, origin } = input;
   const read = readRecord(kind, id, { ...record, updated_at_ms, mod_revision: at ?? written });
   return 'problem' in read ? read : { stored: { record: read.record, origin, keyRevision } };

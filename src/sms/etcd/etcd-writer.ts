@@ -94,7 +94,7 @@ export class EtcdWriter {
     });
     const head = rangeOf(answer.responses[1])[0]?.modRevision ?? 0n;
     if (!(await kind.reached(head, leftMs(), this.#signal))) {
-      throw new Error(`this registry has not seen revision ${head} in time`);
+      throw new Error(`this registry did not receive revision ${head} in time`);
     }
     const done = kind.revisionOfWrite(write);
     return done === undefined ? { head } : { done };
@@ -118,7 +118,7 @@ function notWritten(error: unknown, mayHaveBeenMade: boolean): StoreError {
   if (error instanceof StoreError) return error;
   const why = errorText(error);
   if (mayHaveBeenMade) {
-    const message = `it is not known whether the change was stored: ${why}; look before you repeat it`;
+    const message = `unknown whether the change was stored: ${why}; check before you retry`;
     return new StoreError('outcome_unknown', message, error);
   }
   return new StoreError('not_stored', `nothing was changed: ${why}`, error);

@@ -39,7 +39,7 @@ export async function prepared<R extends StoreStamps>(
   for (const change of changes) {
     if (turns.over) await turns.next();
     const id = 'remove' in change ? change.remove : idOf(kind, change.upsert);
-    if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice at once`);
+    if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice in one batch`);
     made.push({ change, id, content: 'remove' in change ? '' : contentKey(change.upsert) });
   }
   return made;

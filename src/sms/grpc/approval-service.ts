@@ -45,7 +45,7 @@ export function approvalService(
       const call = boundCall(request.call);
       const asked: AskedCall = {
         ...call,
-        namespace: queue.namespaceFor(request.namespace) ?? refuse('namespace is not one of this node'),
+        namespace: queue.namespaceFor(request.namespace) ?? refuse('namespace is not accessible to this node'),
         callId: request.callId,
         nodeId: request.nodeId,
         arguments: jsonObject('arguments_json', request.argumentsJson),
@@ -60,7 +60,7 @@ export function approvalService(
 
     watchApprovals({ run, namespace: given }, { signal }) {
       // Here, and not in the stream: that one is read for nobody in particular.
-      const namespace = queue.namespaceFor(given) ?? refuse('namespace is not one of this node');
+      const namespace = queue.namespaceFor(given) ?? refuse('namespace is not accessible to this node');
       const mayName = given === '' ? queue.scope() : (name: string) => name === namespace;
       const isWanted =
         run === ''
@@ -98,14 +98,14 @@ export function approvalService(
     },
 
     async waitingApprovals({ approvalIds }) {
-      if (approvalIds.length > MAX_IDS) refuse(`approval_ids has more than ${MAX_IDS}`);
+      if (approvalIds.length > MAX_IDS) refuse(`approval_ids has more than ${MAX_IDS} entries`);
       const waiting = approvalIds.filter((id) => queue.isWaiting(id));
       return { approvalIds: waiting };
     },
 
     async withdrawApproval({ approvalId, reason, run, namespace: given }) {
       if (approvalId === '' && run !== '') {
-        const namespace = queue.namespaceFor(given) ?? refuse('namespace is not one of this node');
+        const namespace = queue.namespaceFor(given) ?? refuse('namespace is not accessible to this node');
         await queue.withdrawAll(namespace, run, reason).catch(fail);
       } else await queue.withdraw(approvalId, reason).catch(fail);
       return {};
@@ -116,7 +116,8 @@ export function approvalService(
 function boundCall(wire: WireCall | undefined): BoundCall {
   if (wire === undefined) return refuse('call is required');
   const { kind } = wire;
-  if (kind !== 'tool' && kind !== 'resource' && kind !== 'prompt') return refuse('call.kind is not known');
+  if (kind !== 'tool' && kind !== 'resource' && kind !== 'prompt')
+    return refuse('call.kind must be tool, resource or prompt');
   if (wire.run === '' || wire.ordinal === '') return refuse('call.run and call.ordinal are required');
   return {
     run: wire.run,

@@ -3,11 +3,11 @@ import type { Stranger } from '../people/access.ts';
 import type { Identity } from '../people/identity.ts';
 
 /** Who calls; somebody unknown only where the method is for anybody. */
-export const grpcCaller = createContextKey<Identity | Stranger>('missing', { description: 'who calls' });
+export const grpcCaller = createContextKey<Identity | Stranger>('missing', { description: 'caller' });
 
 /** For methods that are not for anybody. */
 export function identityOf(values: ContextValues): Identity {
   const who = values.get(grpcCaller);
-  if (typeof who === 'string') throw new Error('a method for anybody asks who it is');
+  if (typeof who === 'string') throw new Error('a method without authentication needs the identity of the caller');
   return who;
 }

@@ -40,5 +40,5 @@ export function toStatus(error: unknown, unexpected: (error: unknown) => void): 
     return new ConnectError(knownSecrets.redact(issues.join('; ')), Code.InvalidArgument);
   }
   unexpected(error);
-  return new ConnectError('the registry failed; its log says why', Code.Internal);
+  return new ConnectError('internal error; see the log of the registry', Code.Internal);
 }

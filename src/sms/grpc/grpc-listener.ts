@@ -76,7 +76,7 @@ export function grpcListener(
     else if (!grpcContent.test(req.headers['content-type'] ?? '')) {
       refuse(res, constants.HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE, slowReaderMs);
     } else if (req.headers.origin !== undefined) refuse(res, constants.HTTP_STATUS_FORBIDDEN, slowReaderMs);
-    else if (served === undefined) answer(res, Code.Unimplemented, 'there is no such method', slowReaderMs);
+    else if (served === undefined) answer(res, Code.Unimplemented, 'unknown method', slowReaderMs);
     else {
       void options.access.identify({ authorization: req.headers.authorization }).then(async (who) => {
         if (begins(req, res, who, options)) await serve(served, req, res, who, options);
@@ -98,7 +98,7 @@ function needOf(
 ): GrpcNeed {
   const name = `${service.typeName}/${method.name}`;
   const need = needs.get(name);
-  if (need === undefined) throw new Error(`it is not said who may call ${name}`);
+  if (need === undefined) throw new Error(`no permission declared for method ${name}`);
   return need;
 }
 
@@ -116,7 +116,7 @@ function begins(
   if (typeof begun !== 'function') {
     metrics.shed.add(1, { protocol: 'grpc', reason: begun });
     if (begun === 'flooding') req.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    else answer(res, Code.ResourceExhausted, 'too many calls are under way; try again', slowReaderMs);
+    else answer(res, Code.ResourceExhausted, 'too many calls in flight; try again', slowReaderMs);
     return false;
   }
   const forget = isAnonymous ? () => {} : access.whileValid(who, () => req.stream.close(constants.NGHTTP2_CANCEL));

@@ -11,7 +11,7 @@ export function healthService(serving: ServingState, serviceNames: readonly stri
   const status = () => (serving.isServing ? Status.SERVING : Status.NOT_SERVING);
   return {
     check({ service }) {
-      if (!known.has(service)) throw new ConnectError('there is no such service', Code.NotFound);
+      if (!known.has(service)) throw new ConnectError('unknown service', Code.NotFound);
       return { status: status() };
     },
     async *watch({ service }, { signal }) {

@@ -38,7 +38,7 @@ export class WatcherCount {
   /** Returns the way to end it. */
   begin(): () => void {
     if (this.#open >= this.#max) {
-      throw new ConnectError(`there are ${this.#open} watchers already`, Code.ResourceExhausted);
+      throw new ConnectError(`${this.#open} watches are open, the maximum`, Code.ResourceExhausted);
     }
     this.#open += 1;
     return () => {
@@ -76,7 +76,7 @@ export class KindReads<R extends StoreStamps> {
     const frame = this.#frameOf(await this.#store.list().catch(this.fail));
     const release = this.#deps.held.hold(sink.peer, frame);
     if (release === null) {
-      throw new ConnectError('too many lists are waiting for their readers; try again', Code.ResourceExhausted);
+      throw new ConnectError('too many list responses are waiting for slow clients; try again', Code.ResourceExhausted);
     }
     try {
       sink.begin();
@@ -119,7 +119,7 @@ export class KindReads<R extends StoreStamps> {
 
 function sinkOf(values: ContextValues): StreamSink {
   const sink = values.get(streamSink);
-  if (sink === null) throw new Error('an answer has nowhere to be written to');
+  if (sink === null) throw new Error('the response has no stream sink');
   return sink;
 }
 

@@ -24,7 +24,7 @@ export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeSer
     reportMcpNode(request) {
       checkNodeId(request.nodeId);
       if (request.servers.length > MAX_REPORTED_SERVERS) {
-        throw new ConnectError(`servers: more than ${MAX_REPORTED_SERVERS}`, Code.ResourceExhausted);
+        throw new ConnectError(`servers has more than ${MAX_REPORTED_SERVERS} entries`, Code.ResourceExhausted);
       }
       return refusing(() => {
         const wantedToolLists = reports.accept({
@@ -58,7 +58,7 @@ export function checkNodeId(id: string): void {
 }
 
 function serverReport(report: McpServerReport, index: number): ServerReport {
-  if (!isServerId(report.serverId)) throw invalid(`servers[${index}].server_id`, 'is not the id of a server');
+  if (!isServerId(report.serverId)) throw invalid(`servers[${index}].server_id`, 'is not a valid server id');
   return {
     serverId: report.serverId,
     health: oneOf(`servers[${index}].health`, report.health, reportedHealths),
@@ -82,14 +82,14 @@ function toolList({ hash, tools: told }: McpToolList, index: number): ToolListRe
   const isPlain = tools.every(
     ({ name, definitionSha256 }) => name.length <= MAX_TOOL_NAME_CHARS && sha256.test(definitionSha256),
   );
-  if (!isPlain) throw invalid(`tool_lists[${index}].tools`, 'has a name that is too long, or a hash that is none');
-  if (toolListHash(tools) !== hash) throw invalid(`tool_lists[${index}].hash`, 'is not that of the list');
+  if (!isPlain) throw invalid(`tool_lists[${index}].tools`, 'has a tool name that is too long, or an invalid sha256');
+  if (toolListHash(tools) !== hash) throw invalid(`tool_lists[${index}].hash`, 'does not match the tool list');
   return { hash, tools };
 }
 
 export function oneOf<T extends string>(field: string, value: string, words: readonly T[]): T {
   const word = words.find((candidate) => candidate === value);
-  if (word === undefined) throw invalid(field, `must be ${words.join(', ')}`);
+  if (word === undefined) throw invalid(field, `must be one of ${words.join(', ')}`);
   return word;
 }
 

@@ -25,7 +25,7 @@ function runsReport({ nodeId, unchanged, runs, timelines }: ReportRunsRequest): 
   const { maxActive, maxEnded, maxTimelines, maxTimelineBytes } = runReportLimits;
   if (runs.length > maxActive + maxEnded || timelines.length > maxTimelines) {
     throw new ConnectError(
-      `more than ${maxActive + maxEnded} runs or ${maxTimelines} timelines`,
+      `the report has more than ${maxActive + maxEnded} runs or ${maxTimelines} timelines`,
       Code.ResourceExhausted,
     );
   }
@@ -43,7 +43,7 @@ function runsReport({ nodeId, unchanged, runs, timelines }: ReportRunsRequest): 
 
 function runReport(run: WireRun, index: number): RunReport {
   const at = (field: string) => `runs[${index}].${field}`;
-  if (!runIdPattern.test(run.id)) throw invalid(at('id'), 'is not the id of a run');
+  if (!runIdPattern.test(run.id)) throw invalid(at('id'), 'is not a valid run id');
   const { cost } = run;
   const namespace = printable(run.namespace, MAX_NAME_CHARS);
   return {

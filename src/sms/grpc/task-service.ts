@@ -53,7 +53,8 @@ export function taskService({ tasks, taskRequests, log }: TaskServiceDeps): Serv
 
     async listTasks({ statusFilter, limit, offset }, { values }) {
       const { namespace } = identityOf(values);
-      if (limit < 0 || offset < 0) throw new ConnectError('limit and offset: not below 0', Code.InvalidArgument);
+      if (limit < 0 || offset < 0)
+        throw new ConnectError('limit and offset must not be negative', Code.InvalidArgument);
       const wanted = statusFilter === TaskStatus.UNKNOWN || statusFilter === TaskStatus.ACTIVE;
       const all = wanted ? await tasks.list(namespace === ALL_NAMESPACES ? null : namespace).catch(fail) : [];
       const page = all.slice(offset, limit === 0 ? undefined : offset + limit);
@@ -86,7 +87,7 @@ function namedBy(text: string, caller: Identity): NamedTask {
   if (!isTaskId(id)) throw new ConnectError('name: expected NAME or NAMESPACE/NAME', Code.InvalidArgument);
   const [namespace = '', name = ''] = id.split('/');
   if (mayName(caller, namespace)) return { namespace, name };
-  throw new ConnectError(`"${caller.name}" is of namespace "${caller.namespace}" alone`, Code.PermissionDenied);
+  throw new ConnectError(`"${caller.name}" is limited to the namespace "${caller.namespace}"`, Code.PermissionDenied);
 }
 
 /** A task file of what they said; what they cannot say stays as it is. */
@@ -96,12 +97,15 @@ function documentOf(
   live: TaskRevision | null,
 ) {
   if (executable === undefined || executable.type !== ExecutableType.WASM) {
-    throw new TaskError('invalid', 'executable.type: it must be EXECUTABLE_TYPE_WASM (4)');
+    throw new TaskError('invalid', 'executable.type: must be EXECUTABLE_TYPE_WASM (4)');
   }
   const { uri, checksumSha256, args, env } = executable;
   const wasm = uri === '' ? `sha256:${checksumSha256}` : uri;
   if (checksumSha256 !== '' && wasm !== `sha256:${checksumSha256}`) {
-    throw new TaskError('invalid', 'executable.checksum_sha256: it is not that of the uri, which is "sha256:" and hex');
+    throw new TaskError(
+      'invalid',
+      'executable.checksum_sha256: does not match executable.uri, which must be "sha256:" and hex digits',
+    );
   }
   return { ...named, ...(live === null ? {} : keptOf(live)), description, config, wasm, args, env };
 }

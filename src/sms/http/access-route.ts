@@ -38,7 +38,7 @@ export function accessRoute(deps: AccessRouteDeps): Route {
       const { tasks: given, server_id: serverId } = await jsonBody(call, MAX_BODY_BYTES);
       const tasks = tasksOf(given);
       if (running >= MAX_AT_ONCE)
-        throw new HttpProblem(503, 'too-many-questions', 'others ask the same now; try again');
+        throw new HttpProblem(503, 'too-many-questions', 'too many access queries are running; try again');
       running += 1;
       try {
         return await answer(deps, tasks, serverId, call.signal);
@@ -74,10 +74,14 @@ function tasksOf(given: JsonValue | undefined): AskedTask[] {
   }
   return given.map((task, index) => {
     if (!isJsonObject(task) || typeof task.name !== 'string' || task.name.length > MAX_NAME_CHARS) {
-      throw new HttpProblem(400, 'invalid-body', `tasks[${index}]: must have a name of at most ${MAX_NAME_CHARS}`);
+      throw new HttpProblem(
+        400,
+        'invalid-body',
+        `tasks[${index}]: must have a name of at most ${MAX_NAME_CHARS} characters`,
+      );
     }
     if (!isJsonObject(task.config)) {
-      throw new HttpProblem(400, 'invalid-body', `tasks[${index}].config: must be an object, as in a task's file`);
+      throw new HttpProblem(400, 'invalid-body', `tasks[${index}].config: must be an object, as in a task file`);
     }
     return { name: task.name, config: task.config };
   });

@@ -88,7 +88,7 @@ async function decide(queue: ApprovalQueue, call: HttpCall): Promise<HttpReply> 
 
 function reasonOf({ reason = null }: JsonObject): string | null {
   if (reason !== null && typeof reason !== 'string') {
-    throw new HttpProblem(400, 'invalid-body', 'reason: expected a text');
+    throw new HttpProblem(400, 'invalid-body', 'reason: expected a string');
   }
   return reason === null || reason.trim() === '' ? null : cutText(reason, approvalLimits.reasonChars);
 }

@@ -59,8 +59,8 @@ async function login(deps: AuthRoutesDeps, { query, headers }: HttpCall): Promis
   const { logins, config } = known(deps);
   const challenge = query.get('challenge') ?? '';
   const returnTo = query.get('return_to') ?? '/';
-  if (!digestShape.test(challenge)) throw invalid('challenge must be the sha256 of a secret of the page, in hex');
-  if (!localPath.test(returnTo)) throw invalid('return_to must be a path of this server');
+  if (!digestShape.test(challenge)) throw invalid('challenge must be the sha256 of the page secret, in hex');
+  if (!localPath.test(returnTo)) throw invalid('return_to must be a path on this server');
   const origin = config.publicUrl ?? `${deps.scheme}://${headers.host ?? ''}`;
   return redirect(await logins.begin({ challenge, returnTo, redirectUri: `${origin}${AUTH_PATH}/callback` }));
 }
@@ -73,7 +73,7 @@ async function callback(deps: AuthRoutesDeps, { query }: HttpCall): Promise<Http
 
 async function exchange(deps: AuthRoutesDeps, call: HttpCall): Promise<HttpReply> {
   const { code, secret } = await jsonBody(call, MAX_BODY_BYTES);
-  if (typeof code !== 'string' || typeof secret !== 'string') throw invalid('code and secret must be texts');
+  if (typeof code !== 'string' || typeof secret !== 'string') throw invalid('code and secret must be strings');
   const identity = known(deps).logins.exchange(code, secret);
   const session = deps.sessions.begin(identity);
   const { remoteAddress } = call.response.socket ?? {};
@@ -98,7 +98,7 @@ async function logout({ sessions, scheme }: AuthRoutesDeps, { headers }: HttpCal
 
 function known({ oidc }: AuthRoutesDeps): Oidc {
   if (oidc !== null) return oidc;
-  throw new HttpProblem(404, 'no-login', 'nobody logs in here: the config has no [oidc]; use a token');
+  throw new HttpProblem(404, 'no-login', 'login is not configured (no [oidc] in the config); use a token');
 }
 
 function redirect(location: string): HttpReply {

@@ -19,10 +19,10 @@ export function backupRoute(store: Pick<KeptRegistry, 'backup'>, dataFile: strin
     async run(call) {
       if (store.backup === null) {
         const detail =
-          'this registry is kept in etcd: copy it there (etcdctl snapshot save), or with spear-sms migrate';
+          'this registry is stored in etcd: back it up with etcdctl snapshot save, or copy it with spear-sms migrate';
         throw new HttpProblem(409, 'kept-elsewhere', detail);
       }
-      if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is being made');
+      if (busy) throw new HttpProblem(503, 'backup-running', 'another backup is in progress');
       busy = true;
       try {
         return await sendBackup((copy) => store.backup?.(copy), `${dataFile}.backup`, call);

@@ -59,7 +59,7 @@ export function consoleRoutes(): Route[] {
   };
   const answer = (name: string, { headers }: HttpCall): HttpReply => {
     const asset = find(name);
-    if (asset === undefined) throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path');
+    if (asset === undefined) throw new HttpProblem(404, 'no-such-path', 'no such path');
     const takesGzip = /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''));
     return {
       status: 200,
@@ -87,7 +87,7 @@ function names(): string[] {
     return readdirSync(folder);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
-    throw new HttpProblem(404, 'no-such-path', 'the console is not part of this installation; npm run build makes it');
+    throw new HttpProblem(404, 'no-such-path', 'the console is not installed; build it with npm run build');
   }
 }
 

@@ -28,7 +28,8 @@ export function eventsRoute<R extends StoreStamps>(store: RegistryStore<R>, opti
     path: options.path,
     needs: options.needs,
     async run(call) {
-      if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} read events already`);
+      if (readers >= MAX_READERS)
+        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are reading events, the maximum`);
       readers += 1;
       try {
         await stream(store, options.sees?.() ?? (() => true), call);
@@ -76,7 +77,7 @@ async function follow<R extends StoreStamps>(
       const event = await reader.next(HEARTBEAT_MS);
       if (event === 'ended') return;
       if (event === 'silence') {
-        await writeEvents(response, ': still here\n\n');
+        await writeEvents(response, ': heartbeat\n\n');
         continue;
       }
       const { revision, deletes } = event;

@@ -5,7 +5,7 @@ import type { Identity } from '../people/identity.ts';
 import { HttpProblem } from './problem.ts';
 
 /** Why a request is over whose client has gone. Made once: most have gone because they were answered. */
-export const GONE = new DOMException('the client has gone', 'AbortError');
+export const GONE = new DOMException('the client disconnected', 'AbortError');
 
 /** One request as a route sees it. */
 export interface HttpCall {
@@ -30,7 +30,7 @@ export interface HttpCall {
 
 /** For routes that are not for anybody. */
 export function identityOf({ identity }: HttpCall): Identity {
-  if (identity === null) throw new Error('a route for anybody asks who it is');
+  if (identity === null) throw new Error('a route without authentication needs the identity of the caller');
   return identity;
 }
 

@@ -156,7 +156,7 @@ function admitted(
   if (refused === null && (namespace === undefined || mayName(who, namespace))) return who;
   metrics.denied.add(1, { protocol: 'http' });
   if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
-  throw new HttpProblem(403, 'other-namespace', `"${who.name}" is of namespace "${who.namespace}" alone`);
+  throw new HttpProblem(403, 'other-namespace', `"${who.name}" is limited to the namespace "${who.namespace}"`);
 }
 
 function strangerProblem(who: Stranger): HttpProblem {
@@ -207,7 +207,7 @@ function callOf(
 
 function unexpected(error: unknown, label: string, log: ServiceLog): HttpProblem {
   log('error', 'http_failed', { method: label, reason: String(error) });
-  return new HttpProblem(500, 'internal', 'the registry failed; its log says why');
+  return new HttpProblem(500, 'internal', 'internal error; see the log of the registry');
 }
 
 function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply, options: HttpListenerOptions): void {
@@ -216,7 +216,7 @@ function send(req: IncomingMessage, res: ServerResponse, reply: HttpReply, optio
   const release = body.length < SMALL_ANSWER_BYTES ? () => {} : options.held.hold(peerOf(req.socket), body);
   if (release === null) {
     options.metrics.shed.add(1, { protocol: 'http', reason: 'too_many' });
-    const detail = 'too many answers are waiting for their readers; try again';
+    const detail = 'too many responses are waiting for slow clients; try again';
     const headers = { 'retry-after': '1' };
     send(req, res, new HttpProblem(503, 'too-many-answers', detail, { headers }).toReply(), options);
     return;

@@ -49,14 +49,14 @@ export async function planImport(
   const effect = createHash('sha256');
   const turns = new Turns();
   if (items.length > MAX_IMPORT_RECORDS) {
-    const message = `has ${items.length} records, at most ${MAX_IMPORT_RECORDS} are taken at once`;
+    const message = `has ${items.length} servers; at most ${MAX_IMPORT_RECORDS} can be imported at once`;
     return { id: '', steps, issues: [{ path: prefix, message }], warnings };
   }
   for (const [index, item] of items.entries()) {
     if (turns.over) await turns.next();
     const at = prefixer(prefix === 'record' ? '' : `${prefix}[${index}]`);
     if (!isJsonObject(item)) {
-      issues.push(at({ path: '', message: 'must be a table of fields' }));
+      issues.push(at({ path: '', message: 'must be an object' }));
       continue;
     }
     const before = typeof item.server_id === 'string' ? (stored.get(item.server_id) ?? null) : null;
@@ -69,7 +69,7 @@ export async function planImport(
     }
     warnings.push(...parsed.warnings.map(at));
     const { record } = parsed;
-    if (seen.has(record.server_id)) issues.push(at({ path: 'server_id', message: 'is given twice in this file' }));
+    if (seen.has(record.server_id)) issues.push(at({ path: 'server_id', message: 'occurs twice in this file' }));
     seen.add(record.server_id);
     const step = stepFor(record, before);
     steps.push(step);

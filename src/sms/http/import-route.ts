@@ -42,7 +42,7 @@ async function runImport({ store, strict, metrics, log }: ImportRouteDeps, call:
   const wanted = call.query.get('apply');
   if (wanted === null) return jsonReply(200, planJson(plan, 'dry_run'));
   if (wanted !== plan.id) {
-    const detail = 'the file would now do something else than the plan says; ask for a new plan first';
+    const detail = 'the plan is outdated: importing the file would now make other changes; request a new plan';
     throw new HttpProblem(412, 'plan-outdated', detail);
   }
   const startedAt = performance.now();

@@ -19,7 +19,8 @@ export function liveRoute(topics: LiveTopics): Route {
     path: '/admin/api/live',
     needs: 'view',
     async run(call) {
-      if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} follow already`);
+      if (readers >= MAX_READERS)
+        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are connected, the maximum`);
       readers += 1;
       try {
         await follow(topics, call);
@@ -51,7 +52,7 @@ async function follow(topics: LiveTopics, { response, signal }: HttpCall): Promi
     });
   try {
     while (!signal.aborted) {
-      await writeEvents(response, isNews ? message(topics) : ': still here\n\n');
+      await writeEvents(response, isNews ? message(topics) : ': heartbeat\n\n');
       isNews = false;
       await woken(GATHER_MS, false);
       if (!isNews && !signal.aborted) await woken(HEARTBEAT_MS, true);

@@ -4,7 +4,7 @@ import { openApiDocument } from './openapi.ts';
 const about = {
   title: 'spear-sms',
   description:
-    'Runs and tasks of a registry, as nodes serve them too. What else it serves is told in docs/registry-protocol.md.',
+    'Runs and tasks of a registry; nodes serve the same API. docs/registry-protocol.md describes the other routes.',
 };
 
 /** The description of those routes that have one: for anybody. */

@@ -91,7 +91,7 @@ function readiness({ serving, writeProblem }: OperationRoutesDeps) {
   if (!serving.isServing) return jsonReply(503, { status: serving.current });
   const reason = writeProblem();
   if (reason === null) return jsonReply(200, { status: serving.current });
-  return jsonReply(503, { status: 'read_only', reason: `changes cannot be stored: ${reason}; reading goes on` });
+  return jsonReply(503, { status: 'read_only', reason: `changes cannot be stored: ${reason}; reads still work` });
 }
 
 /** The records as they are, for nodes that cannot speak gRPC. */

@@ -15,11 +15,11 @@ const hostShape = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
  * cannot do so with an address or a name that is ours.
  */
 export function hostProblem(host: string | undefined, policy: OriginPolicy): string | null {
-  if (host === undefined || !hostShape.test(host)) return 'the Host header is missing or not a host';
+  if (host === undefined || !hostShape.test(host)) return 'the Host header is missing or not a valid host';
   const name = host.replace(/:\d+$/, '').toLowerCase();
   if (name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0) return null;
   if (policy.hosts.some((allowed) => allowed.toLowerCase() === name)) return null;
-  return `this server is not known as "${name}"; list it in http.allowed_hosts`;
+  return `the host "${name}" is not allowed; add it to http.allowed_hosts`;
 }
 
 const MAY_SEND = 'authorization, content-type, if-match, if-none-match, last-event-id';
@@ -55,5 +55,5 @@ export function originProblem(origin: string | undefined, host: string, policy: 
   if (origin === undefined) return null;
   const own = URL.parse(`${policy.scheme}://${host}`)?.origin;
   if (origin.toLowerCase() === own || policy.origins.includes(origin)) return null;
-  return 'web pages of other origins may not call this server; list them in http.allowed_origins';
+  return 'cross-origin requests are not allowed; add the origin to http.allowed_origins';
 }

@@ -85,7 +85,8 @@ function pinOf(serverId: string, tool: string, given: JsonObject[string]): Asked
   if (given === null) return { tool, pin: null, id };
   if (!isJsonObject(given)) throw new HttpProblem(400, 'invalid-body', 'tools: expected a definition or null');
   const definition = readDefinition(given);
-  if (definition.name !== tool) throw new HttpProblem(400, 'invalid-body', 'tools: a definition has another name');
+  if (definition.name !== tool)
+    throw new HttpProblem(400, 'invalid-body', 'tools: the name in a definition does not match its key');
   const sha256 = hashDefinition(definition);
   const pinned_by = currentCaller().actor;
   const kept = { ...definition } as unknown as JsonObject;

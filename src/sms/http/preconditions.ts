@@ -21,7 +21,7 @@ export function writeCondition(headers: {
   if (match === undefined) return { kind: 'none' };
   if (match === '*') return { kind: 'exists' };
   const digits = /^"?([1-9]\d{0,15})"?$/.exec(match)?.[1];
-  if (digits === undefined) throw malformed('If-Match must be the mod_revision of the record, or *');
+  if (digits === undefined) throw malformed('If-Match must be a mod_revision, or *');
   return { kind: 'at_revision', modRevision: Number(digits) };
 }
 

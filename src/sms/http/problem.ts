@@ -84,7 +84,7 @@ const queueProblems: Readonly<Record<QueueErrorCode, readonly [status: number, k
 function queueProblem({ code, message }: QueueError): HttpProblem {
   const [status, kind] = queueProblems[code];
   if (code === 'other_input') {
-    return new HttpProblem(status, kind, `the Idempotency-Key was used with another input: ${message}`);
+    return new HttpProblem(status, kind, `the Idempotency-Key was already used with a different input: ${message}`);
   }
   return new HttpProblem(status, kind, message, { headers: { 'retry-after': RETRY_AFTER_S } });
 }
@@ -113,7 +113,7 @@ export function problemOf(error: unknown): HttpProblem | null {
 export function invalidRecord(issues: readonly RecordIssue[]): HttpProblem {
   const errors = issues.map(fieldError);
   const [first] = errors;
-  const detail = first === undefined ? 'the record is not valid' : `${first.field || 'the record'}: ${first.detail}`;
+  const detail = first === undefined ? 'the body is not valid' : `${first.field || 'the body'}: ${first.detail}`;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
   return new HttpProblem(400, 'invalid-record', detail + more, { errors });
 }

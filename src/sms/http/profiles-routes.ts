@@ -62,7 +62,7 @@ async function replace(deps: ProfilesRoutesDeps, call: HttpCall): Promise<HttpRe
   const condition = writeCondition(call.headers);
   const body = await contentOf(call);
   if (body.name !== undefined && body.name !== call.id) {
-    throw new InvalidRecord([{ path: 'name', message: 'is not the one of the path' }]);
+    throw new InvalidRecord([{ path: 'name', message: 'does not match the path' }]);
   }
   return conditional(condition, () =>
     write(deps, {

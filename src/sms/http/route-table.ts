@@ -35,10 +35,11 @@ export class RouteTable<R extends Addressed> {
       if (route.method === wanted) return { route, params };
       others.add(route.method);
     }
-    if (others.size === 0)
-      throw new HttpProblem(404, 'no-such-path', 'there is nothing at this path; see /openapi.json');
+    if (others.size === 0) throw new HttpProblem(404, 'no-such-path', 'no such path; see /openapi.json');
     const allow = [...others].join(', ');
-    throw new HttpProblem(405, 'method-not-allowed', `this path takes ${allow}`, { headers: { allow } });
+    throw new HttpProblem(405, 'method-not-allowed', `method not allowed; this path allows ${allow}`, {
+      headers: { allow },
+    });
   }
 }
 

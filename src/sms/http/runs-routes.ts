@@ -34,7 +34,7 @@ export function runsRoutes({ runs, trail }: RunsRoutesDeps): Route[] {
           throw new HttpProblem(
             403,
             'no-journals',
-            `what a run said and was told is for who may read journals: "${name}" may not`,
+            `the timeline of a run needs the journals permission, which "${name}" does not have`,
           );
         }
         trail.write({ event: 'sms.journal_read', ...currentCaller(), run: run.id, run_namespace: run.namespace });
@@ -69,7 +69,7 @@ function list(runs: RunReports, call: HttpCall): RunsJson {
 function find(runs: RunReports, call: HttpCall): RunView {
   const run = runs.find(call.id);
   if (run !== null && mayName(identityOf(call), run.namespace)) return run;
-  throw new HttpProblem(404, 'no-such-run', 'no node tells of such a run');
+  throw new HttpProblem(404, 'no-such-run', 'no node reports such a run');
 }
 
 async function timeline(runs: RunReports, run: RunView) {

@@ -72,7 +72,7 @@ async function replace(deps: ServersRoutesDeps, call: HttpCall): Promise<HttpRep
   const condition = writeCondition(call.headers);
   const body = withoutAddedFields(await jsonBody(call, MAX_RECORD_BODY_BYTES));
   if (body.server_id !== undefined && body.server_id !== call.id) {
-    throw new InvalidRecord([{ path: 'server_id', message: 'is not the one of the path' }]);
+    throw new InvalidRecord([{ path: 'server_id', message: 'does not match the path' }]);
   }
   const build = recordInput({ ...body, server_id: call.id });
   return conditional(condition, () =>

@@ -22,13 +22,13 @@ export function testRoute(store: RegistryStore, test: TestServer | null): Route 
     async run({ id, signal }) {
       if (test === null) {
         const detail =
-          'testing a server means running it here, and mcp.allow_server_test is off; use: spear servers test';
+          'a test runs the server on the host of the registry, and mcp.allow_server_test is off; use: spear servers test';
         throw new HttpProblem(403, 'server-test-off', detail);
       }
       const record = await store.get(id);
       if (record === null) throw new HttpProblem(404, 'no-such-server', 'there is no such server');
       if (running >= MAX_TESTS_AT_ONCE) {
-        throw new HttpProblem(503, 'too-many-tests', `${MAX_TESTS_AT_ONCE} tests are running already`);
+        throw new HttpProblem(503, 'too-many-tests', `${MAX_TESTS_AT_ONCE} tests are already running; try again`);
       }
       running += 1;
       try {

@@ -86,7 +86,7 @@ async function create(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
   }
   allowGift(giver, record);
   if ((await deps.tokens.list()).records.length >= MAX_TOKENS) {
-    throw new HttpProblem(409, 'too-many-tokens', `there are ${MAX_TOKENS} tokens already; revoke some`);
+    throw new HttpProblem(409, 'too-many-tokens', `there are already ${MAX_TOKENS} tokens, the maximum; revoke some`);
   }
   const { record: stored, revision } = await deps.tokens.upsert(record, { ifModRevision: 0 });
   return handedOut(deps, 201, stored, text, revision);
@@ -156,7 +156,7 @@ function outgoing(secrets: readonly TokenSecret[], now: number, overlapMs: numbe
     .map((secret) => ({ ...secret, expires_at_ms: Math.min(secret.expires_at_ms ?? until, until) }))
     .filter(({ expires_at_ms }) => expires_at_ms > now);
   if (left.length < tokenLimits.secrets) return left;
-  const detail = `${left.length} texts of it are valid; wait until one of them is not, or give an overlap of 0`;
+  const detail = `${left.length} secrets of this token are valid, the maximum; wait until one expires, or set overlap_ms to 0`;
   throw new HttpProblem(409, 'too-many-secrets', detail);
 }
 
@@ -173,7 +173,7 @@ function visibleTo(identity: Identity, stored: TokenRecord | null): TokenRecord 
 
 function refuseUnknown(body: JsonObject, known: ReadonlySet<string>): void {
   const strange = Object.keys(body).filter((field) => !known.has(field));
-  if (strange.length > 0) throw new InvalidRecord(strange.map((path) => ({ path, message: 'is not a field of this' })));
+  if (strange.length > 0) throw new InvalidRecord(strange.map((path) => ({ path, message: 'unknown field' })));
 }
 
 /** What a store says of servers has names of its own for tokens. */

@@ -11,16 +11,20 @@ const MAX_TEXT_CHARS = 200;
 const place = /^\d{1,20}:\d{1,15}$/;
 const eventName = /^[a-z_.]{1,64}$/;
 
-/** `GET /admin/api/trail?q=&event=&before=&after=&limit=`: lines of the registry's own trail, newest first. */
+/** `GET /admin/api/audit?q=&event=&before=&after=&limit=`: lines of the registry's own trail, newest first. */
 export function trailRoute(file: string | null): Route {
   return {
     method: 'GET',
-    path: '/admin/api/trail',
+    path: '/admin/api/audit',
     needs: 'view',
     async run(call) {
       const { query } = call;
       if (file === null) {
-        throw new HttpProblem(404, 'no-trail', 'this registry keeps no trail: audit.enabled is off in its config');
+        throw new HttpProblem(
+          404,
+          'no-audit-log',
+          'this registry has no audit log: audit.enabled is off in its config',
+        );
       }
       const text = (query.get('q') ?? '').slice(0, MAX_TEXT_CHARS).toLowerCase();
       const event = query.get('event') ?? '';
@@ -28,10 +32,10 @@ export function trailRoute(file: string | null): Route {
       const asked = Number(query.get('limit') ?? MAX_LINES);
       for (const given of [before, after]) {
         if (given !== null && !place.test(given))
-          throw new HttpProblem(400, 'invalid-body', 'not a place of the trail');
+          throw new HttpProblem(400, 'invalid-body', 'before, after: expected a position in the audit log');
       }
       if (event !== '' && !eventName.test(event))
-        throw new HttpProblem(400, 'invalid-body', 'event: not a name of one');
+        throw new HttpProblem(400, 'invalid-body', 'event: expected an event name');
       const mayRead = readableBy(identityOf(call));
       const marked = event === '' ? '' : `"event":"${event}`;
       const { readTrail } = await import('../trail/read-trail.ts');

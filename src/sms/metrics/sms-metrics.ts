@@ -24,12 +24,12 @@ const WRITE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 const gaugeTexts = {
   revision: 'Revision of the registry.',
-  servers: 'Records in the registry.',
+  servers: 'Registered MCP servers.',
   watchers: 'Open gRPC watches.',
-  nodes: 'Machines with a process that reported lately.',
-  node_processes: 'Processes on nodes that reported lately.',
-  writable: 'Whether changes can be stored.',
-  approvals_waiting: 'Calls that wait for somebody to decide.',
+  nodes: 'Machines with at least one node process that reported recently.',
+  node_processes: 'Node processes that reported recently.',
+  writable: 'Whether changes can be stored: 1 or 0.',
+  approvals_waiting: 'Pending approvals.',
 } as const satisfies Record<keyof PlainGauges, string>;
 
 /** The instruments of an SMS. Label values come from fixed sets: routes, methods, status codes. */
@@ -60,21 +60,21 @@ export class SmsMetrics {
     const meter = this.#meters.provider.getMeter('spear-sms');
     const counter = (name: string, description: string) => meter.createCounter(name, { description });
     this.requests = counter('spear_sms_requests_total', 'Finished requests by protocol, method and status code.');
-    this.denied = counter('spear_sms_denied_total', 'Requests without a token that allows them.');
-    this.shed = counter('spear_sms_shed_total', 'Requests that were refused because of their number, by reason.');
+    this.denied = counter(
+      'spear_sms_denied_total',
+      'Requests denied because their token is missing or lacks permission.',
+    );
+    this.shed = counter('spear_sms_shed_total', 'Requests shed by rate or concurrency limits, by reason.');
     this.watchEvents = counter('spear_sms_watch_events_total', 'Events sent to watchers.');
     this.heartbeats = counter('spear_sms_watch_heartbeats_total', 'Heartbeats sent to watchers.');
     this.laggingWatchers = counter(
       'spear_sms_watchers_lagging_total',
-      'Watchers that were cut off because they read too slowly.',
+      'Watchers disconnected because they read too slowly.',
     );
-    this.reloads = counter('spear_sms_directory_reloads_total', 'Loads of the directory by outcome.');
-    this.decisions = counter(
-      'spear_sms_approval_decisions_total',
-      'Approvals that were decided by somebody, by decision.',
-    );
+    this.reloads = counter('spear_sms_directory_reloads_total', 'Loads of the registry directory, by outcome.');
+    this.decisions = counter('spear_sms_approval_decisions_total', 'Approvals decided by users, by decision.');
     this.writeSeconds = meter.createHistogram('spear_sms_write_seconds', {
-      description: 'Time from a valid upsert or delete to its being durable.',
+      description: 'Time from accepting an upsert or delete until it is durable.',
       advice: { explicitBucketBoundaries: WRITE_SECONDS },
     });
     // A counter without labels is there from the start: a first event is seen as a step, not as a new series.
@@ -84,14 +84,14 @@ export class SmsMetrics {
       gauge.addCallback((result) => result.observe(this.#gauges[name as keyof PlainGauges]));
     }
     const runs = meter.createObservableGauge('spear_sms_runs', {
-      description: 'Runs of the queue that are kept, by status.',
+      description: 'Retained runs in the queue, by status.',
     });
     runs.addCallback((result) => {
       if (this.#gauges.runs === null) return;
       for (const [status, count] of Object.entries(this.#gauges.runs.byStatus)) result.observe(count, { status });
     });
     const age = meter.createObservableGauge('spear_sms_run_queue_age_seconds', {
-      description: 'How long the first of the runs that wait has been waiting.',
+      description: 'Age of the oldest queued run.',
     });
     age.addCallback((result) => {
       if (this.#gauges.runs !== null) result.observe((this.#gauges.runs.oldestQueuedMs ?? 0) / 1000);

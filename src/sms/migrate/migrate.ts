@@ -56,8 +56,7 @@ async function openPlace(place: RegistryPlace): Promise<KeptRegistry> {
 
 /** Beside its place until it is whole. */
 function beginInFile(file: string, shown: number): NewRegistry {
-  if (existsSync(file))
-    throw new Error(`there is a registry at ${file}, and nothing is overwritten: name another file`);
+  if (existsSync(file)) throw new Error(`${file} already exists and is not overwritten: name another file`);
   const partial = `${file}.migrate`;
   removeDatabase(partial);
   const store = openSqliteStore(partial);

@@ -97,14 +97,14 @@ export const openAccess: Access = {
 
 export const strangerAdvice: Readonly<Record<Stranger, string>> = {
   missing:
-    'a token is needed: send "Authorization: Bearer TOKEN" with a token of yours, or with the content of the ' +
+    'a token is required: send "Authorization: Bearer TOKEN" with your token, or with the content of the ' +
     'admin.token or node.token file',
   unknown:
-    'the token is not one of this registry, or no longer; "spear tokens ls" lists those with a name, and the ' +
-    'admin.token and node.token files next to its data hold the others',
-  expired: 'the time of this token is over; get a new one ("spear tokens rotate" makes it), or log in again',
-  unguarded: `a session's cookie changes something only in a request with the header ${SESSION_HEADER}`,
+    'this registry does not know the token, or it was revoked; "spear tokens ls" lists named tokens, and the ' +
+    'admin.token and node.token files in the data directory hold the others',
+  expired: 'this token has expired; create a new one ("spear tokens rotate"), or log in again',
+  unguarded: `a request that authenticates with a session cookie and changes something must have the header ${SESSION_HEADER}`,
   unavailable:
-    'the issuer of this token cannot be asked for its keys now; other tokens are taken all the same, and the log of ' +
-    'the registry says why',
+    'the keys of the issuer of this token cannot be loaded; see the log of the registry for the reason. Tokens of ' +
+    'the registry still work',
 };

@@ -4,15 +4,15 @@ export type { Identity };
 
 /** What can be allowed, and how a refusal puts it. */
 const permissions = {
-  view: 'read what is masked',
-  follow: 'read records whole',
+  view: 'view the registry',
+  follow: 'read unmasked servers',
   report: 'report as a node',
-  ask: 'ask for approvals',
-  identify: 'ask whom a token belongs to',
+  ask: 'request approvals',
+  identify: 'identify tokens',
   submit: 'submit runs',
   decide: 'decide approvals',
   operate: 'change servers, profiles and tasks',
-  administer: 'manage people and backups',
+  administer: 'manage users and backups',
 } as const;
 
 export type Permission = keyof typeof permissions;
@@ -45,16 +45,16 @@ export function refusal(identity: Identity, { needs, namespaced = false }: Need)
   if (needs === 'journals') {
     return identity.mayReadJournals
       ? refusal(identity, { needs: 'view' })
-      : `only who may read journals reads them, and "${name}" may not (spear tokens create --journals)`;
+      : `this needs the journals permission, which "${name}" does not have (spear tokens create --journals)`;
   }
   const able = identity.roles.filter((role) => granted[role].includes(needs));
   if (able.length === 0) {
     const wanted = roles.filter((role) => granted[role].includes(needs)).join(' or ');
     const has = identity.roles.join(', ') || 'none';
-    return `this needs somebody who may ${permissions[needs]} (role ${wanted}); the role of "${name}" is ${has}`;
+    return `this needs permission to ${permissions[needs]} (role ${wanted}); the role of "${name}" is ${has}`;
   }
   if (namespace === ALL_NAMESPACES || namespaced || needs === 'view' || able.includes('node')) return null;
-  return `all namespaces share this, and "${name}" is of namespace "${namespace}" alone`;
+  return `this is shared by all namespaces, and "${name}" is limited to the namespace "${namespace}"`;
 }
 
 /** Whether they may ask for, or change, what belongs to this namespace. */
@@ -72,12 +72,12 @@ export type Powers = Pick<Identity, 'roles' | 'namespace' | 'mayReadJournals'>;
 
 /** Null: they may hand out such a token. Nobody hands out, or gets hold of, more than they have. */
 export function giftRefusal(giver: Identity, { roles: given, namespace, mayReadJournals }: Powers): string | null {
-  if (!mayName(giver, namespace)) return `"${giver.name}" is of namespace "${giver.namespace}" alone`;
+  if (!mayName(giver, namespace)) return `"${giver.name}" is limited to the namespace "${giver.namespace}"`;
   if (mayReadJournals && !giver.mayReadJournals) {
-    return `only who may read journals lets others read them, and "${giver.name}" may not`;
+    return `"${giver.name}" cannot grant the journals permission without having it`;
   }
   if (given.includes('node') && giver.namespace !== ALL_NAMESPACES) {
-    return 'a node reads records whole, which all namespaces share: its token is made by an admin of all of them';
+    return 'a node token reads unmasked servers, which all namespaces share: only an admin of all namespaces can create it';
   }
   return null;
 }

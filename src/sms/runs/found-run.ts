@@ -12,11 +12,7 @@ export async function found(runs: SubmittedRuns, { params }: Pick<RunCall, 'para
 }
 
 export const noSuchRun = (id: string | undefined) =>
-  new HttpProblem(
-    404,
-    'no-such-run',
-    `there is no run ${JSON.stringify(id)} in this namespace, or it is not kept any more`,
-  );
+  new HttpProblem(404, 'no-such-run', `there is no run ${JSON.stringify(id)} in this namespace, or it has expired`);
 
 export function resultReply(run: RunRecord, body: Uint8Array): HttpReply {
   return {

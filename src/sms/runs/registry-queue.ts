@@ -33,7 +33,7 @@ export class RegistryQueue {
   readonly #options: RegistryQueueOptions;
   readonly #closed = new AbortController();
   #kept: KeptRuns | null = null;
-  #problem = 'it is being looked for';
+  #problem = 'connecting';
   #opening: Promise<void> = Promise.resolve();
 
   private constructor(queue: SmsQueue, options: RegistryQueueOptions) {
@@ -61,7 +61,7 @@ export class RegistryQueue {
   /** @throws HttpProblem where it cannot be reached now */
   get kept(): KeptRuns {
     if (this.#kept !== null) return this.#kept;
-    const detail = `the queue of runs cannot be reached: ${this.#problem}`;
+    const detail = `the run queue is unreachable: ${this.#problem}`;
     throw new HttpProblem(503, 'queue-unavailable', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
   }
 

@@ -34,7 +34,7 @@ export function registryRunRoutes({ trail, ...deps }: RegistryRunRoutesDeps): Ro
       path: `${RUN_PATH}/streams/session`,
       run: async (call: HttpCall) => {
         const { node, status } = await found(deps.kept(call.params.namespace).runs, call);
-        throw streamsElsewhere(node === null ? `; it is ${status}` : `: ask ${node}`);
+        throw streamsElsewhere(node === null ? `; the run is ${status}` : `: connect to ${node}`);
       },
     },
     {
@@ -42,13 +42,13 @@ export function registryRunRoutes({ trail, ...deps }: RegistryRunRoutesDeps): Ro
       method: 'GET',
       path: '/api/v1/executions/{id}/streams/ws',
       run: async () => {
-        throw streamsElsewhere('; GET /v1/namespaces/…/runs/{id} names it');
+        throw streamsElsewhere('; GET /v1/namespaces/…/runs/{id} returns the node');
       },
     },
   ];
 }
 
 function streamsElsewhere(more: string): HttpProblem {
-  const detail = `the user streams of a run are on the node that runs it, not in the registry${more}`;
+  const detail = `user streams are served by the node that runs the run, not by the registry${more}`;
   return new HttpProblem(409, 'streams-elsewhere', detail);
 }

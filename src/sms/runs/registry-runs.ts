@@ -14,7 +14,7 @@ export interface RegistryRuns {
 
 /** The runs of a registry: in the account of their namespace where it has one, else in that of all. @throws Error */
 export async function openRegistryRuns(queue: SmsQueue | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
-  const started = 'this registry takes no runs: it was started without --queue; ask a node (spear --node)';
+  const started = 'this registry does not accept runs: it was started without --queue; submit to a node (spear --node)';
   if (queue === null) return { kept: () => noQueue(started), facts: () => null, close: async () => {} };
   const open: RegistryQueue[] = [];
   const close = async () => {
@@ -26,7 +26,7 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
     return made;
   };
   const { creds: ofAll, accounts } = queue;
-  const none = (namespace = '') => `the namespace ${namespace} has no account of the queue (nats.accounts, nats.creds)`;
+  const none = (namespace = '') => `the namespace ${namespace} has no NATS account (nats.accounts, nats.creds)`;
   try {
     const shared = ofAll === null && accounts.size > 0 ? null : await opened(queue);
     const own = new Map<string | undefined, RegistryQueue>();

@@ -9,7 +9,7 @@ import { type FindRuns, type KeptRuns, RUN_PATH, type RunCall, type RunRoute } f
 /** Readers at one time. */
 const MAX_READERS = 1_024;
 const HEARTBEAT_MS = 15_000;
-const STILL_HERE = ': still here\n\n';
+const STILL_HERE = ': heartbeat\n\n';
 /** Events that wait for one reader; one that is slower is told of a gap. */
 const MAX_WAITING = 10_000;
 /** A run that ended, and of which nothing has come for so long, has told all that there is of it. */
@@ -26,14 +26,18 @@ export function runEventsRoute(kept: FindRuns): RunRoute {
     path: `${RUN_PATH}/events`,
     needs: 'view',
     doc: {
-      summary: 'What happens in the run, until its end',
-      headers: { 'Last-Event-ID': 'go on after this event' },
+      summary: 'Streams the events of a run until the run ends',
+      headers: { 'Last-Event-ID': 'resume after this event' },
       answers: {
-        200: { what: 'events output, log, model, tool, status and gap, each with JSON', type: 'text/event-stream' },
+        200: {
+          what: 'events output, log, model, tool, status and gap, each with JSON data',
+          type: 'text/event-stream',
+        },
       },
     },
     async run(call) {
-      if (readers >= MAX_READERS) throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} read events already`);
+      if (readers >= MAX_READERS)
+        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are reading events, the maximum`);
       readers += 1;
       try {
         await follow(kept(call.params.namespace), call);

@@ -28,19 +28,20 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       path: SUBMIT_PATH,
       needs: 'submit',
       doc: {
-        summary: 'Submits a run: the body is its input',
+        summary: 'Submits a run; the request body is the input of the run',
         headers: {
-          'Idempotency-Key': 'the same key of the same caller for the same task is the same run, as long as it is kept',
-          Prefer: `wait=N: answers with the result if the run ends within N seconds (at most ${MAX_WAIT_S})`,
+          'Idempotency-Key':
+            'a repeated key of the same caller for the same task returns the existing run while that run is retained',
+          Prefer: `wait=N: returns the result if the run ends within N seconds (at most ${MAX_WAIT_S})`,
         },
         body: { type: BYTES },
         answers: {
-          200: { what: 'with Prefer: wait, the run succeeded: what it wrote to stdout', type: BYTES },
+          200: { what: 'with Prefer: wait, the run succeeded: its stdout', type: BYTES },
           202: { what: 'the run', schema: runRecord },
           404: { ...problem, what: 'there is no such task' },
-          422: { ...problem, what: 'the key was used with another input' },
-          424: { ...problem, what: 'with Prefer: wait, the run ended otherwise; its id is in the header Spear-Run' },
-          429: { ...problem, what: 'too many runs wait; Retry-After says when to try again' },
+          422: { ...problem, what: 'the key was already used with a different input' },
+          424: { ...problem, what: 'with Prefer: wait, the run did not succeed; the Spear-Run header has its id' },
+          429: { ...problem, what: 'too many runs are queued; retry after the time in Retry-After' },
         },
       },
       run: (call) => submit(deps, underway, call),
@@ -52,12 +53,12 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       doc: {
         summary: 'Lists runs, newest first',
         query: {
-          task: 'of this task',
-          status: 'in this status',
-          limit: `at most ${MAX_PAGE}`,
-          cursor: 'of the page before',
+          task: 'only runs of this task',
+          status: 'only runs with this status',
+          limit: `number of runs per page, at most ${MAX_PAGE}`,
+          cursor: 'cursor of the previous page',
         },
-        answers: { 200: { what: 'a page', schema: runPage } },
+        answers: { 200: { what: 'a page of runs', schema: runPage } },
       },
       run: async ({ params: { namespace = '' }, query }) =>
         jsonReply(200, await kept(namespace).runs.list(namespace, filterOf(query))),
@@ -66,7 +67,7 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       method: 'GET',
       path: RUN_PATH,
       needs: 'view',
-      doc: { summary: 'One run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
+      doc: { summary: 'Returns one run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
       run: async (call) => jsonReply(200, await found(kept(call.params.namespace).runs, call)),
     },
     {
@@ -74,15 +75,22 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       path: `${RUN_PATH}/result`,
       needs: 'view',
       doc: {
-        summary: 'What the run wrote to stdout',
-        answers: { 200: { what: 'the bytes', type: BYTES }, 409: { ...problem, what: 'it has not ended yet' } },
+        summary: 'Returns the stdout of a run',
+        answers: {
+          200: { what: 'stdout of the run', type: BYTES },
+          409: { ...problem, what: 'the run has not ended' },
+        },
       },
       run: async (call) => {
         const { runs } = kept(call.params.namespace);
         const run = await found(runs, call);
         const result = await runs.result(run.id);
         if (result === null && !hasEnded(run.status)) {
-          throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; its result comes when it has ended`);
+          throw new HttpProblem(
+            409,
+            'not-ended',
+            `the run is ${run.status}; its result is available after it has ended`,
+          );
         }
         return resultReply(run, result ?? new Uint8Array());
       },
@@ -92,8 +100,8 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       path: `${RUN_PATH}/cancel`,
       needs: 'submit',
       doc: {
-        summary: 'Ends a run',
-        answers: { 202: { what: 'the run as it stands', schema: runRecord }, 404: problem },
+        summary: 'Cancels a run',
+        answers: { 202: { what: 'the run in its current state', schema: runRecord }, 404: problem },
       },
       run: async ({ params }) => {
         const { namespace = '', id = '' } = params;
@@ -110,8 +118,11 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       path: `${RUN_PATH}/retry`,
       needs: 'submit',
       doc: {
-        summary: 'Submits a run again that has ended: a new run with the same input and revision',
-        answers: { 202: { what: 'the new run', schema: runRecord }, 409: { ...problem, what: 'it has not ended' } },
+        summary: 'Retries an ended run: submits a new run with the same input and revision',
+        answers: {
+          202: { what: 'the new run', schema: runRecord },
+          409: { ...problem, what: 'the run has not ended' },
+        },
       },
       run: (call) => retry(deps, call),
     },
@@ -120,15 +131,15 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
       path: `${RUN_PATH}/journal`,
       needs: 'journals',
       doc: {
-        summary: 'The journal of a run: what it did and was told, its content included',
-        answers: { 200: { what: 'lines of JSON', type: 'application/jsonl' }, 404: problem },
+        summary: 'Returns the journal of a run, including the content of its inputs and outputs',
+        answers: { 200: { what: 'one JSON object per line', type: 'application/jsonl' }, 404: problem },
       },
       run: async (call) => {
         const { runs, journals } = kept(call.params.namespace);
         const { namespace, id } = await found(runs, call);
         const body = await journals.read(namespace, id);
         if (body !== null) return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };
-        throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not begun');
+        throw new HttpProblem(404, 'no-journal', 'the run has no journal: it has not started');
       },
     },
     runEventsRoute(kept),
@@ -143,7 +154,7 @@ function filterOf(query: URLSearchParams) {
   }
   const cursor = query.get('cursor') ?? undefined;
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
-    throw new HttpProblem(400, 'invalid-query', 'cursor: expected what the page before gave');
+    throw new HttpProblem(400, 'invalid-query', 'cursor: expected the cursor of the previous page');
   }
   const limit = Number(query.get('limit') ?? DEFAULT_PAGE);
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {

@@ -32,7 +32,8 @@ export async function submit(
   call: RunCall,
 ): Promise<HttpReply> {
   const { namespace = '', task: name = '' } = call.params;
-  if (isEnding()) throw new HttpProblem(503, 'shutting-down', 'it is ending', { headers: { 'retry-after': '5' } });
+  if (isEnding())
+    throw new HttpProblem(503, 'shutting-down', 'the server is shutting down', { headers: { 'retry-after': '5' } });
   const { runs } = kept(namespace);
   const task = await tasks.find({ namespace, name });
   if (task === null) throw unknownTask({ namespace, name });
@@ -81,7 +82,7 @@ export class ReadingInputs {
     const room = Math.min(length === undefined ? MAX_INPUT_BYTES : Number(length), MAX_INPUT_BYTES);
     if (this.#bytes > 0 && this.#bytes + room > MAX_READING_BYTES) {
       const headers = { 'retry-after': '1' };
-      throw new HttpProblem(503, 'too-many-inputs', 'too many inputs are on their way; try again', { headers });
+      throw new HttpProblem(503, 'too-many-inputs', 'too many inputs are being uploaded; try again', { headers });
     }
     this.#bytes += room;
     try {
@@ -97,7 +98,7 @@ export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promis
   const { runs } = kept(call.params.namespace);
   const run = await found(runs, call);
   if (!hasEnded(run.status))
-    throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only what has ended is run again`);
+    throw new HttpProblem(409, 'not-ended', `the run is ${run.status}; only ended runs can be retried`);
   const input = (await runs.input(run.id)) ?? new Uint8Array();
   const id = runId(call.caller, run.namespace, run.task, null);
   const again: NewRun = {

@@ -172,7 +172,7 @@ export class LocalStore<R extends StoreStamps> implements RegistryStore<R> {
     const named = new Set<string>();
     for (const { change, content, ...compared } of staged) {
       const id = 'remove' in change ? change.remove : idOf(this.kind, change.upsert);
-      if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice at once`);
+      if (named.size === named.add(id).size) throw new TypeError(`"${id}" is changed twice in one batch`);
       const current = this.#memory.get(id)?.record ?? null;
       checkCondition(this.kind, id, current, change);
       const revision = this.#memory.revision + changes.length + 1;

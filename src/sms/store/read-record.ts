@@ -9,7 +9,8 @@ export function readRecord<R extends StoreStamps>(kind: RecordKind<R>, id: strin
     const [issue] = parsed.issues;
     return { problem: `${issue?.path ?? ''} ${issue?.message ?? 'is not valid'}`.trim() };
   }
-  if (idOf(kind, parsed.record) !== id) return { problem: `${kind.idField} is that of another ${kind.name}` };
+  if (idOf(kind, parsed.record) !== id)
+    return { problem: `${kind.idField} does not match the key of the ${kind.name}` };
   return { record: parsed.record };
 }
 
@@ -20,11 +21,11 @@ export function readRecordText<R extends StoreStamps>(kind: RecordKind<R>, id: s
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // The parser's own message quotes the text, and that may hold a secret.
-    return { problem: 'it is not JSON' };
+    return { problem: 'the value is not JSON' };
   }
 }
 
 /** What to tell the operator of a record that is left out. */
 export function leftOut<R extends StoreStamps>(place: string, kind: RecordKind<R>, id: string, problem: string) {
-  return `${place}: the stored ${kind.name} "${id}" is left out, its record cannot be read (${problem}): ${kind.mending(id)}`;
+  return `${place}: the stored ${kind.name} "${id}" cannot be read and is skipped (${problem}): ${kind.mending(id)}`;
 }

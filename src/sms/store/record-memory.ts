@@ -85,11 +85,11 @@ export class RecordMemory<R extends StoreStamps, S extends Stored<R> = Stored<R>
   watch(since: number, signal: AbortSignal): AsyncIterable<RegistryEvent<R>> {
     if (this.#isClosed) return failedWatch(closedError());
     if (!Number.isSafeInteger(since) || since < 0 || since > this.#revision) {
-      const message = `revision ${since} is not one of this store, which is at ${this.#revision}`;
+      const message = `revision ${since} does not exist; the store is at revision ${this.#revision}`;
       return failedWatch(new StoreError('future_revision', message));
     }
     if (since > 0 && since < this.#compacted) {
-      const message = `changes up to revision ${this.#compacted} are no longer kept, so none after ${since} can be told`;
+      const message = `changes after revision ${since} are not available: the store is compacted up to revision ${this.#compacted}`;
       return failedWatch(new StoreError('compacted', message));
     }
     return this.#hub.subscribe(this.#past(since), signal);

@@ -72,7 +72,7 @@ export class SqliteDurability {
       this.#problem = null;
     } catch (error) {
       this.#problem = whyNotStored(error);
-      const message = `nothing was changed in ${this.#path}: ${this.#problem}; what was there still holds and is served`;
+      const message = `nothing was changed in ${this.#path}: ${this.#problem}; reads still work`;
       throw new StoreError('not_stored', message, error);
     }
   }

@@ -70,7 +70,7 @@ export function upgradeSchema(db: DatabaseSync, path: string): void {
   } catch (error) {
     const why = errorText(error);
     throw new Error(
-      `${path} has format 1 and cannot be brought to format ${SCHEMA_VERSION}, nothing was changed: ${why}`,
+      `${path} has format 1 and cannot be migrated to format ${SCHEMA_VERSION}; nothing was changed: ${why}`,
     );
   }
 }
@@ -80,7 +80,7 @@ export function formatOf(db: DatabaseSync, path: string): number {
   if (pragmaNumber(db, 'application_id') !== APPLICATION_ID) throw new Error(`${path} is not a registry file`);
   const version = pragmaNumber(db, 'user_version');
   if (version >= 1 && version <= SCHEMA_VERSION) return version;
-  throw new Error(`${path} has format ${version}, and this program reads formats up to ${SCHEMA_VERSION} only`);
+  throw new Error(`${path} has format ${version}; this version reads formats 1 to ${SCHEMA_VERSION}`);
 }
 
 function pragmaNumber(db: DatabaseSync, name: 'user_version' | 'application_id'): number {

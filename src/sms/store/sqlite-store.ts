@@ -49,8 +49,8 @@ export function openSqliteStore(path: string, options: SqliteStoreOptions = {}):
   const size = sizeOf(path);
   if (size === 0) {
     throw new Error(
-      `${path} is empty (0 bytes), so what it held is lost: put a backup in its place with "spear-sms restore FILE", ` +
-        'or delete it to begin with an empty registry',
+      `${path} is empty (0 bytes), so its content is lost: restore a backup with "spear-sms restore FILE", ` +
+        'or delete the file to start with an empty registry',
     );
   }
   let db: DatabaseSync | null = null;
@@ -107,7 +107,7 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
     this.tokenUses = open(tokenUseKind);
     this.tasks = open(taskKind);
     this.taskRevisions = open(taskRevisionKind);
-    const another = `${path} is a backup that was put in its place; it is another registry now, and every node lists again`;
+    const another = `${path} was restored from a backup; the registry has a new epoch, and every node resyncs`;
     this.warnings = [...(wasBackup ? [another] : []), ...problems];
   }
 
@@ -142,5 +142,5 @@ function limitSize(db: DatabaseSync, maxBytes: number): void {
 function explained(error: unknown, path: string): unknown {
   const text = errorText(error);
   if (!/malformed|disk image/.test(text)) return error;
-  return new Error(`${path} is damaged (${text}): put a backup in its place with "spear-sms restore FILE"`);
+  return new Error(`${path} is damaged (${text}): restore a backup with "spear-sms restore FILE"`);
 }

@@ -61,7 +61,7 @@ class Watcher<Event> implements AsyncIterator<Event> {
     const reader = this.#readers.shift();
     if (reader !== undefined) reader.resolve({ done: false, value: event });
     else if (this.#queue.length < this.#limit) this.#queue.push(event);
-    else this.end(new StoreError('lagging', `more than ${this.#limit} events are waiting for this watcher`));
+    else this.end(new StoreError('lagging', `this watcher lags: more than ${this.#limit} events are buffered for it`));
   }
 
   end(error: StoreError | null): void {

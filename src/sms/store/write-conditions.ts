@@ -10,9 +10,9 @@ export function checkCondition<R extends StoreStamps>(
 ): void {
   const found = current?.mod_revision ?? 0;
   if (wanted === undefined || wanted === found) return;
-  if (wanted === 0) throw new StoreError('already_exists', `there is a ${name} "${id}" already`);
+  if (wanted === 0) throw new StoreError('already_exists', `${name} "${id}" already exists`);
   if (current === null) throw notFound(name, id);
-  const message = `${name} "${id}" is at revision ${found}, not ${wanted}: somebody changed it`;
+  const message = `${name} "${id}" is at revision ${found}; the write expected revision ${wanted}`;
   throw new StoreError('revision_mismatch', message);
 }
 

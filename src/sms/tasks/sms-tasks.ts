@@ -156,7 +156,10 @@ export class SmsTasks implements TaskBook {
   async #ensureRoom(): Promise<void> {
     const { records } = await this.#deps.tasks.list();
     if (records.length < this.#deps.maxTasks) return;
-    throw new TaskError('not_stored', `there are ${records.length} tasks already (limits.max_tasks); remove some`);
+    throw new TaskError(
+      'not_stored',
+      `there are already ${records.length} tasks, the maximum (limits.max_tasks); remove some`,
+    );
   }
 
   /** Again where somebody else was faster: what is written was made from the very record that it replaces. */

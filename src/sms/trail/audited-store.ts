@@ -78,7 +78,7 @@ function audited<R extends StoreStamps>(
 ): RegistryStore<R> {
   const permit = async (ids: readonly string[]) => {
     if (await trail.allowsWrite(() => words.started(ids.slice(0, MAX_IDS), ids.length))) return;
-    const why = 'the audit trail cannot be written, and nothing is changed without it (audit.on_failure)';
+    const why = 'the audit log cannot be written, and nothing can change without it (audit.on_failure)';
     throw new StoreError('not_stored', why);
   };
   const tell = (id: string, before: R | null, after: R | null, revision: number) =>

@@ -26,7 +26,7 @@ export interface NodeListenerOptions {
 /** Who does not read an answer for so long does not get it. */
 const SLOW_READER_MS = 30_000;
 const RETRY_AFTER_S = '1';
-const nobody: Identity = { name: 'nobody', roles: [], namespace: '', mayReadJournals: false, expiresAtMs: null };
+const nobody: Identity = { name: 'anonymous', roles: [], namespace: '', mayReadJournals: false, expiresAtMs: null };
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 export function nodeListener(options: NodeListenerOptions): (req: IncomingMessage, res: ServerResponse) => void {
@@ -88,7 +88,7 @@ function problemReply(error: unknown, label: string, log: ServiceLog): NodeReply
   const known = problemOf(error);
   if (known !== null) return known.toReply();
   log('error', 'http_failed', { method: label, reason: String(error) });
-  return new HttpProblem(500, 'internal', 'the node failed; its log says why').toReply();
+  return new HttpProblem(500, 'internal', 'internal error; see the log of the node').toReply();
 }
 
 function checkedUrl(req: IncomingMessage, policy: OriginPolicy): URL {
@@ -112,19 +112,19 @@ async function allowed(
   if (needs === 'anybody') return nobody;
   const caller = await access.identify(req.headers.authorization);
   if (caller === 'unavailable') {
-    const detail = 'the registry cannot be asked whose token this is; try again, or use one of this node';
+    const detail = 'the token cannot be checked: the registry is unreachable; try again, or use a token of this node';
     throw new HttpProblem(503, 'registry-unavailable', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
   }
   if (caller === 'unknown') {
     const detail =
-      'a token is needed that this node knows: send "Authorization: Bearer TOKEN" with one of its registry ' +
-      '("spear tokens create"), or with the content of a token file of its data';
+      'a valid token is required: send "Authorization: Bearer TOKEN" with a token of the registry ' +
+      '("spear tokens create"), or with the content of a token file in the data directory of the node';
     throw new HttpProblem(401, 'unauthorized', detail, { headers: { 'www-authenticate': 'Bearer realm="spearlet"' } });
   }
   const refused = refusal(caller, { needs, namespaced: true });
   if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
   if (namespace !== undefined && !mayName(caller, namespace)) {
-    throw new HttpProblem(403, 'other-namespace', `this token is for the namespace "${caller.namespace}"`);
+    throw new HttpProblem(403, 'other-namespace', `this token is limited to the namespace "${caller.namespace}"`);
   }
   return caller;
 }

@@ -13,7 +13,7 @@ export interface OperationDeps {
 
 const about = {
   title: 'spearlet',
-  description: 'A node that runs tasks: submits, lists, follows and ends runs.',
+  description: 'A node that runs tasks: submit, list, follow and cancel runs.',
 };
 
 /** Probes, metrics, and the description of the API: for anybody. */
@@ -24,7 +24,7 @@ export function operationRoutes({ metrics, notReady, routes }: OperationDeps): N
       method: 'GET',
       path: '/healthz',
       needs: 'anybody',
-      doc: { summary: 'Whether the process lives', answers: { 200: { what: 'it does' } } },
+      doc: { summary: 'Liveness check', answers: { 200: { what: 'the process is running' } } },
       run: async () => jsonReply(200, { status: 'ok' }),
     },
     {
@@ -32,8 +32,8 @@ export function operationRoutes({ metrics, notReady, routes }: OperationDeps): N
       path: '/readyz',
       needs: 'anybody',
       doc: {
-        summary: 'Whether runs can be submitted',
-        answers: { 200: { what: 'they can' }, 503: { what: 'why not' } },
+        summary: 'Readiness check: whether runs can be submitted',
+        answers: { 200: { what: 'the node is ready' }, 503: { what: 'the node is not ready, with the reason' } },
       },
       run: async () => {
         const problem = notReady();
@@ -46,7 +46,7 @@ export function operationRoutes({ metrics, notReady, routes }: OperationDeps): N
       method: 'GET',
       path: '/metrics',
       needs: 'anybody',
-      doc: { summary: 'Metrics', answers: { 200: { what: 'in the format of Prometheus', type: 'text/plain' } } },
+      doc: { summary: 'Metrics', answers: { 200: { what: 'metrics in Prometheus format', type: 'text/plain' } } },
       run: async () => ({
         status: 200,
         headers: { 'content-type': PROMETHEUS_CONTENT_TYPE },
@@ -57,7 +57,7 @@ export function operationRoutes({ metrics, notReady, routes }: OperationDeps): N
       method: 'GET',
       path: '/openapi.json',
       needs: 'anybody',
-      doc: { summary: 'This description', answers: { 200: { what: 'OpenAPI 3.1' } } },
+      doc: { summary: 'This API description', answers: { 200: { what: 'OpenAPI 3.1' } } },
       run: async () => {
         document ??= JSON.stringify(openApiDocument(about, routes));
         return { status: 200, headers: { 'content-type': 'application/json' }, body: document };

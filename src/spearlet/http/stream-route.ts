@@ -15,9 +15,9 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
     path: `${RUN_PATH}/streams/session`,
     needs: 'submit',
     doc: {
-      summary: 'A token for the WebSocket of the user streams of a run, good for once',
+      summary: 'Creates a single-use token for the user stream WebSocket of a run',
       answers: {
-        201: { what: 'the token, and where to connect', schema: session },
+        201: { what: 'the token and the WebSocket URL', schema: session },
         409: { what: 'the run has ended, or runs on another node', type: 'application/problem+json' },
       },
     },

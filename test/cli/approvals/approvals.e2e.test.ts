@@ -47,7 +47,7 @@ describe('spear approvals', () => {
     const late = await runSpear(['approvals', 'deny', id], as(sms));
     expect([late.code, late.stderr]).toEqual([
       1,
-      'spear: it is granted already, allow_session by bootstrap-admin: fine\n',
+      'spear: the approval is already granted, allow_session by bootstrap-admin: fine\n',
     ]);
     const denied = await runSpear(['approvals', 'deny', 'zz'], as(sms));
     expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is no id of a request\n']);

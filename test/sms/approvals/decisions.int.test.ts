@@ -112,7 +112,7 @@ describe('a request for an approval', () => {
 
   it('is denied when nobody decides in time, and a yes ends that is not used [approval.sms.times]', async () => {
     const unanswered = await deskAt(await startTestSms({ limit: { approval_wait_ms: 300 } })).ask(questionOf());
-    expect(unanswered).toMatchObject({ decision: 'deny', decidedBy: null, reason: 'nobody decided within 300 ms' });
+    expect(unanswered).toMatchObject({ decision: 'deny', decidedBy: null, reason: 'no decision within 300 ms' });
     const sms = await startTestSms({ limit: { approval_grant_ms: 100 } });
     const answering = deskAt(sms).ask(questionOf({ arguments: { late: true } }));
     const [request] = await waiting(sms);

@@ -75,10 +75,13 @@ describe('who decides', () => {
     const { id } = await port.open(request, new AbortController().signal);
     expect((await listed(sms))[0]).toMatchObject({ requested_by: 'eve' });
     const shown = await sms.http('GET', `${APPROVALS}/${id}`, { token: ann });
-    expect(shown.body.why_not).toContain('not one of the approvers');
+    expect(shown.body.why_not).toContain('is not an approver of the rule');
     expect((await decide(sms, id, 'allow_once', { token: ann })).status).toBe(403);
     const own = await decide(sms, id, 'allow_once', { token: eve });
-    expect([own.status, String(own.body.detail)]).toEqual([403, expect.stringContaining('of their own')]);
+    expect([own.status, String(own.body.detail)]).toEqual([
+      403,
+      expect.stringContaining('another user must decide it'),
+    ]);
     expect((await decide(sms, id, 'allow_once', { token: ops })).status).toBe(200);
   });
 
@@ -162,7 +165,7 @@ describe('what is kept of requests', () => {
     for (let at = 1; at <= 4; at++) {
       const answering = desk.ask(questionOf({ bound: { ...boundCall, ordinal: `7.1.${at}` }, arguments: { secret } }));
       const [request] = await waiting(sms);
-      if (at === 1) expect((await deskAt(sms).ask(questionOf())).reason).toContain('too many requests wait');
+      if (at === 1) expect((await deskAt(sms).ask(questionOf())).reason).toContain('too many approvals are pending');
       await decide(sms, request?.approval_id ?? '', 'deny');
       await answering;
     }

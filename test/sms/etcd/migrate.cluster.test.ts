@@ -65,8 +65,8 @@ describe('spear-sms migrate', () => {
     await filled(file);
     const config = etcdConfig(etcd().members);
     await migrateRegistry({ file }, { etcd: config });
-    await expect(migrateRegistry({ file }, { etcd: config })).rejects.toThrow('nothing is overwritten');
-    await expect(migrateRegistry({ etcd: config }, { file })).rejects.toThrow('nothing is overwritten');
+    await expect(migrateRegistry({ file }, { etcd: config })).rejects.toThrow('not overwritten');
+    await expect(migrateRegistry({ etcd: config }, { file })).rejects.toThrow('not overwritten');
     await expect(migrateRegistry({ file: other }, { etcd: config })).rejects.toThrow(`no registry at ${other}`);
     expect(existsSync(other)).toBe(false);
   });

@@ -86,10 +86,10 @@ describe('an etcd with TLS', () => {
 
   it('is refused with another authority, or in clear, and the message says what to mend [etcd.tls]', async () => {
     const before = performance.now();
-    expect(await failure(at(), 'ca = "other-ca.pem"')).toMatch(/not trusted.*store\.etcd\.ca does not vouch/);
+    expect(await failure(at(), 'ca = "other-ca.pem"')).toMatch(/not trusted.*not issued by store\.etcd\.ca/);
     expect(performance.now() - before).toBeLessThan(8_000);
     // Whoever speaks TLS hangs up on others without a word: it is asked until the time is up.
-    expect(await failure(at(), '')).toMatch(/asked in clear; where it speaks TLS, give store\.etcd\.ca/);
+    expect(await failure(at(), '')).toMatch(/not encrypted; if etcd requires TLS, set store\.etcd\.ca/);
   }, 40_000);
 
   it('takes a user and a password by reference, and no other [etcd.login]', async () => {
@@ -112,8 +112,8 @@ describe('an etcd that asks for certificates', () => {
     const store = await storeOf(at(), 'ca = "ca.pem"\ncert = "sms.pem"\nkey = "sms.key"');
     expect((await store.upsert(sampleRecord('a'))).changed).toBe(true);
     await store.close();
-    expect(await failure(at(), 'ca = "ca.pem"')).toContain('give store.etcd.cert and store.etcd.key');
+    expect(await failure(at(), 'ca = "ca.pem"')).toContain('set store.etcd.cert and store.etcd.key');
     const foreign = 'ca = "ca.pem"\ncert = "stranger.pem"\nkey = "stranger.key"';
-    expect(await failure(at(), foreign)).toContain('it does not take the certificate of store.etcd.cert');
+    expect(await failure(at(), foreign)).toContain('etcd rejected the client certificate store.etcd.cert');
   });
 });

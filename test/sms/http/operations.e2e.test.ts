@@ -73,7 +73,7 @@ describe('a disk without room', () => {
     const ready = await sms.http('GET', '/readyz', { token: null });
     expect([ready.status, ready.body]).toEqual([
       503,
-      { status: 'read_only', reason: expect.stringMatching(/no room left.*reading goes on/) },
+      { status: 'read_only', reason: expect.stringMatching(/no room left.*reads still work/) },
     ]);
     expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_writable 0$/m);
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1, servers: [{ server_id: 'fs' }] });
@@ -205,7 +205,7 @@ describe('the directory', () => {
     rmSync(`${registryDir}/a.toml`);
     const { status, body } = await sms.http('POST', '/admin/api/mcp/reload');
     expect(status).toBe(422);
-    expect(body).toMatchObject({ outcome: 'refused', detail: expect.stringContaining('has no server any more') });
+    expect(body).toMatchObject({ outcome: 'refused', detail: expect.stringContaining('no longer has any server') });
     expect((await sms.http('GET', '/metrics')).text).toMatch(
       /^spear_sms_directory_reloads_total\{outcome="refused"\} 1$/m,
     );

@@ -34,7 +34,7 @@ describe('POST /servers', () => {
       type: 'urn:spear:problem:server-exists',
       title: 'Conflict',
       status: 409,
-      detail: 'there is a server "fs" already',
+      detail: 'server "fs" already exists',
     });
     expect((await sms.http('GET', `${servers}/fs`)).body.display_name).toBe('fs');
   });
@@ -113,7 +113,7 @@ describe('PUT /servers/{id}', () => {
     const sms = await startTestSms();
     const { status, body } = await sms.http('PUT', `${servers}/other`, { json: fsRecord });
     expect(status).toBe(400);
-    expect(body.errors).toEqual([{ field: 'server_id', detail: 'is not the one of the path' }]);
+    expect(body.errors).toEqual([{ field: 'server_id', detail: 'does not match the path' }]);
   });
 
   it('takes back what GET gave', async () => {

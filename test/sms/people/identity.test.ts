@@ -41,7 +41,9 @@ it('somebody without any role may nothing', () => {
 it('who is of one namespace changes nothing that all share [people.namespaces]', () => {
   const of = (role: Role, needs: Permission, namespaced = false) =>
     refusal(somebody(role, 'team-a'), { needs, namespaced });
-  expect(of('operator', 'operate')).toBe('all namespaces share this, and "somebody" is of namespace "team-a" alone');
+  expect(of('operator', 'operate')).toBe(
+    'this is shared by all namespaces, and "somebody" is limited to the namespace "team-a"',
+  );
   for (const needs of ['operate', 'administer', 'follow', 'report'] as const) expect(of('admin', needs)).not.toBeNull();
   expect(of('operator', 'operate', true)).toBeNull();
   expect(of('viewer', 'view')).toBeNull();

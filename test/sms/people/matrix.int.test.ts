@@ -164,5 +164,5 @@ it('every route and method says what it asks of its caller, and changes ask for 
 it('a method of which nobody said who may call it cannot be served', () => {
   const router = (served: ConnectRouter) => served.service(Health, {});
   const options = { routes: router, needs: new Map() } as unknown as GrpcListenerOptions;
-  expect(() => grpcListener(options)).toThrow('it is not said who may call grpc.health.v1.Health/Check');
+  expect(() => grpcListener(options)).toThrow('no permission declared for method grpc.health.v1.Health/Check');
 });

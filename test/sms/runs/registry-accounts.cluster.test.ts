@@ -86,13 +86,13 @@ describe('a registry of several teams', () => {
   it('takes none of a namespace without an account [cluster.accounts]', async () => {
     const refused = await submit('default', 'x');
     expect(refused.status).toBe(409);
-    expect(refused.text).toContain('the namespace default has no account of the queue (nats.accounts, nats.creds)');
+    expect(refused.text).toContain('the namespace default has no NATS account (nats.accounts, nats.creds)');
   });
 
   it('does not start with an account that is not let in, or a config that says how to reach nothing', async () => {
     written('stranger.creds', natsAccounts(['team-a']).creds('team-a'));
     const wrong = startTestSms({ queue: queueOf('[nats.accounts]\nteam-a = "file:stranger.creds"') });
-    await expect(wrong).rejects.toThrow('does not take the credentials of nats.accounts.team-a');
+    await expect(wrong).rejects.toThrow('rejected the credentials in nats.accounts.team-a');
     const config = written('none.toml', '[nats]\nca = "ca.pem"');
     expect(() => loadSmsConfig({ flags: { config }, env: { HOME: folder } })).toThrow('neither --queue nor runs.queue');
     const flags = { config: written('clear.toml', '[runs]\nqueue = "nats://10.0.0.1:4222"') };

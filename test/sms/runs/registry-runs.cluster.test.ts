@@ -186,7 +186,9 @@ describe('a registry with a queue', () => {
     await expect.poll(async () => parsed((await ask('GET', `${runs}/${id}`)).text).status).toBe('running');
     const session = await ask('POST', `${runs}/${id}/streams/session`);
     expect(session.status).toBe(409);
-    expect(session.text).toMatch(/streams-elsewhere.*on the node that runs it, not in the registry: ask node-[01]/);
+    expect(session.text).toMatch(
+      /streams-elsewhere.*served by the node that runs the run, not by the registry: connect to node-[01]/,
+    );
     const upgrade = { connection: 'upgrade', upgrade: 'websocket' };
     const socket = await ask('GET', `/api/v1/executions/${id}/streams/ws`, { headers: upgrade }).catch(() =>
       ask('GET', `/api/v1/executions/${id}/streams/ws`),
@@ -240,7 +242,7 @@ describe('a registry with a queue', () => {
     expect(spearAs({ SPEAR_SMS, SPEAR_NODE }, 'run', 'hello')).toMatchObject({ status: 0, stdout: 'hello from C\n' });
     const refused = spearAs({ SPEAR_NODE }, 'runs', 'ls', '--sms', SPEAR_SMS);
     expect(refused).toMatchObject({ status: 1 });
-    expect(refused.stderr).toContain('was started without --queue; ask a node');
+    expect(refused.stderr).toContain('was started without --queue; submit to a node');
     await without.end('SIGTERM');
   });
 
@@ -255,7 +257,7 @@ describe('a registry with a queue', () => {
     expect((await fetch(`${alone.http}/readyz`)).status).toBe(200);
     const away = await list();
     expect(away.status).toBe(503);
-    expect(await away.text()).toMatch(/queue-unavailable.*the queue of runs cannot be reached: no connection to NATS/);
+    expect(await away.text()).toMatch(/queue-unavailable.*the run queue is unreachable: no connection to NATS/);
     await member?.start();
     await expect.poll(async () => (await list()).status, { timeout: 30_000 }).toBe(200);
     const found = (await (await list()).json()) as { runs: unknown[] };
@@ -282,6 +284,6 @@ describe('a registry with a queue', () => {
     expect(clear.stderr).toContain('--queue: inputs, results and journals would go to nats.example:4222 in clear');
     const tls = await start('--queue', queue().replace('nats:', 'tls:'));
     expect(tls.code).toBe(1);
-    expect(tls.stderr).toContain('it speaks in clear alone, and TLS was asked for');
+    expect(tls.stderr).toContain('the server does not support TLS');
   });
 });

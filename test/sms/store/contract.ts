@@ -149,7 +149,7 @@ export function describeStore(backend: string, open: (options?: ContractOptions)
       for (const [change, code] of refused) {
         await expect(store.apply([b, change])).rejects.toMatchObject({ name: 'StoreError', code });
       }
-      await expect(store.apply([b, b])).rejects.toThrow('"b" is changed twice at once');
+      await expect(store.apply([b, b])).rejects.toThrow('"b" is changed twice in one batch');
       expect(await store.list()).toEqual(before);
       expect(await store.apply([])).toEqual({ revision, records: [], changed: 0 });
       expect(await store.apply([{ upsert: sampleRecord('a') }])).toMatchObject({ revision, changed: 0 });

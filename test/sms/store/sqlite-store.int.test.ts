@@ -120,7 +120,7 @@ describe('a registry file', () => {
     const db = new DatabaseSync(later);
     db.exec('PRAGMA user_version = 99');
     db.close();
-    expect(() => openSqliteStore(later)).toThrow(`${later} has format 99, and this program reads formats up to 2 only`);
+    expect(() => openSqliteStore(later)).toThrow(`${later} has format 99; this version reads formats 1 to 2`);
   });
 
   it('of the format before this one is brought to it once, with all that it held [store.format]', async () => {
@@ -166,7 +166,7 @@ describe('a registry file', () => {
     db.exec('CREATE TABLE records (x)');
     db.close();
     expect(() => openSqliteStore(path)).toThrow(
-      `${path} has format 1 and cannot be brought to format 2, nothing was changed`,
+      `${path} has format 1 and cannot be migrated to format 2; nothing was changed`,
     );
     const left = new DatabaseSync(path);
     expect(left.prepare('SELECT server_id FROM servers').all()).toEqual([{ server_id: 'a' }]);
@@ -240,9 +240,9 @@ describe('a registry file that is not whole', () => {
   });
 
   it.each([
-    ['is not JSON', `'{"server_id"'`, 'it is not JSON'],
+    ['is not JSON', `'{"server_id"'`, 'the value is not JSON'],
     ['breaks a rule', `json_set(record, '$.transport', 'pigeon')`, 'transport must be'],
-    ['is that of another', `json_set(record, '$.server_id', 'a')`, 'server_id is that of another server'],
+    ['is that of another', `json_set(record, '$.server_id', 'a')`, 'server_id does not match the key of the server'],
   ])('names a record that %s, leaves it out, and lets it be mended', async (_what, to, problem) => {
     const path = newPath();
     const first = openSqliteStore(path);
@@ -357,7 +357,7 @@ describe('a backup', () => {
     // Put in place by hand.
     rmSync(elsewhere);
     copyFileSync(`${path}.backup`, elsewhere);
-    expect(await continued(elsewhere)).toEqual([expect.stringContaining('is a backup that was put in its place')]);
+    expect(await continued(elsewhere)).toEqual([expect.stringContaining('was restored from a backup')]);
     expect(epochs.size).toBe(4);
     const again = openSqliteStore(elsewhere);
     expect([await again.revision(), again.warnings]).toEqual([highest, []]);

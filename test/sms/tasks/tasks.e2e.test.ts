@@ -76,7 +76,7 @@ describe('tasks of a registry', () => {
     expect(await detail({ wasm: 'hello.wasm' })).toContain('expected sha256:');
     const other = 'f'.repeat(64);
     expect(await detail({ wasm: `sha256:${other}` })).toContain(`PUT /admin/api/blobs/${other} first`);
-    expect(await detail({}, 'default/other')).toContain('the path of default/other');
+    expect(await detail({}, 'default/other')).toContain('the path names default/other');
     expect(await detail({ args: ['x'.repeat(300_000)] })).toContain('at most 262144 are allowed');
     const notWasm = Buffer.from('not a module');
     const { text } = await putBlob(sms, notWasm);

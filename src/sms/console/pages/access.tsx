@@ -77,24 +77,24 @@ export function Access() {
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
         <span class="hint" id="task-config-hint">
-          Paste what <code>--task-config</code> would read: one task, or a list of them. Nothing is stored.
+          Paste the content of a <code>--task-config</code> file: one task, or a list of tasks. Nothing is stored.
         </span>
       </div>
       <div class="actions">
         <button type="button" class="primary" disabled={text.trim() === ''} onClick={askPasted}>
-          Show what they may use
+          Show access
         </button>
         <button type="button" onClick={() => askRegistry(0)}>
-          The registry's own tasks
+          Tasks of the registry
         </button>
       </div>
       {page === null ? null : <Paging page={page} turn={askRegistry} />}
       {problem === null ? null : <Failure error={problem} />}
       {matrix === null ? (
-        <Empty title="Who may use what">
+        <Empty title="Access of tasks to servers and tools">
           <p>
-            The matrix shows each server and, opened, each of its tools: whether a task may use it, and the layer and
-            pattern that decide. It is the same walk as <code>spear explain</code>.
+            The matrix shows whether a task may use a server, and the layer and pattern that decide. Open a server to
+            see its tools. The evaluation is the same as in <code>spear explain</code>.
           </p>
         </Empty>
       ) : (
@@ -112,11 +112,11 @@ export function Access() {
 
 function Paging({ page, turn }: { readonly page: TaskPage; readonly turn: (from: number) => void }) {
   const { from, all, tasks } = page;
-  if (all === 0) return <p class="muted">The registry keeps no tasks: spear tasks apply FILE.</p>;
+  if (all === 0) return <p class="muted">The registry has no tasks. Add one with: spear tasks apply FILE</p>;
   return (
     <div class="actions">
       <span class="muted">
-        Tasks {from + 1} to {from + tasks.length} of {all}, as they are live
+        Tasks {from + 1} to {from + tasks.length} of {all}, live revisions
       </span>
       {all <= TASKS_PER_PAGE ? null : (
         <>
@@ -160,7 +160,7 @@ function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: 
             <input
               type="search"
               placeholder="Search servers"
-              aria-label="Search servers of the matrix"
+              aria-label="Search servers in the matrix"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
             />
@@ -187,7 +187,7 @@ function Matrix({ matrix, open }: { readonly matrix: AccessJson; readonly open: 
                   <button type="button" class="link" onClick={() => open(id)}>
                     <Told text={id} chars={80} />
                   </button>
-                  <span class="muted">{tools === null ? 'tools not known' : counted(tools, 'tool')}</span>
+                  <span class="muted">{tools === null ? 'tools unknown' : counted(tools, 'tool')}</span>
                 </span>
                 {usable.map(({ name, cells }) => {
                   const cell = cells[at];
@@ -226,7 +226,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
               key={name}
               onClick={() => show({ title: `${server.server_id} for ${name}`, walk, approval: [] })}
             >
-              The server's walk for <Told text={name} chars={30} />
+              Policy evaluation for <Told text={name} chars={30} />
             </button>
           ))}
           <button type="button" class="quiet" onClick={props.close}>
@@ -235,8 +235,10 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
         </div>
       </header>
       {tools === null ? (
-        <Empty title="Its tools are not known">
-          <p>No node has listed them yet. What the task may do with the server as a whole is in the matrix.</p>
+        <Empty title="Tools unknown">
+          <p>
+            No node has listed the tools of this server yet. The matrix shows the access of each task to the server.
+          </p>
         </Empty>
       ) : (
         <VirtualList
@@ -275,7 +277,7 @@ function OpenedServer(props: { server: AccessServerJson; show: (shown: Shown) =>
                     </button>
                     <span class="muted clip">
                       <By decision={cell} />
-                      {cell.approval.length > 0 && cell.allowed ? ' · asks' : ''}
+                      {cell.approval.length > 0 && cell.allowed ? ' · needs approval' : ''}
                     </span>
                   </span>
                 );
@@ -293,7 +295,7 @@ function Decision({ decision: { allowed } }: { readonly decision: DecisionJson }
 }
 
 function By({ decision: { by } }: { readonly decision: DecisionJson }) {
-  if (by === null) return <>nothing against it</>;
+  if (by === null) return <>no rule denies it</>;
   return (
     <>
       <Told text={`${by.layer} ${by.rule}`} chars={80} />
@@ -322,7 +324,7 @@ function Walk({ shown }: { readonly shown: Shown }) {
             </p>
             {fix === null ? null : (
               <p class="fix">
-                To change that: <Told text={fix} chars={600} />
+                To change this: <Told text={fix} chars={600} />
               </p>
             )}
           </li>
@@ -347,5 +349,9 @@ function tasksOf(text: string): readonly AskedTask[] | ApiError {
     return { name: name.slice(0, 100), config: each };
   });
   if (tasks.length > 0 && tasks.every((task) => task !== null)) return tasks;
-  return new ApiError(400, 'invalid-json', 'this is not a JSON object, or a list of them; paste the file of a task');
+  return new ApiError(
+    400,
+    'invalid-json',
+    'expected a JSON object or a list of JSON objects; paste the content of a task file',
+  );
 }

@@ -33,7 +33,7 @@ export function Approvals() {
   return (
     <>
       <PageHead title="Approvals">
-        <div class="segments" role="group" aria-label="Which requests">
+        <div class="segments" role="group" aria-label="Filter approvals">
           <button type="button" aria-pressed={waits} onClick={() => setWaits(true)}>
             waiting
           </button>
@@ -45,10 +45,10 @@ export function Approvals() {
       {error === null ? null : <Failure error={error} again={again} />}
       {value === null && error === null ? <Loading /> : null}
       {value?.approvals.length === 0 ? (
-        <Empty title={waits ? 'Nobody waits' : 'None so far'}>
+        <Empty title={waits ? 'No pending approvals' : 'No approvals yet'}>
           <p>
-            Calls appear here when a node runs with <code>--approve sms</code> and the record or a rule wants somebody
-            to be asked.
+            Calls appear here when a node runs with <code>--approve sms</code> and the server or a rule requires
+            approval.
           </p>
         </Empty>
       ) : null}
@@ -66,7 +66,7 @@ export function Approvals() {
             </span>
             <span class="stack">
               <span>
-                <Told text={each.task ?? 'a task without a name'} chars={60} />
+                <Told text={each.task ?? 'unnamed task'} chars={60} />
               </span>
               <span class="muted">
                 {each.changed ? 'definition changed · ' : ''}
@@ -78,7 +78,7 @@ export function Approvals() {
       </ul>
       {value !== null && value.total > value.approvals.length ? (
         <p class="muted">
-          The newest {value.approvals.length} of {value.total}.
+          Showing the newest {value.approvals.length} of {value.total}.
         </p>
       ) : null}
     </>
@@ -119,25 +119,22 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
         <Status status={status} /> <Told text={`${approval.server_id} › ${approval.tool_name}`} chars={200} />
       </h2>
       <dl class="facts">
-        <Fact name="Task" text={approval.task ?? 'without a name'} />
+        <Fact name="Task" text={approval.task ?? 'unnamed'} />
         <Fact name="Run" text={`${approval.run}, call ${approval.ordinal}`} />
-        <Fact name="Asked by" text={`${approval.requested_by ?? 'a node'} on ${approval.node_id}`} />
+        <Fact name="Requested by" text={`${approval.requested_by ?? 'a node'} on ${approval.node_id}`} />
         <Fact name="Namespace" text={approval.namespace} />
-        <Fact name="Why it asks" text={approval.cause.text} />
-        <Fact
-          name="Approvers needed"
-          text={`${needed}${approval.rule === null ? '' : `, by the rule ${approval.rule}`}`}
-        />
-        <Fact name="Asked" text={clock(approval.created_at_ms)} />
+        <Fact name="Reason for approval" text={approval.cause.text} />
+        <Fact name="Required approvers" text={`${needed}${approval.rule === null ? '' : ` (rule ${approval.rule})`}`} />
+        <Fact name="Requested" text={clock(approval.created_at_ms)} />
         {status === 'waiting' ? (
-          <Fact name="Denied by itself in" text={duration(Math.max(0, approval.expires_at_ms - Date.now()))} />
+          <Fact name="Expires in" text={duration(Math.max(0, approval.expires_at_ms - Date.now()))} />
         ) : null}
       </dl>
       <Arguments approval={approval} path={path} />
       <section aria-labelledby="changes-title">
-        <h2 id="changes-title">What changed since it was last allowed</h2>
+        <h2 id="changes-title">Changes since the last approval</h2>
         {changes.length === 0 ? (
-          <p class="muted">Nothing that the server says of the tool.</p>
+          <p class="muted">The tool definition did not change.</p>
         ) : (
           changes.map(({ path: place, before, after }) => (
             <div key={place}>
@@ -156,17 +153,17 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
         )}
       </section>
       <details>
-        <summary>What the server says of the tool</summary>
+        <summary>Tool definition</summary>
         <ToldBlock label="Definition" text={asJson(approval.definition)} />
       </details>
       {votes.length === 0 ? null : (
         <section aria-labelledby="votes-title">
-          <h2 id="votes-title">Said so far</h2>
+          <h2 id="votes-title">Votes</h2>
           <ul class="rows">
             {votes.map((vote) => (
               <li key={`${vote.by} ${vote.at_ms}`}>
                 <strong>
-                  <Told text={vote.by ?? 'somebody'} chars={80} />
+                  <Told text={vote.by ?? 'unnamed user'} chars={80} />
                 </strong>
                 <span>
                   <Told text={vote.decision.replace('_', ' ')} chars={30} />
@@ -213,11 +210,11 @@ function Arguments({ approval, path }: { readonly approval: Shown; readonly path
   };
   return (
     <section aria-labelledby="arguments-title">
-      <h2 id="arguments-title">What would be sent</h2>
+      <h2 id="arguments-title">Arguments of the call</h2>
       <ToldBlock label="Arguments" text={asJson(whole ?? approval.arguments)} />
       {approval.arguments_shortened && whole === null && mayDecide() ? (
         <button type="button" onClick={read}>
-          Show the values whole
+          Show full values
         </button>
       ) : null}
       {error === null ? null : <Failure error={error} />}
@@ -232,7 +229,10 @@ function Decide({ approval, path, again }: { approval: Shown; path: string; agai
   if (!mayDecide() || approval.why_not !== null) {
     return (
       <p class="notice" role="status">
-        <Told text={approval.why_not ?? 'You may look, and not decide: that needs the role approver.'} chars={400} />
+        <Told
+          text={approval.why_not ?? 'You can view this approval. Deciding it needs the approver role.'}
+          chars={400}
+        />
       </p>
     );
   }
@@ -258,7 +258,7 @@ function Decide({ approval, path, again }: { approval: Shown; path: string; agai
           type="text"
           maxLength={500}
           value={reason}
-          placeholder="the model reads it when you deny"
+          placeholder="shown to the model if you deny"
           onInput={({ currentTarget }) => setReason(currentTarget.value)}
         />
       </div>
@@ -268,13 +268,13 @@ function Decide({ approval, path, again }: { approval: Shown; path: string; agai
           Allow once
         </button>
         <button type="button" disabled={busy} onClick={() => decide('allow_session')}>
-          Allow for the session
+          Allow for this session
         </button>
         <button type="button" class="danger" disabled={busy} onClick={() => decide('deny')}>
           Deny
         </button>
       </div>
-      {approval.needed > 1 ? <p class="muted">{counted(approval.needed, 'person', 'people')} must allow it.</p> : null}
+      {approval.needed > 1 ? <p class="muted">{counted(approval.needed, 'approver')} must allow this call.</p> : null}
     </section>
   );
 }

@@ -47,10 +47,10 @@ export function Nodes() {
       {error === null ? null : <Failure error={error} again={again} />}
       {value === null && error === null ? <Loading /> : null}
       {value !== null && nodes.length === 0 ? (
-        <Empty title="No node has reported lately">
+        <Empty title="No node has reported recently">
           <p>
             A node is a process that runs guests and follows this registry: <code>spear-run GUEST --sms ADDRESS</code>.
-            It appears here within a second, and is forgotten a minute after its last report.
+            It appears here within a second and disappears a minute after its last report.
           </p>
         </Empty>
       ) : null}
@@ -119,7 +119,7 @@ function Row({ node }: { readonly node: NodeJson }) {
           <Told text={node.machine} chars={60} />
         </strong>
         <span class="muted clip">
-          <Told text={node.node_id.slice(node.machine.length + 1) || 'one process'} chars={60} />
+          <Told text={node.node_id.slice(node.machine.length + 1) || 'single process'} chars={60} />
         </span>
       </span>
       <span role="cell" class="stack">
@@ -131,7 +131,7 @@ function Row({ node }: { readonly node: NodeJson }) {
         </span>
       </span>
       <span role="cell" class="wide stack">
-        <span>{node.version === null ? 'not told' : <Told text={node.version} chars={30} />}</span>
+        <span>{node.version === null ? 'unknown' : <Told text={node.version} chars={30} />}</span>
         <span class="muted">{load === null ? '' : `up ${duration(load.up_ms)}`}</span>
       </span>
       <span role="cell" class="stack">

@@ -31,7 +31,7 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
         <div class="notice bad" role="alert">
           <strong>Changes cannot be stored</strong>
           <p>
-            <Told text={overview.write_problem} /> Reading goes on; free space on the registry's disk.
+            <Told text={overview.write_problem} /> Reads still work. Free space on the disk of the registry.
           </p>
         </div>
       )}
@@ -42,10 +42,10 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
           figure={nodes.machines}
           note={
             nodes.machines === 0
-              ? 'none has reported lately'
+              ? 'none reported recently'
               : [
                   counted(nodes.processes, 'process', 'processes'),
-                  ...(nodes.behind > 0 ? [`${nodes.behind} behind`] : ['all in step']),
+                  ...(nodes.behind > 0 ? [`${nodes.behind} behind`] : ['all up to date']),
                   ...(nodes.troubled > 0 ? [`${nodes.troubled} not ready`] : []),
                 ].join(' · ')
           }
@@ -55,24 +55,24 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
           href={linkTo('servers')}
           name="Servers"
           figure={overview.servers}
-          note={`${health.connected} connected · ${health.idle} idle · ${health.unused} not used`}
+          note={`${health.connected} connected · ${health.idle} idle · ${health.unused} unused`}
         />
         <Card
           href={linkTo('servers', '', 'failing')}
           name="Failing"
           figure={failing}
-          note={failing === 0 ? 'no node has trouble' : `${health.down} down · ${health.degraded} degraded`}
+          note={failing === 0 ? 'no failing servers' : `${health.down} down · ${health.degraded} degraded`}
           tone={failing > 0 ? 'bad' : 'good'}
         />
         <Card
           href={linkTo('approvals')}
           name="Pending approvals"
           figure={pending}
-          note={pending === 0 ? 'nobody waits' : 'waiting for a decision'}
+          note={pending === 0 ? 'no pending approvals' : 'waiting for a decision'}
           tone={pending > 0 ? 'warn' : 'plain'}
         />
         <Card
-          href={linkTo('trail')}
+          href={linkTo('audit')}
           name="Revision"
           figure={overview.revision}
           note={`${counted(overview.profiles, 'profile')} · epoch ${overview.epoch.slice(0, 8)}`}
@@ -88,19 +88,19 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
           ]}
         />
         <Chart
-          title="Answer time of tools, ms"
+          title="Tool latency, ms"
           atMs={history.at_ms}
           lines={[{ label: 'mean', values: history.latency_ms, colour: '--accent' }]}
         />
       </div>
       <section aria-labelledby="errors-title">
-        <h2 id="errors-title">Errors that nodes report</h2>
+        <h2 id="errors-title">Errors reported by nodes</h2>
         {errors.length === 0 ? (
-          <Empty title="None">
+          <Empty title="No errors">
             <p>
               {nodes.machines === 0
-                ? 'Nodes tell of the servers that they use. Start one with: spear-run GUEST --sms ADDRESS'
-                : 'Every server that a node has used answered.'}
+                ? 'Nodes report the servers that they use. Start a node with: spear-run GUEST --sms ADDRESS'
+                : 'All servers in use are responding.'}
             </p>
           </Empty>
         ) : (

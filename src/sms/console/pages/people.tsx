@@ -32,11 +32,11 @@ function Myself() {
   const namespace = who?.namespace === '*' ? 'all namespaces' : `the namespace ${who?.namespace}`;
   return (
     <>
-      <PageHead title="People" />
-      <Empty title={visible(`You are ${who?.name ?? 'nobody'}`)}>
+      <PageHead title="Users" />
+      <Empty title={visible(`Signed in as ${who?.name ?? 'unknown'}`)}>
         <p>
-          <Told text={`Your role is ${who?.roles.join(', ')}, in ${namespace}.`} /> Who else may come in is for an admin
-          to see.
+          <Told text={`Your role is ${who?.roles.join(', ')}, in ${namespace}.`} /> Only an admin can list users and
+          tokens.
         </p>
       </Empty>
     </>
@@ -65,19 +65,19 @@ function Tokens() {
   const revoke = (name: string) => act(() => request('DELETE', `${PATH}/${encodeURIComponent(name)}`));
   return (
     <>
-      <PageHead title="People">
+      <PageHead title="Users">
         <button type="button" class="primary" onClick={() => setMaking(true)}>
-          Make a token
+          Create a token
         </button>
       </PageHead>
       {error === null ? null : <Failure error={error} again={again} />}
       {failed === null ? null : <Failure error={failed} />}
       {value === null && error === null ? <Loading /> : null}
       {value?.tokens.length === 0 ? (
-        <Empty title="Only the tokens of this machine">
+        <Empty title="No named tokens yet">
           <p>
-            So far everybody shares <code>admin.token</code> and <code>node.token</code>. Make a token for each person
-            and program, so that the trail says who it was.
+            All users share <code>admin.token</code> and <code>node.token</code>. Create a token for each user and
+            program, so that the audit log names the caller.
           </p>
         </Empty>
       ) : null}
@@ -89,7 +89,7 @@ function Tokens() {
                 <Told text={token.name} chars={80} />
               </strong>
               <span class="muted">
-                <Told text={token.description || `made by ${token.created_by ?? 'the registry'}`} chars={120} />
+                <Told text={token.description || `created by ${token.created_by ?? 'the registry'}`} chars={120} />
               </span>
             </span>
             <span>
@@ -114,8 +114,8 @@ function Tokens() {
       </ul>
       {making ? <NewToken close={() => setMaking(false)} made={setMade} again={again} /> : null}
       {made === null ? null : (
-        <Dialog title={`The token of ${made.name}`} onClose={() => setMade(null)}>
-          <p>It is shown this once. Copy it now; the registry keeps only its hash.</p>
+        <Dialog title={`Token of ${made.name}`} onClose={() => setMade(null)}>
+          <p>The token is shown only once. Copy it now; the registry stores only its hash.</p>
           <div class="field">
             <label for="made">Token</label>
             <input
@@ -130,7 +130,7 @@ function Tokens() {
       )}
       {doomed === null ? null : (
         <Dialog title={`Revoke ${doomed}?`} onClose={() => setDoomed(null)}>
-          <p>Whatever uses it is refused from this moment, and its open connections end.</p>
+          <p>Requests with this token are rejected immediately, and its open connections are closed.</p>
           <div class="actions">
             <button
               type="button"
@@ -140,7 +140,7 @@ function Tokens() {
                 void revoke(doomed);
               }}
             >
-              Revoke it
+              Revoke token
             </button>
           </div>
         </Dialog>
@@ -168,7 +168,7 @@ function NewToken(props: {
     }
   };
   return (
-    <Dialog title="Make a token" onClose={props.close}>
+    <Dialog title="Create a token" onClose={props.close}>
       <form onSubmit={make}>
         <div class="field">
           <label for="token-name">Name</label>
@@ -180,7 +180,7 @@ function NewToken(props: {
             value={name}
             onInput={({ currentTarget }) => setName(currentTarget.value)}
           />
-          <span class="hint">of the person or the program</span>
+          <span class="hint">name of the user or program</span>
         </div>
         <div class="field">
           <label for="token-role">Role</label>
@@ -192,7 +192,7 @@ function NewToken(props: {
         </div>
         {error === null ? null : <Failure error={error} />}
         <button type="submit" class="primary">
-          Make it
+          Create
         </button>
       </form>
     </Dialog>

@@ -19,8 +19,8 @@ export function Profiles() {
       {value?.profiles.length === 0 ? (
         <Empty title="No profiles yet">
           <p>
-            A profile is a selection of servers and tools under a name, which tasks refer to with{' '}
-            <code>"mcp.profile"</code>. Write one in a file and store it with <code>spear profiles apply FILE</code>.
+            A profile is a named selection of servers and tools. Tasks refer to it with <code>"mcp.profile"</code>.
+            Write a profile file and store it with <code>spear profiles apply FILE</code>.
           </p>
         </Empty>
       ) : null}
@@ -37,7 +37,7 @@ export function Profiles() {
               <dt>Servers</dt>
               <dd>
                 {profile.server_ids.length === 0
-                  ? 'none by id'
+                  ? 'none selected by id'
                   : profile.server_ids.slice(0, 20).map((id) => (
                       <a key={id} class="tag" href={linkTo('servers', id)}>
                         <Told text={id} chars={80} />
@@ -68,8 +68,8 @@ export function Profiles() {
 function toolsText({ tool_allowlist: allow, tool_denylist: deny, allowed_tools: perServer }: McpProfile): string {
   const narrowed = Object.keys(perServer).length;
   return [
-    allow === null ? 'all that the records allow' : allow.length === 0 ? 'none' : `only ${allow.join(', ')}`,
+    allow === null ? 'all tools that the servers allow' : allow.length === 0 ? 'none' : `only ${allow.join(', ')}`,
     ...(deny.length === 0 ? [] : [`not ${deny.join(', ')}`]),
-    ...(narrowed === 0 ? [] : [`${counted(narrowed, 'server')} narrowed further`]),
+    ...(narrowed === 0 ? [] : [`${counted(narrowed, 'server')} restricted further`]),
   ].join('; ');
 }

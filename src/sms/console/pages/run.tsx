@@ -40,7 +40,7 @@ function Facts({ run }: { readonly run: RunJson }) {
     ['Task', `${run.namespace}/${run.task}, revision ${run.revision}`],
     ['Submitted', `${clock(run.submitted_at_ms)} by ${run.submitted_by}`],
     ['Node', `${run.node}, ${counted(run.attempts, 'attempt')}`],
-    ['Began', run.started_at_ms === null ? '' : `${clock(run.started_at_ms)}, ${tookText(run)}`],
+    ['Started', run.started_at_ms === null ? '' : `${clock(run.started_at_ms)}, ${tookText(run)}`],
     ['Ended', run.ended_at_ms === null ? '' : `${clock(run.ended_at_ms)}: ${ending}`],
     ['Cost', cost === null ? '' : `${counted(cost.total_tokens, 'token')}, ${calls(cost)}`],
   ];
@@ -74,8 +74,8 @@ function Timeline({ run }: { readonly run: RunJson }) {
   if (!may) {
     return (
       <p class="muted">
-        What a run said and was told is for who may read journals. Somebody who may can give you a token with that
-        right: <code>spear tokens create NAME --role viewer --journals</code>.
+        You need the journals permission to see this timeline. An admin who has this permission can create a token with
+        it: <code>spear tokens create NAME --role viewer --journals</code>.
       </p>
     );
   }
@@ -112,7 +112,7 @@ function Waterfall({ picture, again }: { readonly picture: RunPicture; readonly 
           </label>
         ))}
         <button type="button" class="quiet" onClick={again}>
-          Read again
+          Reload
         </button>
       </div>
       <div class="ticks" aria-hidden="true">
@@ -136,8 +136,8 @@ function Waterfall({ picture, again }: { readonly picture: RunPicture; readonly 
       ) : null}
       {picture.left_out > 0 ? (
         <p class="muted">
-          {counted(picture.left_out, 'entry', 'entries')} had no room here: <code>spear journal show --html</code> on
-          the node has them all.
+          {counted(picture.left_out, 'entry', 'entries')} not shown here. Use <code>spear journal show --html</code> on
+          the node to see all entries.
         </p>
       ) : null}
     </section>

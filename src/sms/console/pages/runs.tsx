@@ -27,11 +27,11 @@ export function Runs() {
       {error === null ? null : <Failure error={error} again={again} />}
       {value === null && error === null ? <Loading /> : null}
       {value !== null && runs.length === 0 ? (
-        <Empty title="No node has told of a run lately">
+        <Empty title="No runs reported recently">
           <p>
-            A node that follows this registry tells of those that have not ended, and of the last ones that have:{' '}
-            <code>spearlet --sms ADDRESS</code>, then <code>spear run TASK</code>. Its runs are gone from here a minute
-            after its last word; the node keeps them.
+            A node connected to this registry reports its unfinished runs and the most recent ended runs. Start a node
+            with <code>spearlet --sms ADDRESS</code>, then submit a run with <code>spear run TASK</code>. Runs disappear
+            from this page a minute after the last report of their node; the node retains them.
           </p>
         </Empty>
       ) : null}
@@ -40,19 +40,19 @@ export function Runs() {
           <div class="filters">
             <input
               type="search"
-              placeholder="Search: a task, a person, a node"
+              placeholder="Search task, user, node"
               aria-label="Search runs"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
             />
             <select
-              aria-label="Which status"
+              aria-label="Filter by status"
               value={status}
               onChange={({ currentTarget }) => setStatus(currentTarget.value)}
             >
               {statuses.map((name) => (
                 <option key={name} value={name}>
-                  {name === '' ? 'every status' : name}
+                  {name === '' ? 'all statuses' : name}
                 </option>
               ))}
             </select>
@@ -84,12 +84,12 @@ function Head() {
     <>
       <span role="columnheader">Status</span>
       <span role="columnheader">Task</span>
-      <span role="columnheader">Who</span>
+      <span role="columnheader">User</span>
       <span role="columnheader" class="wide">
         Node
       </span>
       <span role="columnheader">Cost</span>
-      <span role="columnheader">When</span>
+      <span role="columnheader">Submitted</span>
     </>
   );
 }
@@ -128,11 +128,11 @@ function Row({ run }: { readonly run: RunJson }) {
 }
 
 export const calls = ({ model_calls, tool_calls }: NonNullable<RunJson['cost']>) =>
-  `${counted(model_calls, 'turn')}, ${counted(tool_calls, 'call')}`;
+  `${counted(model_calls, 'model call')}, ${counted(tool_calls, 'tool call')}`;
 
 /** How long it ran, or has been running. */
 export function tookText({ started_at_ms: started, ended_at_ms: ended }: RunJson): string {
-  if (started === null) return 'not begun';
+  if (started === null) return 'not started';
   const seconds = Math.max(0, (ended ?? Date.now()) - started) / 1_000;
   return `${ended === null ? 'for' : 'took'} ${seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`}`;
 }

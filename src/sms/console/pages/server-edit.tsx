@@ -112,22 +112,22 @@ function Editor({ id, base, start, revision, theirs }: EditorProps) {
           {json === null ? 'All fields as JSON' : 'Back to the form'}
         </button>
         <button type="button" class="primary" disabled={!mayReview} onClick={() => setReviewing(true)}>
-          Review the change
+          Review changes
         </button>
       </PageHead>
       {theirs === null ? null : (
         <div class="notice warn" role="alert">
-          <strong>Somebody else changed this server meanwhile (revision {theirs.revision})</strong>
-          <DiffView label="Their change" before={asJson(base)} after={asJson(theirs.content)} />
+          <strong>Another user changed this server (revision {theirs.revision})</strong>
+          <DiffView label="Change by the other user" before={asJson(base)} after={asJson(theirs.content)} />
           <div class="actions">
             <button type="button" onClick={() => theirs.take(onTop(base, draft, theirs.content))}>
-              Put my fields on top of theirs
+              Apply my changes to the new revision
             </button>
             <button type="button" onClick={() => theirs.take(null)}>
-              Drop mine and start from theirs
+              Discard my changes
             </button>
           </div>
-          <p class="muted">Nothing of yours is stored before you start from what is there now.</p>
+          <p class="muted">Your changes cannot be stored until you choose one of these.</p>
         </div>
       )}
       {error === null ? null : <Failure error={error} />}
@@ -135,7 +135,7 @@ function Editor({ id, base, start, revision, theirs }: EditorProps) {
         <RecordForm draft={draft} change={setDraft} problems={check?.errors ?? []} isNew={id === null} />
       ) : (
         <div class={isWrongJson ? 'field wrong' : 'field'}>
-          <label for="record-json">The whole record</label>
+          <label for="record-json">Server as JSON</label>
           <textarea
             id="record-json"
             class="code"
@@ -167,12 +167,12 @@ function Verdict({ check }: { readonly check: RecordCheckJson | null }) {
   if (!check.ok) {
     return (
       <div class="notice warn" role="status">
-        <strong>It cannot be stored yet</strong>
+        <strong>The server is not valid yet</strong>
         <ul>
           {check.errors.map(({ field, detail }) => (
             <li key={field}>
               <code>
-                <Told text={field || 'record'} />
+                <Told text={field || 'server'} />
               </code>{' '}
               <Told text={detail} />
             </li>
@@ -183,7 +183,7 @@ function Verdict({ check }: { readonly check: RecordCheckJson | null }) {
   }
   return (
     <div class={check.warnings.length > 0 ? 'notice warn' : 'notice good'} role="status">
-      <strong>It can be stored</strong>
+      <strong>The server is valid</strong>
       {check.warnings.map(({ field, detail }) => (
         <p key={field}>
           <Told text={`${field}: ${detail}`} />
@@ -221,15 +221,15 @@ function Review({ id, serverId, draft, check, revision, close }: ReviewProps) {
   return (
     <Dialog title={id === null ? `Add ${serverId}` : `Change ${serverId}`} onClose={close}>
       <DiffView
-        label="What changes"
+        label="Changes"
         before={check.before === null ? '' : asJson(check.before)}
         after={check.after === null ? '' : asJson(check.after)}
       />
       {error === null ? null : error.status === 412 ? (
         <div class="notice bad" role="alert">
-          <strong>Somebody else was faster</strong>
+          <strong>Another user changed this server first</strong>
           <p>
-            <Told text={error.message} />. Nothing was stored. Close this to see what they changed.
+            <Told text={error.message} />. Nothing was stored. Close this dialog to see the other change.
           </p>
         </div>
       ) : (
@@ -237,10 +237,10 @@ function Review({ id, serverId, draft, check, revision, close }: ReviewProps) {
       )}
       <div class="actions">
         <button type="button" class="primary" disabled={saving} onClick={save}>
-          {saving ? 'Storing…' : 'Store it'}
+          {saving ? 'Saving…' : 'Save'}
         </button>
         <button type="button" onClick={close}>
-          Go on editing
+          Continue editing
         </button>
       </div>
     </Dialog>

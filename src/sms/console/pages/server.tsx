@@ -78,11 +78,11 @@ function Details({ server }: { readonly server: ServerJson }) {
         <Fact name="Changed" text={`${clock(updated)}, revision ${revision}, from ${origin || 'the API'}`} />
       </dl>
       <section aria-labelledby="nodes-title">
-        <h2 id="nodes-title">What nodes see</h2>
+        <h2 id="nodes-title">Status on nodes</h2>
         {nodes.length === 0 ? (
-          <Empty title="No node uses it now">
+          <Empty title="No node uses this server">
             <p>
-              A node connects when a guest first needs the server. To try it from here, run{' '}
+              A node connects when a guest first needs the server. To test the server, run{' '}
               <code>
                 <Told text={`spear servers test ${server.server_id}`} chars={100} />
               </code>
@@ -112,8 +112,8 @@ function Details({ server }: { readonly server: ServerJson }) {
         )}
       </section>
       <details>
-        <summary>The whole record</summary>
-        <ToldBlock label="Record" text={asJson(content)} />
+        <summary>Server as JSON</summary>
+        <ToldBlock label="Server as JSON" text={asJson(content)} />
       </details>
     </>
   );
@@ -140,23 +140,24 @@ function Tools({ path, record }: { readonly path: string; readonly record: McpSe
   const pins = Object.keys(record.pins).length;
   return (
     <section aria-labelledby="tools-title">
-      <h2 id="tools-title">Tools, as nodes were given them</h2>
+      <h2 id="tools-title">Tools reported by nodes</h2>
       {error === null ? null : <Failure error={error} again={again} />}
       {value !== null && value.lists.length === 0 ? (
-        <Empty title="Not known yet">
-          <p>A node tells of them once it has listed them for a guest.</p>
+        <Empty title="No tools reported yet">
+          <p>A node reports the tools after it has listed them for a guest.</p>
         </Empty>
       ) : null}
       {value === null || value.lists.length < 2 ? null : (
         <p class="notice warn">
-          Nodes were given {value.lists.length} different lists: the server has changed, or says something else to each.
+          Nodes received {value.lists.length} different tool lists: the server changed, or returns different tools to
+          each node.
         </p>
       )}
       {value?.lists.map(({ hash, nodes, tools }) => (
         <div key={hash}>
           <p class="muted">
             {counted(tools.length, 'tool')} on {counted(nodes.length, 'process', 'processes')}
-            {pins === 0 ? '; none is pinned' : `; ${pins} pinned`}
+            {pins === 0 ? '; none pinned' : `; ${pins} pinned`}
           </p>
           <VirtualList
             items={tools}
@@ -183,7 +184,7 @@ function Tools({ path, record }: { readonly path: string; readonly record: McpSe
                 </span>
                 <span role="cell">
                   <span class={`pin ${pin}`}>
-                    {pin === 'none' ? 'not pinned' : pin === 'same' ? 'as pinned' : 'changed since it was pinned'}
+                    {pin === 'none' ? 'not pinned' : pin === 'same' ? 'matches the pin' : 'changed since it was pinned'}
                   </span>
                 </span>
               </>
@@ -215,7 +216,7 @@ function TestButton({ path }: { readonly path: string }) {
         {state === 'running' ? 'Connecting…' : 'Test connection'}
       </button>
       {isOpen ? (
-        <Dialog title="Test of the connection" onClose={() => setState('idle')}>
+        <Dialog title="Connection test" onClose={() => setState('idle')}>
           {state instanceof ApiError ? <Failure error={state} /> : <TestOutcome result={state} />}
         </Dialog>
       ) : null}
@@ -228,7 +229,7 @@ function TestOutcome({ result }: { readonly result: TestResult }) {
     return (
       <div class="notice bad" role="alert">
         <strong>
-          It does not answer (<Told text={result.error.code} chars={60} />)
+          The server did not respond (<Told text={result.error.code} chars={60} />)
         </strong>
         <p>
           <Told text={result.error.message} chars={2_000} />
@@ -239,7 +240,7 @@ function TestOutcome({ result }: { readonly result: TestResult }) {
   return (
     <>
       <p class="notice good" role="status">
-        It answered in {latency(result.duration_ms)} with {counted(result.tools.length, 'tool')}.
+        The server responded in {latency(result.duration_ms)} with {counted(result.tools.length, 'tool')}.
       </p>
       <ul class="rows">
         {result.tools.slice(0, 100).map(({ name, description, allowed }) => (
@@ -270,14 +271,14 @@ function Removal(props: { readonly path: string; readonly server: ServerJson; re
   };
   return (
     <Dialog title={`Remove ${props.server.server_id}?`} onClose={props.close}>
-      <p>Every node refuses it from the next call on, and ends the calls that are under way.</p>
+      <p>Every node rejects new calls to this server and cancels its calls in flight.</p>
       {error === null ? null : <Failure error={error} />}
       <div class="actions">
         <button type="button" class="danger" onClick={remove}>
-          Remove it everywhere
+          Remove server
         </button>
         <button type="button" onClick={props.close}>
-          Keep it
+          Cancel
         </button>
       </div>
     </Dialog>

@@ -8,7 +8,7 @@ import { Told } from '../text.tsx';
 import { VirtualList } from '../virtual-list.tsx';
 
 const ROW_PX = 56;
-const filters = ['all', 'failing', 'connected', 'not used'] as const;
+const filters = ['all', 'failing', 'connected', 'unused'] as const;
 type Filter = (typeof filters)[number];
 
 /** All servers, with what the nodes say of each. */
@@ -34,9 +34,13 @@ export function Servers({ filter: given }: { readonly filter: string }) {
       ) : value.servers.length === 0 ? (
         <Empty title="No servers yet">
           <p>
-            {mayOperate() ? <a href={linkTo('servers', '', 'new')}>Add the first one</a> : 'Ask an operator to add one'}
-            , load a directory with <code>spear-sms --mcp-registry-dir DIR</code>, or bring what other programs use with{' '}
-            <code>spear servers import FILE</code>.
+            {mayOperate() ? (
+              <a href={linkTo('servers', '', 'new')}>Add your first server</a>
+            ) : (
+              'Ask an operator to add a server'
+            )}
+            , load a directory with <code>spear-sms --mcp-registry-dir DIR</code>, or import the servers of other
+            programs with <code>spear servers import FILE</code>.
           </p>
         </Empty>
       ) : (
@@ -49,7 +53,7 @@ export function Servers({ filter: given }: { readonly filter: string }) {
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
             />
-            <div class="segments" role="group" aria-label="Which servers">
+            <div class="segments" role="group" aria-label="Filter servers">
               {filters.map((one) => (
                 <button type="button" key={one} aria-pressed={one === filter} onClick={() => setFilter(one)}>
                   {one}
@@ -63,8 +67,8 @@ export function Servers({ filter: given }: { readonly filter: string }) {
             </span>
           </div>
           {shown.length === 0 ? (
-            <Empty title="None of them">
-              <p>No server matches. Change the search or the filter.</p>
+            <Empty title="No matching servers">
+              <p>Change the search or the filter.</p>
             </Empty>
           ) : (
             <VirtualList
@@ -88,7 +92,7 @@ function chosen(servers: readonly ServerSummaryJson[], text: string, filter: Fil
   return servers.filter(({ server_id: id, display_name: name, tags, target, health }) => {
     if (filter === 'failing' && health !== 'down' && health !== 'degraded') return false;
     if (filter === 'connected' && health !== 'connected') return false;
-    if (filter === 'not used' && health !== null) return false;
+    if (filter === 'unused' && health !== null) return false;
     return wanted === '' || [id, name, target, ...tags].some((each) => each.toLowerCase().includes(wanted));
   });
 }

@@ -36,7 +36,7 @@ export function Trail() {
   const wanted = useSettled(`${text}\n${event}`, 250);
   const query = (more: Readonly<Record<string, string>>) => {
     const [q = '', name = ''] = wanted.split('\n');
-    return `/admin/api/trail?${new URLSearchParams({ q, event: name, ...more })}`;
+    return `/admin/api/audit?${new URLSearchParams({ q, event: name, ...more })}`;
   };
   useEffect(() => {
     const gone = new AbortController();
@@ -88,7 +88,7 @@ export function Trail() {
   };
   return (
     <>
-      <PageHead title="Trail">
+      <PageHead title="Audit log">
         <button type="button" aria-pressed={follows} onClick={() => setFollows(!follows)}>
           {follows ? 'Following' : 'Follow'}
         </button>
@@ -96,12 +96,16 @@ export function Trail() {
       <div class="filters">
         <input
           type="search"
-          placeholder="Search: a server, a person, an address"
-          aria-label="Search the trail"
+          placeholder="Search server, user, address"
+          aria-label="Search the audit log"
           value={text}
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
-        <select aria-label="Which events" value={event} onChange={({ currentTarget }) => setEvent(currentTarget.value)}>
+        <select
+          aria-label="Filter by event"
+          value={event}
+          onChange={({ currentTarget }) => setEvent(currentTarget.value)}
+        >
           {events.map((name) => (
             <option key={name} value={name}>
               {name === '' ? 'all events' : name}
@@ -109,20 +113,20 @@ export function Trail() {
           ))}
         </select>
         <span class="muted" role="status">
-          {counted(lines.length, 'line')}
+          {counted(lines.length, 'event')}
         </span>
       </div>
       {error === null ? null : <Failure error={error} />}
       {isRead && lines.length === 0 ? (
-        <Empty title="Nothing here">
+        <Empty title="No events">
           <p>
             {text === '' && event === ''
-              ? 'The trail is empty so far.'
-              : 'No line matches. Change the search, or read further back.'}
+              ? 'The audit log is empty.'
+              : 'No event matches. Change the search, or load older events.'}
           </p>
         </Empty>
       ) : (
-        <ul class="trail">
+        <ul class="audit-events">
           {lines.map((line) => (
             <Line key={line.at} line={line} />
           ))}
@@ -130,7 +134,7 @@ export function Trail() {
       )}
       {older === null ? null : (
         <button type="button" onClick={readOlder}>
-          Read further back
+          Load older events
         </button>
       )}
     </>
@@ -140,12 +144,12 @@ export function Trail() {
 function Line({ line: { line, bytes: size } }: { readonly line: TrailLineJson }) {
   const [isOpen, setOpen] = useState(false);
   if (line === null)
-    return <li class="muted">A line of {bytes(size)}: too long to be shown here; spear audit tail shows it.</li>;
+    return <li class="muted">An event of {bytes(size)} is too large to show here; use spear audit tail.</li>;
   const who =
-    textOf(line.actor) || textOf(line.role) || (line.via === 'process' ? 'the registry itself' : 'a stranger');
+    textOf(line.actor) || textOf(line.role) || (line.via === 'process' ? 'the registry' : 'unauthenticated caller');
   return (
     <li>
-      <button type="button" class="trail-line" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <button type="button" class="audit-event" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <time>
           <Told text={textOf(line.ts).replace('T', ' ').slice(0, 19)} />
         </time>
@@ -159,7 +163,7 @@ function Line({ line: { line, bytes: size } }: { readonly line: TrailLineJson })
           <Told text={summaryOf(line)} chars={200} />
         </span>
       </button>
-      {isOpen ? <ToldBlock label="The line" text={asJson(line)} /> : null}
+      {isOpen ? <ToldBlock label="Event" text={asJson(line)} /> : null}
     </li>
   );
 }

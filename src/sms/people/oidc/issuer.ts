@@ -15,7 +15,7 @@ export interface IssuerEndpoints {
 /** The issuer cannot be asked, or says what cannot be used. */
 export class IssuerUnavailable extends Error {
   constructor(issuer: string, why: string) {
-    super(`the issuer ${issuer} cannot be used now: ${why}`);
+    super(`the issuer ${issuer} is unavailable: ${why}`);
     this.name = 'IssuerUnavailable';
   }
 }
@@ -99,7 +99,7 @@ export class Issuer {
       const answer = await this.#json(endpoints.keys);
       const list = isJsonObject(answer) && Array.isArray(answer.keys) ? answer.keys.slice(0, MAX_KEYS) : [];
       const keys = list.flatMap((jwk) => (isJsonObject(jwk) ? (publishedKey(jwk) ?? []) : []));
-      if (keys.length === 0) throw new Error(`${endpoints.keys} has no key that can be used`);
+      if (keys.length === 0) throw new Error(`${endpoints.keys} has no usable key`);
       this.#known = { endpoints, keys, atMs: this.#now() };
       this.#problem = '';
     } catch (error) {
@@ -112,9 +112,8 @@ export class Issuer {
     const { issuer } = this.#options;
     const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
     const answer = await this.#json(url);
-    if (!isJsonObject(answer)) throw new Error(`${url} is no description of an issuer`);
-    if (answer.issuer !== issuer)
-      throw new Error(`${url} says that it is of another issuer; oidc.issuer must be the same`);
+    if (!isJsonObject(answer)) throw new Error(`${url} is not an OpenID provider configuration`);
+    if (answer.issuer !== issuer) throw new Error(`${url} names a different issuer; set oidc.issuer to that issuer`);
     const methods = answer.token_endpoint_auth_methods_supported;
     const inBody = Array.isArray(methods) && !methods.includes('client_secret_basic');
     return {
@@ -127,7 +126,7 @@ export class Issuer {
 
   async #json(url: string): Promise<JsonValue> {
     const response = await this.#options.fetch(url, { headers: { accept: 'application/json' } });
-    if (response.status !== 200) throw new Error(`${url} answers with status ${response.status}`);
+    if (response.status !== 200) throw new Error(`${url} returned status ${response.status}`);
     return parseJson(await response.text()) ?? null;
   }
 }
@@ -145,7 +144,7 @@ function secureUrl(description: JsonObject, field: string): string {
   const url = typeof text === 'string' ? URL.parse(text) : null;
   const isLocal = url?.protocol === 'http:' && isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
   if (url !== null && (url.protocol === 'https:' || isLocal)) return url.href;
-  throw new Error(`its ${field} is no https address`);
+  throw new Error(`its ${field} is not an https URL`);
 }
 
 /** The cause says why a connection was not made: by our rules, or by the network. */

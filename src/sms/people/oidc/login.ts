@@ -91,14 +91,14 @@ export class Logins {
   /** What the issuer sent the browser back with: where it goes now, and with which code. @throws LoginRefused */
   async finish(answer: URLSearchParams): Promise<{ readonly returnTo: string; readonly code: string }> {
     const login = take(this.#pending, answer.get('state') ?? '');
-    if (login === null) throw new LoginRefused('this login was not begun here, took too long, or is done; begin again');
+    if (login === null) throw new LoginRefused('this login is unknown, expired or already completed; log in again');
     const { config } = this.#deps;
     const issuer = answer.get('iss');
-    if (issuer !== null && issuer !== config.issuer) throw new LoginRefused('the answer is of another issuer');
+    if (issuer !== null && issuer !== config.issuer) throw new LoginRefused('the response is from a different issuer');
     const code = answer.get('code');
     if (code === null) {
       // Its own words are not repeated: they are whatever the address says.
-      throw new LoginRefused(`the issuer did not let you in (${plainWord(answer.get('error'))})`);
+      throw new LoginRefused(`the issuer rejected the login (${plainWord(answer.get('error'))})`);
     }
     const identity = await this.#identityBy(code, login);
     const exchange = random();
@@ -111,7 +111,7 @@ export class Logins {
     const login = take(this.#finished, code);
     const given = createHash('sha256').update(secret).digest();
     if (login === null || !timingSafeEqual(given, Buffer.from(login.challenge, 'hex'))) {
-      throw new LoginRefused('the code is not one of a login of this page, or too old; begin again');
+      throw new LoginRefused('the login code is invalid or expired; log in again');
     }
     return login.identity;
   }
@@ -121,16 +121,16 @@ export class Logins {
     const answer = await this.#redeem(await issuer.endpoints(), { code, verifier, redirectUri });
     const idToken = answer.id_token;
     if (typeof idToken !== 'string')
-      throw new LoginRefused('the issuer gave no ID token; oidc.scopes must have openid');
+      throw new LoginRefused('the issuer returned no ID token; oidc.scopes must include openid');
     const claims = await tokens.claimsOf(idToken, [config.clientId]);
-    if (claims === 'unavailable') throw new IssuerUnavailable(config.issuer, 'its keys cannot be had');
+    if (claims === 'unavailable') throw new IssuerUnavailable(config.issuer, 'its keys cannot be loaded');
     if (typeof claims === 'string' || claims.nonce !== nonce) {
-      throw new LoginRefused('the ID token of the issuer is not good for this login');
+      throw new LoginRefused('the ID token of the issuer is not valid for this login');
     }
     const identity = identityOfClaims(claims, config);
     if (identity === null) {
       throw new LoginRefused(
-        `the ID token does not say who you are or where you belong (claims ${config.nameClaim}, ${config.namespaceClaim ?? 'none'})`,
+        `the ID token has no user name or no namespace (claims ${config.nameClaim}, ${config.namespaceClaim ?? 'none'})`,
       );
     }
     return { ...identity, expiresAtMs: Date.now() + config.sessionMs };
@@ -158,7 +158,7 @@ export class Logins {
     const answer = parseJson(await response.text());
     if (response.status === 200 && isJsonObject(answer)) return answer;
     const why = isJsonObject(answer) ? plainWord(answer.error) : 'no reason given';
-    throw new LoginRefused(`the issuer did not take the code (status ${response.status}, ${why})`);
+    throw new LoginRefused(`the issuer rejected the authorization code (status ${response.status}, ${why})`);
   }
 }
 

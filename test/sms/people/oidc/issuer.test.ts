@@ -66,10 +66,10 @@ it('is believed for an hour by what it said, and not after that [people.oidc.awa
 });
 
 it.each([
-  [{ issuer: 'https://other.example' }, 'is of another issuer'],
-  [{ jwks_uri: 'http://id.example/keys' }, 'its jwks_uri is no https address'],
-  [{ jwks_uri: 'file:///etc/passwd' }, 'its jwks_uri is no https address'],
-  [{ token_endpoint: undefined }, 'its token_endpoint is no https address'],
+  [{ issuer: 'https://other.example' }, 'names a different issuer'],
+  [{ jwks_uri: 'http://id.example/keys' }, 'its jwks_uri is not an https URL'],
+  [{ jwks_uri: 'file:///etc/passwd' }, 'its jwks_uri is not an https URL'],
+  [{ token_endpoint: undefined }, 'its token_endpoint is not an https URL'],
 ])('that says %j is not used', async (description, why) => {
   await expect(start({ keys: [published(one)], description }).issuer.endpoints()).rejects.toThrow(why);
 });
@@ -82,5 +82,5 @@ it('without a key that can be used is not used', async () => {
     { kty: 'EC', crv: 'P-521' },
     5,
   ];
-  await expect(start({ keys: unusable as object[] }).issuer.endpoints()).rejects.toThrow('has no key that can be used');
+  await expect(start({ keys: unusable as object[] }).issuer.endpoints()).rejects.toThrow('has no usable key');
 });

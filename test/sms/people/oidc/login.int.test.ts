@@ -118,7 +118,7 @@ roles_claim = "groups"\nnamespace = "team-c"\n[oidc.roles]\neverybody = ["viewer
     expect([refused.back.status, refused.back.text]).toEqual([403, expect.stringContaining('(access_denied)')]);
     expect(refused.back.text).not.toContain('script');
     const { back } = await logIn(sms, 'dave');
-    expect([back.status, back.text]).toEqual([403, expect.stringContaining('where you belong')]);
+    expect([back.status, back.text]).toEqual([403, expect.stringContaining('has no user name or no namespace')]);
   });
 
   it('takes a JWT access token of a program for the API [people.oidc.api]', async () => {
@@ -265,7 +265,7 @@ describe('with TLS', () => {
       const answered = await fetch(String(begun.headers.location), { redirect: 'manual' });
       const { pathname, search } = new URL(answered.headers.get('location') ?? '');
       const mixedUp = await call('GET', `${pathname}${search}`);
-      expect([mixedUp.status, mixedUp.text]).toEqual([403, expect.stringContaining('not good for this login')]);
+      expect([mixedUp.status, mixedUp.text]).toEqual([403, expect.stringContaining('not valid for this login')]);
     }
   });
 });

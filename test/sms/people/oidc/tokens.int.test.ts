@@ -107,7 +107,7 @@ describe('a token of the issuer', () => {
     // A minute is what clocks may differ.
     expect(await ask(sms, signed(key, { ...claims, exp: now() - 20 }))).toBe(200);
     const late = await sms.http('GET', me, { token: bad['over for long'] ?? '' });
-    expect(late.body.detail).toContain('the time of this token is over');
+    expect(late.body.detail).toContain('this token has expired');
   });
 
   it('has the roles that the mapping gives, none for others [people.oidc.mapping]', async () => {
