@@ -3,6 +3,8 @@
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { abiTable } from './compat/abi-table.ts';
+import { writeEtcdKeys } from './compat/etcd-keys.ts';
+import { writeJetStream } from './compat/jetstream.ts';
 import { writeRegistryAndNode } from './compat/registry-and-node.ts';
 import { root } from './demo-stage.ts';
 
@@ -18,6 +20,8 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
     cpSync(join(root, 'src/protocol/proto'), join(fixtures, 'proto'), { recursive: true });
   },
   registry: () => writeRegistryAndNode(fixtures),
+  nats: () => writeJetStream(fixtures),
+  etcd: () => writeEtcdKeys(fixtures),
 };
 
 for (const name of process.argv.slice(2)) {

@@ -13,6 +13,9 @@ const RUNS = '/v1/namespaces/default/runs';
 export const AUDIT_KEY = 'the audit key of the compat fixtures is no secret';
 export const JOURNAL_KEY = 'the journal key of the compat fixtures is no secret';
 
+/** More than a JetStream message carries inline, so that it becomes an object. */
+export const LARGE_INPUT = 'a line of the input\n'.repeat(1_000);
+
 /** Preloaded into the recorded processes: audit files name the host, and a fixture must not name this machine. */
 const hostName = 'import os from "node:os"; os.hostname = () => "fixture";';
 export const anonymous = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hostName)}` };
@@ -119,14 +122,16 @@ export class RecordedNode {
   }
 }
 
-/** Ended runs of every status: succeeded, failed, cancelled and dead. The node is running before and after. */
-export async function recordEndedRuns(node: RecordedNode): Promise<void> {
+/**
+ * Ended runs of every status: succeeded, failed, cancelled and dead. The node is running before and after. `cancelled`:
+ * the status of the run that is cancelled.
+ */
+export async function recordEndedRuns(node: RecordedNode, cancelled: 'queued' | 'parked'): Promise<void> {
   await node.run('hello', 'succeeded', 'an input');
   await node.run('exit', 'failed');
+  if (cancelled === 'parked') await node.cancel((await node.run('echo', 'parked')).id);
   await node.run('spin', 'running');
-  const waiting = await node.submit('hello');
-  await node.cancel(waiting);
-  await node.until(waiting, 'cancelled');
+  if (cancelled === 'queued') await node.cancel(await node.submit('hello'));
   await node.kill();
   await node.start();
   await node.run('hello', 'succeeded'); // by then the interrupted run has lost its only attempt
@@ -137,7 +142,7 @@ export async function recordOpenRuns(node: RecordedNode): Promise<void> {
   await node.run('echo', 'parked');
   await node.run('sleep', 'parked');
   await node.run('spin', 'running');
-  await node.submit('hello', 'queued');
+  await node.submit('hello', LARGE_INPUT);
   await node.kill();
 }
 

@@ -74,7 +74,7 @@ export async function writeRegistryAndNode(fixtures: string): Promise<void> {
     const denied = await parkedPayer();
     spear('approvals', 'deny', denied.request, '--reason', 'not this one');
     await node.until(denied.id, 'succeeded');
-    await recordEndedRuns(node);
+    await recordEndedRuns(node, 'queued');
     await parkedPayer();
     const granted = await parkedPayer();
     await recordOpenRuns(node);
