@@ -130,11 +130,11 @@ export async function recordEndedRuns(node: RecordedNode, cancelled: 'queued' | 
   await node.run('hello', 'succeeded', 'an input');
   await node.run('exit', 'failed');
   if (cancelled === 'parked') await node.cancel((await node.run('echo', 'parked')).id);
-  await node.run('spin', 'running');
+  const { id: lost } = await node.run('spin', 'running');
   if (cancelled === 'queued') await node.cancel(await node.submit('hello'));
   await node.kill();
   await node.start();
-  await node.run('hello', 'succeeded'); // by then the interrupted run has lost its only attempt
+  await node.until(lost, 'dead');
 }
 
 /** Runs that have not ended: parked for a client, parked for a time, running and queued. The node is killed. */

@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openSqliteStore } from '../../src/sms/store/sqlite-store.ts';
 import { root, type Serving, Stage } from '../demo-stage.ts';
-import { AUDIT_KEY, anonymous, keepData, RecordedNode, recordEndedRuns, recordOpenRuns, writeNodeConfig } from './recorded-node.ts';
+import {
+  AUDIT_KEY,
+  anonymous,
+  keepData,
+  RecordedNode,
+  recordEndedRuns,
+  recordOpenRuns,
+  writeNodeConfig,
+} from './recorded-node.ts';
 
 /** Open approvals do not expire before this date, whenever a test is run. */
 const NEVER_MS = Date.UTC(2100, 0, 1);

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 
-export const compatFixture = (path: string) =>
-  fileURLToPath(new URL(`../../fixtures/compat/${path}`, import.meta.url));
+export const compatFixture = (path: string) => fileURLToPath(new URL(`../../fixtures/compat/${path}`, import.meta.url));
 
 /** A private copy of a folder of fixtures/compat for one test: opening a database changes it. */
 export function copiedFixture(name: string): string {

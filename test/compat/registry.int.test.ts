@@ -106,7 +106,12 @@ describe('a registry', () => {
     const { records } = await store.approvals.list();
     expect(new Set(records.map(({ status }) => status))).toEqual(new Set(approvalStatuses));
     const of = (status: string) => records.find((approval) => approval.status === status);
-    const call = { server_id: 'bank', tool_name: 'pay', arguments: { invoice: 'A-1', amount: 100 }, task: 'default/payer' };
+    const call = {
+      server_id: 'bank',
+      tool_name: 'pay',
+      arguments: { invoice: 'A-1', amount: 100 },
+      task: 'default/payer',
+    };
     for (const status of approvalStatuses) expect(of(status)).toMatchObject({ ...call, namespace: 'default' });
     expect(of('waiting')).toMatchObject({ votes: [], decision: null, decided_at_ms: null, claim: null });
     expect(of('granted')).toMatchObject({ decision: 'allow_once', claim: null });
