@@ -556,4 +556,13 @@ export const requirements: readonly Requirement[] = [
   { id: 'cli.follow', promise: 'spear-run --follow shows on stderr what the model says and which tools it calls while it happens, safe for terminals and never during a prompt.', docs: 'docs/commands.md#looking-on---follow' },
   { id: 'library.model-events', promise: 'onModelEvent is told the events of every send, and the guest gets the same answer.', docs: 'docs/library.md#journals-traces-and-progress' },
   { id: 'cli.waits', promise: 'What spear-run waits for longer than two seconds is said on stderr, and never during a prompt.', docs: 'docs/commands.md#what-it-waits-for' },
+
+  { id: 'compat.registry', promise: 'A registry file of an earlier version is opened, served and changed: servers, profiles, tokens, tasks, and approvals in every state; a backup of 0.2.0 is restored.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.audit', promise: 'Audit files of an earlier version are verified, with and without a key, and appended to.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.journals', promise: 'Journals of every format, plain and encrypted, are verified, shown, replayed and resumed.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.runs', promise: 'A node opens the data folder of an earlier version, lists its runs and resumes those that are parked.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.nats', promise: 'A node opens the JetStream streams of an earlier version, lists its runs and resumes those that are parked.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.etcd', promise: 'A registry reads and changes the etcd keys of an earlier version.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.abi', promise: 'Calls, signatures, commands, errnos and constants of ABI 1.1 stay; others may be added.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
+  { id: 'compat.proto', promise: 'The protos have no breaking change.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
 ];

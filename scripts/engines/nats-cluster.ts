@@ -14,11 +14,13 @@ export interface NatsOptions {
   readonly sync?: string;
   /** Whether clients are told where the other members are. @default true */
   readonly advertise?: boolean;
+  /** Folder of the data of a single member. @default a temporary one */
+  readonly store?: string;
 }
 
 /** Real nats-servers with JetStream on loopback, all ready. They end with `stop`, and at the latest with this process. */
 export async function startNats(options: NatsOptions = {}): Promise<Cluster> {
-  const { members: count = 3, config = '', sync = '2m', advertise = true } = options;
+  const { members: count = 3, config = '', sync = '2m', advertise = true, store } = options;
   const binary = await natsServer();
   const folder = mkdtempSync(join(tmpdir(), 'spear-nats-'));
   const ports = await freePorts(3 * count);
@@ -37,7 +39,7 @@ export async function startNats(options: NatsOptions = {}): Promise<Cluster> {
       `server_name: ${name}
 listen: "127.0.0.1:${ports[index]}"
 http: "127.0.0.1:${ports[2 * count + index]}"
-jetstream { store_dir: ${JSON.stringify(join(folder, name))}, sync_interval: ${sync} }
+jetstream { store_dir: ${JSON.stringify(store ?? join(folder, name))}, sync_interval: ${sync} }
 ${cluster}
 ${config}
 `,
