@@ -201,6 +201,19 @@ describe('a queue that fails', () => {
     expect(logged).toEqual(Array(7).fill('error claim_failed disk full'));
   });
 
+  it('is asked once after the pause, however often it notifies of work meanwhile', async () => {
+    const queue = await queueWith('r1');
+    queue.fail('claim', new Error('disk full'));
+    start(queue);
+    for (let times = 0; times < 100; times++) {
+      queue.notify();
+      await pass(4);
+    }
+    expect(queue.called('claim')).toHaveLength(1);
+    await pass(100);
+    expect(queue.called('claim')).toHaveLength(2);
+  });
+
   it.each([
     ['finish', succeeded, 'succeeded'],
     ['release', again(), 'running'], // claimed again at once
