@@ -78,6 +78,15 @@ describe('requests of a store', () => {
     expect(timely).toHaveBeenCalledTimes(10);
   });
 
+  it('that are due and cannot be ended are tried again twice in a second, and not in a loop', async () => {
+    const timely = vi.fn(() => Promise.reject(new StoreError('not_stored', 'disk full')));
+    const store = newStore();
+    await write(store, request('r1'));
+    await open({ store, timely });
+    await pass(WAIT_MS + 1_050);
+    expect(timely).toHaveBeenCalledTimes(1 + 3); // at the start, when it is due, and twice after that
+  });
+
   it('that are closed are removed after their time', async () => {
     const { store, known } = await open();
     known.remember((await write(store, closed(request('r1'), 'used'))).record);
