@@ -131,10 +131,10 @@ export class KnownRequests {
       if (approval !== null && !surplus && now() - approval.updated_at_ms < keepMs) break;
       old.push(id);
     }
-    for (const id of old) this.#closed.delete(id);
     const there = [];
     for (const id of old) if ((await this.#store.get(id)) !== null) there.push({ remove: id });
     if (there.length > 0) await this.#store.apply(there);
+    for (const id of old) this.#closed.delete(id);
     this.#arm(isStored ? SHORTEST_PAUSE_MS : RETRY_MS);
   }
 }

@@ -107,6 +107,14 @@ describe('requests of a store', () => {
     expect(await runsOf(store)).toEqual(['r3', 'r4', 'r5']);
   });
 
+  it('that could not be removed are removed later', async () => {
+    const { store, known } = await open();
+    known.remember((await write(store, closed(request('r1'), 'used'))).record);
+    const apply = vi.spyOn(store, 'apply').mockRejectedValueOnce(new StoreError('not_stored', 'disk full'));
+    await pass(KEEP_MS + 60_000);
+    expect([apply.mock.calls.length, await runsOf(store)]).toEqual([2, []]);
+  });
+
   it('that another process has removed already are not removed twice', async () => {
     const { store, known } = await open();
     const { record } = await write(store, closed(request('r1'), 'used'));
