@@ -2,15 +2,14 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { DeskQuestion } from '../../src/mcp/approval/desk.ts';
 import { RegistryDesk } from '../../src/mcp/approval/registry-desk.ts';
-import { type Approval, type BoundCall, decidersOf } from '../../src/protocol/approval.ts';
-import type { AskedApproval, DecidedApproval, NodeApprovals } from '../../src/registry/approval-port.ts';
 import { SharedApprovals } from '../../src/registry/shared-approvals.ts';
 import { LongWaits } from '../../src/run/long-waits.ts';
 import { Dispatcher } from '../../src/spearlet/dispatcher.ts';
 import { ParkedRuns } from '../../src/spearlet/parked-runs.ts';
 import type { AttemptOutcome } from '../../src/spearlet/run-claim.ts';
 import { newRun, success } from '../queue/queue-contract.ts';
-import { askedCall, boundOf, openQueue } from '../sms/approvals/open-queue.ts';
+import { FakeRemote } from '../sms/approvals/fake-remote.ts';
+import { askedCall, boundOf, type OpenedQueue, openQueue } from '../sms/approvals/open-queue.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 /*
@@ -25,63 +24,10 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-type Registry = Awaited<ReturnType<typeof openQueue>>;
-
-/** What a node sees of a registry, without a network. */
-class FakeRemote implements NodeApprovals {
-  readonly #registry: Registry;
-
-  constructor(registry: Registry) {
-    this.#registry = registry;
-  }
-
-  async open({ call, argumentsJson, isKept }: AskedApproval) {
-    return this.#filed(await this.#registry.node.open({ ...call, arguments: JSON.parse(argumentsJson), isKept }));
-  }
-
-  watch(): never {
-    throw new Error('decisions of all runs come over one watch');
-  }
-
-  async *decided(signal: AbortSignal): AsyncGenerator<DecidedApproval | null> {
-    const { store } = this.#registry;
-    const events = store.watch(await store.revision(), signal);
-    yield null;
-    for await (const { upserts } of events) {
-      for (const approval of upserts) if (approval.status !== 'waiting') yield this.#filed(approval);
-    }
-  }
-
-  async waiting(ids: readonly string[]) {
-    return new Set(ids.filter((id) => this.#registry.node.isWaiting(id)));
-  }
-
-  claim(id: string, claim: string, call: BoundCall, argumentsHash: string) {
-    return this.#registry.queue.claim(id, claim, call, argumentsHash);
-  }
-
-  withdraw(id: string, reason: string) {
-    return this.#registry.node.withdraw(id, reason);
-  }
-
-  withdrawAll(namespace: string, run: string) {
-    return this.#registry.node.withdrawAll(namespace, run);
-  }
-
-  #filed(approval: Approval): DecidedApproval {
-    const { queue } = this.#registry;
-    const { approval_id: id, status, salt, decision, reason, run, namespace } = approval;
-    return {
-      ...{ id, status, salt, decision: decision ?? '', reason: reason ?? '', run, namespace },
-      ...{ decidedBy: decidersOf(approval), leftMs: queue.leftMs(approval), ageMs: queue.ageMs(approval) },
-    };
-  }
-}
-
 const args: JsonObject = { invoice: 'one' };
 
 /** A node whose guests pay once where they are allowed to, and succeed either way. */
-function startNode(queue: FakeRunQueue, registry: Registry, paid: string[]) {
+function startNode(queue: FakeRunQueue, registry: OpenedQueue, paid: string[]) {
   const approvals = new SharedApprovals(new FakeRemote(registry), () => {});
   const log = () => {};
   const parked = new ParkedRuns({ queue, pool: 'default', approvals, log });

@@ -91,8 +91,10 @@ export async function openQueue(
   return { queue, store, audited, counted, by, node: by('node-1'), ann: by('ann'), bob: by('bob') };
 }
 
+export type OpenedQueue = Awaited<ReturnType<typeof openQueue>>;
+
 /** A grant of a new request. */
-export async function granted({ node, ann }: Pick<Awaited<ReturnType<typeof openQueue>>, 'node' | 'ann'>) {
+export async function granted({ node, ann }: Pick<OpenedQueue, 'node' | 'ann'>) {
   const { approval_id: id } = await node.open();
   return ann.decide(id, 'allow_once');
 }

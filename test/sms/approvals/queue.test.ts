@@ -3,7 +3,16 @@ import { approvalLimits, boundCallFields } from '../../../src/protocol/approval.
 import { AlreadyDecided, MayNotDecide, QueueFull } from '../../../src/sms/approvals/errors.ts';
 import { StoreError } from '../../../src/sms/store/store.ts';
 import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
-import { approverRule, GRANT_MS, granted, KEPT_GRANT_MS, newStore, openQueue, WAIT_MS } from './open-queue.ts';
+import {
+  approverRule,
+  GRANT_MS,
+  granted,
+  KEPT_GRANT_MS,
+  newStore,
+  type OpenedQueue,
+  openQueue,
+  WAIT_MS,
+} from './open-queue.ts';
 
 const START_MS = Date.parse('2026-01-02T03:04:05.000Z');
 
@@ -11,24 +20,22 @@ beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
 afterEach(() => void vi.useRealTimers());
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-type Opened = Awaited<ReturnType<typeof openQueue>>;
-
 /** A request in each state that it can be in. */
 const inState = {
-  waiting: ({ node }: Opened) => node.open(),
-  granted: (opened: Opened) => granted(opened),
-  denied: async ({ node, ann }: Opened) => ann.decide((await node.open()).approval_id, 'deny', { reason: 'no' }),
-  used: async (opened: Opened) => {
+  waiting: ({ node }: OpenedQueue) => node.open(),
+  granted: (opened: OpenedQueue) => granted(opened),
+  denied: async ({ node, ann }: OpenedQueue) => ann.decide((await node.open()).approval_id, 'deny', { reason: 'no' }),
+  used: async (opened: OpenedQueue) => {
     const approval = await granted(opened);
     await opened.node.redeem(approval);
     return opened.node.get(approval.approval_id);
   },
-  expired: async (opened: Opened) => {
+  expired: async (opened: OpenedQueue) => {
     const { approval_id: id } = await granted(opened);
     await pass(GRANT_MS);
     return opened.node.get(id);
   },
-  withdrawn: async ({ node }: Opened) => {
+  withdrawn: async ({ node }: OpenedQueue) => {
     const { approval_id: id } = await node.open();
     await node.withdraw(id);
     return node.get(id);
@@ -350,15 +357,15 @@ describe('time', () => {
   it.each([
     [
       'decision',
-      (opened: Opened, id: string) => expect(opened.ann.decide(id, 'allow_once')).rejects.toThrow(AlreadyDecided),
+      (opened: OpenedQueue, id: string) => expect(opened.ann.decide(id, 'allow_once')).rejects.toThrow(AlreadyDecided),
     ],
     [
       'look',
-      async (opened: Opened, id: string) => expect(await opened.ann.get(id)).toMatchObject({ status: 'denied' }),
+      async (opened: OpenedQueue, id: string) => expect(await opened.ann.get(id)).toMatchObject({ status: 'denied' }),
     ],
     [
       'question of the node',
-      async (opened: Opened) => expect(await opened.node.open()).toMatchObject({ status: 'denied' }),
+      async (opened: OpenedQueue) => expect(await opened.node.open()).toMatchObject({ status: 'denied' }),
     ],
   ])('is over at its time, also where the first to see it is a %s', async (_, look) => {
     const opened = await openQueue();
