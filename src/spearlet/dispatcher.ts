@@ -41,6 +41,7 @@ export class Dispatcher {
   #again = false;
   #pauses = 0;
   #pausedUntil = 0;
+  #resume: NodeJS.Timeout | undefined;
   #isOpen = true;
   /** Attempts that were begun. */
   starts = 0;
@@ -82,6 +83,7 @@ export class Dispatcher {
     for (const { stop } of this.#running.values()) stop.abort('draining' satisfies StopReason);
     await all;
     clearInterval(this.#leases);
+    clearTimeout(this.#resume);
     this.#unsubscribe();
   }
 
@@ -98,7 +100,7 @@ export class Dispatcher {
     const { queue, node, pool, slots, leaseMs, log } = this.#options;
     const left = this.#pausedUntil - performance.now();
     const free = slots - this.#running.size;
-    if (left > 0) setTimeout(() => this.fill(), left).unref();
+    if (left > 0) this.#fillIn(left);
     if (left > 0 || free <= 0) return;
     try {
       const claims = await queue.claim(node, pool, free, leaseMs, this.#room());
@@ -108,6 +110,14 @@ export class Dispatcher {
       this.#pause();
       this.#again = true;
     }
+  }
+
+  /** One timer for all notifications of a pause: each would make a claim of its own after it. */
+  #fillIn(ms: number): void {
+    this.#resume ??= setTimeout(() => {
+      this.#resume = undefined;
+      this.fill();
+    }, ms).unref();
   }
 
   /** Whether a line may have one more, those counted that it was promised since. */

@@ -1,14 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decide } from '../sms/approvals/asking-node.ts';
 import { stopAll } from '../sms/running-sms.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';
 
 const RUNS = '/v1/namespaces/default/runs';
 const START_MS = 120_000;
-const DAY_MS = 86_400_000;
-const MANY = 200;
-const MANY_MS = 300_000;
 
 describe('a run on a node whose call needs an approval', () => {
   let site: PayingNode;
@@ -95,17 +92,6 @@ describe('a run on a node that waits long', () => {
     expect(payments(id)).toEqual([]);
   });
 
-  it('pays once where two say yes at the same moment [node.park]', async () => {
-    const { sms, submit, asked, until, payments } = site;
-    const { id } = await submit();
-    await until(id, 'parked');
-    const [request = ''] = await asked(id);
-    const both = await Promise.all([1, 2].map(() => decide(sms, request, 'allow_once')));
-    expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
-    await until(id, 'succeeded');
-    expect(payments(id)).toHaveLength(1);
-  });
-
   it('may wait for several, and goes on with each [node.park]', async () => {
     const { sms, submit, until, payments } = site;
     const { id } = await submit('three');
@@ -122,23 +108,6 @@ describe('a run on a node that waits long', () => {
     expect(payments(id)).toHaveLength(2);
   });
 
-  it(
-    'loses no decision that comes while it is being parked [node.park.race]',
-    async () => {
-      const { sms, submit, asked, until, payments } = site;
-      for (let n = 0; n < 12; n++) {
-        const { id } = await submit();
-        const [request = ''] = await asked(id);
-        // Before, at and after the moment, which is 250 ms after it asked at the earliest.
-        await delay(140 + n * 25);
-        expect((await decide(sms, request, 'allow_once')).status).toBe(200);
-        await until(id, 'succeeded');
-        expect(payments(id)).toHaveLength(1);
-      }
-    },
-    START_MS,
-  );
-
   it('goes on when the registry is back that was away [node.park]', async () => {
     const { sms, submit, asked, until, get } = site;
     const { id } = await submit();
@@ -149,72 +118,6 @@ describe('a run on a node that waits long', () => {
     await decide(sms, request, 'allow_once');
     await until(id, 'succeeded');
   });
-
-  it(
-    'is woken among two hundred, and each pays once [node.park.many]',
-    async () => {
-      const { sms, submit, asked, until, payments } = site;
-      const ids = (await Promise.all(Array.from({ length: MANY }, () => submit()))).map(({ id }) => id);
-      for (const id of ids) await until(id, 'parked');
-      const requests = await Promise.all(ids.map(async (id) => (await asked(id))[0] ?? ''));
-      const answers = await Promise.all(requests.map((request) => decide(sms, request, 'allow_once')));
-      expect(answers.filter(({ status }) => status === 200)).toHaveLength(MANY);
-      for (const id of ids) {
-        expect(await until(id, 'succeeded')).toMatchObject({ attempts: 1 });
-        expect(payments(id)).toHaveLength(1);
-      }
-    },
-    MANY_MS,
-  );
-
-  it.each(['allow_once', 'allow_session'] as const)(
-    'finds a yes that was given two days before its node came back, good for its call and once: %s [node.park.away]',
-    async (decision) => {
-      const { sms, node, submit, asked, until, payments, requests } = site;
-      const { id } = await submit();
-      await until(id, 'parked');
-      const [request = ''] = await asked(id);
-      await node.kill();
-      await decide(sms, request, decision);
-      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * DAY_MS });
-      try {
-        await node.start();
-        await until(id, 'succeeded');
-        expect(payments(id)).toHaveLength(1);
-        expect(await requests(id)).toMatchObject([{ approval_id: request, status: 'used' }]);
-      } finally {
-        vi.useRealTimers();
-      }
-    },
-    START_MS,
-  );
-
-  it(
-    'asks anew where the yes is older than the registry lets it be [node.park.away]',
-    async () => {
-      const { sms, node, submit, asked, until, payments, requests } = site;
-      const { id } = await submit();
-      await until(id, 'parked');
-      const [request = ''] = await asked(id);
-      await node.kill();
-      await decide(sms, request, 'allow_once');
-      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 8 * DAY_MS });
-      try {
-        await node.start();
-        const [again = ''] = await asked(id);
-        expect(await requests(id)).toMatchObject([
-          { approval_id: again, status: 'waiting' },
-          { approval_id: request, status: 'expired' },
-        ]);
-        expect(payments(id)).toEqual([]);
-        await decide(sms, again, 'deny');
-        await until(id, 'succeeded');
-      } finally {
-        vi.useRealTimers();
-      }
-    },
-    START_MS,
-  );
 
   it(
     'is asked once whether a call may be made again that a kill left without an answer [node.park.unknown]',

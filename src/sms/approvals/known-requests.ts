@@ -4,8 +4,9 @@ import { type RegistryStore, StoreError } from '../store/store.ts';
 
 /** A timer is set anew at the latest then: what is due is found by the clock on the wall, and that may be set. */
 const LONGEST_PAUSE_MS = 30_000;
-/** After a watch that broke. */
-const FOLLOW_AGAIN_MS = 500;
+const SHORTEST_PAUSE_MS = 10;
+/** After a watch that broke, or a write that failed. */
+const RETRY_MS = 500;
 
 export interface KnownRequestsOptions {
   /** Of requests that are closed: how many and for how long they are kept. */
@@ -91,7 +92,7 @@ export class KnownRequests {
         }
       } catch (error) {
         if (error instanceof StoreError && error.code === 'closed') return;
-        await delay(FOLLOW_AGAIN_MS, undefined, { signal }).catch(() => {});
+        await delay(RETRY_MS, undefined, { signal }).catch(() => {});
         at = 0;
       }
     }
@@ -102,21 +103,24 @@ export class KnownRequests {
     this.#closed.delete(id);
   }
 
-  #arm(): void {
+  #arm(leastMs = SHORTEST_PAUSE_MS): void {
     if (this.#ended.signal.aborted) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     const now = this.#options.now();
     let due = now + LONGEST_PAUSE_MS;
     for (const { expires_at_ms: expiresAtMs } of this.#open.values()) due = Math.min(due, expiresAtMs);
-    this.#timer = setTimeout(() => void this.#sweep().catch(() => this.#arm()), Math.max(10, due - now));
+    const sweep = () => void this.#sweep().catch(() => this.#arm(RETRY_MS));
+    this.#timer = setTimeout(sweep, Math.max(leastMs, due - now));
     this.#timer.unref();
   }
 
   /** Ends what is due, and lets go what is old. Where the store cannot be written, it is tried again. */
   async #sweep(): Promise<void> {
+    let isStored = true;
     for (const approval of [...this.#open.values()]) {
       await this.#options.timely(approval).catch((error: unknown) => {
         if (!(error instanceof StoreError)) throw error;
+        isStored = false;
       });
     }
     const { keepMs, maxKept, now } = this.#options;
@@ -127,10 +131,10 @@ export class KnownRequests {
       if (approval !== null && !surplus && now() - approval.updated_at_ms < keepMs) break;
       old.push(id);
     }
-    for (const id of old) this.#closed.delete(id);
     const there = [];
     for (const id of old) if ((await this.#store.get(id)) !== null) there.push({ remove: id });
     if (there.length > 0) await this.#store.apply(there);
-    this.#arm();
+    for (const id of old) this.#closed.delete(id);
+    this.#arm(isStored ? SHORTEST_PAUSE_MS : RETRY_MS);
   }
 }

@@ -1,6 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { boundCallFields } from '../../../src/protocol/approval.ts';
 import { startTestSms, stopAll } from '../running-sms.ts';
 import { boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
 
@@ -30,27 +28,6 @@ describe('a request for an approval', () => {
     expect(second?.approval_id).not.toBe(request?.approval_id);
     await decide(sms, second?.approval_id ?? '', 'deny', { reason: 'once is enough' });
     expect(await again).toMatchObject({ decision: 'deny', reason: 'once is enough', ticket: null });
-  });
-
-  it('is refused when any bound field is another at the send, and gone then [approval.sms.bound]', async () => {
-    const sms = await startTestSms();
-    const desk = deskAt(sms);
-    for (const field of [...boundCallFields, 'arguments' as const]) {
-      const bound = { ...boundCall, ordinal: `5.${field}` };
-      const answering = desk.ask(questionOf({ bound }));
-      const [request] = await waiting(sms);
-      await decide(sms, request?.approval_id ?? '', 'allow_once');
-      const { ticket } = await answering;
-      const value = field === 'kind' ? 'prompt' : `${field === 'arguments' ? '' : bound[field]}2`;
-      const other = field === 'arguments' ? bound : { ...bound, [field]: value };
-      const sent = field === 'arguments' ? { ...args, content: 'another' } : args;
-      const refusals = [await ticket?.claim(other, sent), await ticket?.claim(bound, args)];
-      expect([field, ...refusals]).toMatchObject([
-        field,
-        { outdated: true, message: expect.stringContaining(field) },
-        { outdated: true, message: expect.stringContaining('withdrawn') },
-      ]);
-    }
   });
 
   it('is decided by one of two at the same moment; the other is told who and what [approval.sms.two]', async () => {
@@ -90,38 +67,6 @@ describe('a request for an approval', () => {
     const sent = { path: '/etc/passwd' };
     const claims = await Promise.all([first.ticket?.claim(boundCall, sent), second.ticket?.claim(boundCall, sent)]);
     expect(claims.filter((refusal) => refusal === null)).toHaveLength(1);
-  });
-
-  it('is withdrawn with its call, unless its run may be taken up again [approval.sms.resume]', async () => {
-    const sms = await startTestSms();
-    for (const [isResumable, status] of [
-      [false, 'withdrawn'],
-      [true, 'waiting'],
-    ] as const) {
-      const call = new AbortController();
-      const bound = { ...boundCall, run: `run-${status}` };
-      const desk = deskAt(sms, bound.run);
-      const answering = desk.ask(questionOf({ bound, isResumable: () => isResumable }, call.signal));
-      await waiting(sms);
-      call.abort(new Error('the guest ended'));
-      expect((await answering).decision).toBe('deny');
-      await desk.close();
-      expect(await listed(sms, `?run=${bound.run}`)).toMatchObject([{ status }]);
-    }
-  });
-
-  it('is denied when nobody decides in time, and a yes ends that is not used [approval.sms.times]', async () => {
-    const unanswered = await deskAt(await startTestSms({ limit: { approval_wait_ms: 300 } })).ask(questionOf());
-    expect(unanswered).toMatchObject({ decision: 'deny', decidedBy: null, reason: 'no decision within 300 ms' });
-    const sms = await startTestSms({ limit: { approval_grant_ms: 100 } });
-    const answering = deskAt(sms).ask(questionOf({ arguments: { late: true } }));
-    const [request] = await waiting(sms);
-    await decide(sms, request?.approval_id ?? '', 'allow_once');
-    const { ticket } = await answering;
-    await setTimeout((ticket?.leftMs ?? 0) + 20);
-    expect(await ticket?.claim(boundCall, { late: true })).toMatchObject({
-      message: expect.stringContaining('expired'),
-    });
   });
 
   it('survives a restart of the registry, waiting and granted, and is told of the decision [approval.sms.restart]', async () => {

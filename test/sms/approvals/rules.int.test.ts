@@ -46,17 +46,6 @@ describe('who decides', () => {
     expect((await denied).decision).toBe('deny');
   });
 
-  it('two at the same moment both count [approval.sms.rules] [approval.sms.two]', async () => {
-    const sms = await startTestSms({ approverRules: [rule] });
-    const tokens = [await tokenOf(sms, 'ann', ['approver']), await tokenOf(sms, 'bob', ['approver'])];
-    const answering = deskAt(sms).ask(questionOf());
-    const [request] = await waiting(sms);
-    const id = request?.approval_id ?? '';
-    const answers = await Promise.all(tokens.map((token) => decide(sms, id, 'allow_once', { token })));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-    expect((await answering).decision).toBe('allow_once');
-  });
-
   it('those whom the rule names, and nobody about a request of their own [approval.sms.rules]', async () => {
     const sms = await startTestSms({ approverRules: [{ ...rule, needed: 1, approvers: ['ops-*', 'eve'] }] });
     const ann = await tokenOf(sms, 'ann', ['approver']);

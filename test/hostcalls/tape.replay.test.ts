@@ -1,0 +1,525 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { calls } from '../../src/abi/calls.ts';
+import { Tape, type TapeUnderway } from '../../src/hostcalls/tape.ts';
+import { type PlayedEvent, parseEvents, type TapeStart } from '../../src/protocol/journal-events.ts';
+import type { GuestRequest, HostMessage } from '../../src/protocol/port.ts';
+
+const START_MS = Date.parse('2026-01-02T03:04:05.000Z');
+const row = (name: string) => calls.findIndex((call) => call.name === name);
+const CLOCK = row('time_now_ms');
+const RANDOM = row('random_i64');
+
+beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
+afterEach(() => void vi.useRealTimers());
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+class Halted extends Error {}
+
+/** A replay log with a link that only notes what it is asked to do; `arrives` is what the host has sent. */
+function open(start: Partial<TapeStart> = {}, underway: TapeUnderway | null = null) {
+  const posted: GuestRequest[] = [];
+  const delivered: HostMessage[] = [];
+  const tape = new Tape({ events: [], thenLive: true, startWakes: false, ...start }, underway, () => {
+    throw new Halted('halted');
+  });
+  let held = 0;
+  tape.attach({
+    deliver: (message) => delivered.push(message),
+    takeHeld: () => {
+      held += 1;
+    },
+    post: (request) => posted.push(request),
+  });
+  /** A poll of the port in which these messages are found. */
+  const looks = (...arrived: HostMessage[]) =>
+    tape.looks(() => {
+      for (const message of arrived) {
+        tape.took(message);
+        delivered.push(message);
+      }
+    });
+  /** A hostcall that does something and returns a number. */
+  const call = (index: number, args: readonly number[], work: () => unknown = () => {}, result = 0) => {
+    tape.begin(index, ...args);
+    const value = work();
+    tape.gives(result);
+    return value;
+  };
+  return { tape, posted, delivered, looks, call, heldTaken: () => held };
+}
+type Opened = ReturnType<typeof open>;
+type Guest = (opened: Opened) => unknown;
+
+const reply = (call: number, body = 'x'): HostMessage => [0, call, 'done', null, body, '{}'];
+
+/** What a guest that does this records, and what it saw. */
+function recorded(guest: Guest) {
+  const opened = open();
+  const seen = guest(opened);
+  const taken = [...opened.delivered];
+  const events: PlayedEvent[] = parseEvents(opened.tape.unshipped()).map((event) => ({
+    ...event,
+    message: event.kind === 'r' ? (taken.shift() ?? null) : null,
+  }));
+  return { events, seen, delivered: opened.delivered };
+}
+
+/** The same, or another guest, on what was recorded. */
+function replayed(events: readonly PlayedEvent[], guest: Guest, thenLive = false) {
+  const opened = open({ events, thenLive });
+  let seen: unknown;
+  try {
+    seen = guest(opened);
+  } catch (error) {
+    if (!(error instanceof Halted)) throw error;
+    seen = 'halted';
+  }
+  return { ...opened, seen };
+}
+
+const ends = ({ tape }: Opened) => tape.posts([0, 0, 0, 'ended', { ending: { kind: 'exit', code: 0 } }]);
+
+describe('a replay gives a guest again', () => {
+  it.each([
+    ['the wall clock', 'c', ({ tape, call }: Opened) => call(CLOCK, [], () => tape.wallMs())],
+    ['the monotonic clock', 'c', ({ tape, call }: Opened) => call(CLOCK, [], () => tape.monotonicNs())],
+    ['a random number', 'd', ({ tape, call }: Opened) => call(RANDOM, [], () => tape.randomI64())],
+    [
+      'random bytes',
+      'd',
+      ({ tape, call }: Opened) => {
+        const bytes = new Uint8Array(100);
+        call(RANDOM, [], () => tape.fillRandom(bytes));
+        return Buffer.from(bytes).toString('hex');
+      },
+    ],
+  ])('%s', (_, kind, guest) => {
+    const { events, seen } = recorded(guest);
+    expect(events.map((event) => event.kind)).toEqual([kind]);
+    vi.setSystemTime(START_MS + 86_400_000);
+    expect(replayed(events, guest, true).seen).toEqual(seen);
+  });
+
+  it('messages at the places where they were taken, in that order, whatever has arrived', () => {
+    const guest =
+      (...arrived: HostMessage[]): Guest =>
+      ({ looks, call, delivered }) => {
+        const [first, second, third] = arrived as [HostMessage, HostMessage, HostMessage];
+        const seen: number[] = [];
+        for (const some of [[], [first, second], [], [third]]) {
+          call(CLOCK, [], () => looks(...some));
+          seen.push(delivered.length);
+        }
+        return seen;
+      };
+    // Replies come out of order.
+    const first = recorded(guest(reply(3), reply(1), reply(2)));
+    expect(first.seen).toEqual([0, 2, 2, 3]);
+    const again = replayed(first.events, guest(reply(9), reply(9), reply(9)), true);
+    expect(again.seen).toEqual([0, 2, 2, 3]);
+    expect(again.delivered).toEqual([reply(3), reply(1), reply(2)]);
+  });
+
+  it('timers where they fired, and without their wait', async () => {
+    const fired: number[] = [];
+    const guest: Guest = ({ tape }) => {
+      tape.begin(CLOCK, 1);
+      tape.after(3_600_000, () => fired.push(1));
+      tape.after(60_000, () => fired.push(2));
+    };
+    const opened = open();
+    guest(opened);
+    await pass(3_600_000);
+    const events = parseEvents(opened.tape.unshipped()).map((event) => ({ ...event, message: null }));
+    expect(events.map(({ kind, value }) => kind + value)).toEqual(['t2', 't1']);
+    fired.length = 0;
+    replayed(events, guest, true);
+    await pass(1);
+    expect(fired).toEqual([2, 1]);
+  });
+
+  it('nothing of a timer that was stopped', async () => {
+    const guest: Guest = ({ tape, call }) => {
+      call(CLOCK, [], () => tape.after(1_000, () => {})());
+      call(CLOCK, [], () => tape.wallMs());
+    };
+    const { events } = recorded(guest);
+    await pass(5_000);
+    expect(events.map(({ kind }) => kind)).toEqual(['c']);
+    expect(replayed(events, guest, true).posted).toEqual([['live']]);
+  });
+});
+
+describe('a replay accepts', () => {
+  it('the same guest to its end', () => {
+    const guest: Guest = (opened) => {
+      opened.call(CLOCK, [], () => opened.tape.wallMs());
+      opened.call(CLOCK, [], () => opened.tape.posts([0, 1, 0, 'send', 'hello']));
+      ends(opened);
+    };
+    const { events } = recorded(guest);
+    expect(events.map(({ kind }) => kind)).toEqual(['c', 'k', 'k']);
+    const { tape, posted } = replayed(events, guest);
+    expect([tape.isPlaying, posted]).toEqual([false, []]);
+  });
+
+  it('another number of the guest on its thread', () => {
+    const guest =
+      (number: number): Guest =>
+      (opened) => {
+        opened.tape.posts([number, 1, 0, 'send', 'hello']);
+        ends(opened);
+      };
+    expect(replayed(recorded(guest(0)).events, guest(7)).posted).toEqual([]);
+  });
+
+  it('another wording of the same trap', () => {
+    const guest =
+      (message: string): Guest =>
+      ({ tape }) =>
+        tape.posts([0, 0, 0, 'ended', { ending: { kind: 'trap', message }, stack: message }]);
+    expect(replayed(recorded(guest('unreachable')).events, guest('unreachable executed')).posted).toEqual([]);
+  });
+});
+
+describe('a replay finds that', () => {
+  const clock: Guest = ({ tape, call }) => call(CLOCK, [], () => tape.wallMs());
+  const random: Guest = ({ tape, call }) => call(RANDOM, [], () => tape.randomI64());
+  const nothing: Guest = ({ call }) => call(CLOCK, []);
+  const speaks =
+    (text: string): Guest =>
+    ({ tape, call }) =>
+      call(CLOCK, [], () => tape.posts([0, 1, 0, 'send', text]));
+  const timer: Guest = ({ tape, call }) => call(CLOCK, [], () => tape.after(1_000, () => {}));
+  const both =
+    (...guests: Guest[]): Guest =>
+    (opened) => {
+      for (const guest of guests) guest(opened);
+    };
+  const at = (place: string, name = 'time_now_ms') => `at hostcall ${place.split('.')[0]} (${name}), place ${place}: `;
+
+  it.each<[string, Guest, Guest, string]>([
+    ['a clock was read that is not', clock, nothing, `${at('1.1')}a clock was read here, and now nothing is`],
+    ['a clock is read that was not', both(nothing, clock), both(clock), `${at('1.1')}a clock is read here`],
+    [
+      'a random value was drawn that is not',
+      random,
+      both(
+        ({ tape }) => tape.begin(RANDOM),
+        ({ tape }) => tape.marks(),
+        ({ tape }) => tape.marks(),
+      ),
+      `${at('1.1', 'random_i64')}a random value was drawn here, and now nothing is`,
+    ],
+    [
+      'a clock is read where a random value was drawn',
+      ({ tape, call }) => call(CLOCK, [], () => tape.randomI64()),
+      clock,
+      `${at('1.1')}a clock is read here`,
+    ],
+    [
+      'a random value is drawn where a clock was read',
+      ({ tape, call }) => call(RANDOM, [], () => tape.wallMs()),
+      random,
+      `${at('1.1', 'random_i64')}a random value is drawn here`,
+    ],
+    [
+      'another message is posted',
+      speaks('hello'),
+      speaks('hullo'),
+      `${at('1.1')}what the guest has done so far is not what was recorded`,
+    ],
+    [
+      'no message is posted',
+      speaks('hello'),
+      ({ tape }) => {
+        tape.begin(CLOCK);
+        tape.marks();
+        tape.marks();
+      },
+      `${at('1.1')}the host was told something here, and now nothing is`,
+    ],
+    ['the guest ends before', both(clock, clock), both(clock, ends), `${at('1.3')}the guest ends here`],
+    [
+      'a call has another number',
+      both(({ call }) => call(CLOCK, [1]), clock),
+      both(({ call }) => call(CLOCK, [2]), clock),
+      `${at('2.1')}what the guest has done so far is not what was recorded`,
+    ],
+    [
+      'a call is another',
+      both(({ call }) => call(RANDOM, []), clock),
+      both(({ call }) => call(CLOCK, []), clock),
+      `${at('2.1')}what the guest has done so far is not what was recorded`,
+    ],
+    [
+      'a call returns something else',
+      both(({ call }) => call(CLOCK, [], () => {}, 0), clock),
+      both(({ call }) => call(CLOCK, [], () => {}, -9), clock),
+      `${at('2.1')}what the guest has done so far is not what was recorded`,
+    ],
+    [
+      'a call passes another text',
+      both(({ tape, call }) => call(CLOCK, [], () => tape.passesText('a')), clock),
+      both(({ tape, call }) => call(CLOCK, [], () => tape.passesText('b')), clock),
+      `${at('2.1')}what the guest has done so far is not what was recorded`,
+    ],
+    [
+      'a clock is read once less in a call',
+      both(clock, ({ tape }) => tape.wallMs(), nothing),
+      both(clock, nothing, nothing),
+      'a clock was read before this place, at 1.3',
+    ],
+    [
+      'a message would be taken by another run',
+      both(nothing, ({ looks }) => looks(reply(1))),
+      both(
+        ({ call }) => call(RANDOM, []),
+        ({ looks }) => looks(),
+      ),
+      'what the guest has done so far is not what was recorded',
+    ],
+    [
+      'a clock is read before the first hostcall',
+      clock,
+      ({ tape }) => tape.wallMs(),
+      'before the first hostcall, place 0.1: a clock is read here',
+    ],
+  ])('%s, and names the place', (_, first, second, expected) => {
+    const { events } = recorded(first);
+    const { posted, seen, tape } = replayed(events, both(second, nothing, nothing));
+    expect(seen).toBe('halted');
+    expect(posted).toEqual([['replay', 'diverged', expect.stringContaining(expected)]]);
+    expect(tape.isPlaying).toBe(true);
+  });
+
+  it('a wait ended by a timer that the guest has not set', async () => {
+    const opened = open();
+    timer(opened);
+    await pass(1_000);
+    const events = parseEvents(opened.tape.unshipped()).map((event) => ({ ...event, message: null }));
+    const withoutTimer: Guest = ({ tape, call }) => call(CLOCK, [], () => tape.marks());
+    const { posted } = replayed(events, both(withoutTimer, nothing));
+    expect(posted).toEqual([
+      [
+        'replay',
+        'diverged',
+        expect.stringContaining('a wait ended by its timeout here, and now there is no such wait'),
+      ],
+    ]);
+  });
+
+  it('the guest waits for something that never came, within seconds', async () => {
+    const { events } = recorded(both(nothing, clock));
+    const { posted } = replayed(events, ({ tape }) => tape.begin(CLOCK));
+    await pass(900);
+    expect(posted).toEqual([]);
+    await pass(200);
+    expect(posted).toEqual([['replay', 'diverged', `${at('1.0')}the guest waits here for something that never came`]]);
+    await pass(60_000);
+    expect([posted.length, vi.getTimerCount()]).toEqual([1, 0]);
+  });
+});
+
+describe('a replay log that ends', () => {
+  const clock: Guest = ({ tape, call }) => call(CLOCK, [], () => tape.wallMs());
+
+  it.each<[string, Guest]>([
+    [
+      'in the middle of a call',
+      ({ tape }) => {
+        tape.begin(CLOCK);
+        tape.wallMs();
+        tape.gives(0);
+      },
+    ],
+    [
+      'before a call',
+      (opened) => {
+        opened.tape.begin(CLOCK);
+        opened.tape.wallMs();
+        opened.tape.begin(CLOCK);
+      },
+    ],
+    [
+      'before a poll',
+      (opened) => {
+        opened.tape.begin(CLOCK);
+        opened.tape.wallMs();
+        opened.looks();
+      },
+    ],
+    [
+      'before a message is posted',
+      ({ tape }) => {
+        tape.begin(CLOCK);
+        tape.wallMs();
+        tape.posts([0, 1, 0, 'send', 'hello']);
+      },
+    ],
+    [
+      'before a timer is set',
+      ({ tape }) => {
+        tape.begin(CLOCK);
+        tape.wallMs();
+        tape.after(1, () => {});
+      },
+    ],
+  ])('%s stops the guest there', (_, guest) => {
+    const { posted, seen } = replayed(recorded(clock).events, guest);
+    expect([posted, seen]).toEqual([[['replay', 'exhausted', '']], 'halted']);
+  });
+
+  it('has nothing in it stops the guest at its first call', () => {
+    expect(replayed([], clock)).toMatchObject({ posted: [['replay', 'exhausted', '']], seen: 'halted' });
+  });
+
+  it('while the guest waits stops it, too', async () => {
+    const { events } = recorded(({ tape, looks }) => {
+      tape.begin(CLOCK);
+      looks(reply(1));
+    });
+    const { posted, delivered } = replayed(events, ({ tape }) => {
+      tape.begin(CLOCK);
+      tape.marks();
+    });
+    await pass(1);
+    expect([delivered, posted]).toEqual([[reply(1)], [['replay', 'exhausted', '']]]);
+  });
+
+  it('is told once, whatever the thread still does', () => {
+    const opened = open({ events: recorded(clock).events, thenLive: false });
+    opened.tape.begin(CLOCK);
+    opened.tape.wallMs();
+    for (let times = 0; times < 3; times++) expect(() => opened.tape.begin(CLOCK)).toThrow(Halted);
+    expect(opened.posted).toEqual([['replay', 'exhausted', '']]);
+  });
+
+  it('of a guest that has ended halts nothing', () => {
+    const opened = open({ events: recorded(clock).events, thenLive: false });
+    opened.tape.close();
+    expect(() => opened.call(CLOCK, [], () => opened.tape.wallMs())).not.toThrow();
+  });
+});
+
+describe('a resumed run', () => {
+  const clock: Guest = ({ tape, call }) => call(CLOCK, [], () => tape.wallMs());
+
+  it('continues live after the last recorded event: it says so, takes what was held back, and records again', async () => {
+    const { events } = recorded(clock);
+    const { tape, posted, heldTaken, call } = replayed(events, clock, true);
+    expect([tape.isPlaying, posted, heldTaken()]).toEqual([false, [['live']], 0]);
+    await pass(0);
+    expect(heldTaken()).toBe(1);
+    vi.setSystemTime(START_MS + 7_000);
+    expect(call(CLOCK, [], () => tape.wallMs())).toBe(START_MS + 7_000);
+    const [next, ...more] = parseEvents(tape.unshipped());
+    expect([next?.call, next?.kind, more]).toEqual([2, 'c', []]);
+  });
+
+  it('has the same places and hashes as one that was never interrupted', () => {
+    const whole = recorded((opened) => {
+      clock(opened);
+      vi.setSystemTime(START_MS + 7_000);
+      clock(opened);
+    });
+    vi.setSystemTime(START_MS);
+    const { events } = recorded(clock);
+    const resumed = replayed(events, clock, true);
+    vi.setSystemTime(START_MS + 7_000);
+    clock(resumed);
+    const { message: _, ...next } = whole.events[1] as PlayedEvent;
+    expect(parseEvents(resumed.tape.unshipped())).toEqual([next]);
+  });
+
+  it('sets its timers when it is live, for what is left of them', async () => {
+    const fired: number[] = [];
+    const guest: Guest = ({ tape, call }) => {
+      call(CLOCK, [], () => tape.after(60_000, () => fired.push(1)));
+      call(CLOCK, [], () => tape.after(60_000, () => fired.push(2)));
+      clock({ tape, call } as Opened);
+    };
+    const { events } = recorded(guest);
+    fired.length = 0;
+    // Half a minute later, of the first timer 5 s are left; the other was never announced to the host.
+    vi.clearAllTimers();
+    vi.setSystemTime(START_MS + 30_000);
+    const opened = open({ events, thenLive: true, sleeps: [[1, START_MS + 35_000]], tellsSleepsMs: 10_000 });
+    guest(opened);
+    expect(opened.posted).toEqual([['live'], ['sleeps', 2, 60_000]]);
+    await pass(5_000);
+    expect(fired).toEqual([1]);
+    await pass(55_000);
+    expect(fired).toEqual([1, 2]);
+    expect(opened.posted.at(-1)).toEqual(['woke', 2]);
+  });
+});
+
+describe('while a run is recorded', () => {
+  it('the host is told of long timers until they are over', async () => {
+    const { tape, posted } = open({ tellsSleepsMs: 1_000 });
+    const stop = tape.after(5_000, () => {});
+    expect(tape.hasToldAll).toBe(true);
+    tape.after(10, () => {});
+    expect(tape.hasToldAll).toBe(false);
+    await pass(10);
+    expect(tape.hasToldAll).toBe(true);
+    stop();
+    tape.after(2_000, () => {});
+    await pass(2_000);
+    expect(posted).toEqual([
+      ['sleeps', 1, 5_000],
+      ['woke', 1],
+      ['sleeps', 3, 2_000],
+      ['woke', 3],
+    ]);
+  });
+
+  it('more than 64 KiB of drawn values are posted alone, after there is room for them', () => {
+    const waited: number[] = [];
+    let added = 0;
+    const underway = {
+      waitFor: (chars: number) => void waited.push(chars),
+      add: (chars: number) => {
+        added += chars;
+      },
+    };
+    const { tape, posted } = open({}, underway);
+    const bytes = new Uint8Array(24 * 1024);
+    tape.fillRandom(bytes);
+    expect([posted, waited]).toEqual([[], []]);
+    tape.fillRandom(bytes);
+    expect([posted, waited.length]).toEqual([[['journal']], 1]);
+    const written = tape.unshipped();
+    expect([written.length, tape.unshipped()]).toEqual([added, '']);
+    expect(waited).toEqual([written.length]);
+  });
+
+  it('its place changes with everything that the thread does', () => {
+    const { tape, looks, call } = open();
+    const places = [tape.place];
+    for (const work of [
+      () => call(CLOCK, []),
+      () => tape.marks(),
+      () => looks(),
+      () => tape.wallMs(),
+      () => tape.posts([0, 0, 0, 'notice', 'x']),
+      () => tape.after(1, () => {})(),
+    ]) {
+      work();
+      places.push(tape.place);
+    }
+    expect(new Set(places).size).toBe(places.length);
+  });
+
+  it('a guest that has ended fires no timer and tells nothing', async () => {
+    const { tape, posted } = open({ tellsSleepsMs: 1_000 });
+    const fired = vi.fn();
+    const stop = tape.after(5_000, fired);
+    tape.close();
+    stop();
+    tape.tells(['journal']);
+    await pass(60_000);
+    expect([fired.mock.calls, posted]).toEqual([[], [['sleeps', 1, 5_000]]]);
+  });
+});

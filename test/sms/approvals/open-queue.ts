@@ -1,0 +1,100 @@
+import type { AuditEvent } from '../../../src/audit/event.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { ApproverRule } from '../../../src/config/sms/sms-config.ts';
+import { type Approval, type BoundCall, boundCallFields, saltedHash } from '../../../src/protocol/approval.ts';
+import { approvalKind } from '../../../src/protocol/approval-kind.ts';
+import type { AskedCall } from '../../../src/sms/approvals/asked-call.ts';
+import { ApprovalQueue, type ApprovalQueueOptions } from '../../../src/sms/approvals/queue.ts';
+import { createMemoryStoreOf } from '../../../src/sms/store/memory-store.ts';
+import type { RegistryStore } from '../../../src/sms/store/store.ts';
+import { asCaller } from '../../../src/sms/trail/caller.ts';
+import { noTrail } from '../../../src/sms/trail/sms-trail.ts';
+
+export const WAIT_MS = 60_000;
+export const GRANT_MS = 10_000;
+export const KEPT_GRANT_MS = 7 * 24 * 3_600_000;
+export const KEEP_MS = 3_600_000;
+
+/** A call that a node asks about. */
+export function askedCall(more: Partial<AskedCall> = {}): AskedCall {
+  return {
+    ...{ run: 'run-1', ordinal: '5.1.1', task: 'notes', session: 'chat-1', server_id: 'fs', kind: 'tool' },
+    ...{ tool_name: 'write_file', definition_sha256: 'd'.repeat(64), policy: '7:pp', purpose: 'call' },
+    ...{ namespace: 'default', callId: 'call-1', nodeId: 'node-1', isKept: false },
+    arguments: { path: '/data/x', content: 'a line' },
+    definition: { name: 'write_file', description: 'Writes a file.' },
+    cause: { code: 'always', text: 'its record asks for every call' },
+    ...more,
+  };
+}
+
+export const approverRule = (more: Partial<ApproverRule> = {}): ApproverRule => ({
+  ...{ name: 'rule 1', namespaces: ['*'], servers: ['*'], tools: ['*'], approvers: null, needed: 1 },
+  ...more,
+});
+
+export const boundOf = (asked: AskedCall): BoundCall =>
+  Object.fromEntries(boundCallFields.map((field) => [field, asked[field]])) as unknown as BoundCall;
+
+export const newStore = () => createMemoryStoreOf(approvalKind);
+
+/** A queue on a store in memory, with its audit events and counted decisions; `by` acts as one caller. */
+export async function openQueue(
+  options: Partial<ApprovalQueueOptions> = {},
+  store: RegistryStore<Approval> = newStore(),
+) {
+  const audited: AuditEvent[] = [];
+  const counted: string[] = [];
+  const queue = new ApprovalQueue(store, {
+    rules: [],
+    hasNames: true,
+    waitMs: WAIT_MS,
+    grantMs: GRANT_MS,
+    keptGrantMs: KEPT_GRANT_MS,
+    keepMs: KEEP_MS,
+    maxKept: 100,
+    maxWaiting: 1_000,
+    trail: { ...noTrail, write: (event) => audited.push(event) },
+    metrics: {
+      decisions: { add: (_: number, labels: { decision: string }) => counted.push(labels.decision) },
+    } as unknown as ApprovalQueueOptions['metrics'],
+    ...options,
+  });
+  await queue.start();
+  const by = (actor: string | null, namespace: string | null = '*') => {
+    const caller = { actor, role: 'approver', namespace, peer: null, via: 'http', method: 'none' } as const;
+    const as = <Result>(work: () => Result) => asCaller(caller, work);
+    return {
+      open: (more: Partial<AskedCall> = {}) => as(() => queue.open(askedCall(more))),
+      decide: (id: string, decision: Approval['decision'], more: { reason?: string; ifModRevision?: number } = {}) => {
+        const vote = { decision: decision ?? 'deny', reason: more.reason ?? null, ifModRevision: more.ifModRevision };
+        return as(() => queue.decide(id, vote));
+      },
+      /** Redeems the grant of a request; without `args`, with those that were allowed. */
+      redeem: (
+        approval: Approval,
+        token = '1',
+        { call = approval as BoundCall, args = null as JsonObject | null } = {},
+      ) => {
+        const hash = args === null ? approval.arguments_sha256 : saltedHash(approval.salt, args);
+        return as(() => queue.claim(approval.approval_id, token.padStart(32, '0'), call, hash));
+      },
+      get: (id: string) => as(() => queue.get(id)),
+      readWhole: (id: string) => as(() => queue.readWhole(id)),
+      withdraw: (id: string, reason = 'not wanted') => as(() => queue.withdraw(id, reason)),
+      withdrawAll: (namespaceOf: string, run: string) => as(() => queue.withdrawAll(namespaceOf, run, 'the run ended')),
+      whyNot: (approval: Approval) => as(() => queue.whyNot(approval)),
+      isWaiting: (id: string) => as(() => queue.isWaiting(id)),
+      namespaceFor: (given: string) => as(() => queue.namespaceFor(given)),
+    };
+  };
+  return { queue, store, audited, counted, by, node: by('node-1'), ann: by('ann'), bob: by('bob') };
+}
+
+export type OpenedQueue = Awaited<ReturnType<typeof openQueue>>;
+
+/** A grant of a new request. */
+export async function granted({ node, ann }: Pick<OpenedQueue, 'node' | 'ann'>) {
+  const { approval_id: id } = await node.open();
+  return ann.decide(id, 'allow_once');
+}

@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import { JournalError } from '../../src/journal/journal-error.ts';
+import type { TaskRevision } from '../../src/protocol/task.ts';
+import { AllRunEvents, lifeOf, type RunEvent } from '../../src/queue/run-events.ts';
+import type { Claim } from '../../src/queue/run-queue.ts';
+import { RunAttempts, type RunAttemptsOptions } from '../../src/spearlet/run-attempts.ts';
+import type { EarlierAttempt } from '../../src/spearlet/run-journals.ts';
+import { newRun } from '../queue/queue-contract.ts';
+import { FakeRunQueue } from '../support/fake-run-queue.ts';
+
+const task = { namespace: 'default', name: 'hello', revision: 1, wasm: 'a'.repeat(64) } as TaskRevision;
+const cost = { model_calls: 2, tool_calls: 1, tokens: { total_tokens: 9 } };
+const earlierAttempt: EarlierAttempt = { end: null, stdout: Buffer.from('so far'), inputRead: 0, cost, resumed: 0 };
+
+interface Given {
+  readonly earlier?: EarlierAttempt | Error | null;
+  readonly revision?: TaskRevision | null;
+  readonly isShared?: boolean;
+}
+
+/** Everything around an attempt; the attempt itself fails with "a guest was started". */
+async function attempts({ earlier = null, revision = task, isShared = false }: Given = {}) {
+  const events = new AllRunEvents();
+  const queue = new FakeRunQueue({ isShared });
+  await queue.submit(newRun('r1', { maxAttempts: 2 }));
+  const [claim] = (await queue.claim('n1', 'default', 1, 30_000, () => true)) as [Claim];
+  const sent: RunEvent[] = [];
+  let isSenderClosed = false;
+  const all = new RunAttempts({
+    events,
+    queue,
+    journals: { earlier: () => (earlier instanceof Error ? Promise.reject(earlier) : Promise.resolve(earlier)) },
+    tasks: { revision: async () => revision },
+    sendEvents: () => ({
+      add: (event: RunEvent) => void sent.push(event),
+      close: async () => {
+        isSenderClosed = true;
+      },
+    }),
+    streams: { listen: () => ({ close: async () => {} }) },
+    runtimes: { using: () => Promise.reject(new Error('a guest was started')) },
+    traces: null,
+  } as unknown as RunAttemptsOptions);
+  const make = (more: Partial<Claim> = {}) => all.attempt({ ...claim, ...more }, new AbortController().signal);
+  const statuses = () => sent.map(({ data }) => (JSON.parse(data) as { status: string }).status);
+  return { make, claim, sent, statuses, events, isSenderClosed: () => isSenderClosed };
+}
+
+const ended = (status: string, reason: string, message: unknown) => ({
+  kind: 'ended',
+  ending: { status, exit: { reason, code: null, message } },
+});
+
+describe('a claimed run', () => {
+  it('is attempted, and an attempt that could not be made counts and is retried', async () => {
+    const { make, statuses, isSenderClosed, events } = await attempts();
+    expect(await make()).toEqual({ kind: 'again', counts: true, pause: false, why: 'a guest was started' });
+    expect([statuses(), isSenderClosed()]).toEqual([['running', 'queued'], true]);
+    expect(events.of('r1')?.hasEnded).toBe(false);
+  });
+
+  it('that was cancelled before it was claimed ends without a guest', async () => {
+    const { make, statuses, events } = await attempts();
+    expect(await make({ isCancelled: true })).toMatchObject(ended('cancelled', 'cancelled', expect.any(String)));
+    expect([statuses(), events.of('r1')?.hasEnded]).toEqual([['running', 'cancelled'], true]);
+  });
+
+  it('that has lost all its attempts is dead, and names the last node', async () => {
+    const { make, claim } = await attempts();
+    expect(await make({ attempt: 3 })).toMatchObject(ended('dead', 'lost', expect.stringMatching(/2 attempts.* n1$/)));
+    expect(await make({ ...claim, attempt: 2 })).toMatchObject({ kind: 'again' });
+  });
+
+  it('whose journal cannot be read is dead: a new attempt would repeat what was done', async () => {
+    const { make } = await attempts({ earlier: new JournalError('r1.journal', 'line 3 was changed') });
+    expect(await make()).toMatchObject(ended('dead', 'journal', 'r1.journal: line 3 was changed'));
+  });
+
+  it('whose journal cannot be reached is left to the dispatcher, which retries', async () => {
+    const { make, sent } = await attempts({ earlier: new Error('EIO') });
+    await expect(make()).rejects.toThrow('EIO');
+    expect(sent).toEqual([]);
+  });
+
+  it('whose journal has its end gets that outcome, also where it was cancelled since', async () => {
+    const end = { reason: 'exit', exit: 3, message: null } as unknown as NonNullable<EarlierAttempt['end']>;
+    const { make } = await attempts({ earlier: { ...earlierAttempt, end } });
+    expect(await make({ isCancelled: true })).toEqual({
+      kind: 'ended',
+      ending: {
+        status: 'failed',
+        exit: { reason: 'exit', code: 3, message: null },
+        cost,
+        result: Buffer.from('so far'),
+      },
+    });
+  });
+
+  it.each(['interrupted', 'parked', 'journal', 'internal', 'lost'])(
+    'whose journal ends as %s is attempted again',
+    async (reason) => {
+      const end = { reason, exit: null, message: null } as unknown as NonNullable<EarlierAttempt['end']>;
+      const { make } = await attempts({ earlier: { ...earlierAttempt, end } });
+      expect(await make()).toMatchObject({ kind: 'again', why: 'a guest was started' });
+    },
+  );
+
+  it.each([
+    ['is not here', null],
+    ['has another module', { ...task, wasm: 'b'.repeat(64) }],
+  ])(
+    'whose task revision %s is dead on a single node, and retried where other nodes may have it',
+    async (_, revision) => {
+      const why = 'revision 1 of the task is not here any more';
+      expect(await (await attempts({ revision })).make()).toMatchObject(ended('dead', 'task', why));
+      const shared = await attempts({ revision, isShared: true });
+      expect(await shared.make()).toEqual({ kind: 'again', counts: true, pause: false, why });
+    },
+  );
+
+  it.each([
+    ['first', 1, null, 1],
+    ['second', 2, null, 2],
+    ['resumed for the first time', 1, 0, 2],
+    ['resumed for the fourth time', 1, 3, 5],
+  ] as const)('that is %s numbers its events after those of earlier lives', async (_, attempt, resumed, life) => {
+    const { make, sent } = await attempts({ earlier: resumed === null ? null : { ...earlierAttempt, resumed } });
+    await make({ attempt });
+    expect(sent.map(lifeOf)).toEqual([life, life]);
+  });
+});

@@ -1,0 +1,199 @@
+import type { Readable } from 'node:stream';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { JournalError } from '../../src/journal/journal-error.ts';
+import { MAX_RESULT_BYTES } from '../../src/protocol/run.ts';
+import { runGuest } from '../../src/run/run-guest.ts';
+import type { RunResult } from '../../src/run/run-result.ts';
+import { type AttemptOptions, attemptRun, type StopReason } from '../../src/spearlet/run-claim.ts';
+import type { EarlierAttempt } from '../../src/spearlet/run-journals.ts';
+
+vi.mock('../../src/run/run-guest.ts', () => ({ runGuest: vi.fn() }));
+
+type GuestOptions = Omit<Parameters<typeof runGuest>[0], 'output' | 'stdin'> & {
+  readonly output: (stream: 'stdout' | 'stderr', bytes: Uint8Array) => void;
+  readonly stdin: () => Readable;
+};
+
+afterEach(() => vi.mocked(runGuest).mockReset());
+
+const cost = { model_calls: 7, tool_calls: 0, tokens: { total_tokens: 70 } };
+const earlierAttempt: EarlierAttempt = { end: null, stdout: Buffer.from('one '), inputRead: 3, cost, resumed: 0 };
+
+/** How a guest ends that runs as long as the test says. */
+type FakeGuest = (options: GuestOptions) => Partial<RunResult>;
+
+interface Given {
+  readonly earlier?: EarlierAttempt | null;
+  readonly number?: number;
+  /** The stop that arrives before the guest ends. */
+  readonly stop?: StopReason | null;
+}
+
+async function attempt(guest: FakeGuest, { earlier = null, number = 1, stop: reason = null }: Given = {}) {
+  let seen: GuestOptions | undefined;
+  vi.mocked(runGuest).mockImplementation(async (options) => {
+    const given = options as GuestOptions;
+    seen = given;
+    const chat = { sends: 1, iterations: 2, toolCalls: 3, usage: { total_tokens: 11 } };
+    return { reason: 'exit', exitCode: 0, message: null, chat, ...guest(given) } as RunResult;
+  });
+  const stop = new AbortController();
+  if (reason !== null) stop.abort(reason);
+  const events: (readonly [string, unknown])[] = [];
+  const outcome = await attemptRun(
+    {
+      claim: { run: { id: 'r1', submitted_by: 'ann' }, attempt: number },
+      runtime: { task: { namespace: 'default', name: 'hello', args: ['x'], env: {}, isolation: 'shared' } },
+      input: Buffer.from('input'),
+      journals: { option: (_claim: unknown, mode: string) => mode, earlier: async () => earlier },
+      events: { emit: (event: string, data: unknown) => events.push([event, data]) },
+      budgets: { forRun: () => null },
+      approve: null,
+      parkAfterMs: 1_000,
+      signal: stop.signal,
+      ...{ streamModels: false, threads: 'threads', tracing: null },
+      onWaiting: () => {},
+      onNotice: () => {},
+    } as unknown as AttemptOptions,
+    earlier,
+  );
+  return { outcome, seen, events };
+}
+
+describe('the outcome of an attempt', () => {
+  it.each([
+    ['succeeded', 'exit', 0],
+    ['failed', 'exit', 1],
+    ['failed', 'trap', null],
+    ['failed', 'deadline', null],
+    ['failed', 'memory', null],
+    ['failed', 'module', null],
+    ['failed', 'diverged', null],
+  ] as const)('is %s for a guest that ended by %s %s', async (status, reason, exitCode) => {
+    const { outcome } = await attempt(() => ({ reason, exitCode, message: 'why' }));
+    expect(outcome).toMatchObject({
+      kind: 'ended',
+      ending: { status, exit: { reason, code: exitCode, message: 'why' } },
+    });
+  });
+
+  it.each([
+    ['cancelled', { kind: 'ended', ending: { status: 'cancelled', exit: { reason: 'cancelled', code: null } } }],
+    ['draining', { kind: 'again', counts: false, pause: false, why: 'draining' }],
+    ['lost', { kind: 'again', counts: true, pause: false, why: 'lost' }],
+  ] as const)('of a guest that was interrupted because it is %s', async (reason, expected) => {
+    const { outcome } = await attempt(() => ({ reason: 'interrupted', exitCode: null }), { stop: reason });
+    expect(outcome).toMatchObject(expected);
+  });
+
+  it('is the end of the guest where it ended by itself before it could be cancelled', async () => {
+    const { outcome } = await attempt(() => ({ reason: 'exit', exitCode: 0 }), { stop: 'cancelled' });
+    expect(outcome).toMatchObject({ kind: 'ended', ending: { status: 'succeeded' } });
+  });
+
+  it.each([
+    ['a shared thread was lost', 'lost', 'its thread is gone', { counts: false, pause: false }],
+    ['the host failed', 'internal', 'a bug', { counts: true, pause: true }],
+    ['the journal could not be written', 'journal', 'ENOSPC', { counts: false, pause: true }],
+  ] as const)('is a retry where %s', async (_, reason, message, expected) => {
+    const { outcome } = await attempt(() => ({ reason, exitCode: null, message }));
+    expect(outcome).toEqual({ kind: 'again', ...expected, why: message });
+  });
+
+  it('is a failure where the journal has reached limits.journal_bytes: a retry would reach it again', async () => {
+    const message = 'the journal has more than limits.journal_bytes (1000)';
+    const { outcome } = await attempt(() => ({ reason: 'journal', exitCode: null, message }));
+    expect(outcome).toMatchObject({
+      kind: 'ended',
+      ending: { status: 'failed', exit: { reason: 'journal', message } },
+    });
+  });
+
+  it.each([
+    [
+      'a journal that cannot be opened is retried after a pause, and does not count',
+      new JournalError('r1', 'EIO'),
+      false,
+      true,
+    ],
+    ['another error counts, and is retried without a pause', new Error('EIO'), true, false],
+  ] as const)('of %s', async (_, error, counts, pause) => {
+    const { outcome } = await attempt(() => {
+      throw error;
+    });
+    expect(outcome).toEqual({ kind: 'again', counts, pause, why: error.message });
+  });
+
+  it('is a failure where the guest writes more than a result may have', async () => {
+    const { outcome } = await attempt(({ output, signal }) => {
+      output('stdout', Buffer.alloc(MAX_RESULT_BYTES));
+      expect(signal?.aborted).toBe(false);
+      output('stdout', Buffer.alloc(1));
+      expect(signal?.aborted).toBe(true);
+      return { reason: 'interrupted', exitCode: null };
+    });
+    expect(outcome).toMatchObject({
+      kind: 'ended',
+      ending: {
+        status: 'failed',
+        exit: { reason: 'result', message: expect.stringContaining(String(MAX_RESULT_BYTES)) },
+      },
+    });
+  });
+});
+
+describe('an attempt that parks', () => {
+  const until = { kind: 'approval', request: 'a-1' } as const;
+  const parks: FakeGuest = ({ waits }) => {
+    waits?.onPark(until, ['a-1']);
+    return { reason: 'parked', exitCode: null };
+  };
+
+  it('names what it waits for', async () => {
+    expect((await attempt(parks)).outcome).toEqual({ kind: 'parked', until, requests: ['a-1'] });
+  });
+
+  it('stays parked while the node drains', async () => {
+    expect((await attempt(parks, { stop: 'draining' })).outcome).toMatchObject({ kind: 'parked' });
+  });
+
+  it.each([
+    ['cancelled', { kind: 'ended', ending: { status: 'cancelled' } }],
+    ['lost', { kind: 'again', counts: true }],
+  ] as const)('while it is being %s does not wait', async (reason, expected) => {
+    expect((await attempt(parks, { stop: reason })).outcome).toMatchObject(expected);
+  });
+});
+
+describe('what a guest is given, and gives', () => {
+  it('is its input and a new journal; its output is the result, and its usage the cost', async () => {
+    const { outcome, seen, events } = await attempt(({ output }) => {
+      output('stdout', Buffer.from('hello'));
+      output('stderr', Buffer.from('a log line'));
+      return {};
+    });
+    expect(outcome).toMatchObject({
+      ending: { result: Buffer.from('hello'), cost: { model_calls: 2, tool_calls: 3, tokens: { total_tokens: 11 } } },
+    });
+    expect(seen).toMatchObject({ journal: 'record', threads: 'threads', args: ['hello', 'x'] });
+    expect(seen?.env).toMatchObject({ SPEAR_TASK: 'default/hello', SPEAR_RUN_ID: 'r1' });
+    expect(events).toEqual([
+      ['output', { text: 'hello' }],
+      ['log', { text: 'a log line' }],
+    ]);
+  });
+
+  it('is what earlier attempts left: the rest of the input, their output and their cost', async () => {
+    const { outcome, seen } = await attempt(
+      ({ output }) => {
+        output('stdout', Buffer.from('two'));
+        return {};
+      },
+      { earlier: earlierAttempt, number: 2 },
+    );
+    expect(outcome).toMatchObject({ ending: { result: Buffer.from('one two'), cost } });
+    expect(seen?.journal).toBe('resume');
+    const chunks = (await seen?.stdin().toArray()) ?? [];
+    expect(Buffer.concat(chunks).toString()).toBe('ut');
+  });
+});
