@@ -111,7 +111,7 @@ describe('a claimed run', () => {
   ])(
     'whose task revision %s is dead on a single node, and retried where other nodes may have it',
     async (_, revision) => {
-      const why = 'revision 1 of the task is not here any more';
+      const why = 'revision 1 of the task is no longer stored on this node';
       expect(await (await attempts({ revision })).make()).toMatchObject(ended('dead', 'task', why));
       const shared = await attempts({ revision, isShared: true });
       expect(await shared.make()).toEqual({ kind: 'again', counts: true, pause: false, why });

@@ -65,7 +65,7 @@ describe('a question to the registry', () => {
     const { desk } = await open();
     const answering = desk.ask(question());
     await pass(WAIT_MS);
-    const reason = `nobody decided within ${WAIT_MS} ms`;
+    const reason = `no decision within ${WAIT_MS} ms`;
     expect(await answering).toMatchObject({ decision: 'deny', decidedBy: null, reason });
   });
 

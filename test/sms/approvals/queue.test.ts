@@ -120,7 +120,7 @@ describe('a decision', () => {
       }
       await expect(bob.decide(before.approval_id, 'deny')).rejects.toMatchObject({ approval: before });
       expect(await bob.get(before.approval_id)).toEqual(before);
-      expect(bob.whyNot(before)).toBe(`it is ${state} already`);
+      expect(bob.whyNot(before)).toBe(`the approval is already ${state}`);
     },
   );
 
@@ -129,7 +129,7 @@ describe('a decision', () => {
     const { approval_id: id } = await node.open();
     const [won, lost] = await Promise.allSettled([ann.decide(id, 'allow_once'), bob.decide(id, 'deny')]);
     expect(won).toMatchObject({ status: 'fulfilled', value: { status: 'granted' } });
-    expect(lost).toMatchObject({ status: 'rejected', reason: { message: 'it is granted already, allow_once by ann' } });
+    expect(lost).toMatchObject({ status: 'rejected', reason: { message: 'the approval is already granted, allow_once by ann' } });
   });
 
   it('about what was looked at is refused where the request has changed since', async () => {
@@ -159,7 +159,7 @@ describe('a decision', () => {
     await second.ann.decide(id, 'deny', { reason: 'no' });
     await pass(0);
     expect([first.queue.waiting, first.node.isWaiting(id)]).toEqual([0, false]);
-    await expect(first.bob.decide(id, 'allow_once')).rejects.toThrow('denied already, deny by ann: no');
+    await expect(first.bob.decide(id, 'allow_once')).rejects.toThrow('already denied, deny by ann: no');
   });
 
   it('of two registries at the same moment is made once', async () => {
@@ -195,7 +195,7 @@ describe('rules', () => {
     const { node, ann, bob } = await openQueue({ rules: two });
     const { approval_id: id } = await node.open();
     await ann.decide(id, 'allow_once');
-    await expect(ann.decide(id, 'allow_once')).rejects.toThrow('"ann" has decided already');
+    await expect(ann.decide(id, 'allow_once')).rejects.toThrow('"ann" has already voted');
     expect(await bob.decide(id, 'deny')).toMatchObject({ status: 'denied', decision: 'deny' });
   });
 
@@ -206,8 +206,8 @@ describe('rules', () => {
     const approval = await node.open();
     const { approval_id: id } = approval;
     await expect(bob.decide(id, 'allow_once')).rejects.toThrow(MayNotDecide);
-    expect(ann.whyNot(approval)).toBe('"ann" is not one of the approvers of the rule "ops"');
-    await expect(node.decide(id, 'allow_once')).rejects.toThrow('nobody decides about a request of their own');
+    expect(ann.whyNot(approval)).toBe('"ann" is not an approver of the rule "ops"');
+    await expect(node.decide(id, 'allow_once')).rejects.toThrow('requested this approval; another user must decide it');
     expect(by('ops-1').whyNot(approval)).toBeNull();
     expect(await by('ops-1').decide(id, 'allow_once')).toMatchObject({ status: 'granted' });
   });
@@ -268,7 +268,7 @@ describe('a grant', () => {
     const call = { ...approval, [field]: 'another' };
     expect(await opened.node.redeem(approval, '1', { call })).toBe(field);
     expect(await opened.node.redeem(approval)).toBe('withdrawn');
-    expect((await opened.node.get(approval.approval_id)).reason).toContain(`its ${field} is another`);
+    expect((await opened.node.get(approval.approval_id)).reason).toContain(`its ${field} changed`);
   });
 
   it('is withdrawn where the arguments of the call are others [approval.sms.bound]', async () => {
@@ -325,7 +325,7 @@ describe('time', () => {
     expect((await store.get(id))?.status).toBe('waiting');
     await pass(1);
     expect(await store.get(id)).toMatchObject({
-      ...{ status: 'denied', reason: `nobody decided within ${WAIT_MS} ms`, votes: [], decision: null },
+      ...{ status: 'denied', reason: `no decision within ${WAIT_MS} ms`, votes: [], decision: null },
     });
     expect([counted, queue.waiting]).toEqual([[], 0]);
     expect(audited.at(-1)).toMatchObject({ event: 'sms.approval_ended', via: 'process', actor: null });
@@ -340,7 +340,7 @@ describe('time', () => {
     await pass(GRANT_MS - 1);
     expect((await store.get(id))?.status).toBe('granted');
     await pass(1);
-    expect(await store.get(id)).toMatchObject({ status: 'expired', reason: 'it was allowed, and not used in time' });
+    expect(await store.get(id)).toMatchObject({ status: 'expired', reason: 'the grant expired before the call used it' });
     expect(queue.leftMs(approval)).toBe(0);
   });
 
@@ -465,7 +465,7 @@ describe('limits', () => {
       expect(id.endsWith(`-${round}`)).toBe(true);
       await node.withdraw(id);
     }
-    await expect(node.open()).rejects.toThrow('asked about too often');
+    await expect(node.open()).rejects.toThrow('approval of this call was requested');
   });
 });
 

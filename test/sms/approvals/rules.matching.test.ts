@@ -40,15 +40,15 @@ describe('who may decide', () => {
     ['everybody where the rule names nobody', approverRule(), 'bob', [], null],
     ['those whom the rule names', rule, 'ann', [], null],
     ['those whom a pattern of the rule names', rule, 'ops-7', [], null],
-    ['not others', rule, 'bob', [], '"bob" is not one of the approvers of the rule "ops"'],
+    ['not others', rule, 'bob', [], '"bob" is not an approver of the rule "ops"'],
     [
       'not the caller that asked, also where the rule names it',
       approverRule({ approvers: ['node-1'] }),
       'node-1',
       [],
-      'of their own',
+      'requested this approval',
     ],
-    ['not those who did', rule, 'ann', [vote], '"ann" has decided already'],
+    ['not those who did', rule, 'ann', [vote], '"ann" has already voted'],
     ['others after them', rule, 'ops-1', [vote], null],
     ['anybody where callers have no names', rule, null, [vote], null],
   ])('%s', (_, given, name, votes, expected) => {

@@ -79,7 +79,7 @@ describe('a watch of all decisions', () => {
 
   it('of another namespace is refused', async () => {
     const opened = await openQueue();
-    expect(() => watch(opened, { namespace: 'team-b' }, 'team-a')).toThrow('namespace is not one of this node');
+    expect(() => watch(opened, { namespace: 'team-b' }, 'team-a')).toThrow('namespace is not a');
   });
 
   it('ends with its reader, and is not counted any more', async () => {
