@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import type { Cluster } from '../../scripts/engines/member.ts';
 import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
-import type { Claim } from '../../src/queue/run-queue.ts';
+import type { Claim, Line } from '../../src/queue/run-queue.ts';
 
 export const LEASE_MS = 2_000;
 const PATIENCE_MS = 15_000;
@@ -34,7 +34,11 @@ export async function openQueue(
 }
 
 /** The next run, as soon as it is given out. */
-export async function nextClaim(queue: NatsQueue, node = 'n1'): Promise<Claim> {
+export async function nextClaim(
+  queue: NatsQueue,
+  node = 'n1',
+  hasRoom: (line: Line) => boolean = () => true,
+): Promise<Claim> {
   for (;;) {
     const arrived = new Promise<void>((resolve) => {
       const stop = queue.onWork(() => {
@@ -42,7 +46,7 @@ export async function nextClaim(queue: NatsQueue, node = 'n1'): Promise<Claim> {
         resolve();
       });
     });
-    const [claim] = await queue.claim(node, 'default', 1, LEASE_MS, () => true);
+    const [claim] = await queue.claim(node, 'default', 1, LEASE_MS, hasRoom);
     if (claim !== undefined) return claim;
     await arrived;
   }

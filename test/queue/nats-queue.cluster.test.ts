@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useNats } from '../support/engines/use-engine.ts';
-import { clearStreams, LEASE_MS, openQueue } from './nats-clusters.ts';
-import { queueContract } from './queue-contract.ts';
+import { clearStreams, LEASE_MS, nextClaim, openQueue } from './nats-clusters.ts';
+import { newRun, queueContract } from './queue-contract.ts';
 
 const cluster = useNats();
 
@@ -35,5 +35,23 @@ describe('nodes that start together where there is nothing yet', () => {
     await expect(openQueue(cluster(), 1_000, LEASE_MS, 5)).rejects.toThrow(
       /^the stream SPEAR_RUNS cannot be created in NATS: .*(?:peers|replicas)/,
     );
+  });
+});
+
+describe('a node whose only free slot was offered a run that it cannot take', () => {
+  it('asks for the next run', async () => {
+    await clearStreams(cluster());
+    const queue = await openQueue(cluster());
+    await queue.submit(newRun('full', { task: 'busy' }));
+    const offered = Promise.withResolvers<void>();
+    const claimed = nextClaim(queue, 'n1', ({ task }) => {
+      if (task !== 'busy') return true;
+      offered.resolve();
+      return false;
+    });
+    await offered.promise;
+    await queue.submit(newRun('free'));
+    expect((await claimed).run.id).toBe('free');
+    await queue.close();
   });
 });

@@ -63,6 +63,8 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   ): Promise<readonly Claim[]> {
     const delivered = (await this.#pool(pool)).take(max);
     const taken = await Promise.all(delivered.map((delivery) => this.#claims.take(node, delivery, hasRoom)));
+    // A delivery that was not claimed leaves its slot free, and no pull is waiting for that slot.
+    if (taken.includes(null)) this.#work.tell();
     return taken.flatMap((run) => {
       if (run === null) return [];
       this.#owned.set(run.claim, run.owned);
