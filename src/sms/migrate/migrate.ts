@@ -76,7 +76,7 @@ function beginInFile(file: string, shown: number): NewRegistry {
 
 /** The kinds of all registries in one order; of a kind it only matters that both sides are of it. */
 function pairs(kept: KeptRegistry): readonly RegistryStore<StoreStamps>[] {
-  const { profiles, approvals, pins, tokens, tokenUses } = kept;
+  const { profiles, approvals, pins, tokens, tokenUses, tasks, taskRevisions } = kept;
   return [
     kept,
     profiles,
@@ -84,6 +84,8 @@ function pairs(kept: KeptRegistry): readonly RegistryStore<StoreStamps>[] {
     pins,
     tokens,
     tokenUses,
+    tasks,
+    taskRevisions,
   ] as readonly unknown[] as readonly RegistryStore<StoreStamps>[];
 }
 

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openEtcdStore } from '../../../src/sms/etcd/etcd-store.ts';
@@ -56,6 +56,24 @@ describe('spear-sms migrate', () => {
     expect(new Set([before.epoch, epoch, after.epoch]).size).toBe(3);
     expect(after.revision).toBeGreaterThan(revision);
     expect(await is.tokenUses.get('ci')).toMatchObject({ last_used_at_ms: 7 });
+    await Promise.all([was.close(), is.close()]);
+  });
+
+  it('takes every kind along, tasks and their revisions too [etcd.migrate]', async () => {
+    const folder = temporaryDirectory();
+    const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
+    copyFileSync(new URL('../../../fixtures/compat/registry/registry.db', import.meta.url), file);
+    const config = etcdConfig(etcd().members);
+    const { counts } = await migrateRegistry({ file }, { etcd: config });
+    for (const [kind, count] of counts) expect([kind, count > 0]).toEqual([kind, true]);
+    await migrateRegistry({ etcd: config }, { file: back });
+    const [was, is] = [openSqliteStore(file), openSqliteStore(back)];
+    const idsOf = async ({ tasks, taskRevisions }: typeof was) =>
+      [...(await tasks.list()).records, ...(await taskRevisions.list()).records].map(
+        ({ mod_revision: _, updated_at_ms: __, ...record }) => record,
+      );
+    expect(await idsOf(was)).not.toEqual([]);
+    expect(await idsOf(is)).toEqual(await idsOf(was));
     await Promise.all([was.close(), is.close()]);
   });
 
