@@ -13,7 +13,7 @@ export class JournalKeyMissing extends JournalError {
   constructor(file: string, id: string) {
     super(
       file,
-      `it is encrypted by the key ${id}: name it with --journal-key REFERENCE or [journal] key of the config`,
+      `encrypted with key ${id}: pass this key with --journal-key REFERENCE or set [journal] key in the config`,
     );
     this.name = 'JournalKeyMissing';
   }
