@@ -794,7 +794,7 @@ export class UserStream {
     }
   }
 
-  /** Sends a frame, waiting for room; 0 or a negative errno: -EPIPE when the client is gone. */
+  /** Sends a frame, waiting for room; 0 or a negative errno: -EPIPE when the client disconnected. */
   send(frame: Frame): i32 {
     const length = FRAME_HEADER + frame.meta.length + frame.data.length;
     if (length > FRAME_MAX) return -EMSGSIZE;

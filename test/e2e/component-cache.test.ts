@@ -96,7 +96,7 @@ describe('spear-run and the cache of components', () => {
       const { code, stderr } = await spearRun([file], newCache());
       expect(code).toBe(125);
       expect(stderr).toBe(
-        `spear-run: ${file}: it imports what this host does not have: spear:host/cchat@2.1.0 (this host has spear:host 1.1.0: same major version, and a minor not above it)\n`,
+        `spear-run: ${file}: the component has imports that this host does not provide: spear:host/cchat@2.1.0 (this host has spear:host 1.1.0: the major version must be equal, the minor version not higher)\n`,
       );
     },
     GENEROUS_MS,

@@ -116,13 +116,13 @@ describe('an encrypted journal', () => {
     writeFileSync(changed, readFileSync(file, 'utf8').replace(/("b":"....)./, '$1_'));
     const bad = command('spear', ['journal', 'verify', changed]);
     expect(bad).toMatchObject({ status: 1 });
-    expect(bad.stdout).toContain('line 2: it is not what was written: the hash of its block does not fit');
+    expect(bad.stdout).toContain('line 2: the block was changed or damaged: its hash does not match');
   });
 
   it('that was chained anew without the key is found with it', () => {
     const [first = '', second = '', third = '', ...rest] = lines();
     const moved = chained('moved.journal', [first, third, second, ...rest]);
-    expect(() => readJournal(moved, key)).toThrow('line 2: it is not what was written: its key does not open it');
+    expect(() => readJournal(moved, key)).toThrow('line 2: the block was changed or damaged: decryption failed');
     const taken = chained('taken.journal', [first, second, ...rest]);
     expect(() => readJournal(taken, key)).toThrow('line 3: it is not what was written');
     const inTheClear = chained('clear.journal', [first, '{"t":"header"}']);

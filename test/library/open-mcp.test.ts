@@ -114,12 +114,12 @@ describe('openMcp throws', () => {
   it.each<[string, object, string]>([
     ['an unknown key', { servers: [], dir: 'x' }, 'openMcp: unknown key "dir", did you mean "directory"?'],
     ['two sources', { servers: [], directory: 'x' }, 'servers and directory: records come from one of them'],
-    ['no source', {}, 'there is no registry: directory or sms names one'],
+    ['no source', {}, 'no registry is configured: set directory or sms'],
     ['a directory that is not there', { directory: '/no/such' }, 'directory /no/such: '],
     [
       'an SMS that is not there',
       { sms: { address: '127.0.0.1:1', token: 't' }, firstSnapshotMs: 300 },
-      'sms: there is no registry: ',
+      'sms: the registry is unreachable: ',
     ],
     ['an SMS that has no address', { sms: { address: 'ftp://x' } }, 'sms: expected HOST:PORT'],
     ['rules', { servers: [], approvalRules: [{ verdict: 'perhaps' }] }, 'approvalRules[0].verdict: must be'],

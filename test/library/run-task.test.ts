@@ -42,7 +42,7 @@ describe('runTask', () => {
     expect((await run({ ...chat, task: { backend: 'b' }, backend: 'a' })).stdout).toContain('from a');
     const backend = await scriptedBackend(say('its own'));
     expect((await run({ ...chat, task: { backend: 'b' }, backend })).stdout).toContain('its own');
-    await expect(run({ ...chat, backend: 'c' })).rejects.toThrow('backend: there is no backend "c" (configured: a, b)');
+    await expect(run({ ...chat, backend: 'c' })).rejects.toThrow('backend: unknown backend "c" (configured: a, b)');
     await expect(run({ ...chat, task: { backend: 'c' } })).rejects.toThrow('task: backend: there is no backend "c"');
   });
 
@@ -117,6 +117,6 @@ describe('openTask', () => {
 
   it('throws what is wrong with the module when it checks [library.task]', async () => {
     await using task = await openTask({ wasm: '/no/such.wasm', config: emptyConfig() });
-    await expect(task.check()).rejects.toThrow('there is no such file');
+    await expect(task.check()).rejects.toThrow('no such file');
   });
 });

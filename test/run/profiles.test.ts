@@ -49,7 +49,7 @@ describe('a task that names a profile', () => {
     expect(notices).toEqual([
       expect.stringContaining('profiles/bad.toml: name is required'),
       expect.stringContaining('profiles/other.toml: server_ids is empty'),
-      `the model will see no MCP tools: the task's mcp.profile "review" is not in the registry, so everything is denied`,
+      `no MCP tools for the model: the task's mcp.profile "review" is not in the registry, so everything is denied`,
     ]);
   });
 

@@ -64,7 +64,7 @@ describe('spear journal show', () => {
     const asked = { t: 'model.asked', call: 1, n: 0, backend: 'b', model: null, ms: 1 };
     const file = journalWith(headerOf(tools), [asked, { t: 'model.answered', call: 1, n: 0, body, ms: 2 }]);
     const cut = spear('show', file).stdout;
-    expect(cut).toContain(`(cut, of ${long.length} characters)`);
+    expect(cut).toContain(`(truncated, ${long.length} characters in all)`);
     expect(cut.length).toBeLessThan(3_000);
     expect(spear('show', file, '--full').stdout).toContain('word token=[redacted] last');
   });
@@ -89,7 +89,7 @@ describe('spear journal show', () => {
       expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
       expect(stderr).toMatch(/line \d+: it is not what was written/);
     }
-    expect(spear('show', join(scratch, 'none')).stderr).toContain('it cannot be read (ENOENT)');
+    expect(spear('show', join(scratch, 'none')).stderr).toContain('cannot read the journal (ENOENT)');
   });
 
   it.each([

@@ -63,7 +63,7 @@ describe('the end of a component', () => {
     });
     const run = await runFixture(guest);
     expect(run).toMatchObject({ reason: 'trap', stdout: '' });
-    expect(run.message).toContain('leaves the memory of the guest');
+    expect(run.message).toContain('outside the guest memory');
     expect(run.stack).toContain('wasm://');
   });
 

@@ -39,7 +39,7 @@ describe('a name that would become code', () => {
     const attack = await component(body(PAYLOAD));
     // The danger is real: the quote ends the string that jco meant to write, and a call stands in the code.
     expect(await generated(attack)).toContain("'f'+globalThis.stolen()+''");
-    expect(complaint(attack)).toBe(`it has a name that is refused: ${JSON.stringify(PAYLOAD)}`);
+    expect(complaint(attack)).toBe(`the component has a name that is not allowed: ${JSON.stringify(PAYLOAD)}`);
     expect(complaint(await component(body('fine')))).toBe('admitted');
   });
 
@@ -157,7 +157,9 @@ describe('what has no bound is refused', () => {
 
   it('more definitions than anybody needs, whatever the count claims', () => {
     const claims = (count: number[]) => Buffer.from([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0, 7, count.length, ...count]);
-    expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x0f]))).toContain('it defines more than 500000 things');
+    expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x0f]))).toContain(
+      'the component has more than 500000 definitions',
+    );
     expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x1f]))).toContain('does not fit into 32 bits');
     expect(complaint(claims([0x80, 0x80, 0x80, 0x80, 0x80, 0x00]))).toContain('does not fit into 32 bits');
     expect(complaint(claims([1]))).toContain('cut off');

@@ -193,10 +193,10 @@ describe('a guest that holds its thread', () => {
     });
     expect(await neighbour).toMatchObject({
       reason: 'lost',
-      message: expect.stringContaining('another guest held it'),
+      message: expect.stringContaining('another guest blocked it'),
     });
     expect(await run(held, { limits })).toMatchObject({
-      isolation: { kind: 'thread', why: 'a guest of this module held the thread that it shared' },
+      isolation: { kind: 'thread', why: 'a guest of this module blocked its shared thread' },
     });
     expect(await run(answering(6))).toMatchObject({ exitCode: 6, isolation: { kind: 'shared' } });
   });
