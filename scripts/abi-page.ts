@@ -36,7 +36,9 @@ export function abiCalls(): string {
   const members = families.flatMap(([, prefixes]) => callsOf(prefixes));
   const lost = calls.filter((row) => members.filter((member) => member === row).length !== 1);
   if (lost.length > 0)
-    throw new Error(`calls that are not in exactly one family of scripts/abi-page.ts: ${lost.map(({ name }) => name).join(', ')}`);
+    throw new Error(
+      `calls that are not in exactly one family of scripts/abi-page.ts: ${lost.map(({ name }) => name).join(', ')}`,
+    );
   return [overview(), ...listed].join('\n\n');
 }
 

@@ -53,7 +53,9 @@ describe('the kind of a file', () => {
   });
 
   it('a module over module_bytes is not looked at', async () => {
-    expect(await complaint(runnable(), { module_bytes: 16 })).toMatch(/^it has \d+ bytes, limits\.module_bytes is 16$/);
+    expect(await complaint(runnable(), { module_bytes: 16 })).toMatch(
+      /^the module has \d+ bytes, limits\.module_bytes is 16$/,
+    );
   });
 });
 
@@ -102,7 +104,7 @@ describe('a damaged module', () => {
   it('says what the engine says of it', async () => {
     const bytes = Uint8Array.from(runnable());
     bytes[bytes.byteLength - 1] = 0x00; // the end of a function
-    expect(await complaint(bytes)).toMatch(/^it does not compile: /);
+    expect(await complaint(bytes)).toMatch(/^the module does not compile: /);
   });
 });
 

@@ -43,6 +43,6 @@ it('arguments that nobody reads are said once [guests.arguments]', async () => {
   const run = await runFixture('c/hello.wasm', { args: ['Why?'] });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 0 });
   expect(run.notices).toEqual([
-    'the guest cannot see its argument: it imports neither args_get of WASI nor wasi:cli/environment',
+    'the guest cannot read its argument: the module imports neither args_get of WASI nor wasi:cli/environment',
   ]);
 });

@@ -83,7 +83,7 @@ describe('spans on their way to a collector', () => {
     const refused = open(url);
     refused.tracer.begin({ name: 'span 1', parent: null }).end();
     await refused.telemetry.close();
-    expect(refused.said.at(-1)).toContain('1 spans were dropped');
+    expect(refused.said.at(-1)).toContain('1 spans dropped');
     const full = open(url, { OTEL_BSP_MAX_QUEUE_SIZE: '5' });
     for (let number = 0; number < 12; number++) full.tracer.begin({ name: `span ${number}`, parent: null }).end();
     await full.telemetry.close();

@@ -114,7 +114,7 @@ export class ComponentReader extends WasmReader {
 
   /** What follows must be nothing: bytes that only some readers see are refused. */
   end(what: string): void {
-    if (!this.done) throw new ModuleError(`malformed component: extra bytes at the end of ${what}`);
+    if (!this.done) throw new ModuleError(`malformed component: extra bytes at the end of the ${what}`);
   }
 
   unknown(what: string, found: number): ModuleError {

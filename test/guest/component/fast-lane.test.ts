@@ -151,12 +151,12 @@ describe('a guest that passes what is not in its memory is ended by a trap', () 
       (thrown: unknown) => thrown,
     );
     expect(error).toBeInstanceOf(WebAssembly.RuntimeError);
-    expect((error as Error).message).toMatch(/leaves the memory|is not aligned/);
+    expect((error as Error).message).toMatch(/outside the guest memory|is not aligned/);
   });
 
   it('and nothing was done for the pointers that could be seen before [component.pointers]', async () => {
     const guest = await lane(calling('cchat_write_msg', consts(1000, 0, 4, 65_536, 1, AREA)));
-    await expect(run(guest)).rejects.toThrow('leaves the memory');
+    await expect(run(guest)).rejects.toThrow('outside the guest memory');
     expect(guest.state.chatBytes).toBe(0);
   });
 });
@@ -316,6 +316,6 @@ describe('what the lane replaces', () => {
       calls: ['log'],
       body: `(func $early (call $log ${consts(2, 0, 4, AREA)})) (start $early)`,
     };
-    await expect(lane(text)).rejects.toThrow('leaves the memory');
+    await expect(lane(text)).rejects.toThrow('outside the guest memory');
   });
 });

@@ -66,7 +66,7 @@ describe('a component', () => {
       logging('hello').replace('(memory (export "memory") 1)', '(memory (export "memory") 5)'),
     );
     await expect(prepared(large, { limits: { memory_bytes: 4 * 65_536 } })).rejects.toThrow(
-      'it starts with 327680 bytes of memory, limits.memory_bytes is 262144',
+      'the component starts with 327680 bytes of memory, limits.memory_bytes is 262144',
     );
   });
 
@@ -79,7 +79,7 @@ describe('a component', () => {
       const broken = Buffer.from(bytes);
       const body = broken.indexOf(Buffer.from([0x41, 0x00, 0x0b])); // i32.const 0, end
       broken[body] = 0x42; // i64.const 0
-      await expect(prepared(broken)).rejects.toThrow(/it is no valid component|does not compile/);
+      await expect(prepared(broken)).rejects.toThrow(/not a valid component|does not compile/);
     },
     GENEROUS_MS,
   );

@@ -157,10 +157,10 @@ describe('the generated text', () => {
 
   it('of another form is an error, not a guest that is slow or free', () => {
     expect(refineGlue(entry + debug)).toBe(`${entry}  const _debugLog = () => {};\n`);
-    expect(() => refineGlue(entry)).toThrow('another debug log');
-    expect(() => refineGlue(entry + debug.replace('JCO_DEBUG', 'DEBUG'))).toThrow('another debug log');
-    expect(() => refineGlue(`${entry}${debug} globalThis.process?.env`)).toThrow('another debug log');
-    expect(() => refineGlue(debug)).toThrow('without the known entry');
+    expect(() => refineGlue(entry)).toThrow('unexpected debug log');
+    expect(() => refineGlue(entry + debug.replace('JCO_DEBUG', 'DEBUG'))).toThrow('unexpected debug log');
+    expect(() => refineGlue(`${entry}${debug} globalThis.process?.env`)).toThrow('unexpected debug log');
+    expect(() => refineGlue(debug)).toThrow('without the expected entry function');
   });
 
   it.each([

@@ -229,7 +229,7 @@ describe('a module that cannot be shared', () => {
     const wasm = parse('(module (import "spear:turns" "x" (func)) (memory (export "memory") 1) (func (export "run")))');
     expect(await run(wasm, { allowUnknownImports: true })).toMatchObject({
       reason: 'exit',
-      isolation: { kind: 'thread', why: expect.stringContaining('cannot be made to give way') },
+      isolation: { kind: 'thread', why: expect.stringContaining('yield points cannot be added') },
     });
   });
 });
