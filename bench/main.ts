@@ -21,7 +21,7 @@ async function main(): Promise<number> {
   }
   const machine = environment(flags.quick ? 'quick' : 'full');
   console.log(environmentLines(machine));
-  if (isBuildOld()) console.log('dist/ is older than src/: npm run build, or some figures are those of older code');
+  if (isBuildOld()) console.log('dist/ is older than src/: run npm run build, or some figures measure older code');
   const started = performance.now();
   const rows: Row[] = [];
   let failed = 0;
