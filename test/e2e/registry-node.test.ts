@@ -164,7 +164,7 @@ describe('a run that follows a registry', () => {
     const cli = await runFiles(sms, 'notes');
     const first = await model.current.next();
     await sms.sms.close();
-    await cli.says('stderr', 'the registry is out of reach');
+    await cli.says('stderr', 'the registry is unreachable');
     first.call('notes_list_directory', { path: '.' });
     const { request, content } = await lastMessage();
     expect(content).toContain('risks.md');
@@ -198,7 +198,7 @@ it('tells in words and in its trail that the registry no longer takes its token 
   const first = await model.current.next();
   writeFileSync(sms.config.files.nodeToken, `${'n'.repeat(40)}\n`);
   await sms.sms.reload();
-  await cli.says('stderr', 'the registry refuses this node');
+  await cli.says('stderr', 'the registry rejects this node');
   first.say('done');
   const { code, stderr } = await cli.finished();
   expect(code).toBe(0);
@@ -234,7 +234,7 @@ describe('a run whose registry does not answer', () => {
     await sms.sms.close();
     const second = await spearRun([...chat, task('notes'), ...flags, '--require-registry']);
     expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp      notes') });
-    expect(second.stderr).toMatch(/its records of \d+ s ago are used/);
+    expect(second.stderr).toMatch(/using its snapshot from \d+ s ago/);
     await sms.restart();
     const refused = await spearRun([
       ...chat,

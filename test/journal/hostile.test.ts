@@ -74,7 +74,7 @@ describe('a journal', () => {
     }
     for (const name of ['pipe', 'folder', 'dangling']) {
       const { code, stderr } = await spearRun([hello, '--journal', path(name)]);
-      expect([code, stderr]).toEqual([125, expect.stringContaining('it is there already')]);
+      expect([code, stderr]).toEqual([125, expect.stringContaining('the journal exists already')]);
     }
     expect(existsSync(path('nowhere'))).toBe(false);
   });
@@ -89,7 +89,7 @@ describe('a journal', () => {
       cwd: root,
     });
     expect(run.status).toBe(125);
-    expect(run.stderr).toContain('full.journal: it cannot be written (EFBIG)');
+    expect(run.stderr).toContain('full.journal: cannot write the journal (EFBIG)');
     expect(readJournal(file)).toMatchObject({ tornBytes: 0 });
     expect(readJournal(file).records.at(-1)).toMatchObject({ t: 'end', reason: 'journal' });
     // Everything that was printed stands in it, and nothing else does.

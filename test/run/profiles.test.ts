@@ -87,10 +87,10 @@ describe('a task that names a profile', () => {
     const address = await fakeOldRegistry();
     const from = { sms: { address, token: 'x'.repeat(16) }, firstSnapshotMs: 2_000 };
     await expect(open(from)).rejects.toThrow(ConfigError);
-    await expect(open(from)).rejects.toThrow(/the registry gives no profiles, and the task names one.*unimplemented/);
+    await expect(open(from)).rejects.toThrow(/the registry returns no profiles, and the task names one.*unimplemented/);
     await using mcp = await open({ ...from, required: false });
     expect(mcp.effective.serverIds).toEqual([]);
-    expect(notices).toContainEqual(expect.stringContaining('it gets no tools until they come'));
+    expect(notices).toContainEqual(expect.stringContaining('the task has no tools until the profiles arrive'));
   });
 });
 

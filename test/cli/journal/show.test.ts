@@ -54,7 +54,7 @@ describe('spear journal show', () => {
       torn_bytes: 6,
     });
     const { stdout } = spear('show', file);
-    expect(stdout).toContain('6 bytes at its end were cut off by a crash');
+    expect(stdout).toContain('the last 6 bytes are an incomplete write (crash)');
     expect(stdout).toContain('nobody knows whether it was done');
   });
 
@@ -87,7 +87,7 @@ describe('spear journal show', () => {
     for (const verb of ['show', 'script']) {
       const { status, stdout, stderr } = spear(verb, edited);
       expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-      expect(stderr).toMatch(/line \d+: it is not what was written/);
+      expect(stderr).toMatch(/line \d+: the block was changed or damaged/);
     }
     expect(spear('show', join(scratch, 'none')).stderr).toContain('cannot read the journal (ENOENT)');
   });

@@ -121,7 +121,7 @@ describe('the other end of a guest’s streams', () => {
     const { hub, say } = openHub();
     connectFakeClient(hub).holds = true;
     say(1, 'stream_open', 5, 3);
-    expect(() => say(1, 'stream_open', 6, 3)).toThrow('used twice');
+    expect(() => say(1, 'stream_open', 6, 3)).toThrow('duplicate call id');
     expect(() => say(1, 'stream_taken', 1)).toThrow('more bytes acknowledged than were unread');
     const large = frame(5, Buffer.alloc(KIB_128));
     expect(() => {

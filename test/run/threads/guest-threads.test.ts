@@ -174,7 +174,7 @@ describe('guests that share a thread', () => {
     const large = await run(
       module('(drop (memory.grow (i32.const 1000))) (call $sleep (i32.const 100000)) (i32.const 2)'),
     );
-    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this one has the most') });
+    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this guest uses the most') });
     expect(await small).toMatchObject({ reason: 'exit', exitCode: 1 });
   });
 });
@@ -188,7 +188,7 @@ describe('a guest that holds its thread', () => {
     const limits = { turn_ms: 50, timeout_ms: 5_000 };
     expect(await run(held, { limits })).toMatchObject({
       reason: 'lost',
-      message: expect.stringContaining('longer than limits.turn_ms = 50'),
+      message: expect.stringContaining('did not yield for limits.turn_ms = 50'),
       isolation: { kind: 'shared' },
     });
     expect(await neighbour).toMatchObject({
