@@ -385,6 +385,7 @@ function returned(value: unknown): number {
 
 /** Notices that read differently when the first journals were recorded; the hash of a run contains the first wording. */
 const firstWordings: readonly (readonly [now: RegExp, first: string])[] = [
+  [/^the tools of the guest could not be called: /, 'the guest: its tools could not be called: '],
   [
     /^the arguments of pending MCP calls reach (limits\.max_pending_bytes = \d+: EAGAIN)$/,
     'MCP calls under way have arguments of $1',
@@ -396,10 +397,12 @@ const firstWordings: readonly (readonly [now: RegExp, first: string])[] = [
 ];
 
 function asRecorded(message: readonly unknown[]): readonly unknown[] {
-  const [guest, call, parent, kind, text] = message;
-  if (kind !== 'notice' || typeof text !== 'string') return message;
-  const first = firstWordings.reduce((said, [now, wording]) => said.replace(now, wording), text);
-  return [guest, call, parent, kind, first];
+  const text = message[4];
+  if (message[3] !== 'notice' || typeof text !== 'string') return message;
+  return message.with(
+    4,
+    firstWordings.reduce((said, [now, first]) => said.replace(now, first), text),
+  );
 }
 
 /** Not the stack of a trap: another V8 may word it differently. */

@@ -28,7 +28,8 @@ export function fromReport({ ending }: GuestReport): Ending {
 
 /** What a replay comes to whose guest did not end by itself. */
 export function replayed(state: ReplayState, detail: string, end: EndRecord | null): Ending {
-  if (state === 'diverged') return ended('diverged', `the run diverged from its journal ${detail}`);
+  if (state === 'diverged')
+    return ended('diverged', `nondeterminism detected: the run diverged from its journal ${detail}`);
   if (end === null) return ended('interrupted', 'the journal ends before the run ended');
   return fromEnd(end);
 }

@@ -21,7 +21,7 @@ it('a run whose tools could not be called is no good one, and the model knows wh
   expect(run).toMatchObject({
     reason: 'module',
     exitCode: null,
-    message: `its tools could not be called: ${NO_FUNCTION_TABLE}`,
+    message: `the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`,
     notices: [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`],
   });
 });
@@ -30,7 +30,7 @@ it('a guest that fails itself keeps its exit code [tool.unreachable]', async () 
   const turns = calling('read_policy').slice(0, 1);
   const run = await runFixture(withoutTable(await fixtureBytes('c/agent.wasm')), { backend: await model(turns) });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 1 });
-  expect(run.notices).toContain(`the guest: its tools could not be called: ${NO_FUNCTION_TABLE}`);
+  expect(run.notices).toContain(`the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`);
 });
 
 it('a guest whose tools nobody called ends as it wants to [tool.unreachable]', async () => {

@@ -14,11 +14,7 @@ import { glueInterface } from './glue-imports.ts';
 import { preview2 } from './wasi/preview2.ts';
 import type { StdinSource } from './wasi/streams.ts';
 
-export interface ComponentGuest
-  extends Pick<
-    CoreGuest,
-    'args' | 'env' | 'output' | 'state' | 'counts' | 'table' | 'newMemory' | 'leash' | 'giveWay'
-  > {
+export interface ComponentGuest extends Omit<CoreGuest, 'readStdin'> {
   /** The table for a binding that gets its texts as they are. */
   readonly textTable: HostcallTable;
 }
