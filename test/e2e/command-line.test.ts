@@ -58,11 +58,11 @@ describe('a module that cannot run', () => {
 
   it.each<[string, string, string]>([
     ['a file that is not there', join(scratch, 'nowhere.wasm'), 'no such file'],
-    ['a folder', join(scratch, 'folder.wasm'), 'it is a folder'],
+    ['a folder', join(scratch, 'folder.wasm'), 'is a directory'],
     ['a text', file('text.wasm', 'hello'), 'not a WebAssembly binary'],
     ['an empty file', file('empty.wasm', ''), 'not a WebAssembly binary'],
     ['a component', file('component.wasm', component), 'it exports neither run: func() -> result nor wasi:cli/run@0.2'],
-    ['a module that is cut off', file('truncated.wasm', truncated), 'cut off'],
+    ['a module that is cut off', file('truncated.wasm', truncated), 'unexpected end of the module'],
     ['a module without an entry', file('entry.wasm', empty), 'it exports neither _start nor run'],
   ])('%s: named with the reason, and 125, run or checked [cli.exit-code.usage]', async (_, path, reason) => {
     for (const flags of [[], ['--dry-run']]) {

@@ -56,7 +56,9 @@ describe('spear-run and the cache of components', () => {
       chmodSync(directory, 0o777);
       const { code, stderr } = await spearRun([hello, '-v'], { env });
       expect(code).toBe(0);
-      expect(stderr).toContain(`spear-run: the component cache ${directory} is not used: others may enter it`);
+      expect(stderr).toContain(
+        `spear-run: the component cache ${directory} is not used: other users may access the directory`,
+      );
       expect(how(stderr)).toBe('fast lane; compiled now');
     },
     GENEROUS_MS,

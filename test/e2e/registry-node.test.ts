@@ -202,7 +202,7 @@ it('tells in words and in its trail that the registry no longer takes its token 
   first.say('done');
   const { code, stderr } = await cli.finished();
   expect(code).toBe(0);
-  expect(stderr.match(/refuses this node/g)).toHaveLength(1);
+  expect(stderr.match(/rejects this node/g)).toHaveLength(1);
   const lines = readFileSync(audit, 'utf8').trim().split('\n');
   const states = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'registry.state');
   expect(states.at(-1)).toMatchObject({ state: 'refused', reason: expect.stringContaining('unauthenticated') });
@@ -220,7 +220,7 @@ describe('a run whose registry does not answer', () => {
     const { port } = impostor.address() as AddressInfo;
     const { code, stderr } = await spearRun([...chat, task('notes'), '--sms', `127.0.0.1:${port}`]);
     impostor.close();
-    expect(stderr).toContain('going on without MCP');
+    expect(stderr).toContain('MCP is unavailable until it responds');
     expect(stderr).toContain('sockets/grpc.sock');
     expect({ code, heard }).toEqual({ code: 0, heard: [] });
   });
@@ -249,7 +249,7 @@ describe('a run whose registry does not answer', () => {
 
   it('goes on without MCP and says so [sms.node.bounded-wait]', async () => {
     const { code, stderr, stdout } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1']);
-    expect(stderr).toContain('going on without MCP');
+    expect(stderr).toContain('MCP is unavailable until it responds');
     expect(stdout).toContain('[stub]');
     expect(code).toBe(0);
   });

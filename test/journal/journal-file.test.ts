@@ -113,7 +113,7 @@ describe('the file of a journal', () => {
       'replay',
       rewritten('abi.journal', (line) => line.replace('"abi":[1', '"abi":[2')),
     );
-    expect(abi.stderr).toContain('it is of ABI [2');
+    expect(abi.stderr).toContain('recorded with ABI [2');
   });
 
   it.each([

@@ -55,7 +55,7 @@ describe('spear journal show', () => {
     });
     const { stdout } = spear('show', file);
     expect(stdout).toContain('the last 6 bytes are an incomplete write (crash)');
-    expect(stdout).toContain('nobody knows whether it was done');
+    expect(stdout).toContain('outcome unknown: the call was sent');
   });
 
   it('cuts long texts and says so, and shows all of them with --full [journal.show.masked]', () => {
