@@ -38,7 +38,12 @@ export function needsEngine(engine: Engine): Missing {
   }
 }
 
+const printed = new Set<string>();
+
+/** Printed too: the summary of vitest only counts skips. */
 function notThere(text: string): string {
   if (process.env.CI) throw new Error(`${text} (in CI no test is skipped)`);
+  if (!printed.has(text)) process.stderr.write(`skipped: ${text}\n`);
+  printed.add(text);
   return text;
 }
