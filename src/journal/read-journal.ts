@@ -2,7 +2,7 @@ import { abiVersion } from '../abi/calls.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
 import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
-import { JournalError, JournalKeyMissing } from './journal-error.ts';
+import { JournalError, JournalHeaderMissing, JournalKeyMissing } from './journal-error.ts';
 import type { JournalEnd } from './journal-place.ts';
 import { type Block, blocksIn, type ReadBlocks, readBlocks } from './read-blocks.ts';
 import { isKnownKind, wrongField } from './record-shape.ts';
@@ -70,7 +70,7 @@ function parsed(file: string, line: number, text: string): JsonObject {
 }
 
 function checkedHeader(file: string, value: unknown): JournalHeader {
-  if (!isJsonObject(value) || value.t !== 'header') throw new JournalError(file, 'line 1: not a journal header');
+  if (!isJsonObject(value) || value.t !== 'header') throw new JournalHeaderMissing(file);
   const { format, abi } = value;
   if (!isReadFormat(format)) {
     throw new JournalError(

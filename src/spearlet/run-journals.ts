@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
-import { JournalError } from '../journal/journal-error.ts';
+import { JournalError, JournalHeaderMissing } from '../journal/journal-error.ts';
 import { readJournal } from '../journal/read-journal.ts';
 import { timelineOf } from '../journal/timeline.ts';
 import type { Timeline } from '../journal/timeline-entry.ts';
@@ -103,7 +103,7 @@ export class FileJournals implements RunJournals {
       return summary(readJournal(path, this.#key && journalKey(this.#key.reveal())).records);
     } catch (error) {
       // A guest begins when its header stands there whole: with less than that nothing was done.
-      if (!(error instanceof JournalError) || !error.message.endsWith('line 1: it is no journal')) throw error;
+      if (!(error instanceof JournalHeaderMissing)) throw error;
       rmSync(path, { force: true });
       return null;
     }

@@ -6,15 +6,17 @@ afterEach(() => {
 });
 
 it('returns nothing for a program that is there', () => {
-  expect(needs(true, 'helm', 'npm run engines')).toBeUndefined();
+  expect(needs(true, 'a program of this test', 'install it')).toBeUndefined();
 });
 
 it('returns the text of a skip, with the command that installs the program', () => {
   vi.stubEnv('CI', '');
-  expect(needs(false, 'helm', 'npm run engines')).toBe('helm is missing: npm run engines');
+  expect(needs(false, 'a program of this test', 'install it')).toBe('a program of this test is missing: install it');
 });
 
 it('fails in CI', () => {
   vi.stubEnv('CI', 'true');
-  expect(() => needs(false, 'helm', 'npm run engines')).toThrow('helm is missing: npm run engines (in CI');
+  expect(() => needs(false, 'a program of this test', 'install it')).toThrow(
+    'a program of this test is missing: install it (in CI',
+  );
 });
