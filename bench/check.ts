@@ -20,18 +20,18 @@ import { warnOfOldBuild } from './guests/built.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
 
-Compares what hostcalls, a governed call and a turn of the tool loop cost with bench/baseline.json: hostcalls by time,
+Compares the cost of hostcalls, a governed call and a turn of the tool loop with bench/baseline.json: hostcalls by time,
 the others by processor time, each as a ratio to a yardstick. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline (by
 processor time: ${Math.round((PROCESS_TOLERANCE - 1) * 100)} %) is measured again, in more processes; it fails the check if it stays there. On
-another machine than the baseline's, which says so, only what is more than ${Math.round((FOREIGN_TOLERANCE - 1) * 100)} % above it counts.
+another machine than that of the baseline, which is reported, only ratios more than ${Math.round((FOREIGN_TOLERANCE - 1) * 100)} % above it count.
 
-  --accept               writes what is measured now as the new baseline
-  --slow CALL[=PERCENT]  makes one hostcall slower (by 30 %), to see that it is noticed
-  --repeat N             checks N times and reports what happened
-  --prove FILE           shows that it notices every slow-down of 30 % and lets unchanged code pass, on a quiet machine;
-                         takes about twenty minutes, keeps what was shown in FILE and goes on there when it is run again
-  --only GROUP           hostcalls, or processor: the figures by time, or those by processor time
-  --baseline FILE        another file than bench/baseline.json
+  --accept               writes the measured ratios as the new baseline
+  --slow CALL[=PERCENT]  slows one hostcall down (by 30 %), to test the check
+  --repeat N             checks N times and reports the results
+  --prove FILE           proves that it detects every slow-down of 30 % and passes unchanged code, on a quiet machine;
+                         takes about twenty minutes, stores its progress in FILE and resumes from it when run again
+  --only GROUP           hostcalls (figures by time) or processor (figures by processor time)
+  --baseline FILE        baseline file; default: bench/baseline.json
   --help                 this text`;
 
 /** Somebody looks whether it is noticed: about so much is enough. */
@@ -43,7 +43,7 @@ const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
 async function slowerBy({ call, percent }: SlowDown, groups: readonly FigureGroup[]): Promise<Plant> {
   const ratios = Object.entries(ratiosOf(await measure(PROCESSES, {}, groups)));
   const own = ratios.filter(([name]) => callOf(name) === call);
-  if (own.length === 0) throw new Error(`--slow ${call}: no guarded figure is named after that hostcall`);
+  if (own.length === 0) throw new Error(`--slow ${call}: there is no guarded figure for that hostcall`);
   return findPlant(Object.fromEntries(own), percent, groups, SLOW_CORRECTIONS);
 }
 
@@ -79,13 +79,13 @@ async function checkAndReport(file: string, plant: Plant, groups: readonly Figur
   report(shown);
   if (tolerance !== TOLERANCE) {
     console.log(
-      `the baseline is of another machine: only what is ${Math.round((tolerance - 1) * 100)} % above it counts here`,
+      `the baseline is of another machine: only ratios ${Math.round((tolerance - 1) * 100)} % above it count`,
     );
   }
   const problems = compared.filter(isProblem);
   const faster = compared.filter(({ verdict }) => verdict === 'faster').map(({ name }) => name);
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
-  if (faster.length > 0) console.log(`faster than the baseline, which may be renewed: ${faster.join(', ')}`);
+  if (faster.length > 0) console.log(`faster than the baseline; consider --accept: ${faster.join(', ')}`);
   if (problems.length === 0) {
     console.log(`no regression among ${compared.length} ratios (${seconds} s)`);
     return 0;
@@ -93,8 +93,8 @@ async function checkAndReport(file: string, plant: Plant, groups: readonly Figur
   for (const { name, verdict, baseline, measured } of problems) {
     console.error(`${name}: ${verdict}, ratio ${number(measured)}, its baseline is ${number(baseline)}`);
   }
-  console.error(`${problems.length} of ${compared.length} ratios are not as they were (${seconds} s).`);
-  console.error('If that is meant: npm run bench:check -- --accept, and commit bench/baseline.json');
+  console.error(`${problems.length} of ${compared.length} ratios regressed (${seconds} s).`);
+  console.error('If this is intended: run npm run bench:check -- --accept, and commit bench/baseline.json');
   return 1;
 }
 
@@ -141,7 +141,8 @@ async function main(): Promise<number> {
   }
   const file = values.baseline ?? committed;
   const groups = values.only === undefined ? figureGroups : figureGroups.filter((group) => group === values.only);
-  if (groups.length === 0) throw new Error(`--only ${values.only}: the groups are ${figureGroups.join(' and ')}`);
+  if (groups.length === 0)
+    throw new Error(`--only ${values.only}: unknown group; known groups: ${figureGroups.join(' and ')}`);
   if (values.accept) return accept(file, groups);
   warnOfOldBuild();
   if (values.prove !== undefined) return prove(values.prove, groups);

@@ -18,27 +18,27 @@ const listed = topics.map(({ name, title }) => `  ${name.padEnd(width)}${title}`
 
 export const usage = `Usage: npm run bench -- [options] [topic...]
 
-Measures what Spear costs, each figure beside a yardstick of the same run.
+Measures the overhead of Spear; each figure is compared with a yardstick of the same run.
 
-  --quick       the picture in under a minute; a full run takes up to ten
+  --quick       a rough measurement in under a minute; a full run takes up to ten
   --json FILE   also writes the figures to FILE, an array of
                 {topic, name, unit, median, p99, yardstick, ratio, goal, ok, …}
   --html FILE   also writes a page with bars and their spread to FILE
   --help        this text
 
-SPEAR_BENCH_PARKED=N  so many parked runs in topic node, instead of 1,000,000 (--quick: 10,000)
+SPEAR_BENCH_PARKED=N  number of parked runs in topic node; default 1,000,000 (--quick: 10,000)
 
 Topics (all if none is named):
 ${listed}
 
-A regression is found by: npm run bench:check`;
+To check for regressions: npm run bench:check`;
 
 export function parseFlags(args: readonly string[]): BenchFlags {
   const { values, positionals } = parse(args);
   const unknown = positionals.find((name) => !topics.some((topic) => topic.name === name));
   if (unknown !== undefined) {
     const known = topics.map(({ name }) => name).join(', ');
-    throw new FlagError(`there is no topic "${unknown}"; topics are: ${known}`);
+    throw new FlagError(`unknown topic "${unknown}"; known topics: ${known}`);
   }
   const chosen = topics
     .map(({ name }) => name)

@@ -34,7 +34,7 @@ export async function runTopic(name: string, quick: boolean, timeoutMs: number):
   clearTimeout(timer);
   endGroup(child.pid);
   if (rows && code === 0) return rows;
-  if (late) throw new TopicFailed(`topic ${name} took longer than ${timeoutMs / 1000} s and was ended`);
+  if (late) throw new TopicFailed(`topic ${name} took longer than ${timeoutMs / 1000} s and was stopped`);
   const words = said.trim().split('\n').slice(-LAST_LINES).join('\n');
   throw new TopicFailed(`topic ${name} ended with ${code ?? signal}:\n${words}`);
 }

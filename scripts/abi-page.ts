@@ -18,16 +18,16 @@ export function abiConventions(): string {
   return `This is version ${abiVersion.major}.${abiVersion.minor}.
 
 A guest is a core WebAssembly module that exports its \`memory\` and imports these functions from module \`spear\`.
-It is entered by \`_initialize\`, if there is one, then by \`_start\` or else \`run\`; the i32 that \`run\` returns is the exit code.
+The host calls \`_initialize\`, if it is exported, then \`_start\` or else \`run\`; the i32 that \`run\` returns is the exit code.
 
-- **Values** are i32 unless the signature says otherwise. Pointers and lengths are unsigned; a range that leaves the memory is EFAULT, and nothing is read or written.
-- **Texts** are UTF-8 as \`(ptr, len)\`; invalid bytes are replaced. A name has at most ${amount('bytes', NAME_BYTES)}, a log line ${amount('bytes', LOG_BYTES)}; other texts are bounded by [limits](configuration.md#limits).
+- **Values** are i32 unless the signature says otherwise. Pointers and lengths are unsigned; a range outside the guest memory is EFAULT, and nothing is read or written.
+- **Texts** are UTF-8 as \`(ptr, len)\`; invalid bytes are replaced. A name has at most ${amount('bytes', NAME_BYTES)}, a log line ${amount('bytes', LOG_BYTES)}; other texts are limited by [limits](configuration.md#limits).
 - **Errors** are negative Linux errno numbers on every platform.
-- **Out-buffers** are \`(out_ptr, out_len_ptr)\`: \`*out_len_ptr\` is a little-endian u32 that holds the capacity before the call and the length after it. On success the length is also the result. If the buffer is too small, the needed size is written to \`*out_len_ptr\`, the result is -ENOSPC, and nothing is consumed: the next call gets the same bytes.
-- **Descriptors** come from one table for all kinds. They start at 1000 and are never reused, so a stale one is always EBADF. Any family's \`*_close\` closes any kind, and closing twice is fine.
+- **Out-buffers** are \`(out_ptr, out_len_ptr)\`: \`*out_len_ptr\` is a little-endian u32 that holds the capacity before the call and the length after it. On success the length is also the result. If the buffer is too small, the required size is written to \`*out_len_ptr\`, the result is -ENOSPC, and nothing is consumed: the next call returns the same bytes.
+- **Descriptors** of all kinds share one table. Their numbers start at 1000 and are never reused, so a stale descriptor is always EBADF. The \`*_close\` call of any family closes descriptors of any kind, and closing twice is allowed.
 - **Order of checks**: the command number, then pointers, then the descriptor.
-- A **suspending** call may wait: the guest is suspended and its thread goes on. A *local* call never waits. Callbacks may call back into the host up to ${MAX_DEPTH} deep.
-- *ours* marks what this project adds to the ABI of older hosts.`;
+- A **suspending** call may wait: the host suspends the guest, and the thread continues with other work. A *local* call never waits. Callbacks may be nested up to ${MAX_DEPTH} deep.
+- *extension* marks calls that Spear adds to the ABI of older hosts.`;
 }
 
 /** Every call: the overview, then each family. */
@@ -36,7 +36,9 @@ export function abiCalls(): string {
   const members = families.flatMap(([, prefixes]) => callsOf(prefixes));
   const lost = calls.filter((row) => members.filter((member) => member === row).length !== 1);
   if (lost.length > 0)
-    throw new Error(`in no family of scripts/abi-page.ts, or in two: ${lost.map(({ name }) => name).join(', ')}`);
+    throw new Error(
+      `calls that are not in exactly one family of scripts/abi-page.ts: ${lost.map(({ name }) => name).join(', ')}`,
+    );
   return [overview(), ...listed].join('\n\n');
 }
 
@@ -45,7 +47,7 @@ function callsOf(prefixes: readonly string[]): Call[] {
 }
 
 function overview(): string {
-  const rows = calls.map((row: Call) => [signature(row), row.mode, supportWord(row), row.ours ? 'ours' : '']);
+  const rows = calls.map((row: Call) => [signature(row), row.mode, supportWord(row), row.ours ? 'extension' : '']);
   return table(['call', 'mode', 'support', ''], rows);
 }
 
@@ -62,7 +64,7 @@ function supportWord({ support, errnos }: Call): string {
 function describeCall(row: Call): string {
   const marks = [
     row.mode,
-    ...(row.ours ? ['ours'] : []),
+    ...(row.ours ? ['extension'] : []),
     ...(row.support === 'full' ? [] : [`support: ${supportWord(row)}`]),
   ];
   const commands = Object.entries(row.commands).map(
@@ -98,4 +100,4 @@ export const errnoTable = (): string =>
 
 /** What `spear_feature` knows. */
 export const featureList = (): string =>
-  `${code('spear_feature')} answers 1 to: ${[...features].map(code).join(', ')}.`;
+  `${code('spear_feature')} returns 1 for: ${[...features].map(code).join(', ')}.`;

@@ -8,11 +8,11 @@ import { type Compile, type Form, type Language, toolchains } from './wasm-toolc
 
 const usage = `Usage: npm run build:guests -- [options]
 
-Builds every guest of guest-examples/ into fixtures/. A missing toolchain is named and its guests are left as they are.
+Builds every guest of guest-examples/ into fixtures/. If a toolchain is missing, its guests are reported and not rebuilt.
 
   --only LANGUAGE   c, assemblyscript, javascript, rust or wat
   --strict          a missing toolchain is an error
-  --check           compares what is built with fixtures/ and changes nothing; a difference is an error
+  --check           only compares a build with fixtures/; a difference is an error
   --help            this text`;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -180,7 +180,7 @@ async function main(): Promise<number> {
     for (const line of changed) console.error(line);
     if (!values.check) await install(outcomes, target);
     else if (outcomes.every(({ state }) => state === 'built') && changed.length === 0) {
-      console.log('fixtures/ is what the sources build to');
+      console.log('fixtures/ is up to date');
     }
     const bad = outcomes.some(({ state }) => state === 'failed' || (state === 'missing' && values.strict));
     return bad || changed.length > 0 ? 1 : 0;

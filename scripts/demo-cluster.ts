@@ -8,9 +8,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { hasEnded, type RunRecord } from '../src/protocol/run.ts';
 import { root, type Serving, Stage } from './demo-stage.ts';
+import { bring } from './engines/bring.ts';
+import { etcd as etcdEngine } from './engines/etcd.ts';
 import { startEtcd } from './engines/etcd-cluster.ts';
 import type { Cluster } from './engines/member.ts';
 import { startNats } from './engines/nats-cluster.ts';
+import { natsServer } from './engines/nats-server.ts';
 
 const { values: flags } = parseArgs({
   options: { runs: { type: 'string', default: '200' }, members: { type: 'string', default: '3' } },
@@ -29,6 +32,7 @@ const WIDTH = 50;
 await Stage.open('cluster', async (stage) => {
   // Engines do not keep a process alive, and for some of the time nothing else would.
   const alive = setInterval(() => {}, 60_000);
+  for (const engine of [natsServer, etcdEngine]) await bring(engine);
   const nats = await startNats({ members: MEMBERS });
   try {
     const etcd = await startEtcd({ members: MEMBERS });

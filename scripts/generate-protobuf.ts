@@ -19,5 +19,5 @@ const buf = spawnSync(
   ['generate', join(root, 'src/protocol/proto'), '--template', JSON.stringify(template)],
   { stdio: 'inherit', env: { ...process.env, PATH: `${commands}${delimiter}${process.env.PATH ?? ''}` } },
 );
-if (buf.error) console.error(`buf cannot be started: ${buf.error.message}`);
+if (buf.error) console.error(`cannot start buf: ${buf.error.message}`);
 process.exitCode = buf.status ?? 1;

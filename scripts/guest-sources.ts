@@ -30,6 +30,12 @@ const sha256 = (bytes: Uint8Array | string) => createHash('sha256').update(bytes
 /** Only declarations reach a component. */
 const withoutComments = (text: string) => text.replaceAll(/^\s*\/\/.*\n/gm, '');
 
+/** Comments do not reach a guest either, but the line numbers of its code do. */
+function withBlankComments(file: string, text: string): string {
+  const comment = file.endsWith('.js') ? /^[ \t]*(?:\/\/|\/\*\*|\*[ /]|\*$).*$/gm : /^[ \t]*\/\/.*$/gm;
+  return text.replaceAll(comment, '');
+}
+
 async function filesIn(folder: string, wanted: RegExp): Promise<string[]> {
   const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
   return entries
@@ -39,8 +45,13 @@ async function filesIn(folder: string, wanted: RegExp): Promise<string[]> {
     .sort();
 }
 
-async function hashes(files: readonly string[]): Promise<Record<string, string>> {
-  const found = await Promise.all(files.map(async (file) => [file, sha256(await readFile(join(root, file)))] as const));
+async function hashes(
+  files: readonly string[],
+  part: (file: string, bytes: Buffer) => Buffer | string = (_, bytes) => bytes,
+): Promise<Record<string, string>> {
+  const found = await Promise.all(
+    files.map(async (file) => [file, sha256(part(file, await readFile(join(root, file))))] as const),
+  );
   return Object.fromEntries(found);
 }
 
@@ -49,7 +60,10 @@ export async function currentSources(language: RecordedLanguage): Promise<GuestS
   const files = await filesIn(`guest-examples/${language}`, sourceFiles[language]);
   const world = sha256(withoutComments(await readFile(join(root, wit), 'utf8')));
   return {
-    sources: { ...(await hashes(files)), [wit]: world },
+    sources: {
+      ...(await hashes(files, (file, bytes) => withBlankComments(file, bytes.toString('utf8')))),
+      [wit]: world,
+    },
     built: await hashes(await filesIn(`fixtures/${language}`, /\.wasm$/)),
   };
 }

@@ -166,7 +166,7 @@ function problemsOfFile({ path, lines, imports, environmentReads }: SourceFile):
   const problems: string[] = [];
   const layer = layerOf(path);
   if (path !== ENTRY && rank(layer) < 0) {
-    problems.push(`src/${path}: is in none of the layers (${layers.join(', ')}); only src/${ENTRY} may stand outside`);
+    problems.push(`src/${path}: is not in a layer (${layers.join(', ')}); only src/${ENTRY} may be outside of a layer`);
   } else {
     problems.push(...imports.flatMap(({ target, line }) => wrongDirection(path, target, line)));
   }

@@ -28,7 +28,7 @@ export const telemetryLimitsTable = (): string => specs(telemetryLimitSpecs);
 /** Bounds of the pool that no file sets. */
 export const poolLimitsTable = (): string =>
   table(
-    ['name', 'value', 'what it bounds'],
+    ['name', 'value', 'description'],
     Object.entries(poolLimitSpecs).map(([name, spec]) => [
       code(name),
       amount(name.toLowerCase(), spec.default),
@@ -37,11 +37,12 @@ export const poolLimitsTable = (): string =>
   );
 
 const budgetTexts: Readonly<Record<keyof typeof budgetRanges, string>> = {
-  tool_timeout_ms: 'how long the server may work on one call',
-  max_tool_timeout_ms: 'the same where the server goes on telling of progress; 0: progress puts nothing off',
-  max_concurrency: 'calls at the server at one time; more wait in line',
-  max_tool_output_bytes: 'the result of one call; more is cut',
-  connect_timeout_ms: 'starting or connecting, the handshake included',
+  tool_timeout_ms: 'maximum duration of one call at the server',
+  max_tool_timeout_ms:
+    'maximum duration of a call whose server reports progress; 0: progress does not extend `tool_timeout_ms`',
+  max_concurrency: 'concurrent calls at the server; further calls are queued',
+  max_tool_output_bytes: 'size of the result of one call; larger results are truncated',
+  connect_timeout_ms: 'duration of starting or connecting, including the handshake',
 };
 
 /** `[budgets]` of a record. */
@@ -56,16 +57,16 @@ export const budgetsTable = (): string =>
   );
 
 const toolErrorTexts: Readonly<Record<ToolErrorCode, string>> = {
-  mcp_unavailable: 'the server cannot be started or reached, or was lost during the call',
+  mcp_unavailable: 'the server cannot be started or is unreachable, or the connection was lost during the call',
   mcp_timeout: 'the call took longer than `tool_timeout_ms`',
-  mcp_invalid_arguments: 'there is no such tool, or the arguments are no object or break its schema',
-  mcp_policy_denied: 'policy or egress rules do not let it, or no longer do',
-  mcp_output_too_large: 'the result was cut at its bound, or could not be read at all',
-  mcp_cancelled: 'the guest, the send or the run ended',
-  mcp_budget_exceeded: 'the line at the server was full or too slow, or too many servers run',
-  mcp_approval_denied: 'somebody or a rule said no, or nobody could be asked in time',
-  mcp_outcome_unknown: 'a resumed run had sent it before, and nobody knows whether it was done',
-  mcp_tool_error: 'the tool itself reported a failure, or broke its own output schema',
+  mcp_invalid_arguments: 'there is no such tool, or the arguments are not an object or violate its schema',
+  mcp_policy_denied: 'policy or egress rules deny the call, or denied it while it was in flight',
+  mcp_output_too_large: 'the result was truncated at its limit, or was too large to read',
+  mcp_cancelled: 'the guest, the send or the run ended during the call',
+  mcp_budget_exceeded: 'the queue of the server was full or too slow, or too many servers are running',
+  mcp_approval_denied: 'a user or a rule denied the call, or no decision was made in time',
+  mcp_outcome_unknown: 'a resumed run had already sent the call, and its result was not recorded',
+  mcp_tool_error: 'the tool itself reported a failure, or its result violates its output schema',
 };
 
 /** Codes of failed MCP calls. */
@@ -82,36 +83,36 @@ function specs(all: Readonly<Record<string, LimitSpec>>): string {
     `${amount(name, spec.min)} to ${amount(name, spec.max)}`,
     spec.doc,
   ]);
-  return table(['name', 'default', 'range', 'what it bounds'], rows);
+  return table(['name', 'default', 'range', 'description'], rows);
 }
 
 const texts: readonly (readonly [key: string, type: string, doc: string])[] = [
-  ['model', 'string', 'the model; default: that of the backend'],
-  ['backend', 'string', 'a backend of the host’s config; default: that of the task, else of the host'],
+  ['model', 'string', 'the model; default: the model of the backend'],
+  ['backend', 'string', 'a backend of the host config; default: the backend of the task, else of the host'],
   [
     'tool_choice',
     'string or object',
-    'passed on with the tools, if there are any; `required` and a forced tool hold for the first request of a send',
+    'forwarded with the tools, if there are any; `required` and a forced tool apply to the first request of a send',
   ],
-  ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory in which arguments and output of tool callbacks live'],
+  ['tool_arena_ptr, tool_arena_len', 'number', 'guest memory for the arguments and the output of tool callbacks'],
 ];
 
 const mcpTexts: Readonly<Record<McpParamKey, readonly [type: string, doc: string]>> = {
-  'mcp.enabled': ['bool', 'whether MCP tools are offered to the model; only where the task has MCP on'],
+  'mcp.enabled': ['bool', 'whether MCP tools are offered to the model; only if the task turns MCP on'],
   'mcp.server_ids': ['string list', 'the servers to use, of those the task allows; empty: none'],
   'mcp.tool_allowlist': ['string list', 'patterns of tools to offer, within what the task allows'],
   'mcp.tool_denylist': ['string list', 'patterns of tools not to offer'],
   'mcp.resources': [
     'bool',
-    'whether the model gets a tool that lists resources and one that reads them; default: as the task says, else no',
+    'whether the model gets a tool that lists resources and one that reads them; default: the value of the task, else false',
   ],
   'mcp.resource_allowlist': ['string list', 'patterns of URIs that may be read, within what the task allows'],
   'mcp.resource_denylist': ['string list', 'patterns of URIs that may not be read'],
-  'mcp.prompt_allowlist': ['string list', 'patterns of prompts that may be got, within what the task allows'],
-  'mcp.prompt_denylist': ['string list', 'patterns of prompts that may not be got'],
+  'mcp.prompt_allowlist': ['string list', 'patterns of prompts that may be fetched, within what the task allows'],
+  'mcp.prompt_denylist': ['string list', 'patterns of prompts that may not be fetched'],
   'mcp.tool_naming': [
     'string',
-    '`encoded` or `readable`: how tools are named to the model; default: as the task says, else `encoded`',
+    '`encoded` or `readable`: how tool names are shown to the model; default: the value of the task, else `encoded`',
   ],
   'mcp.inventory': ['true or string', 'a system message that lists the tools, or a template for it'],
 };
@@ -130,9 +131,9 @@ export function sessionParamsTable(): string {
   const others = texts.map(([key, type, doc]) => [key.split(', ').map(code).join(', '), type, doc]);
   const mcp = mcpParamKeys.map((key) => [code(key), ...mcpTexts[key]]);
   const rest = [
-    [code('mcp.task_*'), '', 'the host’s own: EACCES'],
-    [`${code('messages')}, ${code('tools')}`, '', 'written with their own calls: EACCES'],
-    ['anything else', 'any', 'sent to the provider as it is (`temperature`, `response_format`, `stream`, …)'],
+    [code('mcp.task_*'), '', 'reserved for the host: EACCES'],
+    [`${code('messages')}, ${code('tools')}`, '', 'set with separate hostcalls: EACCES'],
+    ['any other key', 'any', 'forwarded to the provider unchanged (`temperature`, `response_format`, `stream`, …)'],
   ];
   return table(['key', 'value', 'meaning'], [...others, ...numbers, ...mcp, ...rest]);
 }

@@ -104,7 +104,7 @@ const exampleName = (source: string) => relative(crate, source).replace(/\.rs$/,
 async function warnOfOtherBytes({ version }: Rust): Promise<void> {
   const pinned = /^channel = "(.+)"$/m.exec(await readFile(join(crate, 'rust-toolchain.toml'), 'utf8'))?.[1];
   if (pinned === undefined || version.startsWith(`rustc ${pinned} `)) return;
-  console.error(`${version} is not the ${pinned} of rust-toolchain.toml: the guests work, but their bytes are others`);
+  console.error(`${version} is not the ${pinned} of rust-toolchain.toml: the guests work, but their bytes differ`);
 }
 
 export async function findRust(): Promise<Compile | undefined> {

@@ -28,7 +28,7 @@ export function thirdPartyNotices(files: Iterable<string>): string {
   const titles = new Map<string, string[]>();
   for (const [folder, own] of packages) {
     const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
-    if (!license) throw new Error(`${name} ${version} goes into dist/ and names no licence`);
+    if (!license) throw new Error(`${name} ${version} is bundled into dist/ and names no licence`);
     const terms = termsOf(folder, own);
     titles.set(terms, [...(titles.get(terms) ?? []), `${name} ${version}, ${license}`]);
   }

@@ -29,7 +29,7 @@ const component = await componentNew(await componentEmbed({ dummy: true, witSour
 
 const rows: string[] = [];
 for (const [name, item] of linkComponent(readComponent(component)).imports) {
-  if (item.sort !== 'instance') throw new Error(`${name} is no interface`);
+  if (item.sort !== 'instance') throw new Error(`${name} is not an interface`);
   const from = name.replace(`@${VERSION}`, '');
   for (const [member, declared] of item.items) {
     if (declared.sort === 'func') rows.push(`  '${from}#${member}': '${typeText(declared.type)}',`);

@@ -71,8 +71,8 @@ it('finds a file outside the layers, and imports of the public surface and of wh
   expect(problems).toEqual([
     expect.stringContaining('src/cli/main.ts:1: imports src/index.ts'),
     expect.stringContaining('src/cli/main.ts:2: imports test/two.ts, which is outside src/'),
-    expect.stringContaining('src/helpers/one.ts: is in none of the layers'),
-    expect.stringContaining('src/loose.ts: is in none of the layers'),
+    expect.stringContaining('src/helpers/one.ts: is not in a layer'),
+    expect.stringContaining('src/loose.ts: is not in a layer'),
   ]);
 });
 

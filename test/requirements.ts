@@ -182,8 +182,8 @@ export const requirements: readonly Requirement[] = [
   { id: 'stream.secrets', promise: 'No secret that the process knows reaches a guest in the deltas of a stream, whole or in pieces.', docs: 'docs/abi.md#streams' },
   { id: 'stream.tools', promise: 'The tool loop runs governed during a streamed send, and tells the start and the end of each call.', docs: 'docs/abi.md#streams' },
   { id: 'send.write-during', promise: 'What is written during a send applies to the next one.', docs: 'docs/abi.md#chat' },
-  { id: 'tool.failure', promise: 'A tool that fails in any way is told to the model as tool_exec_failed and the loop goes on.', docs: 'docs/abi.md#what-the-model-is-told-about-a-tool' },
-  { id: 'tool.output', promise: 'The output of a tool is taken byte for byte.', docs: 'docs/abi.md#what-the-model-is-told-about-a-tool' },
+  { id: 'tool.failure', promise: 'A tool that fails in any way is told to the model as tool_exec_failed and the loop goes on.', docs: 'docs/abi.md#tool-messages' },
+  { id: 'tool.output', promise: 'The output of a tool is taken byte for byte.', docs: 'docs/abi.md#tool-messages' },
   { id: 'tool.table', promise: 'Callbacks are found in __indirect_function_table, else table, else the first table.', docs: 'docs/abi.md#tools-of-the-guest' },
   { id: 'tool.unreachable', promise: 'A guest whose tools cannot be called for want of a table is told at load, to the model, in the exit code and by doctor.', docs: 'docs/guests/README.md#guest-capabilities' },
 

@@ -24,7 +24,7 @@ export function readBaseline(file: string): Baseline {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Baseline;
   } catch (error) {
-    throw new Error(`${file}: ${(error as Error).message}; npm run bench:check -- --accept makes one`);
+    throw new Error(`${file}: ${(error as Error).message}; create one with npm run bench:check -- --accept`);
   }
 }
 

@@ -41,7 +41,7 @@ export async function prove(file: string, groups: readonly FigureGroup[]): Promi
   if (count('baseline') === 0)
     add({ kind: 'baseline', baseline: await measureBaseline(groups) }, 'measured the baseline');
   const first = lines.find((line) => line.kind === 'baseline');
-  if (first === undefined) throw new Error(`${file} has no baseline: delete it and begin anew`);
+  if (first === undefined) throw new Error(`${file} has no baseline: delete the file and start again`);
   const { baseline } = first;
 
   while (count('unchanged') < UNCHANGED_RUNS) {

@@ -40,7 +40,7 @@ export function slowHostcalls(names: readonly string[], work: ExtraWork): Hostca
   const handlers = hostcalls as Record<string, Handler>;
   const slower = (name: string): Handler => {
     const handler = handlers[name];
-    if (handler === undefined) throw new Error(`${name} is no hostcall that could be slowed down here`);
+    if (handler === undefined) throw new Error(`${name} is not a hostcall that can be slowed down`);
     // Of fixed arity, as the calls of handlers are: rest parameters would cost more than the work.
     return (guest, a, b, c, d, e) => {
       const result = handler(guest, a, b, c, d, e);

@@ -31,7 +31,7 @@ export function htmlReport(machine: Environment, topics: readonly TopicEntry[], 
 <body>
 <main>
 <h1>Spear bench</h1>
-<p>Every figure stands beside a yardstick of the same run. A bar is the ratio of the two, the whisker its 95 % confidence
+<p>Every figure is compared with a yardstick of the same run. A bar is the ratio of the two, the whisker its 95 % confidence
 interval, the line across it the goal. Bars of a topic have one scale.</p>
 <dl>${facts.join('')}</dl>
 ${sections}

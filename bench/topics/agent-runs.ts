@@ -27,7 +27,7 @@ export async function agentRow(effort: Effort): Promise<Row> {
       unit: 'MiB·s',
       yardstickName: 'on a thread each, as many as fit',
       goal: { ...goal.ratioAtMost(1 / 10), text: 'a tenth: 10 × the runs a second and GiB' },
-      cause: 'the processor bounds both: what a run computes on the host is the same on either side',
+      cause: 'the processor limits both: the host-side work of a run is the same on either side',
     },
     ours,
     yardstick,

@@ -44,7 +44,7 @@ async function rebuiltRow(host: McpHost): Promise<Row> {
   const rebuilt = second.definitions.filter((definition, index) => definition !== first.definitions[index]).length;
   return {
     topic: 'injection',
-    name: 'definitions made anew when nothing changed',
+    name: 'definitions rebuilt when nothing changed',
     unit: 'definitions',
     median: rebuilt,
     p99: rebuilt,

@@ -13,7 +13,7 @@ export type ProcessorTimes =
 const shown: readonly (readonly [kind: ThreadKind, name: string])[] = [
   ['host', 'the host thread'],
   ['guest', 'the guest thread'],
-  ['trail', 'the trail’s thread'],
+  ['trail', 'the audit thread'],
   ['helpers', 'helpers of V8 and libuv'],
 ];
 

@@ -26,7 +26,7 @@ const UPSERTS_PER_ROUND = 10;
 const COMMIT_BYTES = 3 * 4096;
 
 const cause =
-  'a change is on the disk before it is seen, so it waits for whoever else writes there (the row of the disk alone); ' +
+  'a change is on the disk before it is visible, so it waits for other writers (see the row of the disk alone); ' +
   'and the nodes of a process collect their garbage at the same moment, because all of them got the same change';
 
 const now = () => performance.timeOrigin + performance.now();

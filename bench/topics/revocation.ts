@@ -81,7 +81,8 @@ async function refusals(on: string, registries: readonly [SmsProcess, ...SmsProc
       unit: 'ms',
       yardstickName: 'the write alone',
       goal: goal.p99AtMost(P99_MS, 'ms'),
-      cause: 'all nodes are in four processes and hear of it at one moment; see the row of the registry topic',
+      cause:
+        'all nodes are in four processes and receive the change at the same time; see the row of the registry topic',
     } as const;
     const ratios = rounds.map((delays, at) => median(delays) / (writes[at] as number));
     return rowWithRatios(text, { ours: rounds.flat(), yardstick: writes, ratios });

@@ -39,8 +39,8 @@ async function memory(effort: Effort): Promise<Row> {
     unit: 'KiB',
     yardstickName: 'a bare suspended instance',
     goal: goal.medianAtMost(25, 'KiB'),
-    note: `${guests.ended} of ${count} ended as they were told to`,
-    cause: `a guest has about 4 KiB on the heap of the host and 8 on that of its thread; the rest is the engine's; ${guests.ended} of ${count} ended as they were told to`,
+    note: `${guests.ended} of ${count} ended as requested`,
+    cause: `a guest has about 4 KiB on the heap of the host and 8 on that of its thread; the rest is the engine's; ${guests.ended} of ${count} ended as requested`,
   };
   return rowFrom(text, [guests.bytesEach / KIB], [bare.bytesEach / KIB]);
 }
@@ -69,7 +69,7 @@ async function starts({ GuestThreads, runGuest }: Lib, effort: Effort): Promise<
     unit: 'µs',
     yardstickName: 'a bare instance, entered',
     goal: goal.ratioAtMost(3),
-    cause: 'the whole run, with its services, trail, result and two crossings of the port',
+    cause: 'the whole run, with its services, audit log, result and two crossings of the port',
   };
   const micro = (ms: number) => ms * 1000;
   return rowFrom(text, ours.map(micro), yardstick.map(micro));
@@ -104,8 +104,8 @@ async function neighbours({ GuestThreads, runGuest }: Lib, effort: Effort): Prom
         name: 'a short run, one at a time',
         yardstickName: 'one millisecond',
         goal: goal.medianAtMost(0.5, 'ms'),
-        note: 'from runGuest to its result; what a queue adds is in node-queue',
-        cause: 'two crossings of the port and what stands around a run; what a queue adds is in node-queue',
+        note: 'from runGuest to its result; the cost of a queue is in node-queue',
+        cause: 'two crossings of the port and the set-up of a run; the cost of a queue is in node-queue',
       },
       alone,
       alone.map(() => 1),

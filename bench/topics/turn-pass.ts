@@ -41,7 +41,7 @@ export async function turnPassRows(library: Lib, effort: Effort): Promise<Row[]>
     ...shared,
     name: 'a loop of five instructions, made to give way: processor time',
     goal: null,
-    note: 'the least that a loop can do, so the most that looking can cost',
+    note: 'the smallest possible loop body, so the highest relative cost of the yield check',
   };
   const summing = await summingModule(PIECES, effort.of(10_000, 60_000));
   return [
@@ -53,7 +53,7 @@ export async function turnPassRows(library: Lib, effort: Effort): Promise<Row[]>
 const interpreterText = {
   name: 'a guest that computes (QuickJS: records, sorting, JSON), made to give way: processor time',
   goal: goal.ratioAtMost(1.25),
-  cause: 'a look at each loop head and in each chain of calls, and the turns of the thread',
+  cause: 'a yield check at each loop head and in each chain of calls, and the scheduler ticks of the thread',
 };
 
 async function interpreter(library: Lib, text: RowText, effort: Effort, rounds: number): Promise<Row> {
@@ -89,7 +89,7 @@ async function inTurns({ GuestThreads, runGuest }: Lib, text: RowText, rounds: n
     const result = await runGuest({ ...guest, threads, output, limits: PATIENT });
     if (result.exitCode !== 0) throw new Error(`${result.reason}: ${result.message}`);
     if (threads !== null && result.isolation.kind !== 'shared') throw new Error(String(result.isolation.why));
-    if (marks.length !== PIECES) throw new Error(`the guest told of ${marks.length} pieces`);
+    if (marks.length !== PIECES) throw new Error(`the guest reported ${marks.length} pieces`);
     // By the last word the thread may be gone.
     const counted = marks.slice(FIRST_COUNTED - 1, -1);
     return counted.slice(1).map((mark, index) => mark - (counted[index] as number));

@@ -1,7 +1,7 @@
-// The calls of spear.ts for a component: each is made from its function of wit/spear.wit. Texts go in as they are, what comes
-// out is copied into the caller's buffer, and an errno of the WIT becomes its negative number. A component cannot be called back
-// while it waits, so a blocking send with SEND_AUTO_TOOL_CALL is made of sends with SEND_HAND_BACK: the tools run here, in
-// between. A send that does not block is handed back as it is, and the guest answers its calls itself.
+// The hostcalls of spear.ts for a component: each is implemented with its function of wit/spear.wit. Texts are passed unchanged, results
+// are copied into the caller's buffer, and an errno of the WIT becomes its negative number. The host cannot call a component back
+// while it waits, so a blocking send with SEND_AUTO_TOOL_CALL consists of sends with SEND_HAND_BACK: the tools run here, in
+// between. A non-blocking send returns its tool calls to the guest, which sets their results itself.
 import { cchat_recv as receive, EIO, ENOSPC, ENOSYS, FD_CLOSE, Json, readText, SEND_AUTO_TOOL_CALL, SEND_HAND_BACK, SEND_STREAM, TOOL_HANDED_BACK } from "./spear";
 
 /** Where every fallible function leaves its result: a byte that tells whether it failed, then the errno or the value. */
@@ -30,7 +30,7 @@ function freeBytes(pointer: usize, length: u32): void {
   if (length > 0) heap.free(pointer);
 }
 
-/** The out-buffer convention. What does not fit is dropped here: asking again gives the same. */
+/** The out-buffer convention. What does not fit is dropped here: the next call returns it again. */
 function takeBytes(out_ptr: usize, out_len_ptr: usize): i32 {
   if (failed()) return errnoAt(4);
   const pointer = <usize>load<u32>(result, 4);
@@ -237,7 +237,7 @@ function dropHeld(fd: i32): void {
   }
 }
 
-/** What belongs to a descriptor on this side. */
+/** State of a descriptor in the guest. */
 function forget(fd: i32): void {
   dropHeld(fd);
   dropLines(fd);
@@ -279,7 +279,7 @@ export function mic_close(fd: i32): i32 {
   return takeNothing();
 }
 
-/** The first command of every *_ctl takes a text, the others give one. */
+/** The first command of every *_ctl takes a text, the others return one. */
 function takesText(cmd: i32): bool {
   return cmd == 1;
 }
@@ -355,7 +355,7 @@ function once(asked: Asked, fd: i32, name_ptr: usize, name_len: u32, args_ptr: u
   return handOver(held, out_ptr, out_len_ptr);
 }
 
-/** Gives what is held if it fits, and keeps it for a larger buffer if not. */
+/** Returns the held result if it fits, otherwise keeps it for a larger buffer. */
 function handOver(held: Held, out_ptr: usize, out_len_ptr: usize): i32 {
   const capacity = load<u32>(out_len_ptr);
   store<u32>(out_len_ptr, held.length);
@@ -371,7 +371,7 @@ function heldOf(fd: i32): Held | null {
   return null;
 }
 
-/** What was read is taken from the host: what does not fit the buffer waits here for a larger one. */
+/** Reading consumes the data of the host: what does not fit the buffer is kept here for a larger one. */
 function holdRead(fd: i32): Held {
   const held = new Held(fd, Asked.Next, "", "", <usize>load<u32>(result, 4), load<u32>(result, 8));
   results.push(held);
@@ -406,7 +406,7 @@ export function mcp_get_prompt(fd: i32, name_ptr: usize, name_len: u32, args_ptr
 
 const LINE_END: u8 = 0x0a;
 
-/** The host gives a component all events that there are: those that do not fit wait here, as whole lines. */
+/** The host returns all available events to a component: those that do not fit are kept here, as whole lines. */
 class HeldLines {
   given: u32 = 0;
   constructor(readonly fd: i32, readonly pointer: usize, readonly length: u32) {}
@@ -487,7 +487,7 @@ function runTool(index: i32, args: string): string | null {
   return null;
 }
 
-/** Answers one handed-back call, also when there is no such tool or it fails. */
+/** Sets the result of one handed-back call, also if there is no such tool or it fails. */
 function answerCall(session: i32, call: Json): i32 {
   const name = call.text("name");
   let answer: string | null = null;

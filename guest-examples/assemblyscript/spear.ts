@@ -1,4 +1,4 @@
-// The host's calls for a guest written in AssemblyScript. Build with the options of asconfig.json beside this file:
+// The hostcalls for a guest written in AssemblyScript. Build with the options of asconfig.json beside this file:
 //
 //   asc guest.ts --config asconfig.json -o guest.wasm
 //
@@ -6,8 +6,8 @@
 //
 // The entry file exports `run(): i32`; what it returns is the exit code. The first part declares the ABI itself:
 // a negative result is a Linux errno, text goes in as (ptr, len) in UTF-8, bytes come out through (out_ptr,
-// out_len_ptr) with the capacity in *out_len_ptr. -ENOSPC: the size needed is there, and nothing was lost. The second part, from
-// `print` on, is what most guests use. Its methods end the guest with a message when a call fails that should not.
+// out_len_ptr) with the capacity in *out_len_ptr. -ENOSPC: it holds the required size, and nothing was lost. The second part, from
+// `print` on, is what most guests use. Its methods end the guest with a message if a call fails unexpectedly.
 
 import * as component from "./spear-component";
 
@@ -42,8 +42,8 @@ export const LOG_INFO: i32 = 2;
 export const LOG_WARN: i32 = 3;
 export const LOG_ERROR: i32 = 4;
 
-// Flags of cchat_send: collect metrics; let the host run the tool loop; end with the tool calls pending; return at once
-// and let cchat_read give the answer while it comes.
+// Flags of cchat_send: collect metrics; let the host run the tool loop; end with the tool calls pending; return immediately
+// and let cchat_read return the response as it arrives.
 export const SEND_METRICS: i32 = 1;
 export const SEND_AUTO_TOOL_CALL: i32 = 2;
 export const SEND_HAND_BACK: i32 = 4;
@@ -60,7 +60,7 @@ export const FD_GET_STATUS: i32 = 4;
 export const FD_GET_METRICS: i32 = 5;
 export const FD_CLOSE: i32 = 6;
 
-// Operations and events of an epoll set. ERR and HUP are reported whether asked for or not.
+// Operations and events of an epoll set. ERR and HUP are always reported.
 export const EPOLL_CTL_ADD: i32 = 1;
 export const EPOLL_CTL_MOD: i32 = 2;
 export const EPOLL_CTL_DEL: i32 = 3;
@@ -246,13 +246,13 @@ export function abort(message: string | null, file: string | null, line: u32, co
   unreachable();
 }
 
-/** Passes a result on; ends the guest if it is an errno. */
+/** Returns the result; ends the guest if it is an errno. */
 export function expect(result: i32, call: string): i32 {
   if (result < 0) throw new Error(call + " failed with errno " + (-result).toString());
   return result;
 }
 
-/** A JSON string, quotes and escapes included. */
+/** A JSON string, including quotes and escapes. */
 export function quote(text: string): string {
   let quoted = '"';
   for (let i = 0; i < text.length; i++) {
@@ -328,7 +328,7 @@ export class Json {
     return this.at(path).raw() == "true";
   }
 
-  /** The value as it stands in the source. */
+  /** The value as it is in the source. */
   raw(): string {
     const end = this.exists ? valueEnd(this.source, this.start) : -1;
     return end < 0 ? "" : this.source.substring(this.start, end);
@@ -439,7 +439,7 @@ export type Reader = (fd: i32, out_ptr: usize, out_len_ptr: usize) => i32;
 /** What the last `readText` got: a length, or a negative errno. */
 export let lastRead: i32 = 0;
 
-/** Everything a reader has for this descriptor, however long it is; "" and the errno in `lastRead` if it fails. */
+/** The whole output of a reader for this descriptor, of any length; "" and the errno in `lastRead` if it fails. */
 export function readText(reader: Reader, fd: i32): string {
   let capacity: u32 = 4096;
   while (true) {
@@ -475,7 +475,7 @@ export class ToolCall {
     this.args = Json.parse(source);
   }
 
-  /** Hands the answer over. Too large for the host's buffer: the host calls the tool once more with a larger one. */
+  /** Returns the output. If it is too large for the host's buffer, the host calls the tool again with a larger one. */
   reply(text: string): i32 {
     const bytes = String.UTF8.encode(text);
     const capacity = load<u32>(this.out_len_ptr);
@@ -505,7 +505,7 @@ export class ChatSession {
     expect(cchat_ctl(this.fd, CHAT_SET_PARAM, changetype<usize>(bytes), slots), "cchat_ctl " + key);
   }
 
-  /** Memory in which the host hands over arguments and takes answers; `tool` does this by itself, with 64 KiB. */
+  /** Memory in which the host passes arguments and reads outputs; `tool` sets it by default, to 64 KiB. */
   setArena(bytes: u32): void {
     if (this.arena != 0) heap.free(this.arena);
     this.arena = heap.alloc(bytes);
@@ -519,7 +519,7 @@ export class ChatSession {
     this.writeTool(run.index, json);
   }
 
-  /** A tool without a function: send with SEND_HAND_BACK, answer `ChatResponse.pending` and send again. */
+  /** A tool without a function: send with SEND_HAND_BACK, set the results of `ChatResponse.pending` and send again. */
   handedBackTool(json: string): void {
     this.writeTool(TOOL_HANDED_BACK, json);
   }
@@ -535,7 +535,7 @@ export class ChatSession {
     expect(cchat_write_tool_result(this.fd, changetype<usize>(idBytes), idBytes.byteLength, changetype<usize>(bytes), bytes.byteLength), "cchat_write_tool_result");
   }
 
-  /** From now on `send` returns at once: wait for the response with an Epoll. */
+  /** From now on `send` returns immediately: wait for the response with an Epoll. */
   setNonblocking(): void {
     const bytes = String.UTF8.encode('{"set":["O_NONBLOCK"],"clear":[]}');
     store<u32>(slots, bytes.byteLength);
@@ -546,7 +546,7 @@ export class ChatSession {
     return new ChatResponse(expect(cchat_send(this.fd, flags), "cchat_send"));
   }
 
-  /** The same while it comes. The tools of a module run inside `next`; in a component they are handed back. */
+  /** Sends and streams the response. The tools of a module run inside `next`; in a component they are handed back. */
   stream(flags: i32 = 0): ChatStream {
     return new ChatStream(this.send(flags | SEND_STREAM));
   }
@@ -558,7 +558,7 @@ export class ChatSession {
   }
 }
 
-/** The text of a message: its content, which may come in parts, or else what it was refused with; null if it has neither. */
+/** The text of a message: its content, which may consist of parts, or else its refusal; null if it has neither. */
 export function messageText(message: Json): string | null {
   const content = message.at("content");
   let text = content.text("");
@@ -580,7 +580,7 @@ export class ChatResponse {
     return messageText(Json.parse(this.body()).at("choices[0].message")) === null;
   }
 
-  /** What the model said, a refusal included, or what went wrong: always a text that can be shown. */
+  /** The text of the model, including a refusal, or an error message: always a displayable text. */
   answer(): string {
     const body = Json.parse(this.body());
     const noAnswer = "no answer in the response (cchat_recv: " + lastRead.toString() + ")";
@@ -602,7 +602,7 @@ export class ChatResponse {
   }
 }
 
-/** The events of a streamed send, one after the other. */
+/** Iterates over the events of a streamed send. */
 export class ChatStream {
   private lines: string[] = [];
   private at: i32 = 0;
@@ -640,7 +640,7 @@ export class Epoll {
     expect(spear_epoll_ctl(this.fd, EPOLL_CTL_DEL, fd, 0), "spear_epoll_ctl DEL");
   }
 
-  /** At most 64 of what is ready. timeoutMs below 0 waits for ever, 0 only looks. */
+  /** At most 64 ready descriptors. timeoutMs below 0 waits without limit, 0 polls. */
   wait(timeoutMs: i32): EpollEvent[] {
     const out = heap.alloc(64 * 8 + 4);
     store<u32>(out, 64 * 8);
@@ -656,14 +656,14 @@ export class Epoll {
   }
 }
 
-/** A call that a server answers once: mcp_call_tool, mcp_get_prompt. */
+/** A call that is executed once: mcp_call_tool, mcp_get_prompt. */
 type Once = (fd: i32, name_ptr: usize, name_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize) => i32;
 
 function readOnce(fd: i32, uri_ptr: usize, uri_len: u32, args_ptr: usize, args_len: u32, out_ptr: usize, out_len_ptr: usize): i32 {
   return mcp_read_resource(fd, uri_ptr, uri_len, out_ptr, out_len_ptr);
 }
 
-/** However long the answer is: after ENOSPC the same call fetches what waits. */
+/** Of any length: after ENOSPC the same call fetches the stored result. */
 function askOnce(ask: Once, fd: i32, name: string, args: string, what: string): string {
   const named = String.UTF8.encode(name);
   const bytes = String.UTF8.encode(args);
@@ -698,7 +698,7 @@ export class McpServer {
     return text;
   }
 
-  /** Calls a tool with a JSON object and waits. A call that is refused or fails is a result too, `{"error":{code, message}}`. */
+  /** Calls a tool with a JSON object and waits. A call that is denied or fails is a result, `{"error":{code, message}}`. */
   call(tool: string, args: string = "{}"): string {
     return askOnce(mcp_call_tool, this.fd, tool, args, "mcp_call_tool ");
   }
@@ -722,12 +722,12 @@ export class McpServer {
     return text;
   }
 
-  /** Gets a prompt with a JSON object of texts: `{"messages":[…]}`, or `{"error":{code, message}}`. */
+  /** Gets a prompt with a JSON object of strings: `{"messages":[…]}`, or `{"error":{code, message}}`. */
   prompt(name: string, args: string = "{}"): string {
     return askOnce(mcp_get_prompt, this.fd, name, args, "mcp_get_prompt ");
   }
 
-  /** Starts a call and goes on: many can run side by side. */
+  /** Starts a call without waiting: several calls can run concurrently. */
   submit(tool: string, args: string = "{}"): McpCall {
     const name = String.UTF8.encode(tool);
     const bytes = String.UTF8.encode(args);
@@ -739,7 +739,7 @@ export class McpServer {
   }
 }
 
-/** A submitted call. Its descriptor may be waited for with an Epoll. */
+/** A submitted call. An Epoll can wait for its descriptor. */
 export class McpCall {
   constructor(readonly fd: i32) {}
 
@@ -759,7 +759,7 @@ export class McpCall {
   }
 }
 
-/** A frame of a user stream. Type, flags and sequence are yours and the client's. */
+/** A frame of a user stream. Type, flags and sequence are defined by you and the client. */
 export class Frame {
   type: u16 = 0;
   flags: u16 = 0;
@@ -774,7 +774,7 @@ const FRAME_MAX: i32 = 262144;
 /** A stream of frames between this guest and a client of its run. */
 export class UserStream {
   readonly id: u32;
-  /** Negative: an errno, -ENOTCONN where the run has no client side. */
+  /** Negative: an errno, -ENOTCONN if the run has no client transport. */
   readonly fd: i32;
   private buffer: Uint8Array = new Uint8Array(FRAME_MAX);
 
@@ -783,7 +783,7 @@ export class UserStream {
     this.fd = user_stream_open(id as i32, direction);
   }
 
-  /** Waits for the next frame; null when the client sends nothing more, or something failed (`lastRead`). */
+  /** Waits for the next frame; null when the client has ended its side, or on failure (`lastRead`). */
   receive(): Frame | null {
     while (true) {
       const length = memory.data(4);
@@ -794,7 +794,7 @@ export class UserStream {
     }
   }
 
-  /** Sends a frame, waiting for room; 0 or a negative errno: -EPIPE when the client is gone. */
+  /** Sends a frame, waiting for room; 0 or a negative errno: -EPIPE when the client has disconnected. */
   send(frame: Frame): i32 {
     const length = FRAME_HEADER + frame.meta.length + frame.data.length;
     if (length > FRAME_MAX) return -EMSGSIZE;

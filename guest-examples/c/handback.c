@@ -1,7 +1,7 @@
 /*
  * Tools without callbacks: the send ends when the model wants tools, the guest reads the calls out of the body, answers
  * them in its own time and sends again. This is the way for languages without function pointers, and for guests
- * that want to decide about a call (ask somebody, run several together) outside of a callback.
+ * that want to decide about a call (ask a user, run several together) outside of a callback.
  */
 #include "spear.h"
 

@@ -1,10 +1,10 @@
 /*
  * spear-component.h: the calls of spear.h for a component. spear.h includes it when SPEAR_COMPONENT is defined.
  *
- * Each call of the ABI is made from its function of wit/spear.wit: texts go in as they are, what comes out is copied
- * into the caller's buffer, and an errno of the WIT becomes its negative number. A component cannot be called back while
- * it waits, so a blocking send with SPEAR_SEND_AUTO_TOOL_CALL is made of sends with SPEAR_SEND_HAND_BACK: the tools
- * run here, in between. A send that does not block is handed back as it is, and the guest answers its calls itself.
+ * Each hostcall is implemented with its function of wit/spear.wit: texts are passed unchanged, results are copied
+ * into the caller's buffer, and an errno of the WIT becomes its negative number. The host cannot call a component back while
+ * it waits, so a blocking send with SPEAR_SEND_AUTO_TOOL_CALL consists of sends with SPEAR_SEND_HAND_BACK: the tools
+ * run here, in between. A non-blocking send returns its tool calls to the guest, which sets their results itself.
  */
 #ifndef SPEAR_COMPONENT_H
 #define SPEAR_COMPONENT_H
@@ -17,7 +17,7 @@
 extern int __main_void(void);
 __attribute__((weak, export_name("run"))) int32_t spear_wit_run(void) { exit(__main_void()); }
 
-/* Memory for what the host gives back. */
+/* Memory for results of the host. */
 __attribute__((weak, export_name("cabi_realloc"))) void *cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
   (void)old_size;
   if (size == 0) return (void *)align;
@@ -71,7 +71,7 @@ static inline void spear_wit_free(spear_wit_bytes *result) {
   if (!result->failed && result->length > 0) free(result->bytes);
 }
 
-/* The out-buffer convention. What does not fit is dropped here: asking again gives the same. */
+/* The out-buffer convention. What does not fit is dropped here: the next call returns it again. */
 static inline int32_t spear_wit_out(spear_wit_bytes *result, void *out, uint32_t *out_len) {
   if (result->failed) return spear_wit_errno(result->error);
   int fits = result->length <= *out_len;
@@ -328,7 +328,7 @@ static inline int32_t mic_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr)
 }
 /* end of the generated part */
 
-/* What belongs to a descriptor on this side: the tools of a session, and a result that did not fit its buffer. */
+/* State of a descriptor in the guest: the tools of a session, and a result that did not fit its buffer. */
 typedef struct spear_wit_tool {
   struct spear_wit_tool *next;
   int32_t session;
@@ -368,7 +368,7 @@ static inline void spear_wit_drop_held(spear_wit_held *held) {
   free(held);
 }
 
-/* Gives what is held if it fits, and keeps it for a larger buffer if not. */
+/* Returns the held result if it fits, otherwise keeps it for a larger buffer. */
 static inline int32_t spear_wit_hand_over(spear_wit_held *held, void *out_ptr, uint32_t *out_len_ptr) {
   int32_t rc = held->result.failed ? spear_wit_errno(held->result.error) : (int32_t)held->result.length;
   if (rc >= 0) {
@@ -410,7 +410,7 @@ SPEAR_WIT_CLOSE(user_stream_close)
 SPEAR_WIT_CLOSE(rtasr_close)
 SPEAR_WIT_CLOSE(mic_close)
 
-/* What is read is taken from the host: what does not fit the buffer waits here for a larger one. */
+/* Reading consumes the data of the host: what does not fit the buffer is kept here for a larger one. */
 #define SPEAR_WIT_READ(name)                                                            \
   static inline int32_t name(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {        \
     spear_wit_held *held = spear_wit_find_held(fd);                                     \
@@ -428,7 +428,7 @@ SPEAR_WIT_CLOSE(mic_close)
 SPEAR_WIT_READ(user_stream_read)
 SPEAR_WIT_READ(user_stream_ctl_read)
 
-/* The first command of every *_ctl takes a text, the others give one. */
+/* The first command of every *_ctl takes a text, the others return one. */
 #define SPEAR_WIT_CTL(name, wit)                                                                   \
   static inline int32_t name(int32_t fd, int32_t cmd, void *arg_ptr, uint32_t *arg_len_ptr) {      \
     spear_wit_bytes result;                                                                        \
@@ -466,7 +466,7 @@ static inline int32_t spear_epoll_wait(int32_t epfd, void *out_ptr, uint32_t *ou
   return (int32_t)count;
 }
 
-/* A tool never runs twice for one call: a result that does not fit waits here for the same call with a larger buffer. */
+/* A tool never runs twice for one call: a result that does not fit is kept here for the same call with a larger buffer. */
 static inline int32_t spear_wit_once(spear_wit_question ask, int32_t fd, const char *name_ptr, uint32_t name_len,
                                      const char *args_ptr, uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr) {
   spear_wit_held *held = spear_wit_find_held(fd);
@@ -516,7 +516,7 @@ static inline int32_t mcp_get_prompt(int32_t fd, const char *name_ptr, uint32_t 
   return spear_wit_once(spear_wit_mcp_get_prompt, fd, name_ptr, name_len, args_ptr, args_len, out_ptr, out_len_ptr);
 }
 
-/* The host gives a component all events that there are: those that do not fit wait here, as whole lines. */
+/* The host returns all available events to a component: those that do not fit are kept here, as whole lines. */
 static inline int32_t cchat_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr) {
   spear_wit_held *held = spear_wit_find_held(fd);
   if (!held) {
@@ -572,7 +572,7 @@ static inline int32_t cchat_write_fn(int32_t fd, int32_t fn_offset, const char *
 #define SPEAR_WIT_TOOL_OUTPUT 65536u
 #define SPEAR_WIT_TOOL_OUTPUT_MAX 1048576u
 
-/* Runs the tool of one handed-back call and answers it, also when there is no such tool or it fails. */
+/* Runs the tool of one handed-back call and sets its result, also if there is no such tool or it fails. */
 static inline int32_t spear_wit_answer_call(int32_t session, const char *call) {
   char *id = spear_json_text_alloc(call, "id");
   char *name = spear_json_text_alloc(call, "name");

@@ -1,20 +1,20 @@
 /*
- * spear.h: the host's calls for a guest written in C or C++. One header, nothing to link.
+ * spear.h: the hostcalls for a guest written in C or C++. One header, nothing to link.
  *
  *   clang --target=wasm32-wasi -Os -Wl,--export-table -Wl,--strip-debug guest.c -o guest.wasm
  *
  * With -DSPEAR_COMPONENT the same source becomes a component: keep spear-component.h beside this file, see docs/guests/c.md.
  *
- * The first half declares the ABI itself, the second half (from "Conveniences" on) is small inline code on top of it.
+ * The first half declares the ABI, the second half (from "Conveniences" on) is small inline code on top of it.
  *
- * Rules that hold for every call:
+ * Rules for every call:
  *   - A negative result is a Linux errno: -SPEAR_EBADF, -SPEAR_EAGAIN and so on.
  *   - Text goes in as (ptr, len), UTF-8, no NUL needed.
  *   - Bytes come out through (out_ptr, out_len_ptr). Put the capacity in *out_len_ptr; on success it holds the
- *     length, which is also returned. -SPEAR_ENOSPC: *out_len_ptr holds the size needed, nothing was written and
+ *     length, which is also returned. -SPEAR_ENOSPC: *out_len_ptr holds the required size, nothing was written and
  *     nothing is lost, so call again with a larger buffer.
- *   - Everything open is a descriptor of one table. Numbers are never used twice: a stale one is -SPEAR_EBADF.
- *   - A call that waits suspends the guest only. Other guests go on.
+ *   - All descriptors share one table. Numbers are never reused: a stale descriptor is -SPEAR_EBADF.
+ *   - A call that waits suspends only this guest. Other guests continue.
  */
 #ifndef SPEAR_H
 #define SPEAR_H
@@ -32,7 +32,7 @@ extern "C" {
 #define SPEAR_ABI_MAJOR 1
 #define SPEAR_ABI_MINOR 1
 
-/* Errno numbers: always Linux's. wasi-libc's <errno.h> has other numbers under the same names. */
+/* Errno numbers of Linux. The <errno.h> of wasi-libc has different numbers for the same names. */
 #define SPEAR_EPERM 1
 #define SPEAR_ENOENT 2
 #define SPEAR_EINTR 4
@@ -65,8 +65,8 @@ extern "C" {
 /* Flags of cchat_send. */
 #define SPEAR_SEND_METRICS 1        /* collect metrics for SPEAR_CHAT_GET_METRICS */
 #define SPEAR_SEND_AUTO_TOOL_CALL 2 /* the host runs the tool loop and calls the guest's tools back */
-#define SPEAR_SEND_HAND_BACK 4      /* the send ends with _spear.pending_tool_calls, the guest answers them */
-#define SPEAR_SEND_STREAM 8         /* returns at once; cchat_read gives the answer while it comes */
+#define SPEAR_SEND_HAND_BACK 4      /* the send ends with _spear.pending_tool_calls; the guest sets their results */
+#define SPEAR_SEND_STREAM 8         /* returns immediately; cchat_read returns the response as it arrives */
 
 /* fn_offset of a tool without a callback: its calls are handed back. */
 #define SPEAR_TOOL_HANDED_BACK (-1)
@@ -83,7 +83,7 @@ extern "C" {
 #define SPEAR_FD_GET_METRICS 5
 #define SPEAR_FD_CLOSE 6
 
-/* Operations and events of spear_epoll_ctl. ERR and HUP are reported whether asked for or not. */
+/* Operations and events of spear_epoll_ctl. ERR and HUP are always reported. */
 #define SPEAR_EPOLL_CTL_ADD 1
 #define SPEAR_EPOLL_CTL_MOD 2
 #define SPEAR_EPOLL_CTL_DEL 3
@@ -112,10 +112,10 @@ typedef struct {
 } spear_stream_event;
 
 /*
- * A guest tool. args_ptr is the JSON the model sent, with a NUL after it. Write the answer (JSON or plain UTF-8 text)
- * to out_ptr, its length to *out_len_ptr, and return 0. Answer larger than *out_len_ptr: put the needed size there and
- * return -SPEAR_ENOSPC, the host calls once more if it has the room. Any other result tells the model that the
- * tool failed. A tool may call the host, waiting calls included.
+ * A guest tool. args_ptr is the JSON that the model sent, with a NUL after it. Write the output (JSON or plain UTF-8 text)
+ * to out_ptr, its length to *out_len_ptr, and return 0. If the output is larger than *out_len_ptr, store the required size there and
+ * return -SPEAR_ENOSPC; the host calls again if the arena has the room. Any other result reports to the model that the
+ * tool failed. A tool may make hostcalls, including suspending ones.
  */
 typedef int32_t (*spear_tool_fn)(const char *args_ptr, uint32_t args_len, char *out_ptr, uint32_t *out_len_ptr);
 
@@ -129,7 +129,7 @@ typedef int32_t (*spear_tool_fn)(const char *args_ptr, uint32_t args_len, char *
 
 /* major << 16 | minor. */
 SPEAR_IMPORT(spear_abi_version) int32_t spear_abi_version(void);
-/* 1 if the host has the named feature, else 0. */
+/* 1 if the host supports the named feature, else 0. */
 SPEAR_IMPORT(spear_feature) int32_t spear_feature(const char *name_ptr, uint32_t name_len);
 SPEAR_IMPORT(time_now_ms) int64_t time_now_ms(void);
 SPEAR_IMPORT(wall_time_s) int64_t wall_time_s(void);
@@ -138,7 +138,7 @@ SPEAR_IMPORT(sleep_ms) void sleep_ms(int32_t ms);
 /* At most 16384 bytes. Named log in the ABI: C keeps that name for the logarithm. */
 SPEAR_IMPORT(log) int32_t spear_log(int32_t level, const char *message_ptr, uint32_t message_len);
 
-/* Chat. A session collects messages, tools and parameters; a send makes a response. */
+/* Chat. A session collects messages, tools and parameters; a send creates a response. */
 
 /* A session. */
 SPEAR_IMPORT(cchat_create) int32_t cchat_create(void);
@@ -148,43 +148,43 @@ SPEAR_IMPORT(cchat_write_msg) int32_t cchat_write_msg(int32_t fd, const char *ro
 /* A tool: {"type":"function","function":{name, description, parameters}} or the inner object alone. fn_offset is the
    callback's index in the exported function table, which is what a C function pointer is. */
 SPEAR_IMPORT(cchat_write_fn) int32_t cchat_write_fn(int32_t fd, int32_t fn_offset, const char *json_ptr, uint32_t json_len);
-/* Answers one handed-back call. An id that is not pending: ENOENT. */
+/* Sets the result of one handed-back call. An id that is not pending: ENOENT. */
 SPEAR_IMPORT(cchat_write_tool_result) int32_t cchat_write_tool_result(int32_t fd, const char *id_ptr, uint32_t id_len,
                                                                       const char *content_ptr, uint32_t content_len);
 /* SET_PARAM takes {"key":…,"value":…} of *arg_len_ptr bytes; GET_METRICS, of a response, writes like an out-buffer. */
 SPEAR_IMPORT(cchat_ctl) int32_t cchat_ctl(int32_t fd, int32_t cmd, void *arg_ptr, uint32_t *arg_len_ptr);
-/* Asks the model; a response. With O_NONBLOCK on the session it returns at once. A session that is still sending:
+/* Sends to the model; returns a response. With O_NONBLOCK on the session it returns immediately. A session with a pending send:
    EBUSY. What goes wrong at the provider is no errno but a response whose body is {"error":{code, message, retryable}}. */
 SPEAR_IMPORT(cchat_send) int32_t cchat_send(int32_t fd, int32_t flags);
-/* The whole body of a response, as often as you like. EAGAIN: not there yet. ECANCELED: canceled. */
+/* The whole body of a response; every call returns the same. EAGAIN: pending. ECANCELED: canceled. */
 SPEAR_IMPORT(cchat_recv) int32_t cchat_recv(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
-/* Of a send with SPEAR_SEND_STREAM: as many events as fit, a line of JSON each, 0 bytes after the last one. Waits for one,
+/* Events of a send with SPEAR_SEND_STREAM: as many as fit, one JSON line each, 0 bytes after the last one. Waits for one,
    or EAGAIN with O_NONBLOCK. The tools of a module run while it waits; in a component they are handed back. */
 SPEAR_IMPORT(cchat_read) int32_t cchat_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
-/* Closes any kind of descriptor, as every *_close does. Twice is fine. */
+/* Closes a descriptor of any kind, as every *_close does. Closing twice is allowed. */
 SPEAR_IMPORT(cchat_close) int32_t cchat_close(int32_t fd);
 
-/* MCP servers called by the guest itself. Those that the model may use need no code: the host offers them. */
+/* MCP servers called by the guest itself. The tools that the model may use need no code: the host offers them. */
 
-/* A session with a registered server. EACCES: not for this task. ENOENT: unknown. */
+/* A session with a registered server. EACCES: not allowed for this task. ENOENT: unknown server. */
 SPEAR_IMPORT(mcp_open) int32_t mcp_open(const char *server_id_ptr, uint32_t server_id_len);
 /* {"server_id":…,"tools":[{description, inputSchema, name}]} */
 SPEAR_IMPORT(mcp_list_tools) int32_t mcp_list_tools(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
-/* args: a JSON object, or nothing. A refused or failed call is a result {"error":…}, not an errno. After ENOSPC the
+/* args: a JSON object, or nothing. A denied or failed call is a result {"error":…}, not an errno. After ENOSPC the
    same call with the same bytes fetches the result that is waiting: the tool never runs twice. */
 SPEAR_IMPORT(mcp_call_tool) int32_t mcp_call_tool(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
                                                   uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr);
-/* Starts a call and returns its descriptor at once: many can run together. EAGAIN: too many. */
+/* Starts a call and returns its descriptor immediately: calls can run concurrently. EAGAIN: too many. */
 SPEAR_IMPORT(mcp_submit) int32_t mcp_submit(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
                                             uint32_t args_len);
 /* Waits for a submitted call, or EAGAIN with O_NONBLOCK. */
 SPEAR_IMPORT(mcp_result) int32_t mcp_result(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
 SPEAR_IMPORT(mcp_close) int32_t mcp_close(int32_t fd);
-/* {"revision":…,"servers":[{display_name, server_id, transport}]}: what this task may use. */
+/* {"revision":…,"servers":[{display_name, server_id, transport}]}: the servers that this task may use. */
 SPEAR_IMPORT(mcp_registry_list) int32_t mcp_registry_list(void *out_ptr, uint32_t *out_len_ptr);
 SPEAR_IMPORT(mcp_registry_get) int32_t mcp_registry_get(const char *server_id_ptr, uint32_t server_id_len, void *out_ptr,
                                                         uint32_t *out_len_ptr);
-/* Resources and prompts, since 1.1: spear_feature says "mcp.resources" and "mcp.prompts". Only what policy lets this
+/* Resources and prompts, since 1.1: features "mcp.resources" and "mcp.prompts". Only what policy allows this
    guest have is listed. What is refused or fails is a result {"error":…}, and after ENOSPC it waits, as for a tool. */
 
 /* {"resources":[{name, uri, …}],"server_id":…,"templates":[{name, uriTemplate, …}]} */
@@ -194,7 +194,7 @@ SPEAR_IMPORT(mcp_read_resource) int32_t mcp_read_resource(int32_t fd, const char
                                                           uint32_t *out_len_ptr);
 /* {"prompts":[{arguments, name, …}],"server_id":…} */
 SPEAR_IMPORT(mcp_list_prompts) int32_t mcp_list_prompts(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
-/* args: a JSON object of texts, or nothing. {"messages":[{content, role}]} */
+/* args: a JSON object of strings, or nothing. {"messages":[{content, role}]} */
 SPEAR_IMPORT(mcp_get_prompt) int32_t mcp_get_prompt(int32_t fd, const char *name_ptr, uint32_t name_len, const char *args_ptr,
                                                     uint32_t args_len, void *out_ptr, uint32_t *out_len_ptr);
 
@@ -203,16 +203,16 @@ SPEAR_IMPORT(mcp_get_prompt) int32_t mcp_get_prompt(int32_t fd, const char *name
 
 SPEAR_IMPORT(spear_epoll_create) int32_t spear_epoll_create(void);
 SPEAR_IMPORT(spear_epoll_ctl) int32_t spear_epoll_ctl(int32_t epfd, int32_t op, int32_t fd, int32_t events);
-/* Writes spear_event records by ascending fd and returns how many. timeout_ms below 0: for ever; 0: only look. */
+/* Writes spear_event records by ascending fd and returns how many. timeout_ms below 0: no limit; 0: poll. */
 SPEAR_IMPORT(spear_epoll_wait) int32_t spear_epoll_wait(int32_t epfd, void *out_ptr, uint32_t *out_len_ptr,
                                                         int32_t timeout_ms);
 SPEAR_IMPORT(spear_epoll_close) int32_t spear_epoll_close(int32_t epfd);
 /* SET_FLAGS takes {"set":["O_NONBLOCK"],"clear":[]}, the GET commands write JSON. */
 SPEAR_IMPORT(spear_fd_ctl) int32_t spear_fd_ctl(int32_t fd, int32_t cmd, void *arg_ptr, uint32_t *arg_len_ptr);
-/* Ends what is pending on a response or an MCP call: it becomes ERR and HUP, its result ECANCELED. */
+/* Cancels the pending operation of a response or an MCP call: it reports ERR and HUP, its result is ECANCELED. */
 SPEAR_IMPORT(spear_fd_cancel) int32_t spear_fd_cancel(int32_t fd);
 
-/* Frames to and from a client of this run (spear-run --stream); ENOTCONN when it has no client side. */
+/* Frames to and from a client of this run (spear-run --stream); ENOTCONN if the run has no client transport. */
 
 SPEAR_IMPORT(user_stream_open) int32_t user_stream_open(int32_t stream_id, int32_t direction);
 SPEAR_IMPORT(user_stream_read) int32_t user_stream_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
@@ -221,7 +221,7 @@ SPEAR_IMPORT(user_stream_close) int32_t user_stream_close(int32_t fd);
 SPEAR_IMPORT(user_stream_ctl_open) int32_t user_stream_ctl_open(void);
 SPEAR_IMPORT(user_stream_ctl_read) int32_t user_stream_ctl_read(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
 
-/* Speech recognition and microphone: names kept for guests that link them, all ENOSYS. */
+/* Speech recognition and microphone: reserved names for guests that link them, all ENOSYS. */
 
 SPEAR_IMPORT(rtasr_create) int32_t rtasr_create(void);
 SPEAR_IMPORT(rtasr_ctl) int32_t rtasr_ctl(int32_t fd, int32_t cmd, void *arg_ptr, uint32_t *arg_len_ptr);
@@ -246,8 +246,8 @@ static inline int32_t spear_log_warn(const char *text) { return spear_log_text(S
 static inline int32_t spear_log_error(const char *text) { return spear_log_text(SPEAR_LOG_ERROR, text); }
 
 /*
- * Writing text into a buffer that may be too small: it counts on past the end, so that spear_finish can ask for
- * the size that is needed. A tool's whole answer is spear_write_to, some spear_put…, return spear_finish.
+ * Writes text into a buffer that may be too small: it keeps counting past the end, so that spear_finish can request
+ * the required size. The whole output of a tool is spear_write_to, some spear_put…, return spear_finish.
  */
 typedef struct {
   char *out;
@@ -277,7 +277,7 @@ __attribute__((format(printf, 2, 3))) static inline void spear_putf(spear_writer
   if (length > 0) spear_put_bytes(w, piece, length < (int)sizeof piece ? (uint32_t)length : (uint32_t)sizeof piece - 1);
 }
 
-/* A JSON string, quotes and escapes included. */
+/* A JSON string, including quotes and escapes. */
 static inline void spear_put_json(spear_writer *w, const char *text) {
   static const char hex[] = "0123456789abcdef";
   spear_put_bytes(w, "\"", 1);
@@ -294,7 +294,7 @@ static inline void spear_put_json(spear_writer *w, const char *text) {
   spear_put_bytes(w, "\"", 1);
 }
 
-/* What a tool returns: 0, or -SPEAR_ENOSPC with the size needed in *out_len. */
+/* What a tool returns: 0, or -SPEAR_ENOSPC with the required size in *out_len. */
 static inline int32_t spear_finish(const spear_writer *w, uint32_t *out_len) {
   *out_len = w->length;
   return w->length <= w->capacity ? 0 : -SPEAR_ENOSPC;
@@ -349,8 +349,8 @@ static inline int32_t spear_set_arena(int32_t session, void *memory, uint32_t le
 }
 
 /*
- * Memory in which the host hands over a tool's arguments and takes its answer: needed by every session with tools.
- * Each place in the source has one arena of its own. Two sessions may share one unless a tool of the first sends on the second.
+ * Memory in which the host passes the arguments of a tool and reads its output: required by every session with tools.
+ * Each use in the source has its own arena. Two sessions may share one unless a tool of the first sends on the second.
  */
 #define SPEAR_TOOL_ARENA(session, bytes)                                 \
   ({                                                                     \
@@ -371,8 +371,8 @@ static inline int32_t spear_wait(int32_t epfd, spear_event *events, uint32_t max
 }
 
 /*
- * User streams. A frame is a header of 32 bytes or more, meta and data; type, flags and sequence are yours and the
- * client's. Reading and writing never wait by themselves: these two do.
+ * User streams. A frame is a header of 32 bytes or more, meta and data; type, flags and sequence are defined by you and the
+ * client. The hostcalls for reading and writing never wait; these two functions do.
  */
 #define SPEAR_FRAME_MAX 262144
 #define SPEAR_FRAME_HEADER 32
@@ -387,7 +387,7 @@ typedef struct {
   uint32_t data_length;
 } spear_frame;
 
-/* 0 when one of the events, or the end of the client, is there; a negative errno. */
+/* 0 when one of the events is ready or the client has ended; a negative errno. */
 static inline int32_t spear_stream_wait(int32_t fd, int32_t events) {
   spear_event ready;
   int32_t epfd = spear_epoll_create();
@@ -398,8 +398,8 @@ static inline int32_t spear_stream_wait(int32_t fd, int32_t events) {
 }
 
 /*
- * Waits for the next frame. It is kept in a buffer of SPEAR_FRAME_MAX bytes until the next one. 1, or 0 when the client
- * sends nothing more, or a negative errno.
+ * Waits for the next frame, which stays in a buffer of SPEAR_FRAME_MAX bytes until the next call. 1, or 0 when the client
+ * has ended its side, or a negative errno.
  */
 static inline int32_t spear_stream_receive(int32_t fd, void *buffer, spear_frame *frame) {
   for (;;) {
@@ -423,7 +423,7 @@ static inline int32_t spear_stream_receive(int32_t fd, void *buffer, spear_frame
   }
 }
 
-/* Sends a frame, waiting for room. 0, or a negative errno: -SPEAR_EPIPE when the client is gone. */
+/* Sends a frame, waiting for room. 0, or a negative errno: -SPEAR_EPIPE when the client has disconnected. */
 static inline int32_t spear_stream_send(int32_t fd, uint32_t stream_id, const spear_frame *frame) {
   uint64_t length = (uint64_t)SPEAR_FRAME_HEADER + frame->meta_length + frame->data_length;
   char *bytes = length > SPEAR_FRAME_MAX ? NULL : (char *)calloc(1, (size_t)length);
@@ -449,7 +449,7 @@ static inline int32_t spear_stream_send(int32_t fd, uint32_t stream_id, const sp
 }
 
 /*
- * Everything that cchat_recv, mcp_list_tools or mcp_result has for fd, with a NUL after it; free() it. NULL on failure.
+ * The whole output of cchat_recv, mcp_list_tools or mcp_result for fd, with a NUL after it; free() it. NULL on failure.
  * *length is the number of bytes, or the negative errno.
  */
 typedef int32_t (*spear_reader)(int32_t fd, void *out_ptr, uint32_t *out_len_ptr);
@@ -484,7 +484,7 @@ static inline char *spear_recv_alloc(int32_t response, int32_t *length) {
 
 /*
  * Reading JSON without a tree: a value is a pointer to its first character inside the NUL-terminated text. NULL means
- * missing or malformed, and every function here takes NULL for a value that is missing.
+ * missing or malformed, and every function here accepts NULL as a missing value.
  */
 static inline const char *spear_json_space(const char *p) {
   while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') p++;
@@ -492,13 +492,13 @@ static inline const char *spear_json_space(const char *p) {
 }
 
 /*
- * The events of a streamed send, one after the other:
+ * Iterates over the events of a streamed send:
  *
  *   spear_stream stream = spear_stream_of(cchat_send(session, SPEAR_SEND_STREAM));
  *   for (const char *event; (event = spear_stream_next(&stream));) …
  *
- * An event is JSON such as {"text":"…","type":"text"}, good until the next call. NULL: it has ended, or `failed` holds a
- * negative errno. spear_answer(stream.response, …) has the whole answer then.
+ * An event is JSON such as {"text":"…","type":"text"}, valid until the next call. NULL: the stream has ended, or `failed` holds a
+ * negative errno. spear_answer(stream.response, …) then returns the whole answer.
  */
 typedef struct {
   int32_t response;
@@ -663,7 +663,7 @@ static inline const char *spear_json_at(const char *json, const char *path) {
   return value;
 }
 
-/* The string at path, decoded, with a NUL after it. Its length; -SPEAR_ENOENT if it is no string, -SPEAR_ENOSPC if it does not fit. */
+/* The string at path, decoded, with a NUL after it. Its length; -SPEAR_ENOENT if it is not a string, -SPEAR_ENOSPC if it does not fit. */
 static inline int32_t spear_json_text(const char *json, const char *path, char *out, uint32_t capacity) {
   const char *value = spear_json_at(json, path);
   if (capacity > 0) out[0] = 0;
@@ -679,7 +679,7 @@ static inline int32_t spear_json_text(const char *json, const char *path, char *
   return n < 0 ? -SPEAR_ENOENT : (int32_t)length;
 }
 
-/* The same in memory of its own; free() it. NULL if there is no string at path. */
+/* The same in allocated memory; free() it. NULL if there is no string at path. */
 static inline char *spear_json_text_alloc(const char *json, const char *path) {
   const char *value = spear_json_at(json, path);
   const char *end = value && *value == '"' ? spear_json_end(value) : NULL;
@@ -696,7 +696,7 @@ static inline double spear_json_number(const char *json, const char *path, doubl
   return value && (*value == '-' || (*value >= '0' && *value <= '9')) ? strtod(value, NULL) : fallback;
 }
 
-/* The same as a whole number, cut towards zero and at the ends of int64_t. Far smaller in the module than strtod. */
+/* The same as an integer, truncated towards zero and clamped to int64_t. Far smaller in the module than strtod. */
 static inline int64_t spear_json_int(const char *json, const char *path, int64_t fallback) {
   const char *p = spear_json_at(json, path);
   if (!p || (*p != '-' && (*p < '0' || *p > '9'))) return fallback;
@@ -726,8 +726,8 @@ static inline int spear_json_true(const char *json, const char *path) {
 }
 
 /*
- * The text of a message, such as "choices[0].message": its content, which may come in parts, or else what it was refused
- * with; free() it. NULL if it has neither.
+ * The text of a message, such as "choices[0].message": its content, which may consist of parts, or else its refusal;
+ * free() it. NULL if it has neither.
  */
 static inline char *spear_message_text(const char *message) {
   const char *content = spear_json_at(message, "content"), *part;
@@ -754,8 +754,8 @@ static inline char *spear_message_text(const char *message) {
 }
 
 /*
- * What the model said, a refusal included, or what went wrong: always a text that can be shown, free() it. *failed tells
- * which it is.
+ * The text of the model, including a refusal, or an error message: always a displayable text, free() it. *failed says
+ * which of the two.
  */
 static inline char *spear_answer(int32_t response, int *failed) {
   int32_t length;

@@ -1,4 +1,4 @@
-// A few classes over spear:host, so that an agent in JavaScript reads like one. Copy this file beside yours.
+// A small SDK over spear:host for agents in JavaScript. Copy this file next to yours.
 import * as cchat from 'spear:host/cchat@1.1.0';
 import { log } from 'spear:host/log@1.1.0';
 import * as mcp from 'spear:host/mcp@1.1.0';
@@ -10,13 +10,13 @@ const HAND_BACK = 4;
 const STREAM = 8;
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 
-/** Lines for whoever runs the guest: `say.info(…)` goes to stdout, `say.error(…)` to stderr. */
+/** Log lines for the operator of the guest: `say.info(…)` goes to stdout, `say.error(…)` to stderr. */
 export const say = Object.fromEntries(LEVELS.map((name, level) => [name, (text) => log(level, String(text))]));
 
 const AsyncFunction = (async () => {}).constructor;
 const NO_ASYNC = 'no promise is ever settled here; calls of the host wait by themselves, so leave out async and await';
 
-/** The engine runs no jobs while a guest runs: what stands after an `await` would never happen, and nobody would see it. */
+/** The engine runs no jobs while a guest runs: code after an `await` would silently never run. */
 function refuseAsync(body, what) {
   if (body instanceof AsyncFunction) throw new TypeError(`${what} is an async function: ${NO_ASYNC}`);
 }
@@ -26,8 +26,8 @@ function refusePromise(value, what) {
 }
 
 /**
- * The entry of a guest: `export const run = task(() => …)`. What it throws is logged and ends the guest with exit code 1.
- * An async function is refused, when the component is built.
+ * The entry function of a guest: `export const run = task(() => …)`. An exception is logged and ends the guest with exit code 1.
+ * An async function is rejected when the component is built.
  */
 export function task(body) {
   refuseAsync(body, 'the task');
@@ -44,7 +44,7 @@ export function task(body) {
 /** The length of a text in UTF-8: the engine has no TextEncoder. */
 export const byteLength = (text) => encodeURIComponent(text).replace(/%../g, '.').length;
 
-/** A conversation. Tools are functions; the model's calls of them are answered inside `send`. */
+/** A conversation. Tools are functions; the model's tool calls run inside `send`. */
 export class Chat {
   #fd = cchat.cchatCreate();
   #tools = new Map();
@@ -59,7 +59,7 @@ export class Chat {
     return this;
   }
 
-  /** `definition`: { name, description, parameters } as OpenAI has it; `run` gets the arguments and returns the answer. */
+  /** `definition`: { name, description, parameters } as OpenAI has it; `run` gets the arguments and returns the output. */
   tool(definition, run) {
     refuseAsync(run, `the tool ${definition.name}`);
     cchat.cchatWriteFn(this.#fd, JSON.stringify(definition));
@@ -67,7 +67,7 @@ export class Chat {
     return this;
   }
 
-  /** What the model says in the end, a refusal included. Throws what went wrong. */
+  /** The final text of the model, including a refusal. Throws on failure. */
   send() {
     for (;;) {
       const body = this.#receive();
@@ -79,8 +79,8 @@ export class Chat {
   }
 
   /**
-   * The same while it comes: `for (const event of chat.stream())`, objects such as { type: 'text', text }. Tools are answered
-   * on the way; the last event is { type: 'end' }, after an { type: 'error' } if it failed.
+   * Streams the response: `for (const event of chat.stream())`, objects such as { type: 'text', text }. Tools run
+   * meanwhile; the last event is { type: 'end' }, after an { type: 'error' } if the send failed.
    */
   *stream() {
     for (;;) {
@@ -129,7 +129,7 @@ export class Chat {
   }
 }
 
-/** The text of a message: its content, which may come in parts, or else what it was refused with. */
+/** The text of a message: its content, which may consist of parts, or else its refusal. */
 function answerOf({ content, refusal }) {
   const parts = Array.isArray(content) ? content : [{ text: content }];
   const texts = parts.map((part) => part.text ?? part.refusal).filter((text) => typeof text === 'string');
@@ -151,17 +151,17 @@ export class Mcp {
     return JSON.parse(mcp.mcpListTools(this.#fd)).tools;
   }
 
-  /** The result of a tool; a call that was refused or failed has `error` in it. */
+  /** The result of a tool; a call that was denied or failed has `error` in it. */
   call(tool, args = {}) {
     return JSON.parse(mcp.mcpCallTool(this.#fd, tool, JSON.stringify(args)));
   }
 
-  /** What this guest may read: `{ resources, templates }`. */
+  /** The resources that this guest may read: `{ resources, templates }`. */
   resources() {
     return JSON.parse(mcp.mcpListResources(this.#fd));
   }
 
-  /** `{ contents }` of a resource; a read that was refused or failed has `error` in it. */
+  /** `{ contents }` of a resource; a read that was denied or failed has `error` in it. */
   read(uri) {
     return JSON.parse(mcp.mcpReadResource(this.#fd, uri));
   }
@@ -170,16 +170,16 @@ export class Mcp {
     return JSON.parse(mcp.mcpListPrompts(this.#fd)).prompts;
   }
 
-  /** `{ messages }` of a prompt, whose arguments are texts; what was refused or failed has `error` in it. */
+  /** `{ messages }` of a prompt, whose arguments are strings; a denied or failed request has `error` in it. */
   prompt(name, args = {}) {
     return JSON.parse(mcp.mcpGetPrompt(this.#fd, name, JSON.stringify(args)));
   }
 
-  /** Starts a call and goes on. */
+  /** Starts a call without waiting. */
   submit(tool, args = {}) {
     const fd = mcp.mcpSubmit(this.#fd, tool, JSON.stringify(args));
     return {
-      /** Waits for it. */
+      /** Waits for the result. */
       result: () => JSON.parse(mcp.mcpResult(fd)),
       cancel: () => spearFdCancel(fd),
       close: () => mcp.mcpClose(fd),
@@ -197,7 +197,7 @@ const OUT = 4;
 const FRAME_HEADER = 32;
 const BOTH = 3;
 
-/** The name of the errno that a call of the host threw, such as `eagain`; what is none is thrown on. */
+/** The name of the errno that a hostcall threw, such as `eagain`; rethrows any other error. */
 function errnoOf(error) {
   const name = error?.payload ?? error;
   if (typeof name === 'string') return name;
@@ -217,7 +217,7 @@ function waitFor(fd, events) {
 
 /**
  * A stream of frames between this guest and a client of its run: `{ type, flags, sequence, meta, data }`, the first two
- * numbers, `sequence` a bigint, the rest Uint8Arrays. What they mean is yours and the client's.
+ * numbers, `sequence` a bigint, the rest Uint8Arrays. Their meaning is defined by you and the client.
  */
 export class UserStream {
   #fd;
@@ -228,7 +228,7 @@ export class UserStream {
     this.#fd = userStream.userStreamOpen(id, direction);
   }
 
-  /** Waits for the next frame; null when the client sends nothing more. */
+  /** Waits for the next frame; null when the client has ended its side. */
   receive() {
     for (;;) {
       try {
@@ -242,7 +242,7 @@ export class UserStream {
     }
   }
 
-  /** Sends a frame, waiting for room; false: the client is gone. */
+  /** Sends a frame, waiting for room; false: the client has disconnected. */
   send(frame) {
     const bytes = frameBytes(this.#id, frame);
     for (;;) {
@@ -258,7 +258,7 @@ export class UserStream {
     }
   }
 
-  /** Every frame until the client sends nothing more. */
+  /** Every frame until the client ends its side. */
   *[Symbol.iterator]() {
     for (let frame = this.receive(); frame !== null; frame = this.receive()) yield frame;
   }

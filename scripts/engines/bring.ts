@@ -7,6 +7,11 @@ import { delimiter, join } from 'node:path';
 /** A first build with Go compiles every package that a program needs. */
 const BRING_TIMEOUT_MS = 15 * 60_000;
 
+const OUTPUT_BYTES = 64 * 1024 * 1024;
+/** How much of the output of a failed command is shown. */
+const TAIL_LINES = 40;
+const TAIL_CHARS = 8_000;
+
 /** No program is smaller, no text of a package as large. */
 const BINARY_BYTES = 1024 * 1024;
 
@@ -32,28 +37,22 @@ export interface Engine {
   readonly sources: readonly Source[];
 }
 
-const found = new Map<Engine, Promise<string>>();
-
-/** The path of a program; brings it when it is not there. */
-export function bring(engine: Engine): Promise<string> {
-  const path = found.get(engine) ?? find(engine);
-  found.set(engine, path);
+/** The path of an engine that is installed or in the cache. Never builds. @throws Error that names the command to run */
+export function findEngine(engine: Engine): string {
+  const path = installedEngine(engine);
+  if (path === undefined)
+    throw new Error(`${engine.name} is missing: run \`npm run engines\` (needs ${engine.install})`);
   return path;
 }
 
-async function find({ name, version, variable, install, anyVersion, sources }: Engine): Promise<string> {
-  const chosen = process.env[variable];
-  if (chosen) {
-    if (isExecutable(chosen)) return chosen;
-    throw new Error(`${variable} names ${chosen}, which cannot be executed`);
-  }
-  // Another version is another file.
-  const cached = join(engineCache, `${name}-${version}`);
-  const folders = anyVersion ? (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '') : [];
-  const there = [cached, ...folders.map((folder) => join(folder, name))].find(isExecutable);
+/** The path of an engine; downloads or builds it first if it is missing, which may take minutes. */
+export async function bring(engine: Engine, onSource: (title: string) => void = () => {}): Promise<string> {
+  const there = installedEngine(engine);
   if (there !== undefined) return there;
+  const cached = cachedPath(engine);
   const problems: string[] = [];
-  for (const source of sources) {
+  for (const source of engine.sources) {
+    onSource(source.title);
     try {
       return await inFolder(async (folder) => {
         const binary = await source.bring(folder);
@@ -65,8 +64,22 @@ async function find({ name, version, variable, install, anyVersion, sources }: E
       problems.push(`${source.title}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  throw new Error(`there is no ${name}, and it could not be brought; needed: ${install}\n${problems.join('\n')}`);
+  throw new Error(`cannot install ${engine.name}; needs ${engine.install}\n${problems.join('\n')}`);
 }
+
+function installedEngine(engine: Engine): string | undefined {
+  const { name, variable, anyVersion } = engine;
+  const chosen = process.env[variable];
+  if (chosen) {
+    if (isExecutable(chosen)) return chosen;
+    throw new Error(`${variable}: ${chosen} is not an executable file`);
+  }
+  const folders = anyVersion ? (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '') : [];
+  return [cachedPath(engine), ...folders.map((folder) => join(folder, name))].find(isExecutable);
+}
+
+/** Another version is another file. */
+const cachedPath = ({ name, version }: Engine): string => join(engineCache, `${name}-${version}`);
 
 /** `work` in a folder beside what is kept, which is gone afterwards. */
 export async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
@@ -97,7 +110,7 @@ export async function binaryIn(folder: string, name: string): Promise<string> {
   const named = entries.filter((file) => file.isFile() && file.name === name);
   // Packages have settings of the same name.
   const entry = named.find((file) => statSync(join(file.parentPath, name)).size > BINARY_BYTES);
-  if (!entry) throw new Error(`there is no ${name} in the package`);
+  if (!entry) throw new Error(`the package does not contain ${name}`);
   const copy = join(folder, `${name}.copy`); // what was unpacked may be read-only
   await copyFile(join(entry.parentPath, name), copy);
   return copy;
@@ -120,10 +133,18 @@ export function run(
   env: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   return new Promise((resolve, reject) => {
-    const options = { cwd, env: { ...process.env, ...env }, timeout: BRING_TIMEOUT_MS };
+    const options = { cwd, env: { ...process.env, ...env }, timeout: BRING_TIMEOUT_MS, maxBuffer: OUTPUT_BYTES };
     execFile(command, args, options, (error, stdout, stderr) => {
       if (error === null) resolve(stdout.trim());
-      else reject(new Error(`${command} ${args[0]}: ${`${stderr}${stdout}`.trim() || error.message}`));
+      else reject(new Error(`${command} ${args[0]}: ${failureText(error, `${stdout}\n${stderr}`)}`));
     });
   });
+}
+
+/** The end of the output, where compilers print their errors, or why the command did not run at all. */
+export function failureText(error: Error, output: string): string {
+  const lines = output.trim().split('\n').slice(-TAIL_LINES);
+  const tail = lines.join('\n').slice(-TAIL_CHARS);
+  const why = 'killed' in error && error.killed ? `stopped after ${BRING_TIMEOUT_MS / 60_000} minutes\n` : '';
+  return `${why}${tail || error.message}`;
 }

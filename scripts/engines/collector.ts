@@ -3,12 +3,12 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bring, type Engine } from './bring.ts';
+import type { Engine } from './bring.ts';
 import { buildModule } from './go.ts';
 
 const sources = fileURLToPath(new URL('./collector', import.meta.url));
 
-const engine: Engine = {
+export const collector: Engine = {
   name: 'otelcol',
   version: '0.120.0', // as in collector/go.mod
   variable: 'SPEAR_OTELCOL',
@@ -25,5 +25,3 @@ const engine: Engine = {
     },
   ],
 };
-
-export const collector = (): Promise<string> => bring(engine);

@@ -4,6 +4,7 @@ import { get as getSecure } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { findEngine } from './bring.ts';
 import { etcd } from './etcd.ts';
 import { type Cluster, ProcessMember } from './member.ts';
 import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
@@ -19,7 +20,7 @@ export interface EtcdOptions {
 
 /** Real etcd members on loopback, all ready. They end with `stop`, and at the latest with this process. */
 export async function startEtcd({ members: count = 3, flags = [], tls }: EtcdOptions = {}): Promise<Cluster> {
-  const binary = await etcd();
+  const binary = findEngine(etcd);
   const folder = mkdtempSync(join(tmpdir(), 'spear-etcd-'));
   const ports = await freePorts(2 * count);
   const names = Array.from({ length: count }, (_, index) => `m${index}`);

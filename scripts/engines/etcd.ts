@@ -1,12 +1,12 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { binaryIn, bring, type Engine, run } from './bring.ts';
+import { binaryIn, type Engine, run } from './bring.ts';
 import { buildWithGo } from './go.ts';
 
 /** What Go builds where there is no Debian; Debian's own is 3.4 or newer. */
 const GO_VERSION = '3.6.5';
 
-const engine: Engine = {
+export const etcd: Engine = {
   name: 'etcd',
   version: 'any',
   variable: 'SPEAR_ETCD',
@@ -17,8 +17,6 @@ const engine: Engine = {
     { title: 'go', bring: (folder) => buildWithGo(folder, 'go.etcd.io/etcd/server/v3', `v${GO_VERSION}`) },
   ],
 };
-
-export const etcd = (): Promise<string> => bring(engine);
 
 /** Downloaded and unpacked: installing it would start a service. */
 async function fromDebian(folder: string): Promise<string> {

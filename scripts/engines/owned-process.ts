@@ -30,7 +30,7 @@ export async function spawnOwned(
   const ended = once(child, 'exit').then(() => {});
   await once(child, 'spawn');
   const { pid } = child;
-  if (pid === undefined) throw new Error(`${command} has no process`);
+  if (pid === undefined) throw new Error(`${command} has no process id`);
   const watch = spawn('/bin/sh', ['-c', WATCH, String(pid), place.folder], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true, // a terminal's Ctrl-C must not end it first

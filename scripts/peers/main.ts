@@ -19,7 +19,7 @@ const servers = [...searchedServers, ...moreServers, ...pypiServers, ...httpServ
 function chosenServers(names: readonly string[]): readonly RealServer[] {
   const unknown = names.find((name) => !servers.some(({ id, package: own }) => name === id || name === own));
   if (unknown !== undefined) {
-    console.error(`peers: there is no server "${unknown}"; servers are: ${servers.map(({ id }) => id).join(', ')}`);
+    console.error(`peers: unknown server "${unknown}"; known servers: ${servers.map(({ id }) => id).join(', ')}`);
     process.exit(2);
   }
   return servers.filter(({ id, package: own }) => names.length === 0 || names.includes(id) || names.includes(own));
@@ -42,7 +42,7 @@ const chosen = chosenServers(process.argv.slice(2));
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => stop.abort(new Error(`ended by ${signal}`)));
-const late = setTimeout(() => stop.abort(new Error(`not reached within ${TOTAL_MS / 60_000} minutes`)), TOTAL_MS);
+const late = setTimeout(() => stop.abort(new Error(`not started within ${TOTAL_MS / 60_000} minutes`)), TOTAL_MS);
 const outcomes = await forEachServer(chosen, stop.signal, async (server) => {
   console.error(`${server.package} ${server.version} …`);
   return tryServer(server, stop.signal);
@@ -54,5 +54,5 @@ const connected = outcomes.filter((one) => 'found' in one);
 const answered = connected.filter(({ found }) => found.answered);
 const lacking = connected.filter(({ found }) => found.missing.length > 0);
 console.log(`\n${chosen.length} servers: ${connected.length} connected and listed, ${answered.length} answered a call`);
-console.log(`${lacking.length} servers have a tool that the SDK lists and the pool does not`);
+console.log(`${lacking.length} servers have a tool that the SDK client lists and the Spear pool does not`);
 process.exitCode = connected.length < chosen.length || lacking.length > 0 ? 1 : 0;

@@ -44,7 +44,7 @@ export async function startServer(real: RealServer, folder: string, signal: Abor
   try {
     await Promise.race([
       listens(port, signal),
-      exited.then(([code]) => Promise.reject(new Error(`it ended with ${code} before it listened`))),
+      exited.then(([code]) => Promise.reject(new Error(`the server exited with ${code} before it listened`))),
     ]);
   } catch (error) {
     await end();

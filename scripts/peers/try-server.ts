@@ -55,7 +55,7 @@ async function callOne(
   list: ToolList,
 ): Promise<{ answered: boolean; note: string }> {
   const chosen = chooseCall(list.tools);
-  if (chosen === null) return { answered: false, note: list.notice ?? 'no tool that only reads' };
+  if (chosen === null) return { answered: false, note: list.notice ?? 'no read-only tool to call' };
   let sent = false;
   const { error } = await new Promise<ToolOutput>((resolve) => {
     pool.startCall(record, {

@@ -23,16 +23,16 @@ const i32 = (name: string) => ({ name, kind: 'i32' }) as const;
 const text = (name: string, limit: TextLimit = 'name') => ({ name, kind: 'text', limit }) as const;
 const bytes = (name: string, limit: TextLimit) => ({ name, kind: 'bytes', limit }) as const;
 
-const outside = 'a pointer range leaves the memory';
-const tooSmall = 'the out-buffer is too small; the needed size is in *out_len_ptr, nothing is consumed';
-const hostBusy = 'the host still works on limits.max_pending_calls sends and calls, cancelled ones included';
-const answersKept = 'the open descriptors keep limits.max_answer_bytes of answers';
+const outside = 'a pointer range is outside the guest memory';
+const tooSmall = 'the out-buffer is too small; the required size is in *out_len_ptr, nothing is consumed';
+const hostBusy = 'limits.max_pending_calls sends and calls are pending in the host, cancelled ones included';
+const answersKept = 'the results that open descriptors hold reach limits.max_answer_bytes';
 const tooManyFds = 'limits.max_fds descriptors are open';
 
 const ours = { ours: true } as const;
 const absent = { support: 'absent' } as const;
 const noSys = { ENOSYS: 'not implemented by this host' } as const;
-const notConnected = { ENOTCONN: 'no client side is attached to this run' } as const;
+const notConnected = { ENOTCONN: 'no client transport is attached to this run' } as const;
 
 /** Of a call that asks a server for a list. */
 const serverErrnos = {
@@ -40,7 +40,7 @@ const serverErrnos = {
   EBADF: 'not an open McpSession',
   EACCES: 'the server was revoked',
   ENOTCONN: 'the server is down',
-  ETIMEDOUT: 'the server did not answer in time',
+  ETIMEDOUT: 'the server did not respond in time',
   ENOSPC: tooSmall,
 } as const;
 
@@ -49,7 +49,7 @@ const waitingErrnos = {
   EFAULT: outside,
   EBADF: 'not an open McpSession',
   EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
-  EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
+  EAGAIN: `${hostBusy}, or their arguments reach limits.max_pending_bytes`,
   ENOMEM: answersKept,
   ENOSPC: tooSmall,
 } as const;
@@ -74,7 +74,7 @@ export const calls = [
   call(
     'spear_feature',
     [text('name')],
-    '1 if this host has the named feature, else 0',
+    '1 if this host supports the named feature, else 0',
     { EFAULT: outside },
     { gives: 'number', ours: true },
   ),
@@ -84,14 +84,14 @@ export const calls = [
   call(
     'sleep_ms',
     [i32('ms')],
-    'suspends the guest, never the thread',
+    'suspends the guest, not the thread',
     {},
     { result: 'none', mode: 'suspending', records: ['messages', 'timeout'] },
   ),
   call(
     'log',
     [i32('level'), text('message', 'log')],
-    '0 trace, 1 debug, 2 info, 3 warn, 4 error, anything else info; 0',
+    'writes a log line; level 0 trace, 1 debug, 2 info, 3 warn, 4 error, any other value info; returns 0',
     {
       EFAULT: outside,
       EINVAL: 'the message is longer than 16384 bytes',
@@ -108,51 +108,51 @@ export const calls = [
   call(
     'cchat_write_msg',
     [fd, text('role'), text('content', 'message')],
-    'appends a message; during a send it applies to the next one; 0',
+    'appends a message; during a send the message applies to the next send; returns 0',
     {
       EFAULT: outside,
       EBADF: 'not an open ChatSession',
       EMSGSIZE: 'the message is larger than limits.max_message_bytes',
-      ENOMEM: 'the session holds limits.max_session_bytes, or all of them limits.max_chat_bytes',
+      ENOMEM: 'the session would exceed limits.max_session_bytes, or all sessions limits.max_chat_bytes',
     },
   ),
   call(
     'cchat_write_fn',
     [fd, i32('fn_offset'), text('json', 'message')],
-    'registers a guest tool: an OpenAI tool object or its bare function object; fn_offset is an index into the exported function table, or -1 for a tool that is handed back; 0',
+    'registers a guest tool: an OpenAI tool object or its bare function object; fn_offset is an index into the exported function table, or -1 for a tool whose calls are handed back to the guest; returns 0',
     {
       EFAULT: outside,
       EBADF: 'not an open ChatSession',
       EINVAL: 'invalid JSON, or no function name',
       EMSGSIZE: 'the JSON is larger than limits.max_message_bytes',
-      ENOMEM: 'the session holds limits.max_session_bytes, or all of them limits.max_chat_bytes',
+      ENOMEM: 'the session would exceed limits.max_session_bytes, or all sessions limits.max_chat_bytes',
     },
   ),
   call(
     'cchat_write_tool_result',
     [fd, text('id'), text('content', 'message')],
-    'answers one handed-back tool call; 0',
+    'sets the result of one handed-back tool call; returns 0',
     {
       EFAULT: outside,
       EBADF: 'not an open ChatSession',
       ENOENT: 'no handed-back call with this id is pending',
       EMSGSIZE: 'the content is larger than limits.max_message_bytes',
-      ENOMEM: 'the session holds limits.max_session_bytes, or all of them limits.max_chat_bytes',
+      ENOMEM: 'the session would exceed limits.max_session_bytes, or all sessions limits.max_chat_bytes',
     },
     ours,
   ),
   call(
     'cchat_ctl',
     [fd, i32('cmd'), arg],
-    '1 SET_PARAM: {"key":…,"value":…} of *arg_len_ptr bytes, 0; 2 GET_METRICS: out-buffer, ChatResponse only',
+    '1 SET_PARAM: {"key":…,"value":…} of *arg_len_ptr bytes, returns 0; 2 GET_METRICS: out-buffer, ChatResponse only',
     {
       EINVAL: 'unknown command, or a value of the wrong type for its key',
       EFAULT: outside,
-      EBADF: 'not a descriptor of the kind the command needs',
-      EIO: 'SET_PARAM: bad JSON or an empty key',
-      EACCES: 'SET_PARAM: the key is the host’s own, or the value goes beyond what the task allows',
+      EBADF: 'not a descriptor of the kind that the command needs',
+      EIO: 'SET_PARAM: invalid JSON or an empty key',
+      EACCES: 'SET_PARAM: the key is reserved for the host, or the value exceeds what the task allows',
       EMSGSIZE: 'SET_PARAM: the JSON is larger than limits.max_param_bytes',
-      ENOMEM: 'SET_PARAM: the session holds limits.max_session_bytes, or all of them limits.max_chat_bytes',
+      ENOMEM: 'SET_PARAM: the session would exceed limits.max_session_bytes, or all sessions limits.max_chat_bytes',
       EAGAIN: 'GET_METRICS: the response is still pending',
       ENOSPC: tooSmall,
     },
@@ -161,18 +161,18 @@ export const calls = [
   call(
     'cchat_send',
     [fd, i32('flags')],
-    'asks the model; a ChatResponse fd. flags: 1 metrics, 2 AUTO_TOOL_CALL, 4 HAND_BACK (ours), 8 STREAM (ours): returns at once, and cchat_read gives the answer while it comes. A backend failure is a response whose body is an error object',
+    'sends the session to the model; returns a ChatResponse fd. flags: 1 metrics, 2 AUTO_TOOL_CALL, 4 HAND_BACK (extension), 8 STREAM (extension): returns immediately, and cchat_read returns the response as it arrives. A backend failure is a response whose body is an error object',
     {
       EBADF: 'not an open ChatSession',
-      EBUSY: 'a send of this session is still running, or callbacks are nested 8 deep',
-      EINVAL: 'handed-back tool calls are still unanswered, or an unknown flag is set',
+      EBUSY: 'a send of this session is still pending, or callbacks are nested 8 deep',
+      EINVAL: 'handed-back tool calls have no result yet, or an unknown flag is set',
       EMFILE: tooManyFds,
       EAGAIN: hostBusy,
       ENOMEM: answersKept,
     },
     { gives: 'fd', mode: 'suspending' },
   ),
-  call('cchat_recv', [fd, out], 'the whole response body, on every call', {
+  call('cchat_recv', [fd, out], 'returns the whole response body; every call returns the same', {
     EFAULT: outside,
     EBADF: 'not an open ChatResponse',
     EAGAIN: 'the response is still pending',
@@ -182,26 +182,28 @@ export const calls = [
   call(
     'cchat_read',
     [fd, out],
-    'of a send with STREAM: as many events as fit, a line of JSON each; 0 bytes after the last one. Waits for one, unless O_NONBLOCK is set, and runs callbacks meanwhile',
+    'reads events of a send with STREAM: as many as fit, one JSON line each; 0 bytes after the last one. Waits for the next event unless O_NONBLOCK is set, and runs callbacks while it waits',
     {
       EFAULT: outside,
       EBADF: 'not an open ChatResponse',
       EINVAL: 'the send was made without STREAM',
-      EAGAIN: 'nothing has come, and O_NONBLOCK is set or a callback of this send asks',
+      EAGAIN: 'no event is available, and O_NONBLOCK is set or the caller is a callback of this send',
       ECANCELED: 'the response was canceled',
-      ENOSPC: 'the next event is larger than the out-buffer; the needed size is in *out_len_ptr, nothing is consumed',
+      ENOSPC: 'the next event is larger than the out-buffer; the required size is in *out_len_ptr, nothing is consumed',
     },
     { mode: 'suspending' },
   ),
-  call('cchat_close', [fd], 'closes any kind of descriptor; twice is fine; 0', { EBADF: 'the fd never existed' }),
+  call('cchat_close', [fd], 'closes a descriptor of any kind; closing twice is allowed; returns 0', {
+    EBADF: 'the fd never existed',
+  }),
 
   call(
     'mcp_open',
     [text('server_id')],
-    'an McpSession fd for a registered server',
+    'returns an McpSession fd for a registered server',
     {
       EFAULT: outside,
-      EACCES: 'MCP is off for this task, or the server is outside what platform and task allow',
+      EACCES: 'MCP is off for this task, or the policy of platform or task does not allow the server',
       ENOENT: 'no such server in the registry',
       EAGAIN: 'no registry snapshot yet',
       EMFILE: tooManyFds,
@@ -211,26 +213,26 @@ export const calls = [
   call(
     'mcp_list_tools',
     [fd, out],
-    '{"server_id":…,"tools":[{"description","inputSchema","name"}]}: the tools policy lets this guest call',
+    '{"server_id":…,"tools":[{"description","inputSchema","name"}]}: the tools that policy allows this guest to call',
     serverErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_call_tool',
     [fd, text('name'), text('args', 'message'), out],
-    'calls a tool by its MCP-native name with a JSON object (empty: {}); a failed call is a result {"error":…}. Never executes twice: after ENOSPC the byte-identical call fetches the waiting result',
+    'calls a tool by its MCP-native name with a JSON object (empty: {}); a failed call is a result {"error":…}. Never executes twice: after ENOSPC, repeat the identical call to fetch the stored result',
     waitingErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_submit',
     [fd, text('name'), text('args', 'message')],
-    'starts a call and returns its McpCall fd at once',
+    'starts a call and returns its McpCall fd immediately',
     {
       EFAULT: outside,
       EBADF: 'not an open McpSession',
       EMSGSIZE: 'the arguments are larger than limits.max_message_bytes',
-      EAGAIN: `${hostBusy}, or their arguments have limits.max_pending_bytes`,
+      EAGAIN: `${hostBusy}, or their arguments reach limits.max_pending_bytes`,
       ENOMEM: answersKept,
       EMFILE: tooManyFds,
     },
@@ -239,21 +241,21 @@ export const calls = [
   call(
     'mcp_result',
     [fd, out],
-    'the result of a submitted call, the same on every call; waits, unless O_NONBLOCK is set',
+    'returns the result of a submitted call, the same every time; waits unless O_NONBLOCK is set',
     {
       EFAULT: outside,
       EBADF: 'not an open McpCall',
-      EAGAIN: 'pending, and O_NONBLOCK is set',
+      EAGAIN: 'the call is pending, and O_NONBLOCK is set',
       ECANCELED: 'the call was canceled',
       ENOSPC: tooSmall,
     },
     { mode: 'suspending', ours: true },
   ),
-  call('mcp_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }, ours),
+  call('mcp_close', [fd], 'closes a descriptor of any kind; returns 0', { EBADF: 'the fd never existed' }, ours),
   call(
     'mcp_registry_list',
     [out],
-    '{"revision":…,"servers":[{display_name, server_id, transport}]}: what this task may use',
+    '{"revision":…,"servers":[{display_name, server_id, transport}]}: the servers that this task may use',
     {
       EFAULT: outside,
       EACCES: 'MCP is off for this task',
@@ -265,10 +267,10 @@ export const calls = [
   call(
     'mcp_registry_get',
     [text('server_id'), out],
-    'one of them, with allowed_tools and budgets',
+    'one server of that list, with allowed_tools and budgets',
     {
       EFAULT: outside,
-      EACCES: 'MCP is off for this task, or the server is outside what platform and task allow',
+      EACCES: 'MCP is off for this task, or the policy of platform or task does not allow the server',
       ENOENT: 'no such server in the registry',
       EAGAIN: 'no registry snapshot yet',
       ENOSPC: tooSmall,
@@ -278,39 +280,39 @@ export const calls = [
   call(
     'mcp_list_resources',
     [fd, out],
-    '{"resources":[{"name","uri",…}],"server_id":…,"templates":[{"name","uriTemplate",…}]}: the resources policy lets this guest read, and the templates of some; since 1.1',
+    '{"resources":[{"name","uri",…}],"server_id":…,"templates":[{"name","uriTemplate",…}]}: the resources that policy allows this guest to read, and resource templates; since 1.1',
     serverErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_read_resource',
     [fd, text('uri'), out],
-    'reads a resource: {"contents":[…]}; a failed read is a result {"error":…}. After ENOSPC the byte-identical call fetches the waiting result; since 1.1',
-    { ...waitingErrnos, EMSGSIZE: 'the uri has more than 4096 bytes', EAGAIN: hostBusy },
+    'reads a resource: {"contents":[…]}; a failed read is a result {"error":…}. After ENOSPC, repeat the identical call to fetch the stored result; since 1.1',
+    { ...waitingErrnos, EMSGSIZE: 'the URI is longer than 4096 bytes', EAGAIN: hostBusy },
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_list_prompts',
     [fd, out],
-    '{"prompts":[{"arguments","name",…}],"server_id":…}: the prompts policy lets this guest get; since 1.1',
+    '{"prompts":[{"arguments","name",…}],"server_id":…}: the prompts that policy allows this guest to get; since 1.1',
     serverErrnos,
     { mode: 'suspending', ours: true },
   ),
   call(
     'mcp_get_prompt',
     [fd, text('name'), text('args', 'message'), out],
-    'gets a prompt with a JSON object of texts (empty: {}): {"messages":[…]}; a failure is a result {"error":…}. After ENOSPC the byte-identical call fetches the waiting result; since 1.1',
+    'gets a prompt with a JSON object of string arguments (empty: {}): {"messages":[…]}; a failure is a result {"error":…}. After ENOSPC, repeat the identical call to fetch the stored result; since 1.1',
     waitingErrnos,
     { mode: 'suspending', ours: true },
   ),
 
-  call('spear_epoll_create', [], 'an Epoll fd', { EMFILE: tooManyFds }, { gives: 'fd' }),
+  call('spear_epoll_create', [], 'returns an Epoll fd', { EMFILE: tooManyFds }, { gives: 'fd' }),
   call(
     'spear_epoll_ctl',
     [{ name: 'epfd', kind: 'fd' }, i32('op'), fd, i32('events')],
-    'op 1 ADD (again: replaces the mask), 2 MOD, 3 DEL; events IN 1, OUT 4, ERR 8, HUP 16; 0',
+    'op 1 ADD (of a member: replaces its mask), 2 MOD, 3 DEL; events IN 1, OUT 4, ERR 8, HUP 16; returns 0',
     {
-      EINVAL: 'unknown op, epfd is fd, or the target is an epoll set',
+      EINVAL: 'unknown op, epfd equals fd, or the target is an epoll set',
       EBADF: 'epfd is not an open Epoll, or fd is missing or closed',
       ENOENT: 'MOD or DEL of an fd that is not in the set',
     },
@@ -318,7 +320,7 @@ export const calls = [
   call(
     'spear_epoll_wait',
     [{ name: 'epfd', kind: 'fd' }, out, i32('timeout_ms')],
-    'number of 8-byte records {i32 fd, i32 events} by ascending fd, *out_len_ptr = bytes; timeout <0 forever, 0 poll; level-triggered; HUP and ERR are always reported',
+    'returns the number of 8-byte records {i32 fd, i32 events} by ascending fd, *out_len_ptr = bytes; timeout <0 waits without limit, 0 polls; level-triggered; HUP and ERR are always reported',
     {
       EFAULT: outside,
       EBADF: 'not an open Epoll',
@@ -326,19 +328,19 @@ export const calls = [
     },
     { mode: 'suspending', records: ['messages', 'timeout'] },
   ),
-  call('spear_epoll_close', [{ name: 'epfd', kind: 'fd' }], 'closes any kind of descriptor; 0', {
+  call('spear_epoll_close', [{ name: 'epfd', kind: 'fd' }], 'closes a descriptor of any kind; returns 0', {
     EBADF: 'the fd never existed',
   }),
   call(
     'spear_fd_ctl',
     [fd, i32('cmd'), arg],
-    '1 SET_FLAGS {"set":["O_NONBLOCK"],"clear":[]}; 2 GET_FLAGS; 3 GET_KIND; 4 GET_STATUS; 5 GET_METRICS; 6 CLOSE (ours)',
+    '1 SET_FLAGS {"set":["O_NONBLOCK"],"clear":[]}; 2 GET_FLAGS; 3 GET_KIND; 4 GET_STATUS; 5 GET_METRICS; 6 CLOSE (extension)',
     {
-      EINVAL: 'unknown command, bad JSON or an unknown flag',
+      EINVAL: 'unknown command, invalid JSON or an unknown flag',
       EFAULT: outside,
-      EBADF: 'not an open descriptor of the kind the command needs',
+      EBADF: 'not an open descriptor of the kind that the command needs',
       EMSGSIZE: 'SET_FLAGS: the JSON is larger than limits.max_param_bytes',
-      EAGAIN: 'GET_METRICS: still pending',
+      EAGAIN: 'GET_METRICS: the operation is still pending',
       ENOSPC: tooSmall,
     },
     { commands: fdCommands },
@@ -346,7 +348,7 @@ export const calls = [
   call(
     'spear_fd_cancel',
     [fd],
-    'cancels what is pending on a ChatResponse or McpCall; nothing pending: 0',
+    'cancels the pending operation of a ChatResponse or McpCall; returns 0, also if none is pending',
     { EBADF: 'not an open descriptor' },
     ours,
   ),
@@ -354,42 +356,42 @@ export const calls = [
   call(
     'user_stream_open',
     [i32('stream_id'), i32('direction')],
-    'a descriptor of one stream; direction 1 in, 2 out, 3 both',
+    'opens one stream and returns its fd; direction 1 in, 2 out, 3 both',
     {
       EINVAL: 'unknown direction',
       ...notConnected,
-      EEXIST: 'the stream is open in that direction already',
-      EMFILE: `${tooManyFds}, or ${MAX_STREAMS} streams`,
+      EEXIST: 'the stream is already open in that direction',
+      EMFILE: `${tooManyFds}, or ${MAX_STREAMS} streams are open`,
     },
     { gives: 'fd' },
   ),
-  call('user_stream_read', [fd, outBytes], 'one frame', {
+  call('user_stream_read', [fd, outBytes], 'reads one frame', {
     EFAULT: outside,
-    EBADF: 'not an open UserStream that reads',
-    EAGAIN: 'no frame is there',
-    EPIPE: 'the client sends nothing more, and every frame of it was read',
+    EBADF: 'not a UserStream that is open for reading',
+    EAGAIN: 'no frame is available',
+    EPIPE: 'the client ended its side, and every frame was read',
     ENOSPC: tooSmall,
   }),
-  call('user_stream_write', [fd, bytes('frame', 'frame')], 'takes one frame; 0', {
+  call('user_stream_write', [fd, bytes('frame', 'frame')], 'writes one frame; returns 0', {
     EFAULT: outside,
-    EBADF: 'not an open UserStream that writes',
-    EINVAL: 'not one whole frame, or one of another stream',
+    EBADF: 'not a UserStream that is open for writing',
+    EINVAL: 'not exactly one frame, or a frame of another stream',
     EMSGSIZE: `larger than ${FRAME_BYTES} bytes`,
-    EAGAIN: 'the client is slower: wait for OUT',
-    EPIPE: 'the client is gone',
+    EAGAIN: 'the client reads too slowly: wait for OUT',
+    EPIPE: 'the client disconnected',
   }),
-  call('user_stream_close', [fd], 'closes any kind of descriptor; 0', { EBADF: 'the fd never existed' }),
+  call('user_stream_close', [fd], 'closes a descriptor of any kind; returns 0', { EBADF: 'the fd never existed' }),
   call(
     'user_stream_ctl_open',
     [],
-    'a descriptor of connection events',
-    { ...notConnected, EEXIST: 'there is one already', EMFILE: tooManyFds },
+    'returns an fd of connection events',
+    { ...notConnected, EEXIST: 'the guest has already opened one', EMFILE: tooManyFds },
     { gives: 'fd' },
   ),
-  call('user_stream_ctl_read', [fd, outBytes], 'one 8-byte event', {
+  call('user_stream_ctl_read', [fd, outBytes], 'reads one 8-byte event', {
     EFAULT: outside,
     EBADF: 'not an open UserStreamCtl',
-    EAGAIN: 'no event is there',
+    EAGAIN: 'no event is available',
     ENOSPC: tooSmall,
   }),
 

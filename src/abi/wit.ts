@@ -73,7 +73,7 @@ function kebab(name: string): string {
 
 function interfaceOf(row: Call): string {
   const found = interfaces.find(([prefix]) => row.name.startsWith(prefix));
-  if (!found) throw new Error(`${row.name} belongs to no interface of wit/spear.wit`);
+  if (!found) throw new Error(`${row.name} is not part of any interface of wit/spear.wit`);
   return found[1];
 }
 

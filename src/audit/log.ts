@@ -125,7 +125,7 @@ class ThreadedLog implements AuditLog {
       key: options.key ? auditKey(new Secret(options.key).reveal()) : null,
       progress: this.#progress.buffer as SharedArrayBuffer,
     };
-    this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [], name: 'spear-trail' });
+    this.#worker = new Worker(threadUrl, { workerData: data, env: {}, execArgv: [], name: 'spear-audit' });
     this.#worker.unref();
     this.#worker.on('message', (news: AuditNews) => {
       if (news === FAILED) this.#report();

@@ -4,7 +4,7 @@ import { AuditWriter } from './writer.ts';
 
 const { progress, ...options } = workerData as AuditThreadData;
 const port = parentPort;
-if (port === null) throw new Error('audit-thread runs as a thread of its own');
+if (port === null) throw new Error('audit/thread must run in a worker thread');
 const counters = new Int32Array(progress);
 const writer = new AuditWriter(options);
 

@@ -127,7 +127,8 @@ class TrailCheck {
       this.#unchained++;
       return null;
     }
-    if (v !== AUDIT_VERSION || typeof chain !== 'string') return { kind: 'foreign', detail: 'it belongs to no chain' };
+    if (v !== AUDIT_VERSION || typeof chain !== 'string')
+      return { kind: 'foreign', detail: 'the line belongs to no chain' };
     const known = this.#chains.get(chain);
     const said = hashSaid(text.trimStart());
     if (said === null || typeof seq !== 'number') return hashUnfit;
@@ -142,8 +143,8 @@ class TrailCheck {
     const key = this.#keys.find(({ id }) => id === keyId) ?? null;
     if (key === null && this.#keys.length > 0) {
       const given = this.#keys.map(({ id }) => id).join(', ');
-      const found = keyId === null ? 'has no key' : `is signed with the key ${keyId}`;
-      return { kind: 'key', detail: `chain ${chain} ${found}, and the key that was given is ${given}` };
+      const found = keyId === null ? 'has no key' : `is signed with key ${keyId}`;
+      return { kind: 'key', detail: `chain ${chain} ${found}, but the given key is ${given}` };
     }
     if (key === null && keyId !== null) return null;
     return hashFound(text, key) === said ? null : hashUnfit;
@@ -175,11 +176,11 @@ class TrailCheck {
 
   #follow(known: OpenChain, line: Line, seq: number, hash: string): Complaint | null {
     const { chain } = known;
-    if (seq <= known.seq) return { kind: 'duplicated', detail: `line ${seq} of chain ${chain} was there before` };
-    if (known.ended) return { kind: 'foreign', detail: `chain ${chain} had ended before` };
+    if (seq <= known.seq) return { kind: 'duplicated', detail: `line ${seq} of chain ${chain} occurs twice` };
+    if (known.ended) return { kind: 'foreign', detail: `chain ${chain} ended before this line` };
     if (seq > known.seq + 1) return this.#missing(chain, known.seq + 1, seq);
     if (line.prev !== known.hash) {
-      return { kind: 'changed', detail: `the line before it in chain ${chain} was another one when it was written` };
+      return { kind: 'changed', detail: `prev does not match the hash of the previous line of chain ${chain}` };
     }
     known.seq = seq;
     known.hash = hash;
@@ -194,8 +195,8 @@ class TrailCheck {
 
   #missing(chain: string, from: number, to: number): Complaint {
     this.#gap = { chain, seq: from };
-    const lines = to - from === 1 ? 'a line' : `${to - from} lines`;
-    return { kind: 'missing', detail: `before it ${lines} of chain ${chain} should stand` };
+    const lines = to - from === 1 ? '1 line' : `${to - from} lines`;
+    return { kind: 'missing', detail: `${lines} of chain ${chain} missing before this line` };
   }
 
   #clearSuspect(next: Line | null): void {
@@ -205,14 +206,14 @@ class TrailCheck {
     this.#suspect = null;
     const marked =
       next?.event === 'chain.repaired' && next.torn_bytes === suspect.bytes && next.torn_sha256 === suspect.sha256;
-    if (!marked) this.#note(suspect.place, { kind: 'changed', detail: 'it is no JSON object' });
+    if (!marked) this.#note(suspect.place, { kind: 'changed', detail: 'the line is not a JSON object' });
   }
 
   #lookForGap(line: Line | null): void {
     const gap = this.#gap;
     if (gap === null || line?.chain !== gap.chain || line.seq !== gap.seq || this.#problem === null) return;
     this.#gap = null;
-    const detail = `line ${gap.seq} of chain ${gap.chain} should stand before it and stands further down`;
+    const detail = `line ${gap.seq} of chain ${gap.chain} belongs before this line but comes after it`;
     this.#problem = { ...this.#problem, kind: 'reordered', detail };
   }
 
@@ -221,13 +222,13 @@ class TrailCheck {
   }
 }
 
-const hashUnfit: Complaint = { kind: 'changed', detail: 'its hash does not fit its text' };
+const hashUnfit: Complaint = { kind: 'changed', detail: 'the hash does not match the text of the line' };
 
 const keyIdOf = (line: Line): string | null => (typeof line.key_id === 'string' ? line.key_id : null);
 
 const cutLine: Complaint = {
   kind: 'cut',
-  detail: 'the file ends in the middle of it; the next run that appends to the file repairs and marks that',
+  detail: 'the file ends in the middle of this line; the next process that appends to the file repairs and marks it',
 };
 
 function digest(text: string): { readonly bytes: number; readonly sha256: string } {

@@ -36,7 +36,7 @@ export function openExclusively(path: string): DatabaseSync {
     db.close();
     const reason = errorText(error);
     if (reason.includes('locked')) throw new DatabaseInUse(path);
-    throw new Error(`${path} cannot be opened: ${reason}`);
+    throw new Error(`cannot open ${path}: ${reason}`);
   }
 }
 
@@ -77,9 +77,9 @@ export function inTransaction(db: DatabaseSync, work: () => void): void {
 export function whyNotStored(error: unknown): string {
   const reason = errorText(error);
   const code = Number((error as { readonly errcode?: unknown }).errcode ?? 0) & 0xff;
-  if (code === SQLITE_FULL) return `there is no room left on its disk (${reason}); make room, then try again`;
+  if (code === SQLITE_FULL) return `no space left on the disk (${reason}); free some space, then try again`;
   if (code === SQLITE_IOERR) {
-    return `its disk cannot be written (${reason}); it may be full, over a quota or broken: mend that, then try again`;
+    return `the disk cannot be written (${reason}); it may be full, over a quota or broken: fix that, then try again`;
   }
-  return code === SQLITE_READONLY ? `its file may only be read (${reason}); mend that, then try again` : reason;
+  return code === SQLITE_READONLY ? `the file is read-only (${reason}); make it writable, then try again` : reason;
 }

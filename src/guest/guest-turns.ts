@@ -75,7 +75,9 @@ export class GuestTurns implements TurnTaking {
   #goesOnAnyway(since: number): undefined {
     const boundMs = this.#turnMs * UNSUSPENDED_SHARE;
     if (performance.now() - since > boundMs) {
-      trapGuest(`it computed for ${boundMs} ms where it cannot be interrupted (in an allocation, or before its entry)`);
+      trapGuest(
+        `the guest ran for ${boundMs} ms where it cannot be preempted (in an allocation, or before its entry function)`,
+      );
     }
     return undefined;
   }

@@ -51,7 +51,8 @@ export class Leash {
 
   /** The same for a call of the guest's own, which may be made where nothing can wait. */
   holdCall<T>(given: T): T | Promise<Awaited<T>> {
-    if (!this.mayWait && given instanceof Promise) throw new WebAssembly.SuspendError('nothing can wait here');
+    if (!this.mayWait && given instanceof Promise)
+      throw new WebAssembly.SuspendError('the guest cannot be suspended here');
     return this.hold(given);
   }
 

@@ -20,7 +20,7 @@ import { LeashedChance } from './leashed-chance.ts';
 import { LiveState } from './live-state.ts';
 import { throwUncatchable } from './uncatchable.ts';
 
-const ENDED_BEFORE: GuestEnding = { kind: 'trap', message: 'it was ended before it began', stack: '' };
+const ENDED_BEFORE: GuestEnding = { kind: 'trap', message: 'the guest was ended before it started', stack: '' };
 
 /** What surrounds one guest on its thread. */
 export interface Surroundings {

@@ -31,7 +31,8 @@ export class SharedOutput implements Output {
   }
 
   write(stream: StandardStream, bytes: Uint8Array): boolean {
-    if (this.#owed + bytes.byteLength > MAX_OWED) trapGuest('it writes without a pause and faster than anybody reads');
+    if (this.#owed + bytes.byteLength > MAX_OWED)
+      trapGuest('the guest writes output without yielding, faster than the output is read');
     for (let at = 0; at < bytes.byteLength; at += MAX_OUTPUT_CHUNK) {
       // A copy: the guest writes on into the memory that this is a view of.
       const chunk = new Uint8Array(bytes.subarray(at, at + MAX_OUTPUT_CHUNK));

@@ -12,7 +12,7 @@ export class SharedTape implements TapeUnderway {
 
   waitFor(chars: number): void {
     if (this.#underway === 0 || this.#underway + chars <= MAX_UNDERWAY + MAX_OWED) return;
-    trapGuest('it reads clocks and dice without a pause and faster than its journal is written');
+    trapGuest('the guest reads clocks and random values without yielding, faster than its journal is written');
   }
 
   add(chars: number): void {

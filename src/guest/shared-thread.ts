@@ -66,6 +66,6 @@ export class SharedThread {
 
 function known<T>(told: ReadonlyMap<number, T>, key: number): T {
   const found = told.get(key);
-  if (found === undefined) throw new Error(`a guest is to be started with number ${key}, which is not here`);
+  if (found === undefined) throw new Error(`cannot start the guest: unknown module key ${key}`);
   return found;
 }

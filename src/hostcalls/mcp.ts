@@ -70,7 +70,7 @@ function hasRoom(guest: GuestState, args: string): boolean {
   const full = () => guest.mcpBytes > 0 && guest.mcpBytes + Buffer.byteLength(args) > limit;
   if (full()) guest.link.drain();
   if (!full()) return true;
-  guest.notice(`MCP calls under way have arguments of limits.max_pending_bytes = ${limit}: EAGAIN`);
+  guest.notice(`the arguments of pending MCP calls reach limits.max_pending_bytes = ${limit}: EAGAIN`);
   return false;
 }
 

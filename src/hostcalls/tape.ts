@@ -164,7 +164,7 @@ export class Tape implements Chance {
     this.#advance();
     const isEnd = message[3] === 'ended';
     // Whichever number the guest has on its thread, it is the same run.
-    const said = message[0] === 0 ? message : [0, ...message.slice(1)];
+    const said = asRecorded(message[0] === 0 ? message : [0, ...message.slice(1)]);
     this.#hash = isEnd ? mixEnding(this.#hash, message[4]) : mixValue(this.#hash, said);
     if (this.#played === null) {
       this.#written += eventText(this.#call, this.#step, this.#hash, 'k', '');
@@ -173,7 +173,7 @@ export class Tape implements Chance {
     const next = this.#due();
     if (next?.kind === 'k') this.#consume(next);
     if (!isEnd || this.#played === null) return;
-    if (this.#at < this.#played.length) this.#diverge('the guest ends here');
+    if (this.#at < this.#played.length) this.#diverge('the guest ends here, and the journal continues');
     this.#played = null;
   }
 
@@ -248,7 +248,11 @@ export class Tape implements Chance {
         this.#consume(next);
         return next.value;
       }
-      this.#diverge(kind === 'c' ? 'a clock is read here' : 'a random value is drawn here');
+      this.#diverge(
+        kind === 'c'
+          ? 'the guest reads a clock here, and the journal has no clock read'
+          : 'the guest draws a random value here, and the journal has none',
+      );
     }
     const value = draw();
     this.#write(kind, value);
@@ -273,7 +277,8 @@ export class Tape implements Chance {
     this.#idleTurns = 0;
     this.#playDue();
     const next = this.#played?.[this.#at];
-    if (next !== undefined && this.#isHere(next)) this.#diverge(`${words[next.kind]} here, and now nothing is`);
+    if (next !== undefined && this.#isHere(next))
+      this.#diverge(`the journal has ${words[next.kind]} here, and the guest does nothing of the kind`);
     if (this.#played !== null && next === undefined) this.#stop('exhausted', '');
     this.#pump();
   }
@@ -283,7 +288,7 @@ export class Tape implements Chance {
       const { message, value } = next;
       const timer = message === null ? this.#timers.get(Number(value)) : undefined;
       if (message === null && timer === undefined) {
-        this.#diverge('a wait ended by its timeout here, and now there is no such wait');
+        this.#diverge('the journal has a timeout here, and the guest has no such timer');
       }
       this.#timers.delete(message === null ? Number(value) : 0);
       this.#consume(next);
@@ -298,7 +303,7 @@ export class Tape implements Chance {
     if (next === undefined) return undefined;
     if (this.#isHere(next)) return next;
     const isPast = next.call < this.#call || (next.call === this.#call && next.step < this.#step);
-    if (isPast) this.#diverge(`${words[next.kind]} before this place, at ${next.call}.${next.step}`);
+    if (isPast) this.#diverge(`the journal has ${words[next.kind]} before this position, at ${next.call}.${next.step}`);
     return undefined;
   }
 
@@ -307,7 +312,7 @@ export class Tape implements Chance {
   }
 
   #consume({ hash }: PlayedEvent): void {
-    if (hash !== this.#hash) this.#diverge('what the guest has done so far is not what was recorded');
+    if (hash !== this.#hash) this.#diverge('the hostcalls of the guest up to here differ from the recorded ones');
     this.#at += 1;
     if (this.#at < (this.#played?.length ?? 0) || !this.#thenLive) return;
     this.#played = null;
@@ -338,14 +343,14 @@ export class Tape implements Chance {
     this.#playDue();
     if (this.#played === null) return; // that was the last, and the guest goes on live
     if (this.#at === played.length) this.#stop('exhausted', '');
-    if (this.#idleTurns > IDLE_TURNS) this.#diverge('the guest waits here for something that never came');
+    if (this.#idleTurns > IDLE_TURNS) this.#diverge('the guest waits here for an event that the journal does not have');
     this.#pump();
   }
 
   #diverge(what: string): never {
     const name: CallName | undefined = calls[this.#row]?.name;
     const where = name === undefined ? 'before the first hostcall' : `at hostcall ${this.#call} (${name})`;
-    return this.#stop('diverged', `${where}, place ${this.#call}.${this.#step}: ${what}`);
+    return this.#stop('diverged', `${where}, position ${this.#call}.${this.#step}: ${what}`);
   }
 
   /** Says so and does nothing more: the host ends the guest. */
@@ -363,11 +368,11 @@ function waitForEver(): never {
 }
 
 const words: Readonly<Record<EventKind, string>> = {
-  r: 'a message was taken',
-  t: 'a wait ended by its timeout',
-  c: 'a clock was read',
-  d: 'a random value was drawn',
-  k: 'the host was told something',
+  r: 'a received message',
+  t: 'a timeout',
+  c: 'a clock read',
+  d: 'a random value',
+  k: 'a message to the host',
 };
 
 /** What a call comes to that is no number: its errno, or the length of what it gives. */
@@ -376,6 +381,28 @@ function returned(value: unknown): number {
   if (ArrayBuffer.isView(value)) return value.byteLength;
   if (value instanceof Failure) return value.returned;
   return typeof value === 'bigint' ? Number(BigInt.asIntN(32, value)) : 0;
+}
+
+/** Notices that read differently when the first journals were recorded; the hash of a run contains the first wording. */
+const firstWordings: readonly (readonly [now: RegExp, first: string])[] = [
+  [/^the tools of the guest could not be called: /, 'the guest: its tools could not be called: '],
+  [
+    /^the arguments of pending MCP calls reach (limits\.max_pending_bytes = \d+: EAGAIN)$/,
+    'MCP calls under way have arguments of $1',
+  ],
+  [
+    /^the host cannot call the tools of a component: .*$/,
+    'a component’s tools are handed back to it: send with HAND_BACK (4); without it the model is told they failed',
+  ],
+];
+
+function asRecorded(message: readonly unknown[]): readonly unknown[] {
+  const text = message[4];
+  if (message[3] !== 'notice' || typeof text !== 'string') return message;
+  return message.with(
+    4,
+    firstWordings.reduce((said, [now, first]) => said.replace(now, first), text),
+  );
 }
 
 /** Not the stack of a trap: another V8 may word it differently. */

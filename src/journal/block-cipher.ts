@@ -41,7 +41,7 @@ export function encryptedLine(value: unknown): EncryptedLine | null {
   const { format, cipher, key, salt } = value;
   if (!isReadFormat(format) || cipher !== CIPHER || typeof key !== 'string' || typeof salt !== 'string') {
     const found = JSON.stringify([format, cipher]);
-    throw new Error(`it is encrypted as ${found}, and this Spear reads ${JSON.stringify([JOURNAL_FORMAT, CIPHER])}`);
+    throw new Error(`unknown encryption ${found}; this Spear reads ${JSON.stringify([JOURNAL_FORMAT, CIPHER])}`);
   }
   return { key, salt };
 }

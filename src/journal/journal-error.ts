@@ -8,12 +8,20 @@ export class JournalError extends ConfigError {
   }
 }
 
+/** The first record is not a whole header: the file is no journal, or its writer was killed before the guest started. */
+export class JournalHeaderMissing extends JournalError {
+  constructor(file: string) {
+    super(file, 'line 1: not a journal header');
+    this.name = 'JournalHeaderMissing';
+  }
+}
+
 /** It is encrypted, and no key was given. */
 export class JournalKeyMissing extends JournalError {
   constructor(file: string, id: string) {
     super(
       file,
-      `it is encrypted by the key ${id}: name it with --journal-key REFERENCE or [journal] key of the config`,
+      `encrypted with key ${id}: pass this key with --journal-key REFERENCE or set [journal] key in the config`,
     );
     this.name = 'JournalKeyMissing';
   }

@@ -61,7 +61,7 @@ export class JournalFile implements JournalWriter {
   }
 
   flush(): void {
-    if (this.#isFull) this.#fail('what precedes could not be written');
+    if (this.#isFull) this.#fail('an earlier write failed');
     if (this.#waiting === '') return;
     if (this.#sealsAtOnce || this.#hash === NO_BLOCK) this.#seal();
     else {
@@ -142,13 +142,13 @@ export class JournalFile implements JournalWriter {
     const { path } = this.#options;
     const bytes = Buffer.byteLength(text);
     if (maxBytes !== null && this.#bytes + bytes > maxBytes) {
-      this.#fail(`it would have more than limits.journal_bytes = ${maxBytes}`);
+      this.#fail(`the journal would exceed limits.journal_bytes = ${maxBytes}`);
     }
     try {
       this.#write(text, bytes);
     } catch (error) {
       this.#takeBack();
-      this.#fail(`it cannot be written (${errorCode(error) ?? path})`);
+      this.#fail(`cannot write the journal (${errorCode(error) ?? path})`);
     }
     this.#bytes += bytes;
   }
@@ -202,7 +202,7 @@ function open(path: string, isNew: boolean): number {
   } catch (error) {
     const code = errorCode(error);
     if (code === 'EEXIST')
-      throw new JournalError(path, 'it is there already; --resume goes on with it, or name another');
-    throw new JournalError(path, `it cannot be written (${code})`);
+      throw new JournalError(path, 'the journal exists already; continue it with --resume, or name another file');
+    throw new JournalError(path, `cannot create the journal (${code})`);
   }
 }

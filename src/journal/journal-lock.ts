@@ -29,11 +29,11 @@ export class JournalLock {
         const held = tryOnce(path);
         if (held !== null) return new JournalLock(path, held);
       }
-      throw new Error('it is removed again and again');
+      throw new Error('the file was removed repeatedly');
     } catch (error) {
       const reason = errorText(error);
-      if (reason.includes('locked')) throw new JournalError(journal, 'another process is writing it');
-      throw new JournalError(journal, `${journal}.lock cannot be held (${errorCode(error) ?? reason})`);
+      if (reason.includes('locked')) throw new JournalError(journal, 'another process is writing this journal');
+      throw new JournalError(journal, `cannot lock ${journal}.lock (${errorCode(error) ?? reason})`);
     }
   }
 

@@ -77,7 +77,7 @@ function readAgain(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) 
   checkWasm(recorded, wasm);
   warnOfOthers(recorded, onNotice);
   const { cipher, end } = read;
-  if (key !== null && cipher === null) onNotice(`${file} was begun without a key, and goes on in the clear`);
+  if (key !== null && cipher === null) onNotice(`${file} was started without a key, so it continues unencrypted`);
   return { recorded, end, options: { ...fileOptions(opening, recorded.header, maxBytes), cipher } };
 }
 
@@ -96,7 +96,10 @@ function fileOptions({ file: path, sync, onFull }: JournalOpening, { format }: U
 function checkWasm({ file, header }: RecordedRun, wasm: Uint8Array): void {
   const found = hash('sha256', wasm);
   if (found === header.wasm.sha256) return;
-  throw new JournalError(file, `it is of another module: of sha256 ${header.wasm.sha256}, and this one has ${found}`);
+  throw new JournalError(
+    file,
+    `recorded with module sha256 ${header.wasm.sha256}, this module is ${found}; pass the original module`,
+  );
 }
 
 /** Neither must make a difference; where one does, it is found. */
@@ -104,7 +107,7 @@ function warnOfOthers({ file, header }: RecordedRun, onNotice: (text: string) =>
   const others = [
     header.spear === version ? '' : `Spear ${header.spear}`,
     header.v8 === process.versions.v8 ? '' : `V8 ${header.v8}`,
-    header.arch === process.arch ? '' : `${header.arch}, whose NaNs may have other bits`,
+    header.arch === process.arch ? '' : `${header.arch} (NaN bit patterns may differ)`,
   ].filter((other) => other !== '');
   if (others.length > 0) onNotice(`${file} was written by ${others.join(', ')}`);
 }

@@ -51,7 +51,7 @@ export function blocksIn(file: string, bytes: Buffer): ReadBlocks {
     if (seal === null) continue;
     if (!isWhole(lines, hash)) {
       const last = line + lines.length - 1;
-      throw new JournalError(file, `line ${last}: it is not what was written: the hash of its block does not fit`);
+      throw new JournalError(file, `line ${last}: the block was changed or damaged: its hash does not match`);
     }
     blocks.push({ lines, line, previous: hash });
     line += lines.length;
@@ -91,11 +91,11 @@ function read(file: string): Buffer {
   let fd: number | null = null;
   try {
     fd = openSync(file, READ);
-    if (!fstatSync(fd).isFile()) throw new JournalError(file, 'it is no regular file');
+    if (!fstatSync(fd).isFile()) throw new JournalError(file, 'not a regular file');
     return readFileSync(fd);
   } catch (error) {
     if (error instanceof JournalError) throw error;
-    throw new JournalError(file, `it cannot be read (${errorCode(error)})`);
+    throw new JournalError(file, `cannot read the journal (${errorCode(error)})`);
   } finally {
     if (fd !== null) closeSync(fd);
   }

@@ -2,7 +2,7 @@ import { abiVersion } from '../abi/calls.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts';
 import { isReadFormat, JOURNAL_FORMAT, type JournalHeader, type TimedRecord } from '../protocol/journal.ts';
 import { BlockCipher, type JournalKey } from './block-cipher.ts';
-import { JournalError, JournalKeyMissing } from './journal-error.ts';
+import { JournalError, JournalHeaderMissing, JournalKeyMissing } from './journal-error.ts';
 import type { JournalEnd } from './journal-place.ts';
 import { type Block, blocksIn, type ReadBlocks, readBlocks } from './read-blocks.ts';
 import { isKnownKind, wrongField } from './record-shape.ts';
@@ -48,38 +48,38 @@ function cipherOf(
 ): BlockCipher {
   if (key === null) throw new JournalKeyMissing(file, id);
   if (key.id === id) return new BlockCipher(key, salt);
-  throw new JournalError(file, `it is encrypted by the key ${id}, and the key that was given is ${key.id}`);
+  throw new JournalError(file, `encrypted with key ${id}, but the given key is ${key.id}`);
 }
 
 function opened(file: string, cipher: BlockCipher, { lines, line, previous }: Block): readonly string[] {
   const found = lines.length === 1 ? cipher.open(parseJson(lines[0] ?? ''), previous) : null;
   if (found !== null) return found;
-  throw new JournalError(file, `line ${line}: it is not what was written: its key does not open it`);
+  throw new JournalError(file, `line ${line}: the block was changed or damaged: decryption failed`);
 }
 
 function parsed(file: string, line: number, text: string): JsonObject {
   const value = parseJson(text);
   if (!isJsonObject(value) || typeof value.t !== 'string') {
-    throw new JournalError(file, `line ${line}: it is no record of a journal`);
+    throw new JournalError(file, `line ${line}: not a journal record`);
   }
   // What kind of journal it is, is said before what is wrong with it.
   const isOfAnother = value.t === 'header' && !isReadFormat(value.format);
   const wrong = isKnownKind(value) && !isOfAnother ? wrongField(value) : null;
   if (wrong === null) return value;
-  throw new JournalError(file, `line ${line}: ${wrong} of its record ${value.t} is missing or not what it must be`);
+  throw new JournalError(file, `line ${line}: field ${wrong} of the ${value.t} record is missing or invalid`);
 }
 
 function checkedHeader(file: string, value: unknown): JournalHeader {
-  if (!isJsonObject(value) || value.t !== 'header') throw new JournalError(file, 'line 1: it is no journal');
+  if (!isJsonObject(value) || value.t !== 'header') throw new JournalHeaderMissing(file);
   const { format, abi } = value;
   if (!isReadFormat(format)) {
     throw new JournalError(
       file,
-      `it has format ${JSON.stringify(format)}, and this Spear reads those up to ${JOURNAL_FORMAT}: use the Spear that wrote it (${JSON.stringify(value.spear)}) or a newer one`,
+      `unknown journal format ${JSON.stringify(format)}; this Spear reads formats up to ${JOURNAL_FORMAT}: use the Spear that wrote the journal (${JSON.stringify(value.spear)}) or a newer one`,
     );
   }
   if (!Array.isArray(abi) || abi[0] !== abiVersion.major) {
-    throw new JournalError(file, `it is of ABI ${JSON.stringify(abi)}, and this Spear has ${abiVersion.major}`);
+    throw new JournalError(file, `recorded with ABI ${JSON.stringify(abi)}, this Spear has ABI ${abiVersion.major}`);
   }
   return value as unknown as JournalHeader;
 }

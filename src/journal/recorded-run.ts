@@ -139,7 +139,7 @@ export class RecordedRun {
       this.#taken.set(call, index + 1);
       const record = this.#replies.get(call)?.[index];
       if (record !== undefined) return { ...event, message: [0, call, ...this.#decode(record)] as const };
-      throw new JournalError(this.file, `the guest takes an answer to its call ${call} that does not stand there`);
+      throw new JournalError(this.file, `journal corrupt: the reply to call ${call} is missing`);
     });
   }
 

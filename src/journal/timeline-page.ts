@@ -31,7 +31,7 @@ export function timelinePage(timeline: Timeline): string {
 </head>
 <body>
 ${header(picture)}
-<nav aria-label="What is shown">${present.map(filter).join('')}</nav>
+<nav aria-label="Filter by kind">${present.map(filter).join('')}</nav>
 <main>
 ${ticks(picture)}
 ${picture.rows.map((one) => row(one, picture.axis)).join('\n')}

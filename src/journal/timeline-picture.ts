@@ -18,7 +18,7 @@ export function timelinePicture(timeline: Timeline): RunPicture {
     { name: 'Task', value: task ?? '' },
     { name: 'Arguments', value: args.map(({ text }) => JSON.stringify(text)).join(' ') },
     { name: 'Environment', value: env.join(', ') },
-    { name: 'Began', value: `${whenText(started)}, Spear ${spear}` },
+    { name: 'Started', value: `${whenText(started)}, Spear ${spear}` },
   ];
   return {
     run,

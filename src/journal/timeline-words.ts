@@ -54,7 +54,7 @@ function saidOf(entry: TimelineEntry): Said {
     case 'wait':
       return { title: waitText(entry), facts: [], texts: [] };
     case 'stream': {
-      const frames = `${entry.frames} ${entry.frames === 1 ? 'frame' : 'frames'} of the client`;
+      const frames = `${entry.frames} ${entry.frames === 1 ? 'frame' : 'frames'} from the client`;
       const isFrames = entry.what === 'frames';
       return {
         title: isFrames ? frames : streamWords[entry.what],
@@ -64,7 +64,7 @@ function saidOf(entry: TimelineEntry): Said {
     }
     case 'reply': {
       const texts = entry.body === null ? [] : [{ label: '', text: entry.body }];
-      return { title: `answer to call ${entry.call} of the guest`, facts: [entry.errno ?? ''].filter(isSaid), texts };
+      return { title: `reply to guest call ${entry.call}`, facts: [entry.errno ?? ''].filter(isSaid), texts };
     }
     case 'resumed':
       return { title: `resumed, attempt ${entry.attempt}`, facts: [`Spear ${name(entry.spear)}`], texts: [] };
@@ -75,10 +75,10 @@ function saidOf(entry: TimelineEntry): Said {
 
 /** How the run came to its end, or that the journal does not say. */
 export function endOf({ ended, torn_bytes: torn, attempts }: Timeline): string {
-  const cut = torn === 0 ? '' : `; ${torn} bytes at its end were cut off by a crash and do not count`;
+  const cut = torn === 0 ? '' : `; the last ${torn} bytes are an incomplete write (crash) and are ignored`;
   const times = attempts.length === 1 ? '' : `, in ${attempts.length} attempts`;
   if (ended !== null) return `ended: ${endText(ended)}${times}${cut}`;
-  return `no end: the run was killed, or is still going on${times}${cut}`;
+  return `not ended: the run was killed or is still running${times}${cut}`;
 }
 
 /** What the run came to, in a few words each. */
@@ -90,7 +90,7 @@ export function totalsText({ totals, attempts }: Timeline): string[] {
     turns === 0 ? '' : `${plural(turns, 'model turn')} in ${durationText(totals.model_ms)}`,
     tokens === 0 ? '' : `${tokensText({ prompt: totals.prompt_tokens, completion: totals.completion_tokens })}`,
     calls === 0 ? '' : `${plural(calls, 'tool call')} in ${durationText(totals.tool_ms)}`,
-    unknown === 0 ? '' : `${unknown} of them unknown`,
+    unknown === 0 ? '' : `${unknown} with unknown outcome`,
     approvals === 0 ? '' : `${plural(approvals, 'approval')} in ${durationText(totals.approval_ms)}`,
   ].filter(isSaid);
 }
@@ -111,7 +111,8 @@ export function whenText(ms: number): string {
     : date.toISOString().replace('T', ' ').replace('Z', ' UTC');
 }
 
-export const cutNote = ({ cut_from }: ShownText): string => (cut_from === null ? '' : `cut, of ${cut_from} characters`);
+export const cutNote = ({ cut_from }: ShownText): string =>
+  cut_from === null ? '' : `truncated, ${cut_from} characters in all`;
 
 function modelWords(entry: ModelEntry): Said {
   const { backend, model, turn, tokens, first_ms: first, asked, text, calls, error, start_ms: start } = entry;
@@ -119,7 +120,7 @@ function modelWords(entry: ModelEntry): Said {
     title: `${name(backend)}${model === null ? '' : ` ${name(model)}`}, turn ${turn}`,
     facts: [
       tokens === null ? '' : tokensText(tokens),
-      first === null ? '' : `first words after ${durationText(first - start)}`,
+      first === null ? '' : `first token after ${durationText(first - start)}`,
       entry.status === 'open' ? 'no answer' : '',
       errorText(error),
     ].filter(isSaid),
@@ -133,13 +134,13 @@ function modelWords(entry: ModelEntry): Said {
 
 function toolWords({ source, server, tool, args, result, status, code, attempt }: ToolEntry): Said {
   const called = name(tool ?? 'a tool');
-  const unknown = status === 'unknown' ? 'unknown: it was sent, and nobody knows whether it was done' : '';
+  const unknown = status === 'unknown' ? 'outcome unknown: the call was sent, and no result was recorded' : '';
   return {
     title: source === 'mcp' ? [server, called].filter(isSaid).map(name).join(' ') : called,
     facts: [
-      source === 'native' ? 'of the guest' : source === 'host' ? 'answered by the host' : '',
+      source === 'native' ? 'guest tool' : source === 'host' ? 'answered by the host' : '',
       unknown,
-      status === 'open' ? 'no end' : '',
+      status === 'open' ? 'not ended' : '',
       code === null || unknown !== '' ? '' : name(code),
       attempt === null || attempt === 1 ? '' : `attempt ${attempt}`,
     ].filter(isSaid),
@@ -152,7 +153,7 @@ function toolWords({ source, server, tool, args, result, status, code, attempt }
 
 function approvalWords({ server, tool, args, cause, decision, decided_by: by, reason }: ApprovalEntry): Said {
   const what = [server, tool].filter(isSaid).map(name).join(' ');
-  const decided = decision === null ? 'no decision' : `${name(decision)} by ${name(by ?? 'nobody')}`;
+  const decided = decision === null ? 'no decision' : `${name(decision)} by ${name(by ?? 'unknown')}`;
   return {
     title: `${what}: ${decided}`,
     facts: [cause ?? '', reason ?? ''].filter(isSaid).map((fact) => cutText(fact, MAX_NAME_CHARS)),
@@ -162,8 +163,8 @@ function approvalWords({ server, tool, args, cause, decision, decided_by: by, re
 
 const streamWords = {
   end: 'the client sent its last frame',
-  gone: 'the client is gone',
-  event: 'something happened on a stream',
+  gone: 'the client disconnected',
+  event: 'stream event',
 } as const;
 
 function waitText({ timers }: WaitEntry): string {
@@ -178,7 +179,7 @@ function errorText(error: ErrorShown | null): string {
   return error === null ? '' : [error.code, error.message].filter(isSaid).map(name).join(': ');
 }
 
-const noEnd = ({ status }: TimelineEntry) => (status === 'open' ? 'no end' : '');
+const noEnd = ({ status }: TimelineEntry) => (status === 'open' ? 'not ended' : '');
 const tokensText = ({ prompt, completion }: { readonly prompt: number; readonly completion: number }) =>
   `${prompt} tokens in, ${completion} out`;
 const bytesText = (bytes: number) => plural(bytes, 'byte');

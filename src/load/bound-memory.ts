@@ -68,7 +68,7 @@ function boundMemories(part: Section, { maxPages }: Bounds): Section {
     const { min, max } = readLimits(reader, 'memory');
     return [HAS_MAX, ...unsignedLeb(min), ...unsignedLeb(Math.min(max, maxPages(min)))];
   });
-  if (memories.length > 1) throw new ModuleError('the module has several memories; a guest has one');
+  if (memories.length > 1) throw new ModuleError('the module has several memories; only one is supported');
   return { id: part.id, body: Uint8Array.from([...unsignedLeb(memories.length), ...memories.flat()]) };
 }
 
@@ -91,7 +91,8 @@ function readLimits(reader: WasmReader, what: string): { min: number; max: numbe
   const flags = reader.byte();
   if (flags & SHARED) throw new ModuleError(`the module has a shared ${what}; threads are not supported`);
   if (flags & SIXTY_FOUR) throw new ModuleError(`the module has a 64-bit ${what}; build it for wasm32`);
-  if (flags > (HAS_MAX | SHARED | SIXTY_FOUR)) throw new ModuleError(`the module has a ${what} with unknown limits`);
+  if (flags > (HAS_MAX | SHARED | SIXTY_FOUR))
+    throw new ModuleError(`the module has a ${what} with unknown limit flags`);
   const min = reader.unsigned();
   return { min, max: flags & HAS_MAX ? reader.unsigned() : Number.POSITIVE_INFINITY };
 }
@@ -104,6 +105,6 @@ function readRefType(reader: WasmReader, first: number): number[] {
 function readConstant(reader: WasmReader): number[] {
   const opcode = reader.byte();
   const operand = reader.rawNumber();
-  if (reader.byte() !== END) throw new ModuleError('the module has a table with a computed initial value');
+  if (reader.byte() !== END) throw new ModuleError('the module has a table with an unsupported initializer expression');
   return [opcode, ...operand, END];
 }

@@ -55,7 +55,7 @@ export function guestNotices(prepared: Prepared, args: readonly string[]): strin
     ...(found.toolsOutOfReach ? [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`] : []),
     ...(unread
       ? [
-          `the guest cannot see its ${given === 1 ? 'argument' : `${given} arguments`}: it imports neither args_get of WASI nor wasi:cli/environment`,
+          `the guest cannot read its ${given === 1 ? 'argument' : `${given} arguments`}: the module imports neither args_get of WASI nor wasi:cli/environment`,
         ]
       : []),
   ];

@@ -54,7 +54,9 @@ function readType(reader: WasmReader, first: number): FunctionType {
     form = reader.byte();
   }
   if (form !== FUNCTION) {
-    throw new ModuleError('it has struct or array types (wasm-gc), whose objects have no limit here; build it without');
+    throw new ModuleError(
+      'the module has struct or array types (wasm-gc), whose memory cannot be limited; build it without wasm-gc',
+    );
   }
   const list = () => reader.vector(() => valueType(reader));
   return { params: list(), results: list() };

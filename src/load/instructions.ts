@@ -158,7 +158,7 @@ function readSimd(code: WasmReader, sub: number): void {
 function known<T>(found: T | undefined, ...opcode: number[]): T {
   if (found !== undefined) return found;
   const name = opcode.map((part) => `0x${part.toString(16)}`).join(' ');
-  throw new ModuleError(`it has the instruction ${name}, of which this Spear does not know how long it is`);
+  throw new ModuleError(`the module has the unknown instruction ${name}`);
 }
 
 function skipMemory(code: WasmReader): void {

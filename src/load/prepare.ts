@@ -41,9 +41,9 @@ export interface PrepareOptions {
 export async function prepare(bytes: Uint8Array, options: PrepareOptions): Promise<Prepared> {
   const kind = binaryKind(bytes);
   const { limits } = options;
-  if (kind === undefined) throw new ModuleError('it is not a WebAssembly binary');
+  if (kind === undefined) throw new ModuleError('not a WebAssembly binary');
   if (bytes.byteLength > limits.module_bytes) {
-    throw new ModuleError(`it has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
+    throw new ModuleError(`the module has ${bytes.byteLength} bytes, limits.module_bytes is ${limits.module_bytes}`);
   }
   if (kind === 'core') return prepareModule(bytes, options);
   // Loaded only for components: a core module starts sooner without it.
@@ -86,7 +86,7 @@ async function compileWithTurns(bytes: Uint8Array): Promise<Compiled> {
     return { module: await compile(turned.bytes), turns: { memory, hasStart }, unshareable: null };
   } catch (error) {
     if (!(error instanceof ModuleError)) throw error;
-    return compileAsItIs(bytes, `it cannot be made to give way: ${error.message}`);
+    return compileAsItIs(bytes, `yield points cannot be added: ${error.message}`);
   }
 }
 
@@ -101,7 +101,7 @@ async function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
     return await WebAssembly.compile(bytes);
   } catch (error) {
     throw new ModuleError(
-      `it does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`,
+      `the module does not compile: ${(error as Error).message.replace(/^WebAssembly\.compile\(\): /, '')}`,
     );
   }
 }
@@ -115,7 +115,9 @@ function checkImports(
   const unknown: UnknownImport[] = [];
   for (const [index, { module: from, name, kind }] of imports.entries()) {
     if (kind !== 'function') {
-      throw new ModuleError(`it imports the ${kind} ${from}.${name}; a guest brings its own and exports its memory`);
+      throw new ModuleError(
+        `the module imports the ${kind} ${from}.${name}; a guest must define its own and export its memory`,
+      );
     }
     const type = types[index];
     const row = from === 'spear' ? rows.get(name) : undefined;
@@ -136,7 +138,7 @@ function checkSignature(row: Call, type: FunctionType | undefined): void {
   const sameResult = result === row.result || result === 'none' || (row.result === 'none' && result === 'i32');
   if (sameParams && sameResult) return;
   throw new ModuleError(
-    `it imports spear.${row.name} as (${type.params.join(', ')}) -> ${result}; the ABI has (${params.map(() => 'i32').join(', ')}) -> ${row.result}`,
+    `the module imports spear.${row.name} as (${type.params.join(', ')}) -> ${result}; the ABI has (${params.map(() => 'i32').join(', ')}) -> ${row.result}`,
   );
 }
 
@@ -148,7 +150,7 @@ function unknownError(unknown: readonly UnknownImport[]): ModuleError {
   if (interfaces.size > 0) {
     const names = [...interfaces].join(', ');
     return new ModuleError(
-      `it is the core module of a component, not the component: it imports ${names}`,
+      `this is the core module of a component, not the component: it imports ${names}`,
       'component_parts',
     );
   }
@@ -156,15 +158,18 @@ function unknownError(unknown: readonly UnknownImport[]): ModuleError {
     const hint = module === 'spear' ? didYouMean(name, [...rows.keys()]) : undefined;
     return hint ? `${module}.${name} (${hint})` : `${module}.${name}`;
   });
-  return new ModuleError(`it imports what this host does not have: ${names.join(', ')}`, 'unknown_imports');
+  return new ModuleError(
+    `the module has imports that this host does not provide: ${names.join(', ')}`,
+    'unknown_imports',
+  );
 }
 
 function checkExports(module: WebAssembly.Module, imports: readonly WebAssembly.ModuleImport[]): void {
   const exported = new Map(WebAssembly.Module.exports(module).map(({ name, kind }) => [name, kind]));
   if (!ENTRIES.some((entry) => exported.get(entry) === 'function')) {
-    throw new ModuleError('it exports neither _start nor run: there is nothing to call');
+    throw new ModuleError('the module has no entry point: it exports neither _start nor run');
   }
   if (imports.length > 0 && exported.get('memory') !== 'memory') {
-    throw new ModuleError('it does not export its memory as "memory": hostcalls could not reach it');
+    throw new ModuleError('the module does not export its memory as "memory", which hostcalls need');
   }
 }

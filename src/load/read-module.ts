@@ -19,7 +19,7 @@ async function read(file: string): Promise<Uint8Array> {
     const code = errorCode(error);
     const isFolder = code === 'EISDIR' || statSync(file, { throwIfNoEntry: false })?.isDirectory();
     throw new ModuleError(
-      isFolder ? 'it is a folder' : code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`,
+      isFolder ? 'is a directory' : code === 'ENOENT' ? 'no such file' : `cannot read the file (${code})`,
     );
   }
 }

@@ -60,7 +60,7 @@ export class WasmReader {
 
   byte(): number {
     const byte = this.#bytes[this.offset++];
-    if (byte === undefined) throw new ModuleError('the module is cut off');
+    if (byte === undefined) throw new ModuleError('unexpected end of the module');
     return byte;
   }
 
@@ -74,11 +74,11 @@ export class WasmReader {
       if (byte < 0x80) return result;
       factor *= 128;
     }
-    throw new ModuleError('the module has a number that does not end');
+    throw new ModuleError('malformed LEB128 integer in the module');
   }
 
   slice(length: number): Uint8Array {
-    if (this.offset + length > this.#bytes.byteLength) throw new ModuleError('the module is cut off');
+    if (this.offset + length > this.#bytes.byteLength) throw new ModuleError('unexpected end of the module');
     this.offset += length;
     return this.#bytes.subarray(this.offset - length, this.offset);
   }

@@ -25,13 +25,13 @@ export function poolGauges(meter: Meter, labels: McpLabels): (read: () => PoolFa
   const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
   const sums = {
     connected: gauge('mcp_pool_connected', 'Open connections to MCP servers.'),
-    subprocesses: gauge('mcp_pool_subprocesses', 'Processes of stdio servers.'),
-    queued: gauge('mcp_pool_queued', 'Calls that wait for a place.'),
-    running: gauge('mcp_pool_running', 'Calls at the servers.'),
+    subprocesses: gauge('mcp_pool_subprocesses', 'Running processes of stdio servers.'),
+    queued: gauge('mcp_pool_queued', 'Calls waiting in a queue for a slot.'),
+    running: gauge('mcp_pool_running', 'Calls in flight at MCP servers.'),
   } as const;
-  const up = gauge('mcp_server_connected', 'Whether there is a connection to the server: 1 or 0.');
+  const up = gauge('mcp_server_connected', '1 if the server is connected, otherwise 0.');
   const reconnects = meter.createObservableCounter('mcp_server_reconnect_total', {
-    description: 'Lost connections that were got back.',
+    description: 'Reconnects after a lost connection.',
   });
   const readers = new Readers<PoolFacts>();
   meter.addBatchObservableCallback(
@@ -56,10 +56,16 @@ export function poolGauges(meter: Meter, labels: McpLabels): (read: () => PoolFa
 /** The registry that this node follows, as it stands when somebody asks. */
 export function registryGauges(meter: Meter): (read: () => RegistryFacts) => () => void {
   const gauge = (name: string, description: string) => meter.createObservableGauge(name, { description });
-  const revision = gauge('mcp_registry_revision', 'Revision of the registry that this node follows.');
-  const age = gauge('mcp_registry_age_seconds', 'Time since the registry last confirmed that revision.');
-  const servers = gauge('mcp_registry_servers', 'Records in it.');
-  const degraded = gauge('mcp_registry_degraded', 'Whether the registry is out of reach or too old: 1 or 0.');
+  const revision = gauge('mcp_registry_revision', 'Revision of the registry snapshot that this node uses.');
+  const age = gauge(
+    'mcp_registry_age_seconds',
+    'Age of the registry snapshot: time since the registry last confirmed its revision.',
+  );
+  const servers = gauge('mcp_registry_servers', 'Servers in the registry snapshot.');
+  const degraded = gauge(
+    'mcp_registry_degraded',
+    '1 if the registry is unreachable or its snapshot is stale, otherwise 0.',
+  );
   const readers = new Readers<RegistryFacts>();
   meter.addBatchObservableCallback(
     (result) => {

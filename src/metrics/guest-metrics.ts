@@ -30,28 +30,28 @@ export class GuestMetrics {
   constructor(meter: Meter) {
     const latency = { advice: { explicitBucketBoundaries: LATENCY_SECONDS } };
     this.#instruments = {
-      started: meter.createCounter('spear_guests_started_total', { description: 'Guests that were started.' }),
-      ended: meter.createCounter('spear_guests_ended_total', { description: 'Guests that ended, by reason.' }),
+      started: meter.createCounter('spear_guests_started_total', { description: 'Guests started.' }),
+      ended: meter.createCounter('spear_guests_ended_total', { description: 'Guests ended, by reason.' }),
       toolCalls: meter.createCounter('spear_guest_tool_call_total', {
-        description: 'Calls of tools inside guests, by outcome.',
+        description: 'Calls of guest tools, by outcome.',
       }),
       toolLatency: meter.createHistogram('spear_guest_tool_call_latency_seconds', {
-        description: 'Time of a call of a tool inside a guest.',
+        description: 'Duration of a guest tool call.',
         ...latency,
       }),
       modelCalls: meter.createCounter('spear_model_call_total', {
-        description: 'Requests to a model, by backend and outcome.',
+        description: 'Model requests, by backend and outcome.',
       }),
       modelLatency: meter.createHistogram('spear_model_call_latency_seconds', {
-        description: 'Time of a request to a model, retries included.',
+        description: 'Duration of a model request, including retries.',
         ...latency,
       }),
-      tokens: meter.createCounter('spear_tokens_total', { description: 'Tokens as the backends report them.' }),
+      tokens: meter.createCounter('spear_tokens_total', { description: 'Tokens as reported by the backends.' }),
     };
-    const running = meter.createObservableGauge('spear_guests_running', { description: 'Guests that run.' });
+    const running = meter.createObservableGauge('spear_guests_running', { description: 'Guests currently running.' });
     running.addCallback((result) => result.observe(this.#running.size));
     const hostcalls = meter.createObservableCounter('spear_hostcalls_total', {
-      description: 'Hostcalls of all guests.',
+      description: 'Hostcalls made by all guests.',
     });
     hostcalls.addCallback((result) => {
       for (const [call, count] of this.#hostcalls()) result.observe(count, { call });

@@ -52,47 +52,49 @@ export class McpMetrics {
     const latency = { advice: { explicitBucketBoundaries: LATENCY_SECONDS } };
     this.#instruments = {
       connects: meter.createCounter('mcp_server_connect_total', {
-        description: 'Attempts to connect to an MCP server.',
+        description: 'Connection attempts to MCP servers.',
       }),
       connectErrors: meter.createCounter('mcp_server_connect_error_total', {
-        description: 'Attempts to connect that failed.',
+        description: 'Failed connection attempts to MCP servers.',
       }),
-      lost: meter.createCounter('mcp_server_connection_lost_total', { description: 'Connections that broke.' }),
+      lost: meter.createCounter('mcp_server_connection_lost_total', {
+        description: 'Lost connections to MCP servers.',
+      }),
       listLatency: meter.createHistogram('mcp_list_tools_latency_seconds', {
-        description: 'Time of one tools/list with all its pages.',
+        description: 'Duration of a tools/list request, including all pages.',
         ...latency,
       }),
-      listErrors: meter.createCounter('mcp_list_tools_error_total', { description: 'Listings that failed.' }),
+      listErrors: meter.createCounter('mcp_list_tools_error_total', { description: 'Failed tools/list requests.' }),
       calls: meter.createCounter('mcp_tool_call_total', {
-        description: 'MCP tool calls that ended, refused ones too.',
+        description: 'Completed MCP tool calls, including denied ones.',
       }),
       callErrors: meter.createCounter('mcp_tool_call_error_total', {
-        description: 'MCP tool calls that ended in an error, by its code.',
+        description: 'MCP tool calls that failed, by error code.',
       }),
       callLatency: meter.createHistogram('mcp_tool_call_latency_seconds', {
-        description: 'Time of an MCP tool call, waiting in line included.',
+        description: 'Duration of an MCP tool call, including time in the queue.',
         ...latency,
       }),
       callBytes: meter.createHistogram('mcp_tool_call_output_bytes', {
-        description: 'Size of the answer as the model or the guest received it.',
+        description: 'Size of a tool result as delivered to the model or the guest.',
         advice: { explicitBucketBoundaries: OUTPUT_BYTES },
       }),
       injections: meter.createCounter('mcp_injection_total', {
-        description: 'Servers whose tools were to be shown to a model: success, failed or denied.',
+        description: 'Tool injections into model requests, by server and outcome (success, failed, denied).',
       }),
       denials: meter.createCounter('mcp_denied_total', {
-        description: 'Servers and calls that were refused, by reason.',
+        description: 'Denied servers and calls, by reason.',
       }),
       effective: meter.createGauge('mcp_effective_servers', {
-        description: 'Servers that the newest session of a task has.',
+        description: 'MCP servers available to the newest session of a task.',
       }),
       approvals: meter.createCounter('mcp_approval_total', {
-        description: 'Approvals that were asked for, by decision.',
+        description: 'Approval requests, by decision.',
       }),
       elicitations: meter.createCounter('mcp_elicitation_total', {
-        description: 'Questions of servers during calls, by mode and by what the server got.',
+        description: 'Elicitation requests of servers during calls, by mode and answer.',
       }),
-      budgets: meter.createCounter('spear_budget_hit_total', { description: 'Limits that stopped a send or a call.' }),
+      budgets: meter.createCounter('spear_budget_hit_total', { description: 'Sends and calls stopped by a limit.' }),
     };
   }
 

@@ -40,10 +40,10 @@ export function openPrometheusMeters(startedAtMs: number): PrometheusMeters {
 }
 
 function processGauges(meter: Meter, startedAtMs: number): void {
-  const memory = meter.createObservableGauge('process_resident_memory_bytes', { description: 'Resident memory.' });
+  const memory = meter.createObservableGauge('process_resident_memory_bytes', { description: 'Resident memory size.' });
   memory.addCallback((result) => result.observe(process.memoryUsage.rss()));
   const start = meter.createObservableGauge('process_start_time_seconds', {
-    description: 'Start time since the epoch.',
+    description: 'Start time since the Unix epoch.',
   });
   start.addCallback((result) => result.observe(startedAtMs / 1000));
 }

@@ -67,7 +67,7 @@ export class ChatService {
   }
 
   send(call: number, id: number, flags: number, delta: SessionDelta): void {
-    if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
+    if (this.#running.has(call)) throw new PortViolation('duplicate call id');
     const session = this.#session(id);
     const streams = (flags & STREAM) !== 0;
     const send: RunningSend = {

@@ -22,7 +22,9 @@ export function compileBackendOption(given: BackendOption | undefined, onStubUse
   }
   if (typeof given === 'function') return async (name) => given(name);
   if (typeof given !== 'object' || given === null || typeof given.complete !== 'function') {
-    throw new ConfigError('backend: expected a backend, as openAiBackend() gives one, or a function that finds one');
+    throw new ConfigError(
+      'backend: expected a backend such as openAiBackend() returns, or a function that returns one',
+    );
   }
   return only(given.name, async () => given);
 }
@@ -46,5 +48,5 @@ export function withDefaultBackend(
   if (asked === null) return host;
   if (host.backends.has(asked.name)) return { ...host, defaultBackend: asked.name };
   const known = [...host.backends.keys()].join(', ');
-  throw new ConfigError(`${asked.from}: there is no backend "${asked.name}" (configured: ${known})`);
+  throw new ConfigError(`${asked.from}: unknown backend "${asked.name}" (configured: ${known})`);
 }

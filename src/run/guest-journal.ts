@@ -8,8 +8,7 @@ import { compileLimits, type LimitName, type Limits, limitNames } from '../proto
 import type { CompiledJournal } from './journal-option.ts';
 import type { CompiledRunOptions } from './run-options.ts';
 
-const RELAXED_SIMD =
-  'the module uses relaxed SIMD, whose results differ between machines: a run of it cannot be lived through again';
+const RELAXED_SIMD = 'the module uses relaxed SIMD, whose results differ between machines: its runs cannot be replayed';
 
 /** What of a run's options its journal knows better. */
 type Begun = Pick<CompiledRunOptions, 'run' | 'args' | 'env' | 'limits' | 'verbose' | 'allowUnknownImports'>;

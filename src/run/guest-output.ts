@@ -111,7 +111,7 @@ export class GuestOutput {
     const known = this.#sinks[stream];
     if (known !== null) return known;
     const target = this.#targets[stream];
-    if (isDescriptor(target)) throw new PortViolation(`${stream} was posted`);
+    if (isDescriptor(target)) throw new PortViolation(`unexpected ${stream} message`);
     const made = new Sink(target, (bytes) => this.#taken(stream, bytes));
     this.#sinks[stream] = made;
     return made;
@@ -151,7 +151,8 @@ class Sink {
       return;
     }
     this.#waitingBytes += bytes.byteLength;
-    if (this.#waitingBytes > MAX_UNDERWAY + MAX_OWED) throw new PortViolation('more output than there is room for');
+    if (this.#waitingBytes > MAX_UNDERWAY + MAX_OWED)
+      throw new PortViolation('more output than the output window holds');
     this.#waiting.push(bytes);
   }
 

@@ -37,7 +37,7 @@ export class GuestPort {
   listen(receive: (message: GuestMessage) => void, violated: (why: string) => void): void {
     this.#receive = receive;
     this.#violated = violated;
-    this.#port.on('messageerror', () => violated('a message of the guest thread could not be read'));
+    this.#port.on('messageerror', () => violated('a message of the guest thread cannot be deserialized'));
     this.#port.on('message', (raw: unknown) => {
       this.#take(raw);
       this.#takeArrived(MAX_AT_ONCE);
@@ -88,7 +88,7 @@ export class GuestPort {
   #untaped(raw: unknown, taped: (events: string) => void): unknown {
     if (!Array.isArray(raw) || raw.length !== 2) return raw;
     const [events, message] = raw as unknown[];
-    if (!isEventsText(events)) throw new PortViolation('bad events of the tape');
+    if (!isEventsText(events)) throw new PortViolation('malformed journal events');
     taped(events);
     return message;
   }

@@ -115,7 +115,7 @@ export class GuestServices {
         this.streams.receive(message);
         return;
       default:
-        throw new PortViolation(`${message[3]} is nothing that a guest asks`);
+        throw new PortViolation(`unknown guest request ${message[3]}`);
     }
   }
 
@@ -143,7 +143,7 @@ export class GuestServices {
       backend: journal === null ? backend : journaledModel(backend, journal, revision, this.#asked),
       observe: (session) => ({
         ...native.observe(session),
-        failed: (error) => onNotice(`a send failed inside the host: ${error instanceof Error ? error.stack : error}`),
+        failed: (error) => onNotice(`internal error in a chat send: ${error instanceof Error ? error.stack : error}`),
       }),
       tools: this.#mcpOfGuest,
       onModelEvent,

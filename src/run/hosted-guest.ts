@@ -141,7 +141,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
 
   park(): void {
     this.#services.endStreams();
-    this.#giveUp('parked', 'it waits, and goes on when what it waits for comes');
+    this.#giveUp('parked', 'parked: the run resumes when the event it waits for arrives');
   }
 
   lost({ reason, message }: SeatLoss): void {
@@ -309,7 +309,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       if (error instanceof PortViolation) throw error;
       if (error instanceof JournalError) return; // the run ends for it
       this.#failed = { error };
-      this.#end(ended('internal', 'the output could not be handed over'));
+      this.#end(ended('internal', 'cannot deliver the output of the guest'));
     }
   }
 

@@ -54,11 +54,11 @@ export function compileJournal({
     command = null,
     place = null,
   } = journal;
-  if (typeof file !== 'string' || file === '') throw new ConfigError('journal.file: expected the path of a file');
+  if (typeof file !== 'string' || file === '') throw new ConfigError('journal.file: expected a file path');
   if (!journalModes.includes(mode)) throw new ConfigError(`journal.mode: expected ${journalModes.join(', ')}`);
   if (!journalSyncs.includes(sync)) throw new ConfigError(`journal.sync: expected ${journalSyncs.join(' or ')}`);
   if (key !== null && (typeof key !== 'string' || key.length < MIN_KEY_CHARS)) {
-    throw new ConfigError(`journal.key: expected a text of at least ${MIN_KEY_CHARS} characters`);
+    throw new ConfigError(`journal.key: expected a string of at least ${MIN_KEY_CHARS} characters`);
   }
   return Object.freeze({
     file,

@@ -23,5 +23,5 @@ export const libraryWords: TaskWords = {
   backend: 'backend',
   approvalRules: 'approvalRules',
   service: 'spear',
-  stubUsed: 'no model is configured, a stub answers; "backend" names one',
+  stubUsed: 'no model is configured: a stub answers; set "backend" to use a model',
 };

@@ -37,7 +37,7 @@ export class McpService {
 
   receive(message: GuestMessage): void {
     const call = message[1];
-    if (this.#running.has(call)) throw new PortViolation('a call id was used twice');
+    if (this.#running.has(call)) throw new PortViolation('duplicate call id');
     const known = this.#mcp ? answerAtOnce(this.#mcp, message) : 'EACCES';
     if (known !== null) this.#send(call, known);
     else this.#ask(this.#mcp as RunningMcp, call, message);
@@ -78,7 +78,7 @@ export class McpService {
         return;
       }
       default:
-        throw new PortViolation(`${message[3]} is not an MCP call`);
+        throw new PortViolation(`${message[3]} is not an MCP request`);
     }
   }
 

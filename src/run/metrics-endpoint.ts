@@ -65,14 +65,15 @@ async function answer(
     res.end(body);
   };
   const foreign = names && hostProblem(req.headers.host, { scheme: 'http', hosts: names, origins: [] });
-  if (foreign !== null) return reply(421, 'this endpoint is not known under that name\n');
+  if (foreign !== null) return reply(421, 'unknown host name in the Host header\n');
   const path = (req.url ?? '').split('?')[0];
-  if (path !== '/metrics' && path !== '/healthz') return reply(404, 'there are /metrics and /healthz\n');
-  if (req.method !== 'GET') return reply(405, 'only GET\n', { allow: 'GET' });
+  if (path !== '/metrics' && path !== '/healthz')
+    return reply(404, 'not found; this endpoint serves /metrics and /healthz\n');
+  if (req.method !== 'GET') return reply(405, 'method not allowed; use GET\n', { allow: 'GET' });
   if (path === '/healthz') return reply(200, 'ok\n');
   try {
     reply(200, await text(), { 'content-type': PROMETHEUS_CONTENT_TYPE });
   } catch {
-    reply(503, 'the metrics could not be collected\n');
+    reply(503, 'cannot collect metrics\n');
   }
 }

@@ -88,7 +88,7 @@ export async function openMcp(options: McpOptions): Promise<OpenMcp> {
   const about = { task, label: taskLabel(options.task), id: newRunId(), words: libraryWords };
   const opened = await openTaskMcp(options, about);
   if (opened !== null) return opened;
-  throw new ConfigError(`${about.label}: MCP is off: its config has to set "mcp.enabled" to true`);
+  throw new ConfigError(`${about.label}: MCP is off: set "mcp.enabled" to true in the task config`);
 }
 
 /** Whose MCP it is, and what its options are called. */
@@ -178,7 +178,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   }
 
   forRun(run: McpRun): McpOfRun & { readonly guest: GuestMcp } {
-    if (this.#closing !== undefined) throw new ConfigError('mcp: it is closed already');
+    if (this.#closing !== undefined) throw new ConfigError('mcp: already closed');
     const { servers, ofTask, policy, rules, task } = this.#opening;
     const { registry } = servers;
     const { audit, events } = run;
@@ -224,7 +224,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
     const { servers, id, words, approvals = null } = this.#opening;
     const port = approvals?.port ?? servers.registry.approvals?.(nodeId(id)) ?? null;
     if (port === null) {
-      throw new ConfigError(`approvals by sms: the records do not come from a registry; ${words.sms} names one`);
+      throw new ConfigError(`approvals by sms need a registry; name one with ${words.sms}`);
     }
     return new RegistryDesk({
       ...{ port, run, fileWithinMs, waits },
@@ -279,5 +279,5 @@ function nodeRules(
 /** A task without a default set was warned of that already. */
 function warnIfEmpty({ serverIds, exclusions }: EffectiveSet, say: (text: string) => void): void {
   if (serverIds.length > 0 || exclusions.length === 0) return;
-  say(`the model will see no MCP tools: ${exclusions.map(({ detail }) => detail).join('; ')}`);
+  say(`no MCP tools for the model: ${exclusions.map(({ detail }) => detail).join('; ')}`);
 }

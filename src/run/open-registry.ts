@@ -106,11 +106,11 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
   const given = (['servers', 'sms', 'directory'] as const).filter((source) => options[source] !== undefined);
   if (given.length > 1) {
     const names = given.map((source) => words[source]).join(' and ');
-    throw new ConfigError(`${names}: records come from one of them; leave the other out`);
+    throw new ConfigError(`${names}: server definitions come from one of them; remove the other`);
   }
   const required = options.required ?? true;
   if (given.length === 0) {
-    const none = `the task has MCP on, but there is no registry: ${words.directory} or ${words.sms} names one`;
+    const none = `the task turns MCP on, but no registry is configured: set ${words.directory} or ${words.sms}`;
     if (required) throw new ConfigError(none);
     say(none);
   }
@@ -120,7 +120,7 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
   cache.start();
   const limit = options.firstSnapshotMs ?? DEFAULT_FIRST_SNAPSHOT_MS;
   const first = {
-    what: `the first records of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
+    what: `the first snapshot of the registry${options.sms === undefined ? '' : ` at ${options.sms.address}`}`,
     atMostMs: limit,
   };
   const [hasServers, hasProfiles] = await toldWhile(
@@ -130,17 +130,17 @@ export async function openRunRegistry(options: RegistryOptions, opener: Registry
   );
   if (!hasProfiles) await useSavedProfiles(registry, required, limit, opener);
   if (hasServers) return registry;
-  const why = cache.status().lastError ?? `no answer within ${limit} ms (mcp.first_snapshot_ms)`;
+  const why = cache.status().lastError ?? `no response within ${limit} ms (mcp.first_snapshot_ms)`;
   const age = cache.useSaved();
   if (age !== null) {
-    say(`the registry does not answer, its records of ${ageText(age)} ago are used: ${why}`);
+    say(`the registry does not respond; using its snapshot from ${ageText(age)} ago: ${why}`);
     return registry;
   }
   if (required) {
     await registry.close();
-    throw new ConfigError(`${words.required}: there is no registry: ${why}`);
+    throw new ConfigError(`${words.required}: the registry is unreachable: ${why}`);
   }
-  say(`going on without MCP until the registry answers: ${why}`);
+  say(`the registry is unreachable, MCP is unavailable until it responds: ${why}`);
   return registry;
 }
 
@@ -152,22 +152,22 @@ async function useSavedProfiles(
   { words, say }: RegistryOpener,
 ): Promise<void> {
   const { profiles } = registry.cache;
-  const why = profiles?.status().lastError ?? `no answer within ${limit} ms (mcp.first_snapshot_ms)`;
+  const why = profiles?.status().lastError ?? `no response within ${limit} ms (mcp.first_snapshot_ms)`;
   const age = profiles?.useSaved() ?? null;
-  if (age !== null) return say(`the registry gives no profiles, those of ${ageText(age)} ago are used: ${why}`);
-  const text = `the registry gives no profiles, and the task names one (mcp.profile): ${why}`;
+  if (age !== null) return say(`the registry returns no profiles; using those from ${ageText(age)} ago: ${why}`);
+  const text = `the registry returns no profiles, and the task names one (mcp.profile): ${why}`;
   if (required) {
     await registry.close();
     throw new ConfigError(`${words.required}: ${text}`);
   }
-  say(`${text}; it gets no tools until they come`);
+  say(`${text}; the task has no tools until the profiles arrive`);
 }
 
 function problemsOf({ say, problems }: RegistryOpener): RecordProblems {
   const unusable =
     (kind: string) =>
     (id: string, { path, message }: RecordIssue) =>
-      say(`${kind} ${id}: its record cannot be used: ${path} ${message}`);
+      say(`${kind} ${id}: invalid registry entry: ${path} ${message}`);
   const file = (directory: string, problem: DirectoryProblem) => say(describeProblem(directory, problem));
   return problems ?? { file, record: unusable('mcp'), profile: unusable('profile') };
 }
@@ -181,7 +181,7 @@ async function openOwn(options: RegistryOptions, opener: RegistryOpener): Promis
   const narrowed = servers.find(({ disabledTools }) => disabledTools !== undefined);
   if (narrowed !== undefined) {
     const where = `${words.servers}: ${JSON.stringify(narrowed.name)}: disabledTools`;
-    throw new ConfigError(`${where}: here the task says which tools are denied, by "mcp.tool_denylist" of its config`);
+    throw new ConfigError(`${where}: not supported here; deny tools with "mcp.tool_denylist" in the task config`);
   }
   for (const record of toRecords(servers)) await store.upsert(record);
   const { directory } = options;

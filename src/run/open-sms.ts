@@ -91,11 +91,12 @@ export async function openSms({
   });
   cache.onReplaced(({ revision, records }) =>
     told.say(
-      `the registry was replaced by another one (restored from a backup?): it is at revision ${revision} ` +
-        `with ${records.size} servers, and those hold from now on`,
+      `the registry was replaced (restored from a backup?): it is at revision ${revision} ` +
+        `with ${records.size} servers, which apply from now on`,
     ),
   );
-  const onFailure = (error: unknown) => told.say(`the records cannot be kept for later runs: ${errorText(error)}`);
+  const onFailure = (error: unknown) =>
+    told.say(`cannot cache the registry snapshot for later runs: ${errorText(error)}`);
   const keep = <R extends StoreStamps>(of: KindCache<R> | null, at: string | null) =>
     of === null || at === null ? () => {} : keepSnapshot(of, { path: at, source: address, onFailure });
   const stops = [keep(cache, path), keep(profileCache, profilesPath)];
@@ -115,13 +116,13 @@ export async function openSms({
 function statusText({ state, lastError }: RegistryStatus, before: RegistryStatus['state']): string | null {
   switch (state) {
     case 'degraded':
-      return `the registry is out of reach, its last records are used: ${lastError}`;
+      return `the registry is unreachable; using its last snapshot: ${lastError}`;
     case 'refused':
-      return `the registry refuses this node, and MCP ends soon unless it has a valid token: ${lastError}`;
+      return `the registry rejects this node; MCP stops soon unless the node gets a valid token: ${lastError}`;
     case 'stale':
       return before === 'refused'
-        ? `MCP is refused, for the registry still refuses this node: ${lastError}`
-        : 'the records are older than mcp.max_staleness_ms: MCP is refused';
+        ? `MCP is unavailable: the registry still rejects this node: ${lastError}`
+        : 'MCP is unavailable: the registry snapshot is older than mcp.max_staleness_ms';
     default:
       return null;
   }

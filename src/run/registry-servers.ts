@@ -91,7 +91,7 @@ export class RegistryServers {
       waiting: options.waiting,
     });
     const reporter = reportNode(registry, pool.pool, id, ({ message }) => {
-      const text = `the registry did not take a report: ${message}`;
+      const text = `the registry rejected a report: ${message}`;
       log({ level: 'info', event: 'report_failed', serverId: null, message: text });
     });
     changed = () => reporter?.changed();

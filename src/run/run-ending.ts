@@ -28,8 +28,9 @@ export function fromReport({ ending }: GuestReport): Ending {
 
 /** What a replay comes to whose guest did not end by itself. */
 export function replayed(state: ReplayState, detail: string, end: EndRecord | null): Ending {
-  if (state === 'diverged') return ended('diverged', `the run diverged from its journal ${detail}`);
-  if (end === null) return ended('interrupted', 'the journal ends here: the run had not ended');
+  if (state === 'diverged')
+    return ended('diverged', `nondeterminism detected: the run diverged from its journal ${detail}`);
+  if (end === null) return ended('interrupted', 'the journal ends before the run ended');
   return fromEnd(end);
 }
 
@@ -42,7 +43,7 @@ const fromEnd = ({ reason, exit, message }: EndRecord): Ending => ({
 /** What a run that is to go on came to before, for good; null: it goes on. */
 export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: string) => void): RunResult | null {
   if (end == null || mayGoOn(end)) return null;
-  onNotice('the run of this journal has ended: nothing is left to do');
+  onNotice('the run of this journal has already ended: nothing to resume');
   return {
     ...fromEnd(end),
     isolation: { kind: 'thread', why: null },

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
-import { JournalError } from '../journal/journal-error.ts';
+import { JournalError, JournalHeaderMissing } from '../journal/journal-error.ts';
 import { readJournal } from '../journal/read-journal.ts';
 import { timelineOf } from '../journal/timeline.ts';
 import type { Timeline } from '../journal/timeline-entry.ts';
@@ -15,8 +15,6 @@ import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
-/** How the message of a JournalError ends where the journal has no complete header. */
-const NO_HEADER = /: line 1: (?:it is no journal|not a journal header)$/;
 /** Journals are spread over folders by the end of their names, so that none holds too many. */
 const FOLDER_CHARS = 2;
 
@@ -105,7 +103,7 @@ export class FileJournals implements RunJournals {
       return summary(readJournal(path, this.#key && journalKey(this.#key.reveal())).records);
     } catch (error) {
       // A guest begins when its header stands there whole: with less than that nothing was done.
-      if (!(error instanceof JournalError) || !NO_HEADER.test(error.message)) throw error;
+      if (!(error instanceof JournalHeaderMissing)) throw error;
       rmSync(path, { force: true });
       return null;
     }

@@ -47,7 +47,7 @@ export class MetricPush {
       const delivery = await post(url, encoding.metrics(await this.#collect()), this.#over.signal);
       if (delivery.kind !== 'taken') onTrouble(delivery.why);
     } catch (error) {
-      onTrouble(`the metrics could not be collected: ${errorText(error)}`);
+      onTrouble(`cannot collect metrics: ${errorText(error)}`);
     }
   }
 }

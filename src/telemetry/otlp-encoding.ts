@@ -51,7 +51,7 @@ export function otlpEncoding(protocol: OtlpProtocol, attributes: Readonly<Record
 }
 
 function encoded(bytes: Uint8Array | undefined): Uint8Array {
-  if (bytes === undefined) throw new Error('nothing came of the encoding');
+  if (bytes === undefined) throw new Error('OTLP serialization returned no data');
   return bytes;
 }
 

@@ -42,11 +42,11 @@ export function openCollector(
       const answer = await request(url, { dispatcher: agent, method: 'POST', headers, body, signal: within });
       const said = new Uint8Array(await answer.body.arrayBuffer());
       if (answer.statusCode >= 200 && answer.statusCode <= 299) return { kind: 'taken', answer: said };
-      const why = `it answered with ${answer.statusCode}`;
+      const why = `HTTP status ${answer.statusCode}`;
       return { kind: passing.has(answer.statusCode) ? 'later' : 'refused', why };
     } catch (error) {
       if (error instanceof errors.ResponseExceededMaxSizeError) return { kind: 'taken', answer: new Uint8Array() };
-      const why = within.aborted ? `it did not answer within ${timeoutMs} ms` : (errorCode(error) ?? errorText(error));
+      const why = within.aborted ? `no response within ${timeoutMs} ms` : (errorCode(error) ?? errorText(error));
       return { kind: 'later', why };
     }
   };

@@ -85,7 +85,7 @@ export class SpanExport {
     const { encoding, onTrouble } = this.#options;
     try {
       const refused = Math.min(sent, encoding.refusedSpans(delivery.answer));
-      if (refused > 0) onTrouble(`it refused ${refused} of ${sent} spans`);
+      if (refused > 0) onTrouble(`${refused} of ${sent} spans rejected`);
       return refused;
     } catch {
       return 0; // it said that it took them, in words of its own

@@ -44,7 +44,7 @@ export function openTelemetry(config: CompiledTelemetry, service: string, say: (
   const troubleAt = (url: string) => (why: string) => {
     if (said.has(url)) return;
     said.add(url);
-    say(`telemetry: ${new URL(url).origin} does not take what it is sent: ${why}`);
+    say(`telemetry: export to ${new URL(url).origin} failed: ${why}`);
   };
   const { tracesUrl, metricsUrl } = config;
   let spans: SpanExport | null = null;
@@ -58,7 +58,7 @@ export function openTelemetry(config: CompiledTelemetry, service: string, say: (
     await Promise.all([spans?.close(FLUSH_MS), ...pushes.map((push) => push.close(FLUSH_MS))]);
     await collector.close();
     const dropped = (queue ? queue.dropped : 0) + (spans?.lost ?? 0);
-    if (dropped > 0) say(`telemetry: ${dropped} spans were dropped: the collector did not take them in time`);
+    if (dropped > 0) say(`telemetry: ${dropped} spans dropped: the collector did not accept them in time`);
   };
   let closing: Promise<void> | null = null;
   return {

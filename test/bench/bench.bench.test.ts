@@ -97,7 +97,7 @@ describe('npm run bench', { timeout: RUN_MS }, () => {
   it('names the topics where it is asked for another one', async () => {
     const { code, stderr } = await bench('--quick', 'nothing');
     expect(code).toBe(2);
-    expect(stderr).toMatch(/^bench: there is no topic "nothing"; topics are: hostcalls, waiting, /);
+    expect(stderr).toMatch(/^bench: unknown topic "nothing"; known topics: hostcalls, waiting, /);
   });
 
   it('explains itself', async () => {

@@ -44,7 +44,7 @@ describe('npm run bench:check', { timeout: RUN_MS }, () => {
     scaledBaseline(10);
     const { code, stdout, stderr } = await check();
     expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/^faster than the baseline, which may be renewed: .*cchat_recv/m);
+    expect(stdout).toMatch(/^faster than the baseline; consider --accept: .*cchat_recv/m);
     expect(stdout).toContain('no regression among ');
   });
 
@@ -59,6 +59,6 @@ describe('npm run bench:check', { timeout: RUN_MS }, () => {
     rmSync(baseline, { force: true });
     const { code, stderr } = await check();
     expect(code).toBe(1);
-    expect(stderr).toContain('npm run bench:check -- --accept makes one');
+    expect(stderr).toContain('create one with npm run bench:check -- --accept');
   });
 });

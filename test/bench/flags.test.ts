@@ -23,7 +23,7 @@ describe('the command line of the bench', () => {
 
   it('names the topics where it is given another one', () => {
     expect(() => parseFlags(['hostcall'])).toThrow(FlagError);
-    expect(() => parseFlags(['hostcall'])).toThrow(`there is no topic "hostcall"; topics are: ${names.join(', ')}`);
+    expect(() => parseFlags(['hostcall'])).toThrow(`unknown topic "hostcall"; known topics: ${names.join(', ')}`);
   });
 
   it('says where the options are listed where it is given another one', () => {

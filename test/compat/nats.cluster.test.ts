@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { JOURNAL_KEY, LARGE_INPUT } from '../../scripts/compat/recorded-node.ts';
 import type { Cluster } from '../../scripts/engines/member.ts';
 import { startNats } from '../../scripts/engines/nats-cluster.ts';
@@ -8,17 +8,11 @@ import type { RunRecord } from '../../src/protocol/run.ts';
 import { Secret } from '../../src/secrets/secret.ts';
 import { ClusterJournals } from '../../src/spearlet/cluster-journals.ts';
 import { openQueue } from '../queue/nats-clusters.ts';
-import { complaint } from '../support/engines/use-engine.ts';
+import { needsEngine, skipIfMissing } from '../support/needs.ts';
 import { copiedFixture } from './copied-fixture.ts';
 import { startedNode } from './started-node.ts';
 
-let missing: string | undefined;
-beforeAll(async () => {
-  missing = await natsServer().then(() => undefined, complaint);
-});
-beforeEach(({ skip }) => {
-  if (missing !== undefined) skip(missing);
-});
+skipIfMissing(needsEngine(natsServer));
 
 /** Task and status of the runs in the fixture, in the order of their submission. */
 const recorded = [

@@ -3,17 +3,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { helm as findHelm } from '../../scripts/engines/helm.ts';
+import { findEngine } from '../../scripts/engines/bring.ts';
+import { helm as helmEngine } from '../../scripts/engines/helm.ts';
 import { parseSmsFlags } from '../../src/cli/sms/flags.ts';
 import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
-import { complaint } from '../support/engines/use-engine.ts';
-
-/** Where it is not there yet, Go builds it. */
-const BUILD_MS = 900_000;
+import { needsEngine, skipIfMissing } from '../support/needs.ts';
 
 const chart = fileURLToPath(new URL('../../deploy/helm/spear', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'spear-chart-'));
@@ -36,11 +34,11 @@ interface Made {
   };
 }
 
-let binary = '';
-let missing: string | undefined;
-
 function helm(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(binary, args, { encoding: 'utf8', env: { HOME: folder } });
+  const { status, stdout, stderr } = spawnSync(findEngine(helmEngine), args, {
+    encoding: 'utf8',
+    env: { HOME: folder },
+  });
   return { status, stdout, stderr };
 }
 
@@ -63,19 +61,7 @@ const container = (made: readonly Made[], name: string) =>
   named(made, 'StatefulSet', name).spec.template.spec.containers[0];
 
 describe('the Helm chart', () => {
-  beforeAll(async () => {
-    await findHelm().then(
-      (path) => {
-        binary = path;
-      },
-      (error: unknown) => {
-        missing = complaint(error);
-      },
-    );
-  }, BUILD_MS);
-  beforeEach(({ skip }) => {
-    if (missing !== undefined) skip(missing);
-  });
+  skipIfMissing(needsEngine(helmEngine));
 
   it('is taken by helm lint [deploy.chart]', () => {
     const { status, stdout } = helm('lint', '--strict', chart);

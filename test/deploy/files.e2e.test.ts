@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { needsCommand, skipIfMissing } from '../support/needs.ts';
 
 const deploy = fileURLToPath(new URL('../../deploy/', import.meta.url));
 const read = (path: string) => readFileSync(join(deploy, path), 'utf8');
@@ -15,30 +16,27 @@ const folder = mkdtempSync(join(tmpdir(), 'spear-deploy-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const units = readdirSync(join(deploy, 'systemd'));
-const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-describe.skipIf(!hasSystemd)(
-  `the units of systemd${hasSystemd ? '' : ' (left out: there is no systemd-analyze)'}`,
-  () => {
-    it.each(units)('%s is taken by systemd-analyze, and leaves its process little [deploy.systemd]', (unit) => {
-      const command = join(folder, 'command');
-      writeFileSync(command, '#!/bin/sh\n');
-      chmodSync(command, 0o755);
-      const file = join(folder, unit);
-      writeFileSync(
-        file,
-        read(`systemd/${unit}`).replaceAll(/\/opt\/spear\/node_modules\/\.bin\/(spear-sms|spearlet)\b/g, command),
-      );
-      const { status, stderr } = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
-      expect(stderr.split('\n').filter((line) => line.includes(unit))).toEqual([]);
-      expect(status).toBe(0);
-      const security = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=60', file], {
-        encoding: 'utf8',
-      });
-      expect(security.status, security.stdout.split('\n').slice(-4).join('\n')).toBe(0);
+describe('the units of systemd', () => {
+  skipIfMissing(needsCommand('systemd-analyze', 'apt-get install systemd'));
+  it.each(units)('%s is taken by systemd-analyze, and leaves its process little [deploy.systemd]', (unit) => {
+    const command = join(folder, 'command');
+    writeFileSync(command, '#!/bin/sh\n');
+    chmodSync(command, 0o755);
+    const file = join(folder, unit);
+    writeFileSync(
+      file,
+      read(`systemd/${unit}`).replaceAll(/\/opt\/spear\/node_modules\/\.bin\/(spear-sms|spearlet)\b/g, command),
+    );
+    const { status, stderr } = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
+    expect(stderr.split('\n').filter((line) => line.includes(unit))).toEqual([]);
+    expect(status).toBe(0);
+    const security = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=60', file], {
+      encoding: 'utf8',
     });
-  },
-);
+    expect(security.status, security.stdout.split('\n').slice(-4).join('\n')).toBe(0);
+  });
+});
 
 describe('the compose file', () => {
   const compose = parse(read('compose/compose.yaml'), { merge: true }) as {

@@ -51,7 +51,7 @@ it(
     const answer = await ask('bundled', bytes);
     expect(answer).toMatchObject({
       ok: false,
-      message: expect.stringMatching(/^jco gave up: failed to find component/),
+      message: expect.stringMatching(/^jco failed: failed to find component/),
     });
     expect(answer).toEqual(await ask('installed', bytes));
   },

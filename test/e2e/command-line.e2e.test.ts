@@ -41,7 +41,7 @@ describe('a command line that is wrong', () => {
     ['a misspelled limit', [hello, '--limit', 'timeout=5'], 'unknown limit "timeout"; did you mean "timeout_ms"?'],
     ['a limit that is no number', [hello, '--limit', 'max_fds=many'], 'a whole number from 1 to 1000000, found "many"'],
     ['a limit out of range', [hello, '--limit', 'max_fds=0'], 'a whole number from 1 to 1000000, found "0"'],
-    ['an unknown backend', [hello, '--backend', 'gpt'], '--backend: there is no backend "gpt" (configured: stub)'],
+    ['an unknown backend', [hello, '--backend', 'gpt'], '--backend: unknown backend "gpt" (configured: stub)'],
   ])('%s: one line that says what to do, and 125 [cli.usage] [cli.exit-code.usage]', async (_, args, expected) => {
     const { code, stdout, stderr } = await spearRun(args);
     expect(stderr).toMatch(/^spear-run: [^\n]+\n$/);
@@ -57,12 +57,12 @@ describe('a module that cannot run', () => {
   mkdirSync(join(scratch, 'folder.wasm'));
 
   it.each<[string, string, string]>([
-    ['a file that is not there', join(scratch, 'nowhere.wasm'), 'there is no such file'],
-    ['a folder', join(scratch, 'folder.wasm'), 'it is a folder'],
-    ['a text', file('text.wasm', 'hello'), 'it is not a WebAssembly binary'],
-    ['an empty file', file('empty.wasm', ''), 'it is not a WebAssembly binary'],
+    ['a file that is not there', join(scratch, 'nowhere.wasm'), 'no such file'],
+    ['a folder', join(scratch, 'folder.wasm'), 'is a directory'],
+    ['a text', file('text.wasm', 'hello'), 'not a WebAssembly binary'],
+    ['an empty file', file('empty.wasm', ''), 'not a WebAssembly binary'],
     ['a component', file('component.wasm', component), 'it exports neither run: func() -> result nor wasi:cli/run@0.2'],
-    ['a module that is cut off', file('truncated.wasm', truncated), 'cut off'],
+    ['a module that is cut off', file('truncated.wasm', truncated), 'unexpected end of the module'],
     ['a module without an entry', file('entry.wasm', empty), 'it exports neither _start nor run'],
   ])('%s: named with the reason, and 125, run or checked [cli.exit-code.usage]', async (_, path, reason) => {
     for (const flags of [[], ['--dry-run']]) {

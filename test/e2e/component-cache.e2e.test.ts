@@ -56,7 +56,9 @@ describe('spear-run and the cache of components', () => {
       chmodSync(directory, 0o777);
       const { code, stderr } = await spearRun([hello, '-v'], { env });
       expect(code).toBe(0);
-      expect(stderr).toContain(`spear-run: the component cache ${directory} is not used: others may enter it`);
+      expect(stderr).toContain(
+        `spear-run: the component cache ${directory} is not used: other users may access the directory`,
+      );
       expect(how(stderr)).toBe('fast lane; compiled now');
     },
     GENEROUS_MS,
@@ -96,7 +98,7 @@ describe('spear-run and the cache of components', () => {
       const { code, stderr } = await spearRun([file], newCache());
       expect(code).toBe(125);
       expect(stderr).toBe(
-        `spear-run: ${file}: it imports what this host does not have: spear:host/cchat@2.1.0 (this host has spear:host 1.1.0: same major version, and a minor not above it)\n`,
+        `spear-run: ${file}: the component has imports that this host does not provide: spear:host/cchat@2.1.0 (this host has spear:host 1.1.0: the major version must be equal, the minor version not higher)\n`,
       );
     },
     GENEROUS_MS,

@@ -2,24 +2,20 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { etcd } from '../../scripts/engines/etcd.ts';
 import { natsServer } from '../../scripts/engines/nats-server.ts';
 import { builtCommand } from '../support/built-command.ts';
-import { complaint } from '../support/engines/use-engine.ts';
+import { needsEngine, skipIfMissing } from '../support/needs.ts';
 
 const DEMO_MS = 300_000;
 const script = fileURLToPath(new URL('../../scripts/demo-cluster.ts', import.meta.url));
-let missing: string | undefined;
 
-beforeAll(async () => {
-  missing = await Promise.all([natsServer(), etcd()]).then(() => undefined, complaint);
-});
+skipIfMissing(needsEngine(natsServer), needsEngine(etcd));
 
 it(
   'runs of a cluster end once, and nothing is done twice, whatever is killed under them [demo.cluster]',
-  async ({ skip }) => {
-    if (missing !== undefined) skip(missing);
+  async () => {
     builtCommand('spearlet');
     const demo = spawn(process.execPath, [script, '--runs', '20', '--members', '1'], {
       stdio: ['ignore', 'pipe', 'inherit'],

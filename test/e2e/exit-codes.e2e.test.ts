@@ -161,7 +161,7 @@ describe('125 for a module that was not built right', () => {
     expect(code).toBe(exitCodes.usage);
     expect(stdout).toBe('done\n');
     expect(stderr).toMatch(/^spear-run: the tools of this guest will fail: .*--export-table/);
-    expect(stderr).toContain(`spear-run: ${wasm}: its tools could not be called: `);
+    expect(stderr).toContain(`spear-run: ${wasm}: the tools of the guest could not be called: `);
   });
 
   it.each([{ flags: ['--json'] }, { flags: ['--dry-run'] }, { flags: [] }])(

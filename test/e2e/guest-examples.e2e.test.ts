@@ -27,6 +27,6 @@ it('a guest that cannot see its arguments is said not to, once [guests.arguments
   const { code, stdout, stderr } = await spearRun([fixture('rust/hello.wasm'), '--', 'Why?', 'Now?']);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from Rust\n' });
   expect(stderr).toBe(
-    'spear-run: the guest cannot see its 2 arguments: it imports neither args_get of WASI nor wasi:cli/environment\n',
+    'spear-run: the guest cannot read its 2 arguments: the module imports neither args_get of WASI nor wasi:cli/environment\n',
   );
 });

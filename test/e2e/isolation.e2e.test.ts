@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { fileWith, recordDir, recordOf, script, taskWithMcp } from '../mcp/mcp-run.ts';
 import { fixture as serverFixture, startHttp } from '../pool/pool-samples.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { needsBubblewrap } from '../support/needs.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -59,7 +60,9 @@ describe('an HTTP server on this machine', () => {
   });
 });
 
-it('a sandboxed server of spear-run sees what its record lists and no more [sandbox.files]', async () => {
+it('a sandboxed server of spear-run sees what its record lists and no more [sandbox.files]', async ({ skip }) => {
+  const missing = needsBubblewrap();
+  if (missing !== undefined) skip(missing);
   const folder = join(scratch, 'boxed');
   mkdirSync(folder);
   writeFileSync(join(folder, 'a'), 'listed content');

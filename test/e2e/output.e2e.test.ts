@@ -92,11 +92,7 @@ describe('--json', () => {
       { exit_code: 124, reason: 'deadline', guest_exit_code: null },
     ],
     ['a trap', [fixture('c/test/trap.wasm')], { exit_code: 134, reason: 'trap', message: 'unreachable' }],
-    [
-      'a module that is not there',
-      ['nowhere.wasm'],
-      { exit_code: 125, reason: 'module', message: 'there is no such file' },
-    ],
+    ['a module that is not there', ['nowhere.wasm'], { exit_code: 125, reason: 'module', message: 'no such file' }],
     [
       'a wrong flag value',
       [hello, '--backend', 'x'],

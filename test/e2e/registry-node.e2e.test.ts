@@ -164,7 +164,7 @@ describe('a run that follows a registry', () => {
     const cli = await runFiles(sms, 'notes');
     const first = await model.current.next();
     await sms.sms.close();
-    await cli.says('stderr', 'the registry is out of reach');
+    await cli.says('stderr', 'the registry is unreachable');
     first.call('notes_list_directory', { path: '.' });
     const { request, content } = await lastMessage();
     expect(content).toContain('risks.md');
@@ -198,11 +198,11 @@ it('tells in words and in its trail that the registry no longer takes its token 
   const first = await model.current.next();
   writeFileSync(sms.config.files.nodeToken, `${'n'.repeat(40)}\n`);
   await sms.sms.reload();
-  await cli.says('stderr', 'the registry refuses this node');
+  await cli.says('stderr', 'the registry rejects this node');
   first.say('done');
   const { code, stderr } = await cli.finished();
   expect(code).toBe(0);
-  expect(stderr.match(/refuses this node/g)).toHaveLength(1);
+  expect(stderr.match(/rejects this node/g)).toHaveLength(1);
   const lines = readFileSync(audit, 'utf8').trim().split('\n');
   const states = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'registry.state');
   expect(states.at(-1)).toMatchObject({ state: 'refused', reason: expect.stringContaining('unauthenticated') });
@@ -220,7 +220,7 @@ describe('a run whose registry does not answer', () => {
     const { port } = impostor.address() as AddressInfo;
     const { code, stderr } = await spearRun([...chat, task('notes'), '--sms', `127.0.0.1:${port}`]);
     impostor.close();
-    expect(stderr).toContain('going on without MCP');
+    expect(stderr).toContain('MCP is unavailable until it responds');
     expect(stderr).toContain('sockets/grpc.sock');
     expect({ code, heard }).toEqual({ code: 0, heard: [] });
   });
@@ -234,7 +234,7 @@ describe('a run whose registry does not answer', () => {
     await sms.sms.close();
     const second = await spearRun([...chat, task('notes'), ...flags, '--require-registry']);
     expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp      notes') });
-    expect(second.stderr).toMatch(/its records of \d+ s ago are used/);
+    expect(second.stderr).toMatch(/using its snapshot from \d+ s ago/);
     await sms.restart();
     const refused = await spearRun([
       ...chat,
@@ -249,7 +249,7 @@ describe('a run whose registry does not answer', () => {
 
   it('goes on without MCP and says so [sms.node.bounded-wait]', async () => {
     const { code, stderr, stdout } = await spearRun([...chat, task('notes'), '--sms', '127.0.0.1:1']);
-    expect(stderr).toContain('going on without MCP');
+    expect(stderr).toContain('MCP is unavailable until it responds');
     expect(stdout).toContain('[stub]');
     expect(code).toBe(0);
   });

@@ -66,10 +66,7 @@ it('a page that does not know the token is not let in, and both sides say why [u
   await connect(opened, address.replace(/token=.*/, 'token=guessed'));
   expect(await state(opened, 'closed')).toBe('closed 1006'); // scripts are told nothing more, by the specification
   expect(said.join('\n')).toContain('HTTP Authentication failed'); // a browser's words for 401
-  await cli.says(
-    'stderr',
-    'a client of the user streams was turned away: the token of the address is missing or wrong',
-  );
+  await cli.says('stderr', 'a user stream client was rejected: the token in the URL is missing or wrong');
   await connect(opened, address);
   expect(await state(opened, 'open')).toBe('open spear.stream.v1');
   cli.child.kill('SIGINT');
@@ -83,5 +80,5 @@ it('a page that sends what is no frame is told the reason [user-stream.browser]'
   await opened.page.click('#garbage');
   const reason = 'a frame does not begin with "SPST"';
   expect(await state(opened, 'closed')).toBe(`closed 1008 ${reason}`);
-  await opened.cli.says('stderr', `the client of the user streams: ${reason}`);
+  await opened.cli.says('stderr', `user stream client: ${reason}`);
 });

@@ -84,12 +84,12 @@ describe('user streams of spear-run', () => {
     };
     expect(await refused(address.replace(/token=.*/, 'token=guessed'), 'spear.stream.v1')).toBe('refused');
     expect(await refused(address, 'another.protocol')).toBe('refused');
-    await cli.says('stderr', 'was turned away: it does not offer the protocol spear.stream.v1');
+    await cli.says('stderr', 'was rejected: the client does not offer the subprotocol spear.stream.v1');
     const turnedAway = new Client(address.replace(/token=.*/, ''), 'spear.stream.v1');
     const [, answer] = (await once(turnedAway, 'unexpected-response')) as [unknown, IncomingMessage];
     expect([answer.statusCode, (await answer.toArray()).join('')]).toEqual([
       401,
-      'the token of the address is missing or wrong\n',
+      'the token in the URL is missing or wrong\n',
     ]);
     expect(cli.text.stderr.match(/missing or wrong/g)).toHaveLength(1); // once, however often somebody guesses
 
@@ -122,7 +122,7 @@ describe('user streams of spear-run', () => {
     socket.onopen = () => socket.send(new Uint8Array(40));
     const { code, reason } = await closed;
     expect([code, reason]).toEqual([1008, 'a frame does not begin with "SPST"']);
-    await cli.says('stderr', 'the client of the user streams: a frame does not begin with "SPST"');
+    await cli.says('stderr', 'user stream client: a frame does not begin with "SPST"');
     cli.child.kill('SIGINT');
 
     const path = socketPath();
@@ -155,7 +155,7 @@ describe('user streams of spear-run', () => {
     const busy = await spearRun([fixture('c/echo.wasm'), '--stream', `unix:${path}`]);
     expect([busy.code, busy.stderr]).toEqual([
       125,
-      `spear-run: --stream: cannot listen on ${path}: there is something already\n`,
+      `spear-run: --stream: cannot listen on ${path}: the path is in use\n`,
     ]);
     first.cli.child.kill('SIGKILL');
     await first.cli.finished();
@@ -168,17 +168,17 @@ describe('user streams of spear-run', () => {
     const refused = await spearRun([fixture('c/echo.wasm'), '--stream', `unix:${file}`]);
     expect([refused.code, refused.stderr]).toEqual([
       125,
-      `spear-run: --stream: cannot listen on ${file}: there is something already\n`,
+      `spear-run: --stream: cannot listen on ${file}: the path is in use\n`,
     ]);
   });
 
   it.each([
     ['tcp:1', 'expected stdio, unix:PATH or ws://127.0.0.1:PORT, found "tcp:1"'],
-    ['ws://127.0.0.1', 'which port? 0 takes a free one'],
-    ['ws://example.com:80', 'without TLS only this machine may connect: ws://127.0.0.1:PORT'],
+    ['ws://127.0.0.1', 'the port is missing; 0 selects a free one'],
+    ['ws://example.com:80', 'only a loopback address is allowed without TLS: ws://127.0.0.1:PORT'],
     ['ws://127.0.0.1:99999', 'expected stdio, unix:PATH or ws://127.0.0.1:PORT, found "ws://127.0.0.1:99999"'],
-    ['unix:', 'unix: wants a path'],
-    [`unix:/${'x'.repeat(107)}`, 'the path of a socket has at most 107 bytes, this one has 108'],
+    ['unix:', 'expected a path after unix:'],
+    [`unix:/${'x'.repeat(107)}`, 'a socket path has at most 107 bytes, found 108'],
   ])('refuse --stream %s [user-stream.flag]', async (stream, problem) => {
     const { code, stderr } = await spearRun([fixture('c/echo.wasm'), '--stream', stream]);
     expect([code, stderr]).toEqual([125, `spear-run: --stream: ${problem}\n`]);

@@ -65,7 +65,7 @@ describe('a task config that is wrong', () => {
     ['arguments that are no list', { args: 'one' }, ['args: expected a list, found a string']],
     ['a variable that is no text', { env: { A: 1 } }, ['env.A: expected a string, found a number']],
     ['a variable with a bad name', { env: { 'A=B': '1' } }, ['must not be empty or contain "="']],
-    ['a backend that does not exist', { backend: 'gpt' }, ['backend: there is no backend "gpt" (configured: stub)']],
+    ['a backend that does not exist', { backend: 'gpt' }, ['backend: unknown backend "gpt" (configured: stub)']],
     ['a list', ['name'], ['expected a table, found a list']],
     ['null', null, ['expected a table, found null']],
     ['broken JSON', '{"name": }', ['not valid JSON']],

@@ -81,7 +81,7 @@ describe('a registry that does not answer', () => {
       'a-token',
     ]);
     expect(stderr).toContain(
-      `spear-run: waiting for the first records of the registry at ${sms} (2 s, at most 3 s more)\n`,
+      `spear-run: waiting for the first snapshot of the registry at ${sms} (2 s, at most 3 s more)\n`,
     );
   });
 });

@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fixture, root, scratch, spearRun } from '../e2e/spear-run.ts';
+import { needsCommand, skipIfMissing } from '../support/needs.ts';
 import { expectResources } from './resources-expectations.ts';
 
 const BUILD_MS = 300_000;
-const hasGo = spawnSync('go', ['version']).status === 0;
 const script = ['--script', fixture('scripts/inventory.json')];
 
 /** The compiler keeps what it built before in the cache of whoever runs the tests. */
@@ -21,9 +21,12 @@ function build(example: string): string {
   return output;
 }
 
-describe.skipIf(!hasGo)('guests in Go (they are built here, so this needs the command go)', () => {
+describe('guests in Go (built here, so this needs the command go)', () => {
   const built: Record<string, string> = {};
+  const missing = needsCommand('go', 'install Go from https://go.dev/dl', ['version']);
+  skipIfMissing(missing);
   beforeAll(() => {
+    if (missing !== undefined) return;
     for (const example of ['hello', 'stock', 'resources']) built[example] = build(example);
   }, BUILD_MS);
 

@@ -42,6 +42,26 @@ describe('the tape', () => {
     },
   );
 
+  it.each([
+    ['the tools of the guest could not be called: no table', 'the guest: its tools could not be called: no table'],
+    [
+      'the arguments of pending MCP calls reach limits.max_pending_bytes = 4096: EAGAIN',
+      'MCP calls under way have arguments of limits.max_pending_bytes = 4096: EAGAIN',
+    ],
+    [
+      'the host cannot call the tools of a component: send with HAND_BACK (4), otherwise these tool calls fail',
+      'a component’s tools are handed back to it: send with HAND_BACK (4); without it the model is told they failed',
+    ],
+  ])('hashes the reworded notice %j as the first journals did', (now, first) => {
+    const hashes = [now, first, 'another notice'].map((text) => {
+      const tape = newTape();
+      tape.posts([0, 0, 0, 'notice', text]);
+      return hashOf(tape);
+    });
+    expect(hashes[0]).toBe(hashes[1]);
+    expect(hashes[0]).not.toBe(hashes[2]);
+  });
+
   it('lets a timer of before fire when it was to, and tells of timers that last long until they are over', async () => {
     const told: unknown[] = [];
     const sleeps = [[1, Date.now() - 1]] as const;

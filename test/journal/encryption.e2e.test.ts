@@ -77,7 +77,7 @@ describe('an encrypted journal', () => {
       expect(command('spear', [...args, '--config', 'config.toml']), args.join(' ')).toMatchObject({ status: 0 });
       const without = command('spear', args);
       expect(without.status).toBe(refused);
-      expect(without.stdout + without.stderr).toContain(`it is encrypted by the key ${key.id}`);
+      expect(without.stdout + without.stderr).toContain(`encrypted with key ${key.id}`);
     }
   });
 
@@ -94,13 +94,13 @@ describe('an encrypted journal', () => {
 
   it('says that its key is missing, or another one [journal.encrypted]', () => {
     expect(() => readJournal(file)).toThrow(JournalKeyMissing);
-    expect(() => readJournal(file, other)).toThrow(`by the key ${key.id}, and the key that was given is ${other.id}`);
+    expect(() => readJournal(file, other)).toThrow(`encrypted with key ${key.id}, but the given key is ${other.id}`);
     const replayed = command('spear', ['replay', file]);
     expect(replayed).toMatchObject({ status: 2, stdout: '' });
-    expect(replayed.stderr).toContain('name it with --journal-key REFERENCE or [journal] key of the config');
+    expect(replayed.stderr).toContain('pass this key with --journal-key REFERENCE or set [journal] key in the config');
     const resumed = command('spear-run', ['--resume', file]);
     expect(resumed).toMatchObject({ status: 125, stdout: '' });
-    expect(resumed.stderr).toContain(`it is encrypted by the key ${key.id}`);
+    expect(resumed.stderr).toContain(`encrypted with key ${key.id}`);
     const short = command('spear', ['replay', file, '--journal-key', 'env:K'], { K: 'short' });
     expect(short.stderr).toContain('--journal-key: env:K: the key has less than 16 characters');
   });
@@ -116,19 +116,19 @@ describe('an encrypted journal', () => {
     writeFileSync(changed, readFileSync(file, 'utf8').replace(/("b":"....)./, '$1_'));
     const bad = command('spear', ['journal', 'verify', changed]);
     expect(bad).toMatchObject({ status: 1 });
-    expect(bad.stdout).toContain('line 2: it is not what was written: the hash of its block does not fit');
+    expect(bad.stdout).toContain('line 2: the block was changed or damaged: its hash does not match');
   });
 
   it('that was chained anew without the key is found with it', () => {
     const [first = '', second = '', third = '', ...rest] = lines();
     const moved = chained('moved.journal', [first, third, second, ...rest]);
-    expect(() => readJournal(moved, key)).toThrow('line 2: it is not what was written: its key does not open it');
+    expect(() => readJournal(moved, key)).toThrow('line 2: the block was changed or damaged: decryption failed');
     const taken = chained('taken.journal', [first, second, ...rest]);
-    expect(() => readJournal(taken, key)).toThrow('line 3: it is not what was written');
+    expect(() => readJournal(taken, key)).toThrow('line 3: the block was changed or damaged');
     const inTheClear = chained('clear.journal', [first, '{"t":"header"}']);
-    expect(() => readJournal(inTheClear, key)).toThrow('line 2: it is not what was written');
+    expect(() => readJournal(inTheClear, key)).toThrow('line 2: the block was changed or damaged');
     const cipher = chained('cipher.journal', [first.replace('aes-256-gcm', 'rot13')]);
-    expect(() => readJournal(cipher, key)).toThrow('it is encrypted as [2,"rot13"]');
+    expect(() => readJournal(cipher, key)).toThrow('unknown encryption [2,"rot13"]');
   });
 
   it('that was cut off loses the block that is not whole, and goes on encrypted', () => {
@@ -155,6 +155,6 @@ it('a journal in the clear is read whatever key there is, and goes on in the cle
   writeFileSync(plain, bytes.subarray(0, bytes.indexOf('{"t":"model.answered"')));
   const resumed = command('spear-run', ['--resume', plain, '--journal-key', 'file:key']);
   expect(resumed).toMatchObject({ status: 0, stdout: output });
-  expect(resumed.stderr).toContain('was begun without a key, and goes on in the clear');
+  expect(resumed.stderr).toContain('was started without a key, so it continues unencrypted');
   expect(readFileSync(plain, 'utf8')).toContain('"t":"resumed"');
 });

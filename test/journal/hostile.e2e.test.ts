@@ -25,12 +25,12 @@ describe('the writer of a journal', () => {
       expect(second).toMatchObject({
         code: 125,
         stdout: '',
-        stderr: `spear-run: ${name}: another process is writing it\n`,
+        stderr: `spear-run: ${name}: another process is writing this journal\n`,
       });
     }
     // Stopped, it still holds it; it goes on as if nothing had been.
     first.child.kill('SIGSTOP');
-    expect((await spearRun(['--resume', file])).stderr).toContain('another process is writing it');
+    expect((await spearRun(['--resume', file])).stderr).toContain('another process is writing this journal');
     first.child.kill('SIGCONT');
     first.child.stdin.end('two\n');
     expect(await first.finished()).toMatchObject({ code: 0, stdout: 'one\ntwo\n' });
@@ -54,7 +54,7 @@ describe('the writer of a journal', () => {
     // Of two at the same time one goes on, and the other is told.
     const loser = await Promise.race(both.map((cli) => cli.finished().then(() => cli)));
     const winner = both.find((cli) => cli !== loser);
-    expect((await loser.finished()).stderr).toContain('another process is writing it');
+    expect((await loser.finished()).stderr).toContain('another process is writing this journal');
     await winner?.says('stdout', 'two');
     winner?.child.stdin.end();
     expect(await winner?.finished()).toMatchObject({ code: 0, stdout: 'two\n' });
@@ -69,12 +69,12 @@ describe('a journal', () => {
     symlinkSync(path('nowhere'), path('dangling'));
     for (const name of ['pipe', 'folder', '/dev/zero']) {
       const file = name.startsWith('/') ? name : path(name);
-      expect((await spearRun(['--resume', file])).stderr).toBe(`spear-run: ${file}: it is no regular file\n`);
-      expect(spear('journal', 'verify', file).stdout).toBe(`${file}: it is no regular file\n`);
+      expect((await spearRun(['--resume', file])).stderr).toBe(`spear-run: ${file}: not a regular file\n`);
+      expect(spear('journal', 'verify', file).stdout).toBe(`${file}: not a regular file\n`);
     }
     for (const name of ['pipe', 'folder', 'dangling']) {
       const { code, stderr } = await spearRun([hello, '--journal', path(name)]);
-      expect([code, stderr]).toEqual([125, expect.stringContaining('it is there already')]);
+      expect([code, stderr]).toEqual([125, expect.stringContaining('the journal exists already')]);
     }
     expect(existsSync(path('nowhere'))).toBe(false);
   });
@@ -89,7 +89,7 @@ describe('a journal', () => {
       cwd: root,
     });
     expect(run.status).toBe(125);
-    expect(run.stderr).toContain('full.journal: it cannot be written (EFBIG)');
+    expect(run.stderr).toContain('full.journal: cannot write the journal (EFBIG)');
     expect(readJournal(file)).toMatchObject({ tornBytes: 0 });
     expect(readJournal(file).records.at(-1)).toMatchObject({ t: 'end', reason: 'journal' });
     // Everything that was printed stands in it, and nothing else does.
@@ -113,7 +113,7 @@ describe('a journal', () => {
     const { code, stderr } = await spearRun([wasm, '--journal', file, ...bounded]);
     expect([code, stderr]).toEqual([
       125,
-      `spear-run: ${file}: it would have more than limits.journal_bytes = 2000000\n`,
+      `spear-run: ${file}: the journal would exceed limits.journal_bytes = 2000000\n`,
     ]);
     expect(readFileSync(file).byteLength).toBeLessThan(2_001_000);
     // The end of a replay is that of the run.

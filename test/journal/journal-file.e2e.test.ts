@@ -49,7 +49,7 @@ describe('the file of a journal', () => {
     expect(command('spear', 'journal', 'verify', file)).toMatchObject({ status: 0 });
     const again = command('spear-run', fixture('c/hello.wasm'), '--journal', file);
     expect(again).toMatchObject({ status: 125, stdout: '' });
-    expect(again.stderr).toContain('it is there already');
+    expect(again.stderr).toContain('the journal exists already');
   });
 
   it('that was changed is found, and the line is named', () => {
@@ -57,7 +57,7 @@ describe('the file of a journal', () => {
     writeFileSync(path, readFileSync(file, 'utf8').replace('2 + 40', '2 + 41'));
     const found = command('spear', 'journal', 'verify', path);
     expect(found.status).toBe(1);
-    expect(found.stdout).toMatch(/line \d+: it is not what was written/);
+    expect(found.stdout).toMatch(/line \d+: the block was changed or damaged/);
     expect(command('spear', 'replay', path)).toMatchObject({ status: 2, stdout: '' });
   });
 
@@ -88,7 +88,7 @@ describe('the file of a journal', () => {
     expect(resumed).toMatchObject({ status: 0, stdout: 'tool sum {"a":2,"b":40} -> {"sum":42}\n2 + 40 = 42\n' });
     expect(readJournal(path)).toMatchObject({ tornBytes: 0, end: { unsealed: '' } });
     writeFileSync(path, readFileSync(path, 'utf8').replace(unsealed[0] ?? '', '{"t":"guest","e":"","ms":0}'));
-    expect(() => readJournal(path)).toThrow('it is not what was written');
+    expect(() => readJournal(path)).toThrow('the block was changed or damaged');
   });
 
   it('of format 1 has a hash for every write: what has none does not count [journal.format]', () => {
@@ -107,22 +107,22 @@ describe('the file of a journal', () => {
       rewritten('format.journal', (line) => line.replace('"format":2', '"format":3')),
     );
     expect(format).toMatchObject({ status: 2, stdout: '' });
-    expect(format.stderr).toContain('it has format 3');
+    expect(format.stderr).toContain('unknown journal format 3');
     const abi = command(
       'spear',
       'replay',
       rewritten('abi.journal', (line) => line.replace('"abi":[1', '"abi":[2')),
     );
-    expect(abi.stderr).toContain('it is of ABI [2');
+    expect(abi.stderr).toContain('recorded with ABI [2');
   });
 
   it.each([
-    ['"wasm":{', '"wasn":{', 'line 1: wasm of its record header is missing or not what it must be'],
-    ['"args":[', '"args":7,"x":[', 'line 1: args of its record header'],
-    ['"e":"', '"e":"no events ', 'line 2: e of its record guest'],
-    ['"m":[', '"n":[', /line \d+: m of its record reply/],
-    ['"b":"', '"c":"', /line \d+: b of its record output/],
-    ['"reason":"exit"', '"reason":null', /line \d+: reason of its record end/],
+    ['"wasm":{', '"wasn":{', 'line 1: field wasm of the header record is missing or invalid'],
+    ['"args":[', '"args":7,"x":[', 'line 1: field args of the header record'],
+    ['"e":"', '"e":"no events ', 'line 2: field e of the guest record'],
+    ['"m":[', '"n":[', /line \d+: field m of the reply record/],
+    ['"b":"', '"c":"', /line \d+: field b of the output record/],
+    ['"reason":"exit"', '"reason":null', /line \d+: field reason of the end record/],
   ])('whose %s was made %s and sealed again is refused, and the line is named', (from, to, problem) => {
     const path = rewritten('field.journal', (line) => line.replace(from, to));
     expect(() => readJournal(path)).toThrow(problem);
@@ -131,7 +131,7 @@ describe('the file of a journal', () => {
   it('of another module is not replayed', () => {
     const other = command('spear', 'replay', file, '--wasm', fixture('c/hello.wasm'));
     expect(other).toMatchObject({ status: 2, stdout: '' });
-    expect(other.stderr).toContain('it is of another module');
+    expect(other.stderr).toContain('recorded with module sha256');
   });
 
   it('that was rewritten is not resumed past the place where it differs [journal.diverged]', () => {
@@ -148,7 +148,7 @@ describe('the file of a journal', () => {
     );
     const resumed = command('spear-run', '--resume', path);
     expect(resumed).toMatchObject({ status: 123, stdout: '' });
-    expect(resumed.stderr).toMatch(/diverged from its journal at hostcall \d+ \(cchat_send\), place \d+\.\d+/);
+    expect(resumed.stderr).toMatch(/diverged from its journal at hostcall \d+ \(cchat_send\), position \d+\.\d+/);
   });
 
   it('of another Spear is taken, and that is said', () => {
@@ -171,7 +171,7 @@ describe('a replay', () => {
     const path = rewritten('other.journal', (line) => line.replaceAll('2,\\"b\\":40', '3,\\"b\\":40'));
     const replayed = command('spear', 'replay', path);
     expect(replayed.status).toBe(123);
-    expect(replayed.stderr).toMatch(/diverged from its journal at hostcall \d+ \(cchat_send\), place \d+\.\d+/);
+    expect(replayed.stderr).toMatch(/diverged from its journal at hostcall \d+ \(cchat_send\), position \d+\.\d+/);
   });
 
   it('of a run that had not ended stops where its journal does', () => {
@@ -180,6 +180,6 @@ describe('a replay', () => {
     writeFileSync(path, text.slice(0, text.indexOf('{"t":"model.answered"')));
     const replayed = command('spear', 'replay', path);
     expect(replayed.status).toBe(130);
-    expect(replayed.stderr).toContain('the journal ends here');
+    expect(replayed.stderr).toContain('the journal ends before the run ended');
   });
 });

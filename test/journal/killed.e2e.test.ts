@@ -141,7 +141,7 @@ async function goesOn(place: Place, before: string, whole: string, { labels }: S
   if (!readFileSync(place.journal, 'utf8').includes('"#"')) {
     const refused = await place.resume();
     expect(refused).toMatchObject({ code: 125, stdout: '' });
-    expect(refused.stderr).toContain('it is no journal');
+    expect(refused.stderr).toContain('not a journal header');
     return false;
   }
   const { outputBytes } = new RecordedRun(readJournal(place.journal));

@@ -104,7 +104,7 @@ describe('the page of a run', () => {
   });
 
   it('says what was cut, and offers the kinds that there are', () => {
-    expect(page).toContain('cut, of 10000 characters');
+    expect(page).toContain('truncated, 10000 characters in all');
     expect(page).toContain('id="show-approval"');
     expect(timelinePage({ ...timeline, entries: entries.filter(({ kind }) => kind === 'end') })).not.toContain(
       'id="show-',

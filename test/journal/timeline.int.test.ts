@@ -120,7 +120,7 @@ describe('a journal that breaks off', () => {
       { kind: 'send', status: 'open' },
       { kind: 'model', status: 'open' },
     ]);
-    expect(timelinePage(timeline)).toContain('12 bytes at its end were cut off by a crash');
+    expect(timelinePage(timeline)).toContain('the last 12 bytes are an incomplete write (crash)');
   });
 
   it('and was taken up again has both attempts, and leaves out the time between them', () => {

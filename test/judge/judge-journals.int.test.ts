@@ -143,7 +143,7 @@ describe('with a changed guest', () => {
   });
 
   it('a guest that cannot be read is an error, and so is one that is none', async () => {
-    await expect(judged({ wasm: join(corpus.folder, 'none.wasm') })).rejects.toThrow('there is no such file');
+    await expect(judged({ wasm: join(corpus.folder, 'none.wasm') })).rejects.toThrow('no such file');
     const { sum } = await judged({ journals: corpus.journal('sum'), wasm: new Uint8Array([1, 2, 3]) });
     expect(sum?.difference).toMatchObject({ by: 'module', recorded: expect.any(String) });
   });
@@ -218,6 +218,6 @@ describe('a journal that was written by somebody else', () => {
     const moved = { ...header, wasm: { ...header.wasm, path: '/nowhere/sum.wasm' } };
     writeFileSync(file, sealBlock([JSON.stringify(moved)], NO_BLOCK).text);
     const { runs } = await judgeJournals({ journals: file });
-    expect(runs[0]?.problem).toBe(`${file}: its module, /nowhere/sum.wasm: there is no such file`);
+    expect(runs[0]?.problem).toBe(`${file}: its module, /nowhere/sum.wasm: no such file`);
   });
 });

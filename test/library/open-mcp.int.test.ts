@@ -66,7 +66,7 @@ describe('openMcp', () => {
     ]);
     expect((await echo({ mcp })).stdout).toContain('nobody here to give it');
     await mcp.close();
-    await expect(echo({ mcp })).rejects.toThrow('it is closed already');
+    await expect(echo({ mcp })).rejects.toThrow('already closed');
   });
 
   it('tells the trail, the events and the log [library.mcp]', async () => {
@@ -113,17 +113,17 @@ it('tells what is waited for, and when that is over [library.mcp]', async () => 
 describe('openMcp throws', () => {
   it.each<[string, object, string]>([
     ['an unknown key', { servers: [], dir: 'x' }, 'openMcp: unknown key "dir", did you mean "directory"?'],
-    ['two sources', { servers: [], directory: 'x' }, 'servers and directory: records come from one of them'],
-    ['no source', {}, 'there is no registry: directory or sms names one'],
+    ['two sources', { servers: [], directory: 'x' }, 'servers and directory: server definitions come from one of them'],
+    ['no source', {}, 'no registry is configured: set directory or sms'],
     ['a directory that is not there', { directory: '/no/such' }, 'directory /no/such: '],
     [
       'an SMS that is not there',
       { sms: { address: '127.0.0.1:1', token: 't' }, firstSnapshotMs: 300 },
-      'sms: there is no registry: ',
+      'sms: the registry is unreachable: ',
     ],
     ['an SMS that has no address', { sms: { address: 'ftp://x' } }, 'sms: expected HOST:PORT'],
     ['rules', { servers: [], approvalRules: [{ verdict: 'perhaps' }] }, 'approvalRules[0].verdict: must be'],
-    ['a task without MCP', { servers: [], task: {} }, 'task: MCP is off: its config has to set "mcp.enabled"'],
+    ['a task without MCP', { servers: [], task: {} }, 'task: MCP is off: set "mcp.enabled"'],
     [
       'a key of the task',
       { servers: [], task: { config: { 'mcp.enable': 'true' } } },
@@ -134,7 +134,7 @@ describe('openMcp throws', () => {
       { servers: [], task: '/no/task.json' },
       '/no/task.json: the task config cannot be read',
     ],
-    ['disabledTools', { servers: [tiny({ disabledTools: ['x'] })] }, '"mcp.tool_denylist" of its config'],
+    ['disabledTools', { servers: [tiny({ disabledTools: ['x'] })] }, '"mcp.tool_denylist" in the task config'],
   ])('for %s [library.mcp] [library.strict]', async (_, options, message) => {
     await expect(open(options)).rejects.toThrow(ConfigError);
     await expect(open(options)).rejects.toThrow(message);
@@ -165,7 +165,7 @@ describe('openMcp throws', () => {
     });
     expect(notices).toEqual([
       expect.stringContaining('nothing proves who listens at http://127.0.0.1:1'),
-      expect.stringContaining('going on without MCP until the registry answers'),
+      expect.stringContaining('MCP is unavailable until it responds'),
     ]);
     expect((await echo({ mcp })).stderr).toContain('cannot open tiny');
   });

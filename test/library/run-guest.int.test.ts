@@ -31,7 +31,7 @@ describe('runGuest', () => {
   it('says in its result what is wrong with a module [library.run]', async () => {
     expect(await runGuest({ wasm: '/no/such.wasm' })).toMatchObject({
       reason: 'module',
-      message: 'there is no such file',
+      message: 'no such file',
     });
   });
 
@@ -47,7 +47,7 @@ describe('the backend of a run', () => {
   it('is a stub where none is given, and that is said [library.backend]', async () => {
     const run = await chat();
     expect(run.stdout).toContain('[stub] no model is configured');
-    expect(run.notices).toEqual(['no model is configured, a stub answers; "backend" names one']);
+    expect(run.notices).toEqual(['no model is configured: a stub answers; set "backend" to use a model']);
   });
 
   it('is an object, or a function of the name [library.backend]', async () => {

@@ -42,8 +42,8 @@ describe('runTask', () => {
     expect((await run({ ...chat, task: { backend: 'b' }, backend: 'a' })).stdout).toContain('from a');
     const backend = await scriptedBackend(say('its own'));
     expect((await run({ ...chat, task: { backend: 'b' }, backend })).stdout).toContain('its own');
-    await expect(run({ ...chat, backend: 'c' })).rejects.toThrow('backend: there is no backend "c" (configured: a, b)');
-    await expect(run({ ...chat, task: { backend: 'c' } })).rejects.toThrow('task: backend: there is no backend "c"');
+    await expect(run({ ...chat, backend: 'c' })).rejects.toThrow('backend: unknown backend "c" (configured: a, b)');
+    await expect(run({ ...chat, task: { backend: 'c' } })).rejects.toThrow('task: backend: unknown backend "c"');
   });
 
   it('opens MCP, the trail of the config and its own metrics [library.task] [library.metrics]', async () => {
@@ -87,7 +87,7 @@ describe('runTask', () => {
     ],
     ['an unknown key of the task', { task: { nam: 'x', config: {} } }, 'task: unknown key "nam", did you mean "name"?'],
     ['a config that is not there', { config: '/no/config.toml' }, '/no/config.toml: the config file cannot be read'],
-    ['MCP without a registry', { task: withTiny }, 'the task has MCP on, but there is no registry'],
+    ['MCP without a registry', { task: withTiny }, 'the task turns MCP on, but no registry is configured'],
   ])('throws for %s [library.task] [library.strict]', async (_, options, message) => {
     const given = { wasm: fixture('c/hello.wasm'), ...options };
     await expect(run(given)).rejects.toThrow(ConfigError);
@@ -117,6 +117,6 @@ describe('openTask', () => {
 
   it('throws what is wrong with the module when it checks [library.task]', async () => {
     await using task = await openTask({ wasm: '/no/such.wasm', config: emptyConfig() });
-    await expect(task.check()).rejects.toThrow('there is no such file');
+    await expect(task.check()).rejects.toThrow('no such file');
   });
 });

@@ -71,8 +71,8 @@ describe('the maximum of the memory', () => {
       memoryModule({ min: 1, flags: SIXTY_FOUR }),
       'the module has a 64-bit memory; build it for wasm32',
     ],
-    ['unknown flags', memoryModule({ min: 1, flags: 8 }), 'the module has a memory with unknown limits'],
-    ['two memories', memoryModule({ min: 1 }, { min: 1 }), 'the module has several memories; a guest has one'],
+    ['unknown flags', memoryModule({ min: 1, flags: 8 }), 'the module has a memory with unknown limit flags'],
+    ['two memories', memoryModule({ min: 1 }, { min: 1 }), 'the module has several memories; only one is supported'],
   ])('is not asked of %s: the module is refused [memory.limit]', (_what, bytes, message) => {
     expect(() => bound(bytes, {})).toThrow(new ModuleError(message));
   });

@@ -36,9 +36,9 @@ describe('arguments', () => {
     'that %s cannot see are said [guests.arguments]',
     async (path) => {
       const guest = await prepared(fixtureBytes(path));
-      const why = 'it imports neither args_get of WASI nor wasi:cli/environment';
-      expect(guestNotices(guest, ['guest', 'a'])).toEqual([`the guest cannot see its argument: ${why}`]);
-      expect(guestNotices(guest, ['guest', 'a', 'b'])).toEqual([`the guest cannot see its 2 arguments: ${why}`]);
+      const why = 'the module imports neither args_get of WASI nor wasi:cli/environment';
+      expect(guestNotices(guest, ['guest', 'a'])).toEqual([`the guest cannot read its argument: ${why}`]);
+      expect(guestNotices(guest, ['guest', 'a', 'b'])).toEqual([`the guest cannot read its 2 arguments: ${why}`]);
       expect(guestNotices(guest, ['guest'])).toEqual([]);
     },
   );

@@ -37,7 +37,7 @@ describe('the kind of a file', () => {
     ['another version', Buffer.from([0, 0x61, 0x73, 0x6d, 2, 0, 0, 0])],
     ['an ELF file', Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0, 0, 0])],
   ])('%s is not WebAssembly', async (_what, bytes) => {
-    expect(await complaint(bytes)).toBe('it is not a WebAssembly binary');
+    expect(await complaint(bytes)).toBe('not a WebAssembly binary');
   });
 
   it('a component is told from a core module', async () => {
@@ -53,7 +53,9 @@ describe('the kind of a file', () => {
   });
 
   it('a module over module_bytes is not looked at', async () => {
-    expect(await complaint(runnable(), { module_bytes: 16 })).toMatch(/^it has \d+ bytes, limits\.module_bytes is 16$/);
+    expect(await complaint(runnable(), { module_bytes: 16 })).toMatch(
+      /^the module has \d+ bytes, limits\.module_bytes is 16$/,
+    );
   });
 });
 
@@ -102,7 +104,7 @@ describe('a damaged module', () => {
   it('says what the engine says of it', async () => {
     const bytes = Uint8Array.from(runnable());
     bytes[bytes.byteLength - 1] = 0x00; // the end of a function
-    expect(await complaint(bytes)).toMatch(/^it does not compile: /);
+    expect(await complaint(bytes)).toMatch(/^the module does not compile: /);
   });
 });
 
@@ -117,7 +119,7 @@ describe('imports', () => {
       const results: ValueType[] = row.result === 'none' ? [] : [row.result];
       await tryPrepare(importing('spear', name, params, results));
       expect(await complaint(importing('spear', name, [...params, 'i32'], results))).toContain(
-        `it imports spear.${name} as (`,
+        `the module imports spear.${name} as (`,
       );
       expect(await complaint(importing('spear', name, params, ['f64']))).toContain(
         `-> f64; the ABI has (${params.join(', ')}) -> ${row.result}`,
@@ -156,10 +158,10 @@ describe('imports', () => {
 
   it('that we do not have are named, with the nearest that we have [prepare.unknown-imports]', async () => {
     expect(await complaint(importing('spear', 'cchat_sent', ['i32', 'i32'], ['i32']))).toBe(
-      'it imports what this host does not have: spear.cchat_sent (did you mean "cchat_send"?)',
+      'the module has imports that this host does not provide: spear.cchat_sent (did you mean "cchat_send"?)',
     );
     expect(await complaint(importing('host', 'cchat_send'))).toBe(
-      'it imports what this host does not have: host.cchat_send',
+      'the module has imports that this host does not provide: host.cchat_send',
     );
     expect(await complaint(importing('spear', 'toString'))).toContain('spear.toString');
     expect(await complaint(importing('env', 'emscripten_notify'))).toContain('env.emscripten_notify');
@@ -170,7 +172,7 @@ describe('imports', () => {
     async (from) => {
       const loaded = tryPrepare(importing(from, 'log', ['i32', 'i32', 'i32'], []));
       await expect(loaded).rejects.toMatchObject({
-        message: `it is the core module of a component, not the component: it imports ${from}`,
+        message: `this is the core module of a component, not the component: it imports ${from}`,
         problem: 'component_parts',
       });
     },
@@ -200,7 +202,7 @@ describe('imports', () => {
     module.importMemory('env', 'memory', { min: 1 });
     module.export('run', 'function', module.function([], [], []));
     expect(await complaint(module.encode())).toBe(
-      'it imports the memory env.memory; a guest brings its own and exports its memory',
+      'the module imports the memory env.memory; a guest must define its own and export its memory',
     );
   });
 });

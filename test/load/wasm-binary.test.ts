@@ -23,7 +23,7 @@ describe('numbers', () => {
   it('may be padded, and must end', () => {
     expect(new WasmReader(Uint8Array.of(0x81, 0x80, 0x80, 0x00)).unsigned()).toBe(1);
     expect(() => new WasmReader(Uint8Array.of(0x81, 0x80)).unsigned()).toThrow(
-      new ModuleError('the module is cut off'),
+      new ModuleError('unexpected end of the module'),
     );
     expect(() => new WasmReader(new Uint8Array(11).fill(0x80)).unsigned()).toThrow(ModuleError);
   });

@@ -164,14 +164,14 @@ describe('the mcp.* keys of a task', () => {
     const dir = recordDir({ 'record.json': record });
     const { code, stdout, stderr } = await spearRun([hello, ...taskWithMcp(['tiny']), '--mcp-dir', dir]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
-    expect(stderr).toContain(`spear-run: the model will see no MCP tools: ${expected}`);
+    expect(stderr).toContain(`spear-run: no MCP tools for the model: ${expected}`);
   });
 
   it('warns of MCP without a registry, and goes on', async () => {
     const { code, stderr } = await spearRun([hello, ...taskWithMcp(['tiny'])]);
     expect(code).toBe(0);
     expect(stderr).toContain(
-      'spear-run: the task has MCP on, but there is no registry: --mcp-dir or --sms names one\n',
+      'spear-run: the task turns MCP on, but no registry is configured: set --mcp-dir or --sms\n',
     );
     const required = await spearRun([hello, ...taskWithMcp(['tiny']), '--require-registry']);
     expect(required).toMatchObject({ code: 125, stdout: '', stderr: stderr.slice(0, stderr.indexOf('\n') + 1) });

@@ -46,5 +46,5 @@ it('fails where a server cannot be had, and says which', { timeout: RUN_MS }, as
 it('names the servers where it is given another one', { timeout: RUN_MS }, async () => {
   const { code, stderr } = await peersOffline('nobody');
   expect(code).toBe(2);
-  expect(stderr).toMatch(/^peers: there is no server "nobody"; servers are: everything, filesystem, /);
+  expect(stderr).toMatch(/^peers: unknown server "nobody"; known servers: everything, filesystem, /);
 });

@@ -49,7 +49,7 @@ describe('a task that names a profile', () => {
     expect(notices).toEqual([
       expect.stringContaining('profiles/bad.toml: name is required'),
       expect.stringContaining('profiles/other.toml: server_ids is empty'),
-      `the model will see no MCP tools: the task's mcp.profile "review" is not in the registry, so everything is denied`,
+      `no MCP tools for the model: the task's mcp.profile "review" is not in the registry, so everything is denied`,
     ]);
   });
 
@@ -87,10 +87,10 @@ describe('a task that names a profile', () => {
     const address = await fakeOldRegistry();
     const from = { sms: { address, token: 'x'.repeat(16) }, firstSnapshotMs: 2_000 };
     await expect(open(from)).rejects.toThrow(ConfigError);
-    await expect(open(from)).rejects.toThrow(/the registry gives no profiles, and the task names one.*unimplemented/);
+    await expect(open(from)).rejects.toThrow(/the registry returns no profiles, and the task names one.*unimplemented/);
     await using mcp = await open({ ...from, required: false });
     expect(mcp.effective.serverIds).toEqual([]);
-    expect(notices).toContainEqual(expect.stringContaining('it gets no tools until they come'));
+    expect(notices).toContainEqual(expect.stringContaining('the task has no tools until the profiles arrive'));
   });
 });
 

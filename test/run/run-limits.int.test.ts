@@ -89,7 +89,7 @@ describe('objects of the engine that a guest makes', () => {
     expect(run).toMatchObject({
       reason: 'memory',
       exitCode: null,
-      message: "the guest's objects took more than 512 MiB",
+      message: 'the JavaScript heap of the guest thread exceeded 512 MiB',
     });
   });
 

@@ -21,7 +21,7 @@ it('a run whose tools could not be called is no good one, and the model knows wh
   expect(run).toMatchObject({
     reason: 'module',
     exitCode: null,
-    message: `its tools could not be called: ${NO_FUNCTION_TABLE}`,
+    message: `the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`,
     notices: [`the tools of this guest will fail: ${NO_FUNCTION_TABLE}`],
   });
 });
@@ -30,7 +30,7 @@ it('a guest that fails itself keeps its exit code [tool.unreachable]', async () 
   const turns = calling('read_policy').slice(0, 1);
   const run = await runFixture(withoutTable(await fixtureBytes('c/agent.wasm')), { backend: await model(turns) });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 1 });
-  expect(run.notices).toContain(`the guest: its tools could not be called: ${NO_FUNCTION_TABLE}`);
+  expect(run.notices).toContain(`the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`);
 });
 
 it('a guest whose tools nobody called ends as it wants to [tool.unreachable]', async () => {
@@ -43,6 +43,6 @@ it('arguments that nobody reads are said once [guests.arguments]', async () => {
   const run = await runFixture('c/hello.wasm', { args: ['Why?'] });
   expect(run).toMatchObject({ reason: 'exit', exitCode: 0 });
   expect(run.notices).toEqual([
-    'the guest cannot see its argument: it imports neither args_get of WASI nor wasi:cli/environment',
+    'the guest cannot read its argument: the module imports neither args_get of WASI nor wasi:cli/environment',
   ]);
 });

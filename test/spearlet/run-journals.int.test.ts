@@ -49,5 +49,5 @@ it('half a header is nothing, and what was changed is not taken', () => {
   expect(existsSync(file)).toBe(false);
   const other = journals.path('default', 'run-a');
   appendFileSync(other, `{"t":"end","reason":"exit","exit":0,"message":null,"#":"${'0'.repeat(64)}"}\n`);
-  expect(() => journals.summaryOf('default', 'run-a')).toThrow('it is not what was written');
+  expect(() => journals.summaryOf('default', 'run-a')).toThrow('the block was changed or damaged');
 });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, type TestContext } from 'vitest';
+import { needs } from './needs.ts';
 
 const COMMANDS = ['chromium', 'chromium-browser', 'google-chrome'];
 /** Far beyond what a page on this machine takes: who still waits then hangs. */
@@ -27,8 +28,7 @@ export interface OpenPage {
 
 /**
  * A real browser for the tests of a file: started with the first page, ended with the file. Every page has cookies and
- * storage of its own and is closed with its test. Where there is no browser the test is skipped, and says so; in CI
- * that is a failure.
+ * storage of its own and is closed with its test. Without a browser the test is skipped; in CI that is a failure.
  */
 export function useBrowser(): (context: TestContext, url: string) => Promise<OpenPage> {
   let profile: string | undefined;
@@ -48,7 +48,8 @@ export function useBrowser(): (context: TestContext, url: string) => Promise<Ope
   };
   return async (test, url) => {
     const executablePath = findBrowser();
-    if (executablePath === undefined) return missing(test);
+    const missing = needs(executablePath !== undefined, 'chromium', 'apt-get install chromium');
+    if (executablePath === undefined) return test.skip(missing);
     starting ??= start(executablePath);
     const browser = (await starting).browser();
     if (!browser) throw new Error('the browser is gone');
@@ -76,12 +77,4 @@ function isExecutable(file: string): boolean {
   } catch {
     return false;
   }
-}
-
-function missing(test: TestContext): never {
-  const complaint = `SKIPPED: no ${COMMANDS.join(', ')} on PATH, so no page was opened: apt-get install chromium`;
-  if (process.env.CI === 'true') throw new Error(complaint);
-  process.stderr.write(`\n!!! ${complaint}\n\n`);
-  test.skip(complaint);
-  throw new Error(complaint);
 }

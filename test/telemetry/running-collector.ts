@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { findEngine } from '../../scripts/engines/bring.ts';
 import { collector } from '../../scripts/engines/collector.ts';
 import { until } from '../support/until.ts';
 
@@ -78,7 +79,7 @@ export class RunningCollector {
 }
 
 export async function startCollector(): Promise<RunningCollector> {
-  const binary = await collector();
+  const binary = findEngine(collector);
   for (let tries = 1; ; tries++) {
     const folder = mkdtempSync(join(tmpdir(), 'spear-collector-'));
     const file = join(folder, 'collected.jsonl');

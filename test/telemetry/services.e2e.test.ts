@@ -4,20 +4,25 @@ import { join } from 'node:path';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { collector as collectorEngine } from '../../scripts/engines/collector.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
 import { McpRegistryService } from '../../src/protocol/generated/sms/mcp_registry_pb.ts';
 import type { RunRecord } from '../../src/protocol/run.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
+import { needsEngine, skipIfMissing } from '../support/needs.ts';
 import { NodeLives, writeNodeFolder } from '../torture/node/node-life.ts';
 import { type CollectedSpan, type RunningCollector, startCollector } from './running-collector.ts';
 
 let collector: RunningCollector;
 
-beforeAll(async () => {
-  collector = await startCollector();
-}, 900_000);
+const missing = needsEngine(collectorEngine);
+skipIfMissing(missing);
 
-afterAll(() => collector.stop());
+beforeAll(async () => {
+  if (missing === undefined) collector = await startCollector();
+});
+
+afterAll(() => (missing === undefined ? collector.stop() : undefined));
 
 const parsed = (text: string) => JSON.parse(text) as RunRecord;
 const trace = (digit: string) => ({ traceId: digit.repeat(32), spanId: digit.repeat(16) });

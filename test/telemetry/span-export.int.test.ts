@@ -71,7 +71,7 @@ describe('spans on their way to a collector', () => {
     span.end();
     await until(() => sent.length === 3, 'three requests');
     expect(sent.map(namesIn)).toEqual([['span 1'], ['span 1'], ['span 1']]);
-    expect(said).toEqual([`telemetry: ${url} does not take what it is sent: it answered with 503`]);
+    expect(said).toEqual([`telemetry: export to ${url} failed: HTTP status 503`]);
   });
 
   it('are dropped and counted where they are refused, or find no place [telemetry.unreachable]', async () => {
@@ -83,13 +83,13 @@ describe('spans on their way to a collector', () => {
     const refused = open(url);
     refused.tracer.begin({ name: 'span 1', parent: null }).end();
     await refused.telemetry.close();
-    expect(refused.said.at(-1)).toContain('1 spans were dropped');
+    expect(refused.said.at(-1)).toContain('1 spans dropped');
     const full = open(url, { OTEL_BSP_MAX_QUEUE_SIZE: '5' });
     for (let number = 0; number < 12; number++) full.tracer.begin({ name: `span ${number}`, parent: null }).end();
     await full.telemetry.close();
     expect(full.said).toEqual([
-      `telemetry: ${url} does not take what it is sent: it refused 2 of 5 spans`,
-      'telemetry: 9 spans were dropped: the collector did not take them in time',
+      `telemetry: export to ${url} failed: 2 of 5 spans rejected`,
+      'telemetry: 9 spans dropped: the collector did not accept them in time',
     ]);
   });
 
@@ -100,11 +100,11 @@ describe('spans on their way to a collector', () => {
     redirected.tracer.begin({ name: 'span 1', parent: null }).end();
     await redirected.telemetry.close();
     expect(elsewhere.sent).toEqual([]);
-    expect(redirected.said[0]).toContain('it answered with 307');
+    expect(redirected.said[0]).toContain('HTTP status 307');
     const silent = await openReceiver(() => {});
     const waiting = open(silent.url, { OTEL_EXPORTER_OTLP_TIMEOUT: '100' });
     waiting.tracer.begin({ name: 'span 1', parent: null }).end();
     await waiting.telemetry.close();
-    expect(waiting.said[0]).toContain('it did not answer within 100 ms');
+    expect(waiting.said[0]).toContain('no response within 100 ms');
   });
 });

@@ -23,25 +23,25 @@ const listed = topics.map(({ name, title }) => `  ${name.padEnd(width)}${title}`
 
 export const usage = `Usage: npm run torture -- [options] [topic...]
 
-Attacks Spear with what nobody means well by, and counts what was lost and what crashed.
+Attacks Spear with hostile guests, servers, networks, disks and clocks, and counts losses and crashes.
 
-  --minutes N      ends each topic after N minutes, its figure reached or not; ${DEFAULT_MINUTES} without
-  --seed S         the seed of an earlier run, to see it again
-  --short          seconds a topic, as npm test has it
+  --minutes N      stops each topic after N minutes, even if its figure is not reached; default ${DEFAULT_MINUTES}
+  --seed S         the seed of an earlier run, to repeat it
+  --short          a few seconds per topic, as in the tests
   --markdown FILE  also writes the table to FILE
   --help           this text
 
 Topics (all if none is named):
 ${listed}
 
-Exit code: 0 if every figure was reached, 1 if not, 2 for a mistake on the command line.`;
+Exit code: 0 if every figure was reached, 1 if not, 2 for a usage error.`;
 
 export function parseFlags(args: readonly string[]): TortureFlags {
   const { values, positionals } = parse(args);
   const unknown = positionals.find((name) => !topics.some((topic) => topic.name === name));
   if (unknown !== undefined) {
     const known = topics.map(({ name }) => name).join(', ');
-    throw new FlagError(`there is no topic "${unknown}"; topics are: ${known}`);
+    throw new FlagError(`unknown topic "${unknown}"; known topics: ${known}`);
   }
   const chosen = topics
     .map(({ name }) => name)

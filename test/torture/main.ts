@@ -13,12 +13,12 @@ async function main(): Promise<number> {
     console.log(usage);
     return 0;
   }
-  console.log(`seed ${flags.seed}; the same again: npm run torture -- --seed ${flags.seed}\n`);
+  console.log(`seed ${flags.seed}; repeat this run with: npm run torture -- --seed ${flags.seed}\n`);
   const rows: string[] = [];
   let failed = false;
   for (const { name, title, goal } of topics) {
     if (!flags.topics.includes(name)) continue;
-    console.log(`${name}: ${title}; to reach: ${goal}`);
+    console.log(`${name}: ${title}; goal: ${goal}`);
     const started = performance.now();
     const end = await runTopic({
       name,

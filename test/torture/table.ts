@@ -3,7 +3,7 @@ import type { TopicEnd } from './topic.ts';
 /** The findings of a topic as rows of a Markdown table. */
 export function rowsOf(topic: string, { findings, wasCut }: TopicEnd): string[] {
   return findings.map(({ what, count, lost, crashed, measured, failures }) => {
-    const verdict = failures.length > 0 ? '**not reached**' : wasCut ? 'no failure, cut by time' : 'reached';
+    const verdict = failures.length > 0 ? '**not reached**' : wasCut ? 'no failure, stopped by time limit' : 'reached';
     return `| ${[topic, what, count.toLocaleString('en'), lost, crashed, measured, verdict].join(' | ')} |`;
   });
 }

@@ -1,6 +1,6 @@
 /*
  * clerk.wasm [MS]: serves one client of stream 1 after the other, and numbers all that they say; "bye" ends it. It says
- * who came and went. With MS it looks round that often, although nobody says anything.
+ * who came and went. With MS it polls at that interval, also without input.
  */
 #include "../spear.h"
 

@@ -1,6 +1,6 @@
 //go:build wasip1
 
-// Package spear is a small layer over the host's calls, for guests in Go. Copy this folder.
+// Package spear is a small SDK over the hostcalls, for guests in Go. Copy this folder.
 package spear
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Errno is what a call of the host failed with, in Linux's numbers.
+// Errno is the error number of a failed hostcall, with the numbers of Linux.
 type Errno int32
 
 const enospc Errno = 28
@@ -41,7 +41,7 @@ func cchatRecv(fd int32, out unsafe.Pointer, outLen unsafe.Pointer) int32
 //go:wasmimport spear cchat_close
 func cchatClose(fd int32) int32
 
-// pass gives a text to the host as its address and its length.
+// pass returns the address and the length of a text, for the host.
 func pass(text string) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.StringData(text)), uint32(len(text))
 }
@@ -53,12 +53,12 @@ func check(rc int32) error {
 	return nil
 }
 
-// receive gives the whole body of a response, however long it is.
+// receive returns the whole body of a response, of any length.
 func receive(response int32) ([]byte, error) {
 	return whole(func(out, outLen unsafe.Pointer) int32 { return cchatRecv(response, out, outLen) })
 }
 
-// whole makes a call again with a larger buffer where the answer does not fit: it waits meanwhile.
+// whole repeats a call with a larger buffer if the result does not fit: the host keeps the result meanwhile.
 func whole(call func(out, outLen unsafe.Pointer) int32) ([]byte, error) {
 	for capacity := uint32(4096); ; {
 		out := make([]byte, capacity)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ToolFunc answers one call of a tool. What it returns becomes JSON, an error is told to the model.
+// ToolFunc handles one tool call. Its result becomes JSON; an error is reported to the model.
 type ToolFunc func(arguments json.RawMessage) (any, error)
 
 // Chat is a conversation with the model.
@@ -58,7 +58,7 @@ type body struct {
 	} `json:"_spear"`
 }
 
-// Send asks the model, answers the calls of tools that it hands back, and gives what it says in the end.
+// Send sends the conversation to the model, runs the tools that it calls, and returns its final text.
 func (c *Chat) Send() (string, error) {
 	for {
 		said, err := c.turn()
@@ -108,7 +108,7 @@ func (c *Chat) answer(call toolCall) error {
 	return check(cchatWriteToolResult(c.fd, idPtr, idLen, contentPtr, contentLen))
 }
 
-// text is the content of the answer, which may come in parts, or else what it was refused with.
+// text is the content of the response, which may consist of parts, or else its refusal.
 func (b *body) text() (string, error) {
 	if len(b.Choices) == 0 {
 		return "", errors.New("no text in the answer")

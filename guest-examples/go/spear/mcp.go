@@ -28,8 +28,8 @@ func mcpGetPrompt(fd int32, name unsafe.Pointer, nameLen uint32, args unsafe.Poi
 //go:wasmimport spear mcp_close
 func mcpClose(fd int32) int32
 
-// Server is an MCP server that the guest calls itself. What it gives is JSON; a call that is refused or fails is a
-// result too, {"error":…}.
+// Server is an MCP server that the guest calls itself. Results are JSON; a call that is denied or fails is a
+// result {"error":…}.
 type Server struct{ fd int32 }
 
 func OpenServer(id string) (*Server, error) {
@@ -40,25 +40,25 @@ func OpenServer(id string) (*Server, error) {
 
 func (s *Server) Close() { mcpClose(s.fd) }
 
-// Tools gives {"tools":[…]}, what this guest may call.
+// Tools returns {"tools":[…]}, the tools that this guest may call.
 func (s *Server) Tools() ([]byte, error) { return s.list(mcpListTools) }
 
 // Call calls a tool with a JSON object and waits.
 func (s *Server) Call(tool, args string) ([]byte, error) { return s.ask(mcpCallTool, tool, args) }
 
-// Resources gives {"resources":[…],"templates":[…]}, what this guest may read.
+// Resources returns {"resources":[…],"templates":[…]}, the resources that this guest may read.
 func (s *Server) Resources() ([]byte, error) { return s.list(mcpListResources) }
 
-// Read gives {"contents":[…]} of a resource.
+// Read returns {"contents":[…]} of a resource.
 func (s *Server) Read(uri string) ([]byte, error) {
 	ptr, length := pass(uri)
 	return whole(func(out, outLen unsafe.Pointer) int32 { return mcpReadResource(s.fd, ptr, length, out, outLen) })
 }
 
-// Prompts gives {"prompts":[…]}, what this guest may get.
+// Prompts returns {"prompts":[…]}, the prompts that this guest may get.
 func (s *Server) Prompts() ([]byte, error) { return s.list(mcpListPrompts) }
 
-// Prompt gives {"messages":[…]} of a prompt, whose arguments are a JSON object of texts.
+// Prompt returns {"messages":[…]} of a prompt, whose arguments are a JSON object of strings.
 func (s *Server) Prompt(name, args string) ([]byte, error) { return s.ask(mcpGetPrompt, name, args) }
 
 func (s *Server) list(call func(int32, unsafe.Pointer, unsafe.Pointer) int32) ([]byte, error) {

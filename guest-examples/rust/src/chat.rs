@@ -6,7 +6,7 @@ type Run<'t> = Box<dyn FnMut(&ToolCall) -> Result<String, ToolError> + 't>;
 
 /// A conversation with a model. The host keeps its history.
 ///
-/// The closures of its tools may borrow what lives longer than the chat; `'t` is for how long.
+/// The closures of its tools may borrow values that outlive the chat; `'t` is their lifetime.
 ///
 /// ```no_run
 /// # use spear_guest::{Chat, Error, Tool};
@@ -50,8 +50,8 @@ impl<'t> Chat<'t> {
         Ok(Chat { fd: Fd::from_raw(host::cchat_create()?), tools: Vec::new(), metrics: false })
     }
 
-    /// Appends a message: `system`, `user` or `assistant`, or a role that the provider knows. During a send that does
-    /// not wait it applies to the next one.
+    /// Appends a message: `system`, `user` or `assistant`, or a role that the provider knows. During a non-blocking send
+    /// the message applies to the next send.
     pub fn say(&self, role: &str, text: &str) -> Result<(), Errno> {
         host::cchat_write_msg(self.fd.raw_fd(), role, text)
     }
@@ -66,8 +66,8 @@ impl<'t> Chat<'t> {
         self.say("user", text)
     }
 
-    /// Sets a parameter: `model`, `max_iterations`, `mcp.server_ids`, …; what the host does not know goes to the
-    /// provider (`temperature`). `EACCES`: beyond what the task allows.
+    /// Sets a parameter: `model`, `max_iterations`, `mcp.server_ids`, …; other parameters are forwarded to the
+    /// provider (`temperature`). `EACCES`: exceeds what the task allows.
     pub fn set(&self, key: &str, value: impl Into<Json>) -> Result<(), Errno> {
         let param = object! { "key": key, "value": value.into() };
         host::cchat_ctl(self.fd.raw_fd(), host::CHAT_SET_PARAM, &param.to_string()).map(drop)
@@ -78,10 +78,10 @@ impl<'t> Chat<'t> {
         self.metrics = on;
     }
 
-    /// Gives the model a tool that is a closure. It answers with a text, or with JSON as text; an error is an answer
-    /// too. Of two tools with one name the later counts.
+    /// Offers a closure to the model as a tool. It returns a text, or JSON as text; an error is a result
+    /// too. The later of two tools with the same name wins.
     ///
-    /// The closure runs between two calls of the host, so it may make calls itself, and other chats may send.
+    /// The closure runs between two hostcalls, so it may make hostcalls itself, and other chats may send.
     pub fn tool<F, T>(&mut self, tool: Tool, mut run: F) -> Result<(), Errno>
     where
         F: FnMut(&ToolCall) -> Result<T, ToolError> + 't,
@@ -93,10 +93,10 @@ impl<'t> Chat<'t> {
         Ok(())
     }
 
-    /// Asks the model and waits for its answer. Tools of the guest and of the task's MCP servers are offered to it, and
-    /// run as often as it calls them; `max_iterations` and `max_total_tool_calls` bound that.
+    /// Sends to the model and waits for the response. Tools of the guest and of the task's MCP servers are offered, and
+    /// run whenever the model calls them, limited by `max_iterations` and `max_total_tool_calls`.
     ///
-    /// A model that cannot be reached is no [`Errno`] but a response that says so: see [`Response::answer`].
+    /// An unreachable model is not an [`Errno`] but a response with an error: see [`Response::answer`].
     pub fn send(&mut self) -> Result<Response, Errno> {
         self.fd.set_nonblocking(false)?;
         loop {
@@ -108,27 +108,27 @@ impl<'t> Chat<'t> {
         }
     }
 
-    /// Asks the model without offering it any tool.
+    /// Sends to the model without offering tools.
     pub fn send_without_tools(&mut self) -> Result<Response, Errno> {
         self.fd.set_nonblocking(false)?;
         let fd = self.post(0)?;
         Response::receive(fd).map_err(|(_, errno)| errno)
     }
 
-    /// A message of the user, [`Chat::send`], and what the model said.
+    /// Appends a user message, calls [`Chat::send`], and returns the text of the model.
     pub fn ask(&mut self, text: &str) -> Result<String, Error> {
         self.user(text)?;
         Ok(self.send()?.answer()?.to_owned())
     }
 
-    /// Asks the model and does not wait. Give what this returns to [`Chat::resume`], any time or when an
-    /// [`Epoll`](crate::Epoll) says that it is ready. `EBUSY`: an earlier one is not finished.
+    /// Sends to the model without waiting. Pass the result to [`Chat::resume`], any time or when an
+    /// [`Epoll`](crate::Epoll) reports that it is ready. `EBUSY`: an earlier send is pending.
     pub fn start(&mut self) -> Result<Sending, Errno> {
         self.fd.set_nonblocking(true)?;
         Ok(Sending { fd: self.post(host::SEND_HAND_BACK)? })
     }
 
-    /// Takes a send further, without waiting: if the model wants tools they run here and the send goes on, with a new
+    /// Continues a send without waiting: if the model calls tools, they run here and the send continues with a new
     /// descriptor.
     pub fn resume(&mut self, sending: Sending) -> Result<Progress, Errno> {
         let response = match Response::receive(sending.fd) {
@@ -142,7 +142,7 @@ impl<'t> Chat<'t> {
         self.start().map(Progress::Sending)
     }
 
-    /// Asks the model and gives its answer while it comes; the tools of the guest run on the way.
+    /// Sends to the model and streams the response; the tools of the guest run meanwhile.
     ///
     /// ```no_run
     /// # use spear_guest::{Chat, Error, StreamEvent, info};
@@ -168,7 +168,7 @@ impl<'t> Chat<'t> {
         Ok(self.fd.inheriting(host::cchat_send(self.fd.raw_fd(), flags | metrics)?))
     }
 
-    /// Whether the model wanted tools; if so, all of them are answered.
+    /// Whether the model called tools; if so, all of them have results.
     pub(crate) fn answer_tools(&mut self, response: &Response) -> Result<bool, Errno> {
         let calls = response.handed_back();
         for call in &calls {
@@ -177,7 +177,7 @@ impl<'t> Chat<'t> {
                 None => ToolError::from("no such tool").content(),
             };
             match host::cchat_write_tool_result(self.fd.raw_fd(), &call.id, &content) {
-                // A call without an answer would block the session: the model is told instead.
+                // A call without a result would block the session: the model gets an error instead.
                 Err(Errno::EMSGSIZE) => {
                     let content = ToolError::from("the result is larger than a limit of the task").content();
                     host::cchat_write_tool_result(self.fd.raw_fd(), &call.id, &content)?;
@@ -189,7 +189,7 @@ impl<'t> Chat<'t> {
     }
 }
 
-/// A send that runs: see [`Chat::start`]. Dropping it cancels it.
+/// A pending send: see [`Chat::start`]. Dropping it cancels the send.
 #[derive(Debug)]
 pub struct Sending {
     fd: Fd,
@@ -198,17 +198,17 @@ pub struct Sending {
 has_fd!(Sending);
 
 impl Sending {
-    /// Ends the send; [`Chat::resume`] then gives `ECANCELED`.
+    /// Cancels the send; [`Chat::resume`] then returns `ECANCELED`.
     pub fn cancel(&self) -> Result<(), Errno> {
         self.fd.cancel()
     }
 }
 
-/// How far a send is: see [`Chat::resume`].
+/// State of a send: see [`Chat::resume`].
 #[derive(Debug)]
 pub enum Progress {
     /// The model has answered.
     Done(Response),
-    /// Not yet. The descriptor may be another one: add it to the epoll set again.
+    /// Still pending. The descriptor may have changed: add it to the epoll set again.
     Sending(Sending),
 }

@@ -2,7 +2,7 @@ use crate::{Level, error, log};
 use std::fmt::Display;
 use std::panic::PanicHookInfo;
 
-/// What a guest may end with: nothing, or a result whose error is shown.
+/// Return value of a guest: nothing, or a result whose error is logged.
 pub trait Outcome {
     /// The exit code of the guest.
     fn report(self) -> i32;
@@ -27,7 +27,7 @@ impl<T: Outcome, E: Display> Outcome for Result<T, E> {
     }
 }
 
-/// Names the function that is the guest: `spear_guest::main!(run);`, where `run` takes nothing and returns an
+/// Names the entry function of the guest: `spear_guest::main!(run);`, where `run` takes nothing and returns an
 /// [`Outcome`](crate::Outcome). A guest has exactly one.
 ///
 /// A panic is one line of the log, and then a trap.
@@ -80,7 +80,7 @@ macro_rules! __export {
     };
 }
 
-/// Where every guest begins.
+/// The entry point of every guest.
 pub fn enter<O: Outcome>(run: fn() -> O) -> i32 {
     std::panic::set_hook(Box::new(|panic| log(Level::Error, &describe(panic))));
     run().report()

@@ -3,18 +3,18 @@ use crate::{AsFd, Errno, Fd, RawFd, host};
 use std::ops::BitOr;
 use std::time::Duration;
 
-/// What a descriptor is ready for.
+/// Events of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Events(i32);
 
 impl Events {
-    /// A response or the result of a call is there.
+    /// A response or the result of a call is available.
     pub const IN: Events = Events(1);
     /// A chat can send.
     pub const OUT: Events = Events(4);
-    /// It failed or was canceled. Reported whether asked for or not.
+    /// The operation failed or was canceled. Always reported.
     pub const ERR: Events = Events(8);
-    /// Nothing more will come. Reported whether asked for or not.
+    /// No more data will arrive. Always reported.
     pub const HUP: Events = Events(16);
 
     /// Whether all of `other` are in it.
@@ -31,12 +31,12 @@ impl BitOr for Events {
     }
 }
 
-/// A descriptor that is ready.
+/// A ready descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Which one.
+    /// The descriptor.
     pub fd: RawFd,
-    /// For what.
+    /// Its events.
     pub events: Events,
 }
 
@@ -47,8 +47,8 @@ impl Ready {
     }
 }
 
-/// A set of descriptors to wait for. What is ready stays so until it is read (level-triggered); what is closed leaves
-/// the set by itself.
+/// A set of descriptors to wait for. A ready descriptor stays ready until it is read (level-triggered); closing a
+/// descriptor removes it from the set.
 ///
 /// ```no_run
 /// use spear_guest::{Chat, Epoll, Events, Progress, info};
@@ -84,22 +84,22 @@ impl Epoll {
         Ok(Epoll { fd: Fd::from_raw(host::spear_epoll_create()?) })
     }
 
-    /// Adds a descriptor, or replaces what is waited for if it is in the set. A set in a set: `EINVAL`.
+    /// Adds a descriptor, or replaces its events if it is in the set. A set in a set: `EINVAL`.
     pub fn add(&self, what: &impl AsFd, events: Events) -> Result<(), Errno> {
         self.ctl(host::EPOLL_CTL_ADD, what, events)
     }
 
-    /// Waits for other events. Not in the set: `ENOENT`.
+    /// Changes the events of a descriptor. Not in the set: `ENOENT`.
     pub fn modify(&self, what: &impl AsFd, events: Events) -> Result<(), Errno> {
         self.ctl(host::EPOLL_CTL_MOD, what, events)
     }
 
-    /// Takes a descriptor out. Not in the set: `ENOENT`.
+    /// Removes a descriptor. Not in the set: `ENOENT`.
     pub fn remove(&self, what: &impl AsFd) -> Result<(), Errno> {
         self.ctl(host::EPOLL_CTL_DEL, what, Events(0))
     }
 
-    /// What is ready, by ascending descriptor; empty when the time is over. `None` waits for ever, zero only looks.
+    /// The ready descriptors in ascending order; empty after the timeout. `None` waits without limit, zero polls.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
         let ready = host::spear_epoll_wait(self.fd.raw_fd(), milliseconds(timeout))?;
         Ok(ready.into_iter().map(|(fd, events)| Ready { fd, events: Events(events) }).collect())
@@ -110,7 +110,7 @@ impl Epoll {
     }
 }
 
-/// Rounded up: a short wait must not become a look.
+/// Rounded up: a short wait must not become a poll.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
 }

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Why a call failed: a Linux errno, the same number on every host and in both forms of a guest.
 ///
-/// It is a number with names rather than an enum, so that a host newer than this crate can answer one it does not
+/// It is a number with names rather than an enum, so that a host newer than this crate can return one it does not
 /// know. Matching works as with an enum:
 ///
 /// ```
@@ -82,7 +82,7 @@ impl Errno {
         self.0
     }
 
-    /// What a call of the core ABI returned: below zero it is an error.
+    /// The return value of a hostcall of the core ABI: a negative value is an error.
     #[cfg_attr(not(feature = "core"), allow(dead_code))]
     pub(crate) fn check(returned: i32) -> Result<i32, Errno> {
         if returned < 0 { Err(Errno(returned.wrapping_neg())) } else { Ok(returned) }

@@ -1,20 +1,20 @@
 use crate::{Errno, Json};
 use std::fmt;
 
-/// An answer that is an error: the model's service failed, a tool was refused or reported a failure. The session it
-/// belongs to goes on.
+/// A response that is an error: the backend failed, a tool was denied or reported a failure. The session it
+/// belongs to stays usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// For programs: `mcp_policy_denied`, `tool_call_limit`, …
     pub code: String,
-    /// For people and models.
+    /// For users and models.
     pub message: String,
-    /// Whether the same thing may work later.
+    /// Whether a retry may succeed later.
     pub retryable: bool,
 }
 
 impl Failure {
-    /// That of a body `{"error":{"code","message","retryable"}}`, if it is one.
+    /// The failure in a body `{"error":{"code","message","retryable"}}`, if it is one.
     pub(crate) fn of(body: &Json) -> Option<Failure> {
         let error = body.get("error").filter(|error| !error.is_null())?;
         let text = |name: &str| error[name].as_str().map(str::to_owned);
@@ -25,7 +25,7 @@ impl Failure {
         })
     }
 
-    /// An answer that has no text in it.
+    /// A response without text.
     pub(crate) fn no_text() -> Failure {
         let message = "there is no text in the answer".to_owned();
         Failure { code: "no_text".to_owned(), message, retryable: false }
@@ -40,13 +40,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Whatever can go wrong in a guest that uses this crate: what `run` returns if it has no error of its own.
+/// Any error of this crate: the error type of `run`, unless the guest defines its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// A call failed.
     Errno(Errno),
-    /// An answer is an error.
+    /// A response is an error.
     Failure(Failure),
 }
 

@@ -1,10 +1,10 @@
 use crate::{Errno, Json, host, object};
 use std::cell::Cell;
 
-/// The number of a descriptor. Numbers start at 1000 and are never used twice.
+/// The number of a descriptor. Numbers start at 1000 and are never reused.
 pub type RawFd = i32;
 
-/// Whatever has a descriptor, and so can be waited for with an [`Epoll`](crate::Epoll).
+/// A type with a descriptor, which an [`Epoll`](crate::Epoll) can wait for.
 pub trait AsFd {
     /// Its number.
     fn raw_fd(&self) -> RawFd;
@@ -18,24 +18,24 @@ pub struct Fd {
 }
 
 impl Fd {
-    /// Takes over a descriptor that a call of [`host`](crate::host) gave.
+    /// Takes ownership of a descriptor that a call of [`host`](crate::host) returned.
     pub fn from_raw(raw: RawFd) -> Fd {
         Fd { raw, nonblocking: Cell::new(false) }
     }
 
-    /// What a session in this state gives starts in the same state.
+    /// Descriptors that a session creates inherit this state.
     pub(crate) fn inheriting(&self, raw: RawFd) -> Fd {
         Fd { raw, nonblocking: self.nonblocking.clone() }
     }
 
-    /// Gives up the descriptor without closing it.
+    /// Releases the descriptor without closing it.
     pub fn into_raw(self) -> RawFd {
         let raw = self.raw;
         std::mem::forget(self);
         raw
     }
 
-    /// Whether calls that would wait answer `EAGAIN` instead. Asks the host only when something changes.
+    /// Whether calls that would wait return `EAGAIN` instead. Calls the host only if the value changes.
     pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
         if self.nonblocking.get() == on {
             return Ok(());
@@ -54,7 +54,7 @@ impl Fd {
         Json::parse(&text).map_err(|_| Errno::EIO)
     }
 
-    /// Cancels what is pending; whoever waits for it gets `ECANCELED`.
+    /// Cancels the pending operation; its result is `ECANCELED`.
     pub fn cancel(&self) -> Result<(), Errno> {
         host::spear_fd_cancel(self.raw)
     }
@@ -68,7 +68,7 @@ impl AsFd for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // A descriptor that is gone already is what was wanted.
+        // A descriptor that is already closed is fine.
         let _ = host::cchat_close(self.raw);
     }
 }

@@ -1,6 +1,6 @@
-//! JSON, as much of it as a guest needs: small in the module, no dependency.
+//! A small JSON implementation without dependencies, for guests.
 //!
-//! A guest that wants types instead takes `serde_json`: every place that speaks JSON also gives or takes its text
+//! For typed JSON use `serde_json`: every function with JSON also returns or accepts its text
 //! ([`ToolCall::arguments`](crate::ToolCall::arguments), [`Response::body`](crate::Response::body),
 //! [`Mcp::call`](crate::Mcp::call)).
 
@@ -14,7 +14,7 @@ pub use write::quote;
 
 /// A JSON value.
 ///
-/// Reading never fails: what is not there is [`Json::Null`], and `as_…` says whether it has the type that you want.
+/// Reading never fails: a missing value is [`Json::Null`], and `as_…` returns `None` for another type.
 ///
 /// ```
 /// use spear_guest::{Json, object};
@@ -29,18 +29,18 @@ pub use write::quote;
 /// ```
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Json {
-    /// `null`, and whatever is not there.
+    /// `null`, and every missing value.
     #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number as it is written: nothing of it is lost, and a guest that reads no fractions carries no code for them.
+    /// A number in its source form: no precision is lost, and a guest that reads no fractions links no code for them.
     Number(String),
     /// A text.
     String(String),
     /// `[…]`
     Array(Vec<Json>),
-    /// `{…}`, in the order it was written. Of a name that is there twice the last counts.
+    /// `{…}`, in source order. The last of duplicate names wins.
     Object(Vec<(String, Json)>),
 }
 
@@ -52,7 +52,7 @@ impl Json {
         parse::parse(text)
     }
 
-    /// The member of an object, if it is there.
+    /// The member of an object, if it exists.
     pub fn get(&self, name: &str) -> Option<&Json> {
         match self {
             Json::Object(members) => members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value),
@@ -93,7 +93,7 @@ impl Json {
         }
     }
 
-    /// The items of an array; of anything else there are none.
+    /// The items of an array; empty for any other value.
     pub fn items(&self) -> &[Json] {
         match self {
             Json::Array(items) => items,
@@ -101,7 +101,7 @@ impl Json {
         }
     }
 
-    /// The members of an object; of anything else there are none.
+    /// The members of an object; empty for any other value.
     pub fn members(&self) -> &[(String, Json)] {
         match self {
             Json::Object(members) => members,
@@ -109,7 +109,7 @@ impl Json {
         }
     }
 
-    /// Whether it is `null` or not there.
+    /// Whether the value is `null` or missing.
     pub fn is_null(&self) -> bool {
         matches!(self, Json::Null)
     }
@@ -198,7 +198,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Its text, so that a value can be given wherever JSON text is taken.
+/// The JSON text, so that a value is accepted wherever JSON text is.
 impl From<Json> for String {
     fn from(value: Json) -> String {
         value.to_string()

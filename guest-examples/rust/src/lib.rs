@@ -16,17 +16,17 @@
 //! ```
 //!
 //! - [`Chat`] is a conversation with a model: messages, parameters, tools that are closures. [`Chat::send`] runs the
-//!   whole tool loop, [`Chat::stream`] gives the answer while it comes. The tools of MCP servers that the task has are offered to the model by the host, without any code here.
-//! - [`Mcp`] is a session with a server whose tools the guest calls itself, one by one or many at once ([`McpCall`]).
+//!   whole tool loop, [`Chat::stream`] streams the response. The host offers the tools of the task's MCP servers to the model, without any code here.
+//! - [`Mcp`] is a session with a server whose tools the guest calls itself, sequentially or concurrently ([`McpCall`]).
 //! - [`UserStream`] carries frames between the guest and a client of its run.
-//! - [`Epoll`] waits for whichever of many is ready first.
-//! - Everything open closes itself when it is dropped. Calls that fail give an [`Errno`]; an answer that is an error
-//!   (a model that is not there, a tool that is refused) is a [`Failure`].
-//! - A guest has no stdout of its own: [`info!`] and its siblings show lines to whoever runs it.
+//! - [`Epoll`] waits for several descriptors.
+//! - Dropping a value closes its descriptor. Calls that fail return an [`Errno`]; a response that is an error
+//!   (an unreachable model, a denied tool call) is a [`Failure`].
+//! - A guest has no stdout: [`info!`] and its siblings write log lines.
 //!
 //! # Two forms
 //!
-//! The same source builds to a component (feature `component`, the default) and to a plain module (feature `core`, which wins where both are on).
+//! The same source builds to a component (feature `component`, the default) and to a plain module (feature `core`, which wins if both are enabled).
 //! The guide is `docs/guests/rust.md`.
 
 #![warn(missing_docs)]
@@ -63,7 +63,7 @@ pub use system::{Level, MAX_LOG_BYTES, abi_version, has_feature, log, now_ms, ra
 pub use tool::{Tool, ToolCall, ToolError};
 pub use user_stream::{Direction, Frame, UserStream};
 
-/// What the macros of this crate expand to; nothing to call.
+/// Internals of the macros of this crate; not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::entry::enter;

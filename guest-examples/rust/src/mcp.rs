@@ -1,7 +1,7 @@
 use crate::fd::has_fd;
 use crate::{AsFd, Errno, Failure, Fd, Json, host};
 
-/// A session with an MCP server whose tools the guest calls itself. For tools that the model calls no code is needed.
+/// A session with an MCP server whose tools the guest calls itself. Tools that the model calls need no code.
 ///
 /// ```no_run
 /// use spear_guest::{Mcp, McpCall, McpResult, info, object};
@@ -10,7 +10,7 @@ use crate::{AsFd, Errno, Failure, Fd, Json, host};
 /// let files = Mcp::open("files")?;
 /// let text = files.call("read_text_file", object! { "path": "notes/risks.md" })?.text()?;
 ///
-/// // Two at once.
+/// // Two concurrent calls.
 /// let read = |path: &str| files.submit("read_text_file", object! { "path": path });
 /// let (first, second) = (read("a.md")?, read("b.md")?);
 /// info!("{} {} {}", text, first.result()?.text()?, second.result()?.text()?);
@@ -25,32 +25,32 @@ pub struct Mcp {
 has_fd!(Mcp, McpCall);
 
 impl Mcp {
-    /// `EACCES`: MCP is off for this task, or it may not use this server; `ENOENT`: no such server; `EAGAIN`: the
-    /// host has no registry yet.
+    /// `EACCES`: MCP is off for this task, or the task may not use this server; `ENOENT`: no such server; `EAGAIN`: the
+    /// host has no registry snapshot yet.
     pub fn open(server_id: &str) -> Result<Mcp, Errno> {
         Ok(Mcp { fd: Fd::from_raw(host::mcp_open(server_id)?) })
     }
 
-    /// The tools of the server that this guest may call. `ENOTCONN`: the server is down; `ETIMEDOUT`: it does not
-    /// answer; `EACCES`: it was taken away.
+    /// The tools of the server that this guest may call. `ENOTCONN`: the server is down; `ETIMEDOUT`: it did not
+    /// respond; `EACCES`: it was revoked.
     pub fn tools(&self) -> Result<Vec<McpTool>, Errno> {
         let body = parsed(host::mcp_list_tools(self.fd.raw_fd()))?;
         Ok(body["tools"].items().iter().map(McpTool::of).collect())
     }
 
-    /// Calls a tool and waits. `args` is a JSON object, as a [`Json`] or as text. A call that is refused or fails is a
-    /// result: see [`McpResult::failure`]. It is never executed twice.
+    /// Calls a tool and waits. `args` is a JSON object, as a [`Json`] or as text. A call that is denied or fails is a
+    /// result: see [`McpResult::failure`]. A call is never executed twice.
     pub fn call(&self, tool: &str, args: impl Into<String>) -> Result<McpResult, Errno> {
         host::mcp_call_tool(self.fd.raw_fd(), tool, &args.into()).map(McpResult::of)
     }
 
-    /// Starts a call and does not wait, so that many can run at once. `EAGAIN`: too many do.
+    /// Starts a call without waiting, so that several can run concurrently. `EAGAIN`: too many are pending.
     pub fn submit(&self, tool: &str, args: impl Into<String>) -> Result<McpCall, Errno> {
         let raw = host::mcp_submit(self.fd.raw_fd(), tool, &args.into())?;
         Ok(McpCall { fd: self.fd.inheriting(raw) })
     }
 
-    /// What this guest may read: `resources`, each with its `uri`, and `templates` of some. Errors as for
+    /// The `resources` that this guest may read, each with its `uri`, and `templates`. Errors as for
     /// [`Mcp::tools`].
     pub fn resources(&self) -> Result<Json, Errno> {
         parsed(host::mcp_list_resources(self.fd.raw_fd()))
@@ -66,7 +66,7 @@ impl Mcp {
         parsed(host::mcp_list_prompts(self.fd.raw_fd()))
     }
 
-    /// Gets a prompt with a JSON object of texts. [`McpResult::text`] has the texts of its `messages`.
+    /// Gets a prompt with a JSON object of strings. [`McpResult::text`] has the texts of its `messages`.
     pub fn prompt(&self, name: &str, args: impl Into<String>) -> Result<McpResult, Errno> {
         host::mcp_get_prompt(self.fd.raw_fd(), name, &args.into()).map(McpResult::of)
     }
@@ -77,7 +77,7 @@ impl Mcp {
         Ok(body["servers"].items().iter().map(Server::of).collect())
     }
 
-    /// One of them, with its `allowed_tools` and `budgets`.
+    /// One server, with its `allowed_tools` and `budgets`.
     pub fn server(server_id: &str) -> Result<Json, Errno> {
         parsed(host::mcp_registry_get(server_id))
     }
@@ -87,20 +87,20 @@ fn parsed(text: Result<String, Errno>) -> Result<Json, Errno> {
     Json::parse(&text?).map_err(|_| Errno::EIO)
 }
 
-/// A call that was submitted. Dropping it cancels it.
+/// A submitted call. Dropping it cancels the call.
 #[derive(Debug)]
 pub struct McpCall {
     fd: Fd,
 }
 
 impl McpCall {
-    /// Waits for the result; the same on every call. `ECANCELED`: it was canceled.
+    /// Waits for the result; returns the same every time. `ECANCELED`: the call was canceled.
     pub fn result(&self) -> Result<McpResult, Errno> {
         self.fd.set_nonblocking(false)?;
         host::mcp_result(self.fd.raw_fd()).map(McpResult::of)
     }
 
-    /// The result if it is there.
+    /// The result if it is available.
     pub fn try_result(&self) -> Result<Option<McpResult>, Errno> {
         self.fd.set_nonblocking(true)?;
         match host::mcp_result(self.fd.raw_fd()) {
@@ -110,13 +110,13 @@ impl McpCall {
         }
     }
 
-    /// Ends the call; its result is then `ECANCELED`.
+    /// Cancels the call; its result is then `ECANCELED`.
     pub fn cancel(&self) -> Result<(), Errno> {
         self.fd.cancel()
     }
 }
 
-/// What a tool gave, or what a resource or a prompt holds.
+/// The result of a tool, or the content of a resource or a prompt.
 #[derive(Clone, Debug)]
 pub struct McpResult {
     text: String,
@@ -129,7 +129,7 @@ impl McpResult {
         McpResult { text, json }
     }
 
-    /// Why the call was refused or failed, if it was.
+    /// Why the call was denied or failed, if it was.
     pub fn failure(&self) -> Option<Failure> {
         Failure::of(&self.json)
     }
@@ -151,7 +151,7 @@ impl McpResult {
         &self.json
     }
 
-    /// The same as text, for a JSON library of your own.
+    /// The same as text, for another JSON library.
     pub fn body(&self) -> &str {
         &self.text
     }
@@ -160,9 +160,9 @@ impl McpResult {
 /// A tool of a server.
 #[derive(Clone, Debug)]
 pub struct McpTool {
-    /// What [`Mcp::call`] wants.
+    /// The name for [`Mcp::call`].
     pub name: String,
-    /// What it does, in the words of the server.
+    /// The description by the server.
     pub description: String,
     /// The JSON schema of its arguments.
     pub input_schema: Json,
@@ -178,9 +178,9 @@ impl McpTool {
 /// A server in the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// What [`Mcp::open`] wants.
+    /// The id for [`Mcp::open`].
     pub server_id: String,
-    /// Its name for people.
+    /// Display name.
     pub display_name: String,
     /// `stdio`, `streamable_http` or `http_sse_legacy`.
     pub transport: String,

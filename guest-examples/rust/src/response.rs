@@ -1,7 +1,7 @@
 use crate::fd::has_fd;
 use crate::{Errno, Failure, Fd, Json, ToolCall, host};
 
-/// What the model answered, or why it did not.
+/// The response of the model, or the failure.
 #[derive(Debug)]
 pub struct Response {
     pub(crate) fd: Fd,
@@ -24,7 +24,7 @@ impl Response {
         }
     }
 
-    /// What the model said, a refusal included.
+    /// The text of the model, including a refusal.
     pub fn answer(&self) -> Result<&str, Failure> {
         if let Some(failure) = Failure::of(&self.json) {
             return Err(failure);
@@ -37,7 +37,7 @@ impl Response {
         &self.json
     }
 
-    /// The same as text, for a JSON library of your own.
+    /// The same as text, for another JSON library.
     pub fn body(&self) -> &str {
         &self.body
     }
@@ -48,13 +48,13 @@ impl Response {
         Json::parse(&text).map_err(|_| Errno::EIO)
     }
 
-    /// The guest's tools that the model wants now.
+    /// Pending calls of guest tools.
     pub(crate) fn handed_back(&self) -> Vec<ToolCall> {
         self.json["_spear"]["pending_tool_calls"].items().iter().map(ToolCall::of).collect()
     }
 }
 
-/// The text of a message: its content, which may come in parts, or else what it was refused with.
+/// The text of a message: its content, which may consist of parts, or else its refusal.
 fn message_text(message: &Json) -> Option<String> {
     let content = &message["content"];
     let parts =

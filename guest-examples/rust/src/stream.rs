@@ -1,39 +1,39 @@
 use crate::{AsFd, Chat, Errno, Failure, Fd, Json, Response, host};
 use std::collections::VecDeque;
 
-/// What happens while an answer comes: see [`Chat::stream`].
+/// Events of a streamed response: see [`Chat::stream`].
 #[derive(Clone, Debug)]
 pub enum StreamEvent {
-    /// A piece of the answer.
+    /// A piece of the response text.
     Text(String),
-    /// A piece of what the model thinks first, where the provider shows it.
+    /// A piece of the model's reasoning, if the provider returns it.
     Reasoning(String),
     /// The model calls this tool.
     ToolStart {
-        /// Of the call.
+        /// Id of the call.
         id: String,
-        /// Of the tool.
+        /// Name of the tool.
         name: String,
     },
-    /// A call was answered by the host.
+    /// The host has the result of a call.
     ToolResult {
-        /// Of the call.
+        /// Id of the call.
         id: String,
-        /// Of the tool.
+        /// Name of the tool.
         name: String,
-        /// Whether it did what it should.
+        /// Whether the call succeeded.
         ok: bool,
     },
-    /// What one answer of the model cost, as the provider counts.
+    /// Token usage of one model response, as reported by the provider.
     Usage(Json),
     /// The send failed; [`StreamEvent::End`] follows.
     Error(Failure),
-    /// The last one, with the reason that the provider gives.
+    /// The last event, with the finish reason of the provider.
     End(String),
 }
 
 impl StreamEvent {
-    /// None for an event that a later host may have.
+    /// None for an event of a newer host.
     fn of(json: &Json) -> Option<StreamEvent> {
         let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
         let (id, name) = (text("id"), text("name"));
@@ -50,7 +50,7 @@ impl StreamEvent {
     }
 }
 
-/// The events of a send, as they come. Dropping it cancels the send.
+/// Iterator over the events of a send. Dropping it cancels the send.
 #[derive(Debug)]
 pub struct Stream<'c, 't> {
     chat: &'c mut Chat<'t>,
@@ -65,12 +65,12 @@ impl<'c, 't> Stream<'c, 't> {
         Stream { chat, fd: Some(fd), events: VecDeque::new(), response: None }
     }
 
-    /// The whole answer, once [`StreamEvent::End`] has come.
+    /// The whole response, after [`StreamEvent::End`].
     pub fn response(&self) -> Option<&Response> {
         self.response.as_ref()
     }
 
-    /// At the end of one send: the tools that the model wants are run, and the next send begins. Whether that is so.
+    /// At the end of one send: runs the tools that the model called and starts the next send. Returns whether it did.
     fn goes_on(&mut self) -> Result<bool, Errno> {
         let Some(fd) = self.fd.take() else { return Ok(false) };
         let response = Response::receive(fd).map_err(|(_, errno)| errno)?;

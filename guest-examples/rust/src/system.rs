@@ -1,37 +1,37 @@
 use crate::host;
 use std::time::Duration;
 
-/// The longest text that one call of the host's log takes.
+/// The longest text of one `log` hostcall.
 pub const MAX_LOG_BYTES: usize = 16_384;
 
-/// How much a line of the log matters. [`Trace`](Level::Trace) and [`Debug`](Level::Debug) are shown by `spear-run
+/// Log level. [`Trace`](Level::Trace) and [`Debug`](Level::Debug) are shown by `spear-run
 /// --verbose` only, [`Warn`](Level::Warn) and [`Error`](Level::Error) go to stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Every step.
     Trace,
-    /// For whoever looks for a mistake.
+    /// For debugging.
     Debug,
-    /// What the guest has to say: a line on stdout.
+    /// Normal output: a line on stdout.
     Info,
-    /// Something is wrong, the guest goes on.
+    /// A problem; the guest continues.
     Warn,
-    /// Something is wrong, the guest does not go on.
+    /// An error; the guest cannot continue.
     Error,
 }
 
-/// Shows a text to whoever runs the guest. A text longer than [`MAX_LOG_BYTES`] becomes several lines.
+/// Writes a text to the log. A text longer than [`MAX_LOG_BYTES`] becomes several lines.
 ///
 /// [`info!`](crate::info), [`warn!`](crate::warn), [`error!`](crate::error), [`debug!`](crate::debug) and
 /// [`trace!`](crate::trace) format their arguments.
 pub fn log(level: Level, text: &str) {
     for line in pieces(text) {
-        // There is nobody to tell.
+        // A failed log call cannot be reported.
         let _ = host::log(level as i32, line);
     }
 }
 
-/// Never cut inside a character.
+/// Splits only at character boundaries.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -81,7 +81,7 @@ pub fn now_ms() -> i64 {
     host::time_now_ms()
 }
 
-/// Waits. Other guests go on. At most 2^31 - 1 ms.
+/// Suspends the guest; other guests continue. At most 2^31 - 1 ms.
 pub fn sleep(time: Duration) {
     host::sleep_ms(i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
 }
@@ -97,7 +97,7 @@ pub fn abi_version() -> (u16, u16) {
     ((version >> 16) as u16, version as u16)
 }
 
-/// Whether the host has the named feature.
+/// Whether the host supports the named feature.
 pub fn has_feature(name: &str) -> bool {
     host::spear_feature(name)
 }

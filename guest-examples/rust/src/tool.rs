@@ -1,7 +1,7 @@
 use crate::{Json, object};
 use std::fmt::Display;
 
-/// What the model is told about a tool of the guest. Every parameter is required unless [`Tool::optional`] follows it.
+/// Definition of a guest tool for the model. Every parameter is required unless [`Tool::optional`] follows it.
 ///
 /// ```
 /// use spear_guest::Tool;
@@ -22,7 +22,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool without parameters so far.
+    /// A tool without parameters.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Tool {
         let (name, description) = (name.into(), description.into());
         Tool { name, description, properties: Vec::new(), required: Vec::new(), schema: None }
@@ -48,14 +48,14 @@ impl Tool {
         self.typed(name, "boolean", description)
     }
 
-    /// A parameter with a JSON schema of its own.
+    /// A parameter with a custom JSON schema.
     pub fn parameter(mut self, name: &str, schema: Json) -> Tool {
         self.properties.push((name.to_owned(), schema));
         self.required.push(name.to_owned());
         self
     }
 
-    /// The parameter before may be left out.
+    /// Makes the previous parameter optional.
     pub fn optional(mut self) -> Tool {
         if self.required.last() == self.properties.last().map(|(name, _)| name) {
             self.required.pop();
@@ -63,7 +63,7 @@ impl Tool {
         self
     }
 
-    /// The JSON schema of all parameters, in place of those named one by one.
+    /// Replaces the parameters by a JSON schema for all of them.
     pub fn schema(mut self, schema: Json) -> Tool {
         self.schema = Some(schema);
         self
@@ -82,7 +82,7 @@ impl Tool {
         &self.name
     }
 
-    /// What goes to the model: `{"name","description","parameters"}`.
+    /// The definition that is sent to the model: `{"name","description","parameters"}`.
     pub fn to_json(&self) -> Json {
         let parameters = self.schema.clone().unwrap_or_else(|| {
             object! { "type": "object", "properties": Json::Object(self.properties.clone()), "required": self.required.clone() }
@@ -91,7 +91,7 @@ impl Tool {
     }
 }
 
-/// A tool call of the model, as the closure of the tool gets it.
+/// A tool call of the model, as passed to the closure of the tool.
 #[derive(Clone, Debug)]
 pub struct ToolCall {
     pub(crate) id: String,
@@ -114,32 +114,32 @@ impl ToolCall {
         &self.name
     }
 
-    /// The arguments as the model wrote them, for a JSON library of your own: `serde_json::from_str(call.arguments())?`.
+    /// The arguments as the model wrote them, for another JSON library: `serde_json::from_str(call.arguments())?`.
     pub fn arguments(&self) -> &str {
         &self.arguments
     }
 
-    /// The arguments; [`Json::Null`] if the model wrote no JSON. The way to optional ones: `call.json()["x"].as_str()`.
+    /// The arguments; [`Json::Null`] if the model wrote no JSON. For optional arguments: `call.json()["x"].as_str()`.
     pub fn json(&self) -> &Json {
         &self.json
     }
 
-    /// An argument that has to be a text. With `?` the model is told if it is not, as with the next three.
+    /// A required text argument. With `?` the model gets an error if it is not one, as with the next three.
     pub fn text(&self, name: &str) -> Result<&str, ToolError> {
         self.json[name].as_str().ok_or_else(|| self.wrong(name, "a text"))
     }
 
-    /// An argument that has to be a whole number.
+    /// A required integer argument.
     pub fn integer(&self, name: &str) -> Result<i64, ToolError> {
         self.json[name].as_i64().ok_or_else(|| self.wrong(name, "a whole number"))
     }
 
-    /// An argument that has to be a number.
+    /// A required number argument.
     pub fn number(&self, name: &str) -> Result<f64, ToolError> {
         self.json[name].as_f64().ok_or_else(|| self.wrong(name, "a number"))
     }
 
-    /// An argument that has to be true or false.
+    /// A required boolean argument.
     pub fn boolean(&self, name: &str) -> Result<bool, ToolError> {
         self.json[name].as_bool().ok_or_else(|| self.wrong(name, "true or false"))
     }
@@ -154,9 +154,9 @@ impl ToolCall {
     }
 }
 
-/// Why a tool cannot do what the model asked. The model reads it and may try something else.
+/// Error of a tool call. The model reads it and may try something else.
 ///
-/// Anything that can be shown becomes one with `?`: `Err("no such part")?`, `text.parse::<u32>()?`.
+/// Any `Display` value converts with `?`: `Err("no such part")?`, `text.parse::<u32>()?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     message: String,
@@ -168,7 +168,7 @@ impl ToolError {
         &self.message
     }
 
-    /// The content of the tool message, in the shape that the host uses for tools that fail.
+    /// The content of the tool message, in the form that the host uses for failed tools.
     pub(crate) fn content(&self) -> String {
         let error = object! { "code": "tool_exec_failed", "message": self.message.as_str() };
         object! { "error": error }.to_string()

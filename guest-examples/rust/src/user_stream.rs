@@ -3,7 +3,7 @@ use crate::{AsFd, Epoll, Errno, Events, Fd, host};
 
 const HEADER: usize = 32;
 
-/// Which way a [`UserStream`] goes.
+/// Direction of a [`UserStream`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client.
@@ -14,16 +14,16 @@ pub enum Direction {
     Both = 3,
 }
 
-/// What travels on a [`UserStream`]. What is in it is yours and the client's.
+/// A frame of a [`UserStream`]. Its content is defined by you and the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Of your own choice.
+    /// Defined by the guest and the client.
     pub kind: u16,
-    /// Of your own choice.
+    /// Defined by the guest and the client.
     pub flags: u16,
-    /// Of your own choice.
+    /// Defined by the guest and the client.
     pub sequence: u64,
-    /// What is said about the data.
+    /// Metadata.
     pub meta: Vec<u8>,
     /// The data.
     pub data: Vec<u8>,
@@ -84,13 +84,13 @@ pub struct UserStream {
 has_fd!(UserStream);
 
 impl UserStream {
-    /// Opens a stream. The run has no client side: `ENOTCONN`.
+    /// Opens a stream. `ENOTCONN`: the run has no client transport.
     pub fn open(id: u32, direction: Direction) -> Result<UserStream, Errno> {
         let fd = Fd::from_raw(host::user_stream_open(id.cast_signed(), direction as i32)?);
         Ok(UserStream { fd, id })
     }
 
-    /// Waits for the next frame; `None` when the client sends nothing more.
+    /// Waits for the next frame; `None` when the client has ended its side.
     pub fn receive(&self) -> Result<Option<Frame>, Errno> {
         loop {
             match host::user_stream_read(self.fd.raw_fd()) {
@@ -102,7 +102,7 @@ impl UserStream {
         }
     }
 
-    /// Sends a frame, waiting for room. The client is gone: `EPIPE`.
+    /// Sends a frame, waiting for room. `EPIPE`: the client has disconnected.
     pub fn send(&self, frame: &Frame) -> Result<(), Errno> {
         let bytes = frame.to_bytes(self.id)?;
         loop {

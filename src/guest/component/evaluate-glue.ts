@@ -41,7 +41,9 @@ export function evaluateGlue(glue: string): Instantiate {
     .replace(REST, '')
     .replace(OWN_ADDRESS, ", 'component:')");
   if (!glue.includes(ENTRY) || /^export /m.test(body)) {
-    throw new ModuleError('the code generated for the component has an unknown form: it was made by another jco');
+    throw new ModuleError(
+      'the generated glue code of the component has an unknown form: another version of jco made it',
+    );
   }
   const make = compiled(() =>
     compileFunction(`'use strict';\n${body}\nreturn instantiate;`, Object.keys(hidden), { filename: 'component.js' }),
@@ -55,6 +57,8 @@ function compiled<T>(compile: () => T): T {
     return compile();
   } catch (error) {
     const reason = (error as Error).message;
-    throw new ModuleError(`the code that jco generated for the component is none (${reason}); rename its exports`);
+    throw new ModuleError(
+      `jco generated invalid JavaScript for the component (${reason}); rename the exports of the component`,
+    );
   }
 }

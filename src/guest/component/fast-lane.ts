@@ -84,7 +84,7 @@ function heapOf(
   if (!importedRealloc && !exported.has('cabi_realloc')) return undefined;
 
   const memory = newMemory();
-  let realloc: Realloc = () => trapGuest('a hostcall gave something back before the component was instantiated');
+  let realloc: Realloc = () => trapGuest('a hostcall returned a value before the component was instantiated');
   return {
     memory,
     realloc: (oldPtr, oldSize, align, newSize) => realloc(oldPtr, oldSize, align, newSize),

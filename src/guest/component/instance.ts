@@ -14,11 +14,7 @@ import { glueInterface } from './glue-imports.ts';
 import { preview2 } from './wasi/preview2.ts';
 import type { StdinSource } from './wasi/streams.ts';
 
-export interface ComponentGuest
-  extends Pick<
-    CoreGuest,
-    'args' | 'env' | 'output' | 'state' | 'counts' | 'table' | 'newMemory' | 'leash' | 'giveWay'
-  > {
+export interface ComponentGuest extends Omit<CoreGuest, 'readStdin'> {
   /** The table for a binding that gets its texts as they are. */
   readonly textTable: HostcallTable;
 }
@@ -26,8 +22,8 @@ export interface ComponentGuest
 type Entry = () => Promise<unknown>;
 
 const SUSPENDED_AT_START =
-  'a hostcall that waits was made while the component was instantiated, where nothing can be suspended; ' +
-  'move it into its entry (AssemblyScript: build with --exportStart _initialize)';
+  'a blocking hostcall was made while the component was instantiated, where the guest cannot be suspended; ' +
+  'move the call into the entry function (AssemblyScript: build with --exportStart _initialize)';
 
 /** Links, starts and runs a component to its end. */
 export async function runComponent(
@@ -120,7 +116,7 @@ function entryOf(exports: ComponentExports, name: string): Entry {
   if (typeof entry === 'function') return entry as Entry;
   const inside = (entry as { run?: unknown } | undefined)?.run;
   if (typeof inside === 'function') return inside as Entry;
-  throw new ModuleError(`the component exports no ${name}: there is nothing to call`);
+  throw new ModuleError(`the component does not export its entry function ${name}`);
 }
 
 function describeFailedStart(error: unknown): GuestEnding {
@@ -133,7 +129,7 @@ function describeFailedStart(error: unknown): GuestEnding {
 function handsBack(guest: Pick<GuestState, 'notice'>): ToolRunner {
   return async () => {
     guest.notice(
-      'a component’s tools are handed back to it: send with HAND_BACK (4); without it the model is told they failed',
+      'the host cannot call the tools of a component: send with HAND_BACK (4), otherwise these tool calls fail',
     );
     return { rc: -errno.EIO, content: '' };
   };

@@ -34,7 +34,7 @@ const LENGTH_AT = 8;
 const BYTE = { align: 1, bytes: 1 } as const;
 const RECORD = { align: 4, bytes: RECORD_BYTES } as const;
 
-const fault = () => trapGuest('a hostcall was given a text or list that leaves the memory of the guest');
+const fault = () => trapGuest('a hostcall received a string or list outside the guest memory');
 
 /** A component has no buffers of its own, so there is always room. */
 const room = () => Number.POSITIVE_INFINITY;
@@ -109,15 +109,16 @@ function storeBytes(
 /** Room in the guest's memory, from its own allocator, which may answer with anything. */
 function allocate({ memory, realloc }: GuestHeap, align: number, length: number): number {
   const ptr = u32(realloc(0, 0, align, length));
-  if (ptr % align !== 0) trapGuest(`cabi_realloc gave the address ${ptr}, which is not aligned to ${align}`);
-  if (!memory.holds(ptr, length)) trapGuest(`cabi_realloc gave ${length} bytes at ${ptr}, outside of the memory`);
+  if (ptr % align !== 0) trapGuest(`cabi_realloc returned the address ${ptr}, which is not aligned to ${align}`);
+  if (!memory.holds(ptr, length))
+    trapGuest(`cabi_realloc returned ${length} bytes at ${ptr}, outside the guest memory`);
   return ptr;
 }
 
 function returnArea(memory: GuestMemory, at: number | undefined, { align, bytes }: Layout): number {
   const ptr = u32(at);
   if (ptr % align !== 0) trapGuest(`the return area at ${ptr} is not aligned to ${align}`);
-  if (!memory.holds(ptr, bytes)) trapGuest(`the return area at ${ptr} leaves the memory of the guest`);
+  if (!memory.holds(ptr, bytes)) trapGuest(`the return area at ${ptr} is outside the guest memory`);
   return ptr;
 }
 

@@ -125,9 +125,9 @@ class CoreRun {
   /** A guest rarely notices that the model's calls of its tools failed: a run without tools must not look like a good one. */
   #judge(ending: GuestEnding): GuestEnding {
     if (!this.#tools?.unreachable) return ending;
-    const message = `its tools could not be called: ${NO_FUNCTION_TABLE}`;
+    const message = `the tools of the guest could not be called: ${NO_FUNCTION_TABLE}`;
     if (ending.kind === 'exit' && ending.code === 0) return { kind: 'load_failed', message };
-    this.#guest.state.notice(`the guest: ${message}`);
+    this.#guest.state.notice(message);
     return ending;
   }
 }

@@ -1,8 +1,8 @@
 import type { GuestEnding } from '../../protocol/port.ts';
 
 const SUSPENDED_IN_START =
-  'a hostcall that waits was made inside the start section of the module, where nothing can be suspended; ' +
-  'move it into _start or run (AssemblyScript: build with --exportStart _initialize)';
+  'a blocking hostcall was made inside the start section of the module, where the guest cannot be suspended; ' +
+  'move the call into _start or run (AssemblyScript: build with --exportStart _initialize)';
 
 /** What ended the guest, with the frames of the guest alone: ours mean nothing to its author. */
 export function describeTrap(error: unknown): GuestEnding {
@@ -12,6 +12,6 @@ export function describeTrap(error: unknown): GuestEnding {
   if (error instanceof WebAssembly.SuspendError) {
     return { kind: 'load_failed', message: SUSPENDED_IN_START };
   }
-  const message = error instanceof Error ? error.message : 'the guest threw an exception that nobody caught';
+  const message = error instanceof Error ? error.message : 'uncaught exception in the guest';
   return { kind: 'trap', message, stack: frames.map((line) => line.trim()).join('\n') };
 }

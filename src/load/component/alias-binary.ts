@@ -53,6 +53,6 @@ export function readAlias(reader: ComponentReader): Alias {
 /** The name of an import or export of a component. */
 export function readExternName(reader: ComponentReader): string {
   const form = reader.byte();
-  if (form > 1) throw reader.unknown('form of a name', form);
+  if (form > 1) throw reader.unknown('name form', form);
   return reader.name();
 }

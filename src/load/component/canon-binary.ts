@@ -66,7 +66,7 @@ export function readCanon(reader: ComponentReader): Canon {
     return { form: 'lower', func: reader.u32(), options: readOptions(reader) };
   }
   const operands = builtins[opcode];
-  if (!operands) throw reader.unknown('builtin of the component model', opcode);
+  if (!operands) throw reader.unknown('component model builtin', opcode);
   for (const operand of operands) readOperand(reader, operand);
   return { form: 'builtin', opcode };
 }
@@ -75,7 +75,7 @@ function readOperand(reader: ComponentReader, operand: Operand): void {
   if (operand === 'index') reader.u32();
   else if (operand === 'options') readOptions(reader);
   else if (operand === 'results') readResultList(reader);
-  else if (operand === 'i32') reader.exactly(0x7f, 'type of a context value');
+  else if (operand === 'i32') reader.exactly(0x7f, 'context value type');
   else if (reader.byte() > 1) throw reader.unknown('flag', 2);
 }
 
@@ -95,7 +95,7 @@ function readOptions(reader: ComponentReader): CanonOptions {
     else if (option === 0x05) reader.u32();
     else if (option === 0x06) async = true;
     else if (option === 0x07) reader.u32();
-    else throw reader.unknown('option of the canonical ABI', option);
+    else throw reader.unknown('canonical ABI option', option);
   });
   return { encoding, memory, realloc, async };
 }

@@ -34,7 +34,7 @@ export async function compileOnce(
   const kept = key && cache.load(key);
   if (kept) return { ...kept, origin: origin(true) };
 
-  const kind = cache ? 'once; the result is kept for later runs' : 'without a cache, so on every run';
+  const kind = cache ? 'once; the result is cached for later runs' : 'no cache, so on every run';
   const tell = () => host.onNotice(`compiling the component (${kind}) …`);
   const progress = setTimeout(tell, host.noticeableMs ?? NOTICEABLE_MS);
   try {
@@ -42,7 +42,7 @@ export async function compileOnce(
     const { compileComponent } = await import('./compile-component.ts');
     const made = await compileComponent(bytes, timeoutMs, host.signal);
     const failure = key && cache.store(key, made);
-    if (failure) host.onNotice(`the compiled component was not kept in ${host.cacheDirectory}: ${failure}`);
+    if (failure) host.onNotice(`cannot cache the compiled component in ${host.cacheDirectory}: ${failure}`);
     return { ...made, origin: origin(false) };
   } finally {
     clearTimeout(progress);

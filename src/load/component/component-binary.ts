@@ -53,7 +53,8 @@ export function readComponent(bytes: Uint8Array): ComponentBody {
 }
 
 function readBody(reader: ComponentReader, bytes: Uint8Array): ComponentBody {
-  if (binaryKind(bytes) !== 'component') throw new ModuleError('it holds a component that is none');
+  if (binaryKind(bytes) !== 'component')
+    throw new ModuleError('malformed component: a nested component has no component header');
   reader.slice(PREAMBLE_BYTES);
   const definitions: Definition[] = [];
   while (!reader.done) {
@@ -106,7 +107,7 @@ function readCoreInstance(reader: ComponentReader): Definition {
     const module = reader.u32();
     const args = reader.list(() => {
       const name = reader.name();
-      reader.exactly(0x12, 'argument of a core instance');
+      reader.exactly(0x12, 'core instance argument');
       return [name, reader.u32()] as const;
     });
     return { kind: 'core-instantiate', module, args };

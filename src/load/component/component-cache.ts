@@ -60,9 +60,10 @@ export class ComponentCache {
     try {
       makeDirectory(directory);
       const found = lstatSync(directory);
-      if (!found.isDirectory()) return 'it is no directory';
-      if (!isOwn(found.uid)) return 'it belongs to another user';
-      if (hasModes && found.mode & OPEN_TO_OTHERS) return `others may enter it (chmod 700 ${directory})`;
+      if (!found.isDirectory()) return 'not a directory';
+      if (!isOwn(found.uid)) return 'the directory belongs to another user';
+      if (hasModes && found.mode & OPEN_TO_OTHERS)
+        return `other users may access the directory (chmod 700 ${directory})`;
       return new ComponentCache(directory, maxBytes);
     } catch (error) {
       return errorCode(error) ?? String(error);
@@ -93,7 +94,8 @@ export class ComponentCache {
     const unfinished = join(this.#directory, `${randomBytes(16).toString('hex')}${UNFINISHED_SUFFIX}`);
     try {
       const entry = encodeEntry(compiled, key);
-      if (entry.byteLength > this.#maxBytes) return `it takes ${entry.byteLength} bytes`;
+      if (entry.byteLength > this.#maxBytes)
+        return `the entry has ${entry.byteLength} bytes, the cache holds at most ${this.#maxBytes}`;
       writeFileSync(unfinished, entry, { flag: 'wx', mode: ENTRY_MODE });
       renameSync(unfinished, this.#file(key));
       evict(this.#directory, this.#maxBytes, Date.now());

@@ -39,7 +39,7 @@ export class ComponentReader extends WasmReader {
   /** Reads something that may hold things of its own kind. */
   nested<T>(read: () => T): T {
     if (++this.#depth > MAX_NESTING) {
-      throw new ModuleError(`it nests components or types more than ${MAX_NESTING} deep`);
+      throw new ModuleError(`the component nests components or types more than ${MAX_NESTING} deep`);
     }
     const found = read();
     this.#depth--;
@@ -63,7 +63,7 @@ export class ComponentReader extends WasmReader {
       result += (byte & 0x7f) * 2 ** shift;
       if (byte < 0x80) return result;
     }
-    throw new ModuleError('it has a number that does not fit into 32 bits');
+    throw new ModuleError('malformed component: LEB128 integer does not fit into 32 bits');
   }
 
   /** A type's index where a primitive type could stand: a signed LEB128 of 33 bits, and not a negative one. */
@@ -77,15 +77,16 @@ export class ComponentReader extends WasmReader {
         return result;
       }
     }
-    throw new ModuleError('it has a type that is neither known nor an index');
+    throw new ModuleError('malformed component: neither a known type nor a type index');
   }
 
   override name(): string {
     const length = this.u32();
-    if (length > MAX_NAME_BYTES) throw new ModuleError(`it has a name of ${length} bytes, at most ${MAX_NAME_BYTES}`);
+    if (length > MAX_NAME_BYTES)
+      throw new ModuleError(`the component has a name of ${length} bytes, at most ${MAX_NAME_BYTES} are allowed`);
     const text = Buffer.from(this.slice(length)).toString('latin1');
     if (!STRICT_NAME.test(text) || TAKEN.has(text))
-      throw new ModuleError(`it has a name that is refused: ${shown(text)}`);
+      throw new ModuleError(`the component has a name that is not allowed: ${shown(text)}`);
     return text;
   }
 
@@ -93,7 +94,8 @@ export class ComponentReader extends WasmReader {
   list<T>(item: () => T): T[] {
     const count = this.u32();
     this.#budget.definitions -= count;
-    if (this.#budget.definitions < 0) throw new ModuleError(`it defines more than ${MAX_DEFINITIONS} things`);
+    if (this.#budget.definitions < 0)
+      throw new ModuleError(`the component has more than ${MAX_DEFINITIONS} definitions`);
     const items: T[] = [];
     for (let left = count; left > 0; left--) items.push(item());
     return items;
@@ -112,11 +114,11 @@ export class ComponentReader extends WasmReader {
 
   /** What follows must be nothing: bytes that only some readers see are refused. */
   end(what: string): void {
-    if (!this.done) throw new ModuleError(`its ${what} has bytes after its end`);
+    if (!this.done) throw new ModuleError(`malformed component: extra bytes at the end of the ${what}`);
   }
 
   unknown(what: string, found: number): ModuleError {
-    return new ModuleError(`it has an unknown ${what} (0x${found.toString(16).padStart(2, '0')})`);
+    return new ModuleError(`malformed component: unknown ${what} (0x${found.toString(16).padStart(2, '0')})`);
   }
 }
 

@@ -38,7 +38,7 @@ const sections = { type: 1, import: 2, table: 4, memory: 5, export: 7 } as const
 
 /** Reads and admits a core module: the same refusals as for a guest that is nothing but a core module. */
 export function readCoreModule(reader: ComponentReader, bytes: Uint8Array): CoreModuleShape {
-  if (binaryKind(bytes) !== 'core') throw new ModuleError('it holds a core module that is none');
+  if (binaryKind(bytes) !== 'core') throw new ModuleError('malformed component: a core module has no module header');
   reader.slice(PREAMBLE_BYTES);
   const imports: CoreImport[] = [];
   const exports: CoreExport[] = [];
@@ -47,9 +47,11 @@ export function readCoreModule(reader: ComponentReader, bytes: Uint8Array): Core
   while (!reader.done) {
     const id = reader.byte();
     const part = reader.part(reader.u32());
-    if (id > LAST_SECTION) throw reader.unknown('section of a core module', id);
+    if (id > LAST_SECTION) throw reader.unknown('core module section', id);
     if (id === sections.type && part.left > MAX_TYPE_SECTION_BYTES) {
-      throw new ModuleError(`a core module of it has ${part.left} bytes of types, at most ${MAX_TYPE_SECTION_BYTES}`);
+      throw new ModuleError(
+        `a core module of the component has ${part.left} bytes of types, at most ${MAX_TYPE_SECTION_BYTES} are allowed`,
+      );
     }
     if (id === sections.import) part.list(() => imports.push(readImport(part)));
     else if (id === sections.export) part.list(() => exports.push(readExport(part)));
@@ -60,7 +62,7 @@ export function readCoreModule(reader: ComponentReader, bytes: Uint8Array): Core
   }
   const imported = imports.filter(({ kind }) => kind === 'memory').length;
   if (imported + memories.length > 1)
-    throw new ModuleError('a core module of it has several memories; a guest has one');
+    throw new ModuleError('a core module of the component has several memories; only one is supported');
   importTypes(bytes); // refuses struct and array types
   return { bytes, imports, exports, memories, tables };
 }
@@ -73,7 +75,7 @@ function readExport(reader: ComponentReader): CoreExport {
   const name = reader.name();
   const number = reader.byte();
   const kind = coreKinds[number];
-  if (!kind) throw reader.unknown('kind of export', number);
+  if (!kind) throw reader.unknown('export kind', number);
   return { name, kind, index: reader.u32() };
 }
 
@@ -91,6 +93,6 @@ function readTable(reader: ComponentReader): CoreLimits {
   const limits = readCoreLimits(reader, 'table');
   reader.byte();
   reader.rawNumber();
-  reader.exactly(END, 'initial value of a table');
+  reader.exactly(END, 'table initializer');
   return limits;
 }

@@ -18,7 +18,9 @@ export function readCoreType(reader: ComponentReader): void {
   } else if (form === MODULE) {
     reader.nested(() => reader.list(() => readModuleDeclaration(reader)));
   } else {
-    throw new ModuleError('it has struct or array types (wasm-gc), whose objects have no limit here; build it without');
+    throw new ModuleError(
+      'the component has struct or array types (wasm-gc), whose memory cannot be limited; build it without wasm-gc',
+    );
   }
 }
 
@@ -52,7 +54,7 @@ export interface CoreExtern {
 export function readCoreExternType(reader: ComponentReader): CoreExtern {
   const number = reader.byte();
   const kind = coreKinds[number];
-  if (!kind) throw reader.unknown('kind of import', number);
+  if (!kind) throw reader.unknown('import kind', number);
   let type = -1;
   if (kind === 'core-func') type = reader.u32();
   else if (kind === 'table') {
@@ -86,9 +88,9 @@ const SIXTY_FOUR = 0x04;
 
 export function readCoreLimits(reader: ComponentReader, what: string): CoreLimits {
   const flags = reader.byte();
-  if (flags & SHARED) throw new ModuleError(`it has a shared ${what}; threads are not supported`);
-  if (flags & SIXTY_FOUR) throw new ModuleError(`it has a 64-bit ${what}; build it for wasm32`);
-  if (flags > HAS_MAX) throw new ModuleError(`it has a ${what} with unknown limits`);
+  if (flags & SHARED) throw new ModuleError(`the component has a shared ${what}; threads are not supported`);
+  if (flags & SIXTY_FOUR) throw new ModuleError(`the component has a 64-bit ${what}; build it for wasm32`);
+  if (flags > HAS_MAX) throw new ModuleError(`the component has a ${what} with unknown limit flags`);
   const min = reader.u32();
   return { min, max: flags & HAS_MAX ? reader.u32() : Number.POSITIVE_INFINITY };
 }

@@ -21,12 +21,13 @@ export function entryOf(exports: ReadonlyMap<string, Item>): string {
   }
   const others = [...exports.keys()].slice(0, 5).join(', ');
   throw new ModuleError(
-    `it exports neither run: ${ENTRY_TYPE} nor wasi:cli/run@0.2: there is nothing to call (it exports ${others || 'nothing'})`,
+    `the component has no entry point: it exports neither run: ${ENTRY_TYPE} nor wasi:cli/run@0.2 (exports: ${others || 'none'})`,
   );
 }
 
 function checkEntry(name: string, item: Item | undefined): void {
-  if (item?.sort !== 'func' || item.func.kind !== 'own') throw new ModuleError(`its ${name} is no function of its own`);
+  if (item?.sort !== 'func' || item.func.kind !== 'own')
+    throw new ModuleError(`the export ${name} is not a function of the component`);
   const found = typeText(item.func.type);
-  if (found !== ENTRY_TYPE) throw new ModuleError(`it exports ${name} as ${found}; it must be ${ENTRY_TYPE}`);
+  if (found !== ENTRY_TYPE) throw new ModuleError(`the export ${name} has type ${found}; expected ${ENTRY_TYPE}`);
 }

@@ -16,7 +16,7 @@ const NEW_NAMES = 'cm32p2|';
  */
 export function chooseLane(component: LinkedComponent): Lane {
   const users = component.coreInstances.filter(({ args }) => [...args.keys()].some(isOurs));
-  if (users.length === 0) return { kind: 'glue', reason: 'no core module of it imports spear:host by name' };
+  if (users.length === 0) return { kind: 'glue', reason: 'no core module of the component imports spear:host by name' };
   const proof = new Proof(component);
   for (const user of users) {
     const reason = proof.doubt(user);
@@ -45,10 +45,10 @@ class Proof {
     }
     const memory = this.#surrounding(user, 'memory');
     const realloc = this.#surrounding(user, 'cabi_realloc');
-    if (!memory || !realloc) return 'a core module has no memory or no cabi_realloc that could be found by name';
+    if (!memory || !realloc) return 'a core module exports no memory or no cabi_realloc by name';
     for (const [name, given] of user.args) {
       if (!isOurs(name)) continue;
-      if (given.kind === 'core-instance') return `a core module of the component stands in for ${name}`;
+      if (given.kind === 'core-instance') return `a core module of the component implements ${name}`;
       for (const [func, item] of given.items) {
         const reason = this.#doubtFunction(name, func, this.#behindShim(item), memory, realloc);
         if (reason !== undefined) return reason;

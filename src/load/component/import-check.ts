@@ -46,12 +46,12 @@ export function checkImports(imports: ReadonlyMap<string, DeclaredItem>): void {
   if (complaints.length === 0) return;
   const more = complaints.length > MOST_COMPLAINTS ? `; and ${complaints.length - MOST_COMPLAINTS} more` : '';
   const shown = complaints.slice(0, MOST_COMPLAINTS).join('; ');
-  throw new ModuleError(`it imports what this host does not have: ${shown}${more}`);
+  throw new ModuleError(`the component has imports that this host does not provide: ${shown}${more}`);
 }
 
 function complaintsAbout(name: string, item: DeclaredItem): string[] {
   const wanted = /^([a-z][\w-]*:[a-z][\w-]*)\/([a-z][\w-]*)(?:@(.*))?$/.exec(name);
-  if (item.sort !== 'instance' || !wanted) return [`${name}, which is no interface of spear:host or wasi`];
+  if (item.sort !== 'instance' || !wanted) return [`${name} (not an interface of spear:host or wasi)`];
   const [, from = '', interfaceName = '', version] = wanted;
   if (from === ourPackage) return spearComplaints(name, interfaceName, version, item.items);
   if (from.startsWith('wasi:')) return wasiComplaints(name, `${from}/${interfaceName}`, version, item.items);
@@ -66,7 +66,7 @@ function spearComplaints(
 ): string[] {
   if (!isCompatible(version)) {
     return [
-      `${name} (this host has ${ourPackage} ${witPackage.version}: same major version, and a minor not above it)`,
+      `${name} (this host has ${ourPackage} ${witPackage.version}: the major version must be equal, the minor version not higher)`,
     ];
   }
   const functions = ourInterfaces.get(interfaceName);
@@ -89,7 +89,7 @@ function itemComplaints(
     const found = typeText(declared.type);
     return found === ours ? [] : [`${from}#${name} as ${found} (this host has ${ours})`];
   }
-  if (declared.sort !== 'func') return [`${from}#${name}, which is no function`];
+  if (declared.sort !== 'func') return [`${from}#${name} (not a function)`];
   const row = functions.get(name);
   if (!row) {
     const hint = didYouMean(name, [...functions.keys()]);

@@ -93,7 +93,7 @@ class Scope {
 
   up(count: number): Scope {
     if (count === 0) return this;
-    if (!this.outer) throw new ModuleError('it names what is outside of the whole component');
+    if (!this.outer) throw new ModuleError('malformed component: outer alias beyond the root component');
     return this.outer.up(count - 1);
   }
 
@@ -103,7 +103,7 @@ class Scope {
     if (sort === 'component') return { sort, component: at(this.components, index, sort) };
     if (sort === 'module') return { sort, module: at(this.modules, index, sort) };
     if (sort === 'type') return { sort, type: this.types.type(index) };
-    throw new ModuleError(`it passes on a ${sort}, which is not supported here`);
+    throw new ModuleError(`the component re-exports a ${sort}, which is not supported`);
   }
 
   add(item: Item): void {
@@ -126,11 +126,13 @@ class Linking {
 
   instantiate({ body, scope: outer }: Closure, args: Args): ReadonlyMap<string, Item> {
     if (++this.#instantiated > MAX_COMPONENT_INSTANCES) {
-      throw new ModuleError(`it instantiates more than ${MAX_COMPONENT_INSTANCES} components`);
+      throw new ModuleError(`the component instantiates more than ${MAX_COMPONENT_INSTANCES} components`);
     }
     this.#linked += sizeOf(body);
     if (this.#linked > MAX_LINKED_DEFINITIONS) {
-      throw new ModuleError(`it instantiates components of more than ${MAX_LINKED_DEFINITIONS} definitions`);
+      throw new ModuleError(
+        `the component instantiates components with more than ${MAX_LINKED_DEFINITIONS} definitions`,
+      );
     }
     const scope = new Scope(outer);
     const exports = new Map<string, Item>();
@@ -148,18 +150,20 @@ class Linking {
   #import({ name, type }: Extract<Definition, { kind: 'import' }>, scope: Scope, args: Args): void {
     if (args) {
       const given = args.get(name);
-      if (!given) throw new ModuleError(`it instantiates a component without the ${name} that it needs`);
+      if (!given) throw new ModuleError(`malformed component: an instantiation lacks the import ${name}`);
       // What is given may know less of its types than the component declares; both mean the same.
       if (type.sort === 'type') scope.types.declare(type, name);
       else scope.add(given);
       return;
     }
     if (type.sort === 'module' || type.sort === 'component' || type.sort === 'value') {
-      throw new ModuleError(`it imports the ${type.sort} ${name}; only functions and interfaces can be imported`);
+      throw new ModuleError(
+        `the component imports the ${type.sort} ${name}; only functions and interfaces can be imported`,
+      );
     }
     const declared = scope.types.declare(type, name);
     this.imports.set(name, declared);
-    if (this.imports.size > MAX_IMPORTS) throw new ModuleError(`it imports more than ${MAX_IMPORTS} things`);
+    if (this.imports.size > MAX_IMPORTS) throw new ModuleError(`the component has more than ${MAX_IMPORTS} imports`);
     if (declared.sort === 'func') scope.funcs.push({ kind: 'host', from: '', name });
     if (declared.sort === 'instance') scope.instances.push({ kind: 'host', name, items: declared.items });
   }
@@ -213,7 +217,7 @@ class Linking {
       args: new Map(args.map(([name, index]) => [name, at(scope.coreInstances, index, 'core instance')])),
     };
     if (this.coreInstances.push(instance) > MAX_CORE_INSTANCES) {
-      throw new ModuleError(`it instantiates more than ${MAX_CORE_INSTANCES} core modules`);
+      throw new ModuleError(`the component instantiates more than ${MAX_CORE_INSTANCES} core modules`);
     }
     return instance;
   }
@@ -273,18 +277,18 @@ function exported(instance: Instance, { sort, name }: { sort: Sort; name: string
       return { sort, instance: { kind: 'host', name: `${instance.name}/${name}`, items: item.items } };
     }
   }
-  throw new ModuleError(`it names the ${sort} ${name} of an instance that has no such thing`);
+  throw new ModuleError(`malformed component: alias of the ${sort} ${name}, which the instance does not export`);
 }
 
 function exportedCore(from: CoreInstance | CoreExports, { sort, name }: { sort: Sort; name: string }): CoreItem {
   if (from.kind === 'core-instance') return { kind: 'of-instance', instance: from, sort, name };
   const item = from.items.get(name);
-  if (!item) throw new ModuleError(`it names ${name} of a core instance that has no such thing`);
+  if (!item) throw new ModuleError(`malformed component: alias of ${name}, which the core instance does not export`);
   return item;
 }
 
 function coreSpace(scope: Scope, sort: Sort): CoreItem[] {
-  if (!(sort in scope.core)) throw new ModuleError(`it names a ${sort} of a core instance`);
+  if (!(sort in scope.core)) throw new ModuleError(`malformed component: alias of a ${sort} of a core instance`);
   return scope.core[sort as keyof Scope['core']];
 }
 
@@ -294,6 +298,6 @@ function coreItem(scope: Scope, sort: Sort, index: number): CoreItem {
 
 function at<T>(space: readonly T[], index: number, what: string): T {
   const found = space[index];
-  if (found === undefined) throw new ModuleError(`it names the ${what} ${index}, which it does not have`);
+  if (found === undefined) throw new ModuleError(`malformed component: ${what} index ${index} is out of range`);
   return found;
 }

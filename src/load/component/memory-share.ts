@@ -27,6 +27,6 @@ export function shareLimits(
 /** What each of some things may grow by. */
 function room(starts: readonly number[], limit: number, complaint: (sum: number) => string): number {
   const sum = starts.reduce((total, min) => total + min, 0);
-  if (sum > limit) throw new ModuleError(`it ${complaint(sum)}`);
+  if (sum > limit) throw new ModuleError(`the component ${complaint(sum)}`);
   return starts.length === 0 ? 0 : Math.floor((limit - sum) / starts.length);
 }

@@ -35,7 +35,8 @@ async function compileAsTheyAre(modules: Modules, unshareable: string | null = n
 
 /** What cannot be made to give way, whole, is left as it is. */
 async function compileWithTurns(modules: Modules, lane: Lane): Promise<Compiled> {
-  if (lane.kind === 'glue') return compileAsTheyAre(modules, `it needs jco's glue, because ${lane.reason}`);
+  if (lane.kind === 'glue')
+    return compileAsTheyAre(modules, `the component needs the glue code of jco, because ${lane.reason}`);
   const { withTurns } = await import('../turns/with-turns.ts');
   try {
     const turns = new Map<string, Turns>();
@@ -48,7 +49,7 @@ async function compileWithTurns(modules: Modules, lane: Lane): Promise<Compiled>
     return { ...(await compileAsTheyAre(turned)), turns };
   } catch (error) {
     if (!(error instanceof ModuleError)) throw error;
-    return compileAsTheyAre(modules, `it cannot be made to give way: ${error.message}`);
+    return compileAsTheyAre(modules, `yield points cannot be added: ${error.message}`);
   }
 }
 
@@ -57,6 +58,6 @@ async function engineCompile(bytes: Uint8Array): Promise<WebAssembly.Module> {
     return await WebAssembly.compile(bytes);
   } catch (error) {
     const reason = (error as Error).message.replace(/^WebAssembly\.compile\(\): /, '');
-    throw new ModuleError(`a core module of it does not compile: ${reason}`);
+    throw new ModuleError(`a core module of the component does not compile: ${reason}`);
   }
 }

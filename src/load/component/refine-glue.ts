@@ -24,7 +24,8 @@ const loads = [
  */
 export function refineGlue(text: string): string {
   const silenced = silence(text);
-  if (!silenced.includes(ENTRY)) throw new Error(`jco ${JCO_VERSION} generated code without the known entry`);
+  if (!silenced.includes(ENTRY))
+    throw new Error(`jco ${JCO_VERSION} generated code without the expected entry function`);
   const found = loads.find((pattern) => pattern.test(silenced));
   if (found) throw new Error(`jco ${JCO_VERSION} generated code that loads other code (${found})`);
   return silenced;
@@ -37,7 +38,7 @@ const LOOKS_AT_PROCESS = /\bprocess\?\./;
 function silence(text: string): string {
   const silenced = text.replace(debugLog, SILENT);
   if (silenced === text || LOOKS_AT_PROCESS.test(silenced)) {
-    throw new Error(`jco ${JCO_VERSION} generated another debug log than the known one`);
+    throw new Error(`jco ${JCO_VERSION} generated an unexpected debug log function`);
   }
   return silenced;
 }

@@ -108,12 +108,14 @@ interface Segment {
 /** An active segment of functions: what a linker writes. */
 function readSegment(reader: WasmReader): Segment {
   const form = reader.unsigned();
-  if (form !== 0 && form !== 2) throw new ModuleError('it has an element segment of another form');
+  if (form !== 0 && form !== 2) throw new ModuleError('the component has an element segment of an unsupported form');
   const table = form === 2 ? reader.unsigned() : 0;
-  if (reader.byte() !== I32_CONST) throw new ModuleError('it has an element segment at a computed place');
+  if (reader.byte() !== I32_CONST)
+    throw new ModuleError('the component has an element segment with a non-constant offset');
   const offset = signed(reader);
-  if (reader.byte() !== END) throw new ModuleError('it has an element segment at a computed place');
-  if (form === 2 && reader.byte() !== 0x00) throw new ModuleError('it has an element segment of another form');
+  if (reader.byte() !== END) throw new ModuleError('the component has an element segment with a non-constant offset');
+  if (form === 2 && reader.byte() !== 0x00)
+    throw new ModuleError('the component has an element segment of an unsupported form');
   return { table, offset, functions: reader.vector(() => reader.unsigned()) };
 }
 

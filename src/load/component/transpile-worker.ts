@@ -47,7 +47,7 @@ async function transpile(): Promise<TranspileAnswer> {
 /** What jco throws is a JavaScript error, or the text of one of its own. */
 function describe(error: unknown): string {
   const reason = lastWords.split('\n').filter((line) => line !== '' && !ABOUT_THE_PANIC.test(line));
-  if (reason.length > 0) return `jco gave up: ${reason.join(' ')}`;
+  if (reason.length > 0) return `jco failed: ${reason.join(' ')}`;
   if (error instanceof Error && 'payload' in error) return String(error.payload);
   return errorText(error);
 }

@@ -80,9 +80,9 @@ export async function transpile(
       );
       worker.once('message', resolve);
       worker.once('error', (error) => reject(explained(error)));
-      worker.once('exit', () => reject(new Error('the thread that compiles the component ended without a word')));
+      worker.once('exit', () => reject(new Error('the thread that compiles the component exited unexpectedly')));
     });
-    if (!answer.ok) throw new ModuleError(`it is no valid component: ${answer.message}`);
+    if (!answer.ok) throw new ModuleError(`not a valid component: ${answer.message}`);
     jco = answer.jco;
     return sorted(answer.files);
   } finally {
@@ -96,7 +96,9 @@ function sorted(files: readonly (readonly [string, Uint8Array])[]): Transpiled {
   const glue = files.find(([name]) => name.endsWith('.js'));
   if (!glue) throw new Error('jco generated no JavaScript');
   if (glue[1].byteLength > MAX_GLUE_BYTES) {
-    throw new ModuleError(`its types need ${glue[1].byteLength} bytes of code, at most ${MAX_GLUE_BYTES}`);
+    throw new ModuleError(
+      `the types of the component need ${glue[1].byteLength} bytes of glue code, at most ${MAX_GLUE_BYTES} are allowed`,
+    );
   }
   return {
     glue: refineGlue(Buffer.from(glue[1]).toString('utf8')),
@@ -106,5 +108,5 @@ function sorted(files: readonly (readonly [string, Uint8Array])[]): Transpiled {
 
 function explained(error: unknown): unknown {
   if (errorCode(error) !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
-  return new ModuleError(`compiling the component took more than ${TRANSPILE_HEAP_MB} MiB`);
+  return new ModuleError(`compiling the component needs more than ${TRANSPILE_HEAP_MB} MiB of memory`);
 }

@@ -85,7 +85,7 @@ export function readTypeDefinition(reader: ComponentReader): TypeDefinition {
     case 0x67:
       value();
       reader.u32();
-      return { form: 'other', name: 'a list of fixed length' };
+      return { form: 'other', name: 'a fixed-length list' };
     case 0x66:
     case 0x65:
       reader.option(value);
@@ -98,7 +98,7 @@ export function readTypeDefinition(reader: ComponentReader): TypeDefinition {
     case 0x41:
       return { form: 'component', declarations: readDeclarations(reader, true) };
     case 0x3f:
-      reader.exactly(0x7f, 'representation of a resource');
+      reader.exactly(0x7f, 'resource representation');
       reader.option(() => reader.u32());
       return { form: 'resource' };
     default:
@@ -120,7 +120,7 @@ function readValueType(reader: ComponentReader): ValueType {
 function readCase(reader: ComponentReader): readonly [string, ValueType | undefined] {
   const label = reader.name();
   const type = reader.option(() => readValueType(reader));
-  reader.exactly(0x00, 'refinement of a case');
+  reader.exactly(0x00, 'case refinement');
   return [label, type];
 }
 
@@ -132,8 +132,8 @@ function readFunction(reader: ComponentReader, async: boolean): FunctionTypeDefi
 export function readResultList(reader: ComponentReader): ValueType | undefined {
   const form = reader.byte();
   if (form === 0x00) return readValueType(reader);
-  if (form !== 0x01) throw reader.unknown('list of results', form);
-  reader.exactly(0x00, 'list of results');
+  if (form !== 0x01) throw reader.unknown('result list', form);
+  reader.exactly(0x00, 'result list');
   return undefined;
 }
 
@@ -185,7 +185,7 @@ function readValueBound(reader: ComponentReader): ExternType {
   const bound = reader.byte();
   if (bound === 0x00) reader.u32();
   else if (bound === 0x01) readValueType(reader);
-  else throw reader.unknown('bound of a value', bound);
+  else throw reader.unknown('value bound', bound);
   return { sort: 'value' };
 }
 
@@ -193,5 +193,5 @@ function readTypeBound(reader: ComponentReader): ExternType {
   const bound = reader.byte();
   if (bound === 0x00) return { sort: 'type', equals: reader.u32() };
   if (bound === 0x01) return { sort: 'type', equals: 'resource' };
-  throw reader.unknown('bound of a type', bound);
+  throw reader.unknown('type bound', bound);
 }

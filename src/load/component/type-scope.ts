@@ -38,14 +38,14 @@ export class TypeScope {
 
   type(index: number): ScopedType {
     const found = this.#types[index];
-    if (!found) throw new ModuleError(`it names the type ${index}, which it does not have`);
+    if (!found) throw new ModuleError(`malformed component: type index ${index} is out of range`);
     return found;
   }
 
   /** The scope `count` levels up; 0 is this one. */
   outer(count: number): TypeScope {
     if (count === 0) return this;
-    if (!this.#outer) throw new ModuleError('it names what is outside of the whole component');
+    if (!this.#outer) throw new ModuleError('malformed component: outer alias beyond the root component');
     return this.#outer.outer(count - 1);
   }
 
@@ -70,7 +70,7 @@ export class TypeScope {
       return;
     }
     const item = this.#instances[alias.instance]?.get(alias.name);
-    if (!item) throw new ModuleError(`it names ${alias.name} of an instance that has no such thing`);
+    if (!item) throw new ModuleError(`malformed component: alias of ${alias.name}, which the instance does not export`);
     if (item.sort === 'type') this.add(item.type);
     if (item.sort === 'instance') this.#instances.push(item.items);
   }
@@ -86,7 +86,8 @@ function declaredItems(type: ScopedType): DeclaredItems {
 }
 
 function itemsOf({ definition, scope }: ScopedType): DeclaredItems {
-  if (definition.form !== 'instance') throw new ModuleError('it has an instance whose type is not that of one');
+  if (definition.form !== 'instance')
+    throw new ModuleError('malformed component: an instance whose type is not an instance type');
   const inner = new TypeScope(scope);
   const items = new Map<string, DeclaredItem>();
   for (const declaration of definition.declarations) takeIn(declaration, inner, items);
@@ -119,7 +120,7 @@ class TypeWriter {
 
   definition({ definition, scope }: ScopedType): string {
     this.#left -= 1 + partsOf(definition);
-    if (this.#left < 0) throw new ModuleError(`it has a type of more than ${MAX_TYPE_PARTS} parts`);
+    if (this.#left < 0) throw new ModuleError(`the component has a type of more than ${MAX_TYPE_PARTS} parts`);
     const value = (type: ValueType) => this.#value(type, scope);
     const optional = (type: ValueType | undefined) => (type === undefined ? '_' : value(type));
     const labeled = (fields: readonly (readonly [string, ValueType])[]) =>

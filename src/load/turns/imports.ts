@@ -19,7 +19,8 @@ export function readImports(body: Uint8Array = Uint8Array.of(0)): Imports {
   let functions = 0;
   let memories = 0;
   for (let left = count; left > 0; left--) {
-    if (reader.name() === TURNS_MODULE) throw new ModuleError(`it imports from ${TURNS_MODULE}, which no guest can`);
+    if (reader.name() === TURNS_MODULE)
+      throw new ModuleError(`the module imports from ${TURNS_MODULE}, which is reserved`);
     reader.name();
     const kind = reader.byte();
     if (kind === 0x00) {
@@ -37,7 +38,7 @@ export function readImports(body: Uint8Array = Uint8Array.of(0)): Imports {
     } else if (kind === 0x04) {
       reader.byte();
       reader.unsigned();
-    } else throw new ModuleError(`it has an import of the unknown kind ${kind}`);
+    } else throw new ModuleError(`the module has an import of unknown kind ${kind}`);
   }
   return { count, list, functions, memories };
 }
@@ -46,7 +47,7 @@ const HAS_MAX = 0x01;
 
 function skipLimits(reader: WasmReader): void {
   const flags = reader.byte();
-  if (flags > HAS_MAX) throw new ModuleError('it imports a memory or a table of an unknown kind');
+  if (flags > HAS_MAX) throw new ModuleError('the module imports a memory or a table with unknown limit flags');
   reader.unsigned();
   if (flags & HAS_MAX) reader.unsigned();
 }

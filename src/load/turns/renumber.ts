@@ -65,7 +65,7 @@ export function renumberSection(body: Uint8Array, walk: Walk, renumber: Renumber
   const reader = new WasmReader(body);
   const copy = new RenumberedCopy(body, reader, renumber);
   walk(reader, copy);
-  if (!reader.done) throw new ModuleError('it has a section with more in it than it says');
+  if (!reader.done) throw new ModuleError('malformed module: extra bytes at the end of a section');
   copy.flush();
   return copy.out.bytes();
 }
@@ -112,7 +112,7 @@ const EXPRESSIONS = 4;
 export const walkElements: Walk = (reader, copy) => {
   reader.vector(() => {
     const flags = reader.unsigned();
-    if (flags > (PASSIVE | EXPLICIT | EXPRESSIONS)) throw new ModuleError('it has a segment of an unknown kind');
+    if (flags > (PASSIVE | EXPLICIT | EXPRESSIONS)) throw new ModuleError('the module has a segment of unknown kind');
     const isActive = (flags & PASSIVE) === 0;
     if (isActive && flags & EXPLICIT) reader.unsigned();
     if (isActive) copy.expression();

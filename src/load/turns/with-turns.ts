@@ -36,8 +36,8 @@ export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | nu
   const names: Uint8Array[] = [];
   for (const { id, body } of readSections(bytes)) {
     if (id === section.custom) names.push(body);
-    else if (!order.includes(id)) throw new ModuleError(`it has a section of the unknown kind ${id}`);
-    else if (sections.has(id)) throw new ModuleError('it has two sections of a kind');
+    else if (!order.includes(id)) throw new ModuleError(`the module has a section of unknown kind ${id}`);
+    else if (sections.has(id)) throw new ModuleError('malformed module: duplicate section');
     else sections.set(id, body);
   }
   const code = sections.get(section.code);
@@ -105,8 +105,8 @@ function ownMemory(body: Uint8Array | undefined, imported: number): Turns['memor
   const reader = new WasmReader(body);
   const count = reader.unsigned();
   if (count === 0) return null;
-  if (count + imported > 1) throw new ModuleError('it has several memories');
-  if (reader.byte() !== HAS_MAX) throw new ModuleError('it has a memory of an unknown kind');
+  if (count + imported > 1) throw new ModuleError('the module has several memories');
+  if (reader.byte() !== HAS_MAX) throw new ModuleError('the module has a memory with unknown limit flags');
   return { initial: reader.unsigned(), maximum: reader.unsigned() };
 }
 

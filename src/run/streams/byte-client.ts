@@ -29,7 +29,7 @@ export function connectByteClient(hub: StreamEnd, input: Readable, output: Writa
     }
   });
   input.once('end', () => {
-    if (splitter.isInside) fault('it ended in the middle of a frame');
+    if (splitter.isInside) fault('the input ended in the middle of a frame');
     else session.ended();
   });
   input.once('close', () => session.ended());

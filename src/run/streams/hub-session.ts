@@ -49,12 +49,12 @@ export class HubSession implements ClientSession {
     }
     const { streamId } = head;
     if (!this.met.has(streamId) && this.met.size >= MAX_STREAMS) {
-      this.end(`a client may use ${MAX_STREAMS} streams; stream ${streamId} is one more`);
+      this.end(`a client may use at most ${MAX_STREAMS} streams; stream ${streamId} exceeds that`);
       return;
     }
     this.#waitingBytes += frame.byteLength;
     if (this.#waitingBytes > MAX_WAITING_BYTES + MAX_OVERRUN_BYTES) {
-      this.end('the guest is behind, and the client goes on sending');
+      this.end('the client sent more than the stream window holds before the guest read it');
       return;
     }
     const line = this.#waiting.get(streamId);

@@ -36,7 +36,7 @@ function stdioListener({ stdio, onProblem }: StreamListenerOptions): StreamListe
       const { input, output } = stdio();
       connectByteClient(hub, input, output, (problem) => {
         input.destroy();
-        if (problem !== null) onProblem(`the client of the user streams: ${problem}`);
+        if (problem !== null) onProblem(`user stream client: ${problem}`);
       });
     },
     close: async () => {},

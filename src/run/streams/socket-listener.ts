@@ -21,11 +21,11 @@ export async function listenOnSocket(path: string, onProblem: (text: string) => 
     gate.whenOpen((hub) => {
       const end = (problem: string | null) => {
         socket.destroySoon();
-        if (problem !== null) onProblem(`the client on ${path}: ${problem}`);
+        if (problem !== null) onProblem(`user stream client on ${path}: ${problem}`);
       };
       if (socket.destroyed || connectByteClient(hub, socket, socket, end)) return;
       socket.destroy();
-      onProblem(`a second client on ${path} was turned away: one at a time`);
+      onProblem(`a second client on ${path} was rejected: only one client may be connected`);
     });
   });
   server.maxConnections = MAX_CONNECTIONS;
@@ -59,7 +59,7 @@ async function listen(server: Server, path: string): Promise<void> {
 }
 
 const reasonOf = (error: unknown) =>
-  errorCode(error) === 'EADDRINUSE' ? 'there is something already' : (errorCode(error) ?? String(error));
+  errorCode(error) === 'EADDRINUSE' ? 'the path is in use' : (errorCode(error) ?? String(error));
 
 function listenOnce(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {

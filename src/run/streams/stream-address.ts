@@ -21,12 +21,10 @@ export function parseStreamAddress(text: string, label: string): StreamAddress {
 }
 
 function unixAddress(path: string, label: string): StreamAddress {
-  if (path === '') throw new ConfigError(`${label}: unix: wants a path`);
+  if (path === '') throw new ConfigError(`${label}: expected a path after unix:`);
   const bytes = Buffer.byteLength(path);
   if (bytes > MAX_SOCKET_PATH_BYTES) {
-    throw new ConfigError(
-      `${label}: the path of a socket has at most ${MAX_SOCKET_PATH_BYTES} bytes, this one has ${bytes}`,
-    );
+    throw new ConfigError(`${label}: a socket path has at most ${MAX_SOCKET_PATH_BYTES} bytes, found ${bytes}`);
   }
   return { kind: 'unix', path };
 }
@@ -37,9 +35,9 @@ function webSocketAddress(text: string, label: string): StreamAddress {
     throw new ConfigError(`${label}: ${EXPECTED}, found ${JSON.stringify(text)}`);
   }
   if (!LOOPBACK.has(url.hostname)) {
-    throw new ConfigError(`${label}: without TLS only this machine may connect: ws://127.0.0.1:PORT`);
+    throw new ConfigError(`${label}: only a loopback address is allowed without TLS: ws://127.0.0.1:PORT`);
   }
-  if (url.port === '') throw new ConfigError(`${label}: which port? 0 takes a free one`);
+  if (url.port === '') throw new ConfigError(`${label}: the port is missing; 0 selects a free one`);
   const host = url.hostname === 'localhost' ? '127.0.0.1' : url.hostname.replaceAll(/[[\]]/g, '');
   return { kind: 'ws', host, port: Number(url.port) };
 }

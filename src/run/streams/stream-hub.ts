@@ -87,7 +87,7 @@ export class StreamHub implements StreamEnd {
         if (this.#watch === call) this.#watch = null;
         return;
       default:
-        throw new PortViolation(`${message[3]} is nothing of a stream`);
+        throw new PortViolation(`${message[3]} is not a stream message`);
     }
   }
 
@@ -101,8 +101,8 @@ export class StreamHub implements StreamEnd {
   }
 
   #open(call: number, streamId: number, direction: number): void {
-    if (this.#streams.has(call)) throw new PortViolation('a call id was used twice');
-    if (this.#streams.size >= MAX_STREAMS) throw new PortViolation('more streams than a guest may have');
+    if (this.#streams.has(call)) throw new PortViolation('duplicate call id');
+    if (this.#streams.size >= MAX_STREAMS) throw new PortViolation('too many open streams');
     const { hadClient, given, taken, isEnded, isGone } = earlierStream(this.#earlier(call));
     const stream: HubStream = {
       call,
@@ -133,7 +133,8 @@ export class StreamHub implements StreamEnd {
       return;
     }
     stream.writtenBytes += frame.byteLength;
-    if (stream.writtenBytes > STREAM_WINDOW_BYTES) throw new PortViolation('more frames than there is room for');
+    if (stream.writtenBytes > STREAM_WINDOW_BYTES)
+      throw new PortViolation('more frame bytes than the stream window holds');
     if (stream.session === null) stream.written.push(frame);
     else this.#send(stream.session, stream, frame);
   }
@@ -148,7 +149,7 @@ export class StreamHub implements StreamEnd {
   #taken(call: number, bytes: number): void {
     const stream = this.#streams.get(call);
     if (stream === undefined) return;
-    if (bytes > stream.unread) throw new PortViolation('more was read than there was');
+    if (bytes > stream.unread) throw new PortViolation('more bytes acknowledged than were unread');
     stream.unread -= bytes;
     this.#deliver(stream.streamId);
   }

@@ -31,7 +31,7 @@ export async function listenForWebSockets(
   const said = new Set<string>();
   const turnAway = (socket: Duplex, { status, reason }: Refusal) => {
     // Once for each reason: whoever knocks again and again does not fill the terminal.
-    if (!said.has(reason)) onProblem(`a client of the user streams was turned away: ${reason}`);
+    if (!said.has(reason)) onProblem(`a user stream client was rejected: ${reason}`);
     said.add(reason);
     const body = `${reason}\n`;
     const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}`;
@@ -40,7 +40,7 @@ export async function listenForWebSockets(
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_BYTES, perMessageDeflate: false });
   const server = createServer({ headersTimeout: HELLO_MS, requestTimeout: HELLO_MS }, (_request, response) => {
     response.writeHead(426, { 'content-type': 'text/plain', upgrade: 'websocket' });
-    response.end(`a WebSocket of the protocol ${STREAM_PROTOCOL} is served here\n`);
+    response.end(`connect with a WebSocket and the subprotocol ${STREAM_PROTOCOL}\n`);
   });
   server.maxConnections = MAX_CONNECTIONS;
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -79,9 +79,12 @@ interface Refusal {
 }
 
 const TAKEN: Refusal = { status: '409 Conflict', reason: 'another client is connected' };
-const NOT_HERE: Refusal = { status: '404 Not Found', reason: 'the path of the address is not /' };
-const NO_TOKEN: Refusal = { status: '401 Unauthorized', reason: 'the token of the address is missing or wrong' };
-const NO_PROTOCOL: Refusal = { status: '400 Bad Request', reason: `it does not offer the protocol ${STREAM_PROTOCOL}` };
+const NOT_HERE: Refusal = { status: '404 Not Found', reason: 'the URL path is not /' };
+const NO_TOKEN: Refusal = { status: '401 Unauthorized', reason: 'the token in the URL is missing or wrong' };
+const NO_PROTOCOL: Refusal = {
+  status: '400 Bad Request',
+  reason: `the client does not offer the subprotocol ${STREAM_PROTOCOL}`,
+};
 
 /** Why a client is not let in; null: it is. */
 function refusal(request: IncomingMessage, token: string): Refusal | null {
@@ -103,7 +106,7 @@ export function serveStreamSocket(hub: StreamEnd, client: WebSocket, onProblem: 
     pause: () => client.pause(),
     resume: () => client.resume(),
     close(problem) {
-      if (problem !== null) onProblem(`the client of the user streams: ${problem}`);
+      if (problem !== null) onProblem(`user stream client: ${problem}`);
       goodbye(client, problem === null ? NORMAL : POLICY, problem ?? '');
     },
   });
@@ -114,11 +117,11 @@ export function serveStreamSocket(hub: StreamEnd, client: WebSocket, onProblem: 
   client.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) session.receive(new Uint8Array(data));
     else {
-      goodbye(client, NOT_BINARY, 'frames are binary messages');
+      goodbye(client, NOT_BINARY, 'frames must be binary messages');
       session.gone();
     }
   });
-  client.once('error', (error) => onProblem(`the client of the user streams: ${error.message}`));
+  client.once('error', (error) => onProblem(`user stream client: ${error.message}`));
   client.once('close', () => session.gone());
 }
 

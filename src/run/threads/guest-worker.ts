@@ -69,7 +69,7 @@ function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker
 /** What the end of a thread by an error means for its guests. */
 export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB) {
   if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    return { reason: 'memory', message: `the guest's objects took more than ${heapMb} MiB` } as const;
+    return { reason: 'memory', message: `the JavaScript heap of the guest thread exceeded ${heapMb} MiB` } as const;
   }
   return { reason: 'internal', message: `the guest thread failed: ${error.message}` } as const;
 }

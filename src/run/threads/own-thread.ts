@@ -24,7 +24,7 @@ export class OwnThread implements GuestSeat {
   listen(listener: SeatListener): void {
     void this.#thread.exited.then(() => {
       this.#port.drain();
-      listener.lost({ reason: 'internal', message: 'the guest thread ended without a word' });
+      listener.lost({ reason: 'internal', message: 'the guest thread exited unexpectedly' });
     });
     void this.#thread.failed.then((error) => listener.lost(threadFailure(error)));
     if (listener.taped !== null) this.#port.listenToTape(listener.taped);

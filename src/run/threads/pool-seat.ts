@@ -54,7 +54,7 @@ export class PoolSeat implements GuestSeat {
 
   async start(prepared: Prepared): Promise<void> {
     const listener = this.#listener;
-    if (listener === null) throw new Error('a guest was started that nobody listens to');
+    if (listener === null) throw new Error('a guest was started without a listener');
     const { namespace, wasm } = this.#guest;
     const digest = moduleDigest(wasm instanceof Uint8Array ? wasm : await wasm);
     const why = this.#threads.refusal(prepared, digest);

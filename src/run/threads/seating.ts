@@ -72,7 +72,7 @@ export class Seating implements SeatingThreads {
 
   /** Why a module is not seated here; null: it is. */
   refusal(prepared: Prepared, digest: string): string | null {
-    if (this.#blamed.has(digest)) return 'a guest of this module held the thread that it shared';
+    if (this.#blamed.has(digest)) return 'a guest of this module blocked its shared thread';
     return prepared.unshareable;
   }
 
@@ -81,7 +81,8 @@ export class Seating implements SeatingThreads {
     const needed = memoriesOf(guest.prepared);
     const thread = this.#find(namespace, needed);
     if (thread !== undefined) return this.#open(thread, guest);
-    if (this.#waiting.length >= MAX_WAITING) throw new Error(`${MAX_WAITING} guests wait for a thread already`);
+    if (this.#waiting.length >= MAX_WAITING)
+      throw new Error(`too many guests wait for a thread (limit ${MAX_WAITING})`);
     return new Promise((seated) => this.#waiting.push({ namespace, guest, seated }));
   }
 
@@ -90,7 +91,10 @@ export class Seating implements SeatingThreads {
     this.#isClosed = true;
     if (this.#beat !== null) clearInterval(this.#beat);
     for (const { guest } of this.#waiting.splice(0)) {
-      guest.listener.lost({ reason: 'lost', message: 'the threads were closed before there was room for the guest' });
+      guest.listener.lost({
+        reason: 'lost',
+        message: 'the thread pool was closed before a slot was free for the guest',
+      });
     }
     await Promise.all([...this.#threads].map((thread) => thread.close()));
     await this.#clock.close();
@@ -120,7 +124,7 @@ export class Seating implements SeatingThreads {
   }
 
   #find(namespace: string, needed: number): SharedGuestThread | undefined {
-    if (this.#isClosed) throw new Error('the threads are closed');
+    if (this.#isClosed) throw new Error('the thread pool is closed');
     if (memories + needed > MAX_MEMORIES) return undefined;
     const { threads, guestsPerThread, memoryBytesPerThread } = this.#options;
     const fewest = [...this.#threads]

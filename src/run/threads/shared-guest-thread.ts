@@ -96,7 +96,7 @@ export class SharedGuestThread {
     });
     this.#heartbeat = new Heartbeat((ping) => this.#port.say(THREAD, 0, ['ping', ping]), processorTime(worker));
     void failed.then((error) => this.#failed(error));
-    void exited.then(() => this.#gone(() => lost('it ended without a word')));
+    void exited.then(() => this.#gone(() => lost('it exited unexpectedly')));
     this.#keepAlive();
   }
 
@@ -137,7 +137,7 @@ export class SharedGuestThread {
     occupant.ended ??= Promise.withResolvers<void>();
     const { promise: ended } = occupant.ended;
     await Promise.race([this.#booted.promise, ended]);
-    const late = () => this.#gone(() => lost('one of its guests could not be ended'));
+    const late = () => this.#gone(() => lost('one of its guests could not be stopped'));
     const timer = setTimeout(late, occupant.limits.turn_ms + END_MS);
     await ended;
     clearTimeout(timer);
@@ -176,9 +176,9 @@ export class SharedGuestThread {
       guest === holder
         ? {
             reason: 'lost',
-            message: `the guest held the thread that it shares longer than limits.turn_ms = ${limits.turn_ms}: from now on it gets one of its own`,
+            message: `the guest did not yield for limits.turn_ms = ${limits.turn_ms}: from now on its module gets a dedicated thread`,
           }
-        : lost('another guest held it'),
+        : lost('another guest blocked it'),
     );
   }
 
@@ -193,16 +193,16 @@ export class SharedGuestThread {
   #receive(message: GuestMessage): void {
     const [guest] = message;
     if (guest === THREAD) {
-      if (message[3] !== 'pong') throw new PortViolation(`${message[3]} of no guest`);
+      if (message[3] !== 'pong') throw new PortViolation(`${message[3]} without a guest`);
       this.#booted.resolve();
       this.#heartbeat.answered(message[4]);
       this.#measured(message[5], message[6]);
       return;
     }
-    if (guest >= this.#nextGuest) throw new PortViolation('a word of a guest that is not there');
+    if (guest >= this.#nextGuest) throw new PortViolation('a message of an unknown guest');
     const occupant = this.#guests.get(guest);
     if (occupant === undefined) return;
-    if (message[3] === 'pong') throw new PortViolation('pong of a guest');
+    if (message[3] === 'pong') throw new PortViolation('unexpected pong of a guest');
     occupant.listener.receive(message);
     if (message[3] !== 'ended') return;
     this.#remove(guest, occupant);
@@ -215,7 +215,7 @@ export class SharedGuestThread {
     if (memoryBytes <= limit) return;
     this.#guests.get(largest)?.listener.lost({
       reason: 'memory',
-      message: `the guests of this thread have ${memoryBytes} bytes of memory, at most ${limit}, and this one has the most of them`,
+      message: `the guests of this thread use ${memoryBytes} bytes of memory, more than ${limit}, and this guest uses the most`,
     });
   }
 
@@ -281,5 +281,5 @@ export class SharedGuestThread {
 
 const lost = (why: string): SeatLoss => ({
   reason: 'lost',
-  message: `the thread that the guest shared is gone: ${why}`,
+  message: `the shared thread of the guest ended: ${why}`,
 });

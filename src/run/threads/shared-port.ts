@@ -31,7 +31,7 @@ export class SharedPort {
     this.#port = port;
     this.#listener = listener;
     this.#closed = new Promise((resolve) => port.once('close', resolve));
-    port.on('messageerror', () => listener.violated('a message of the guest thread could not be read'));
+    port.on('messageerror', () => listener.violated('a message of the guest thread cannot be deserialized'));
     port.on('message', (raw: unknown) => {
       this.#take(raw);
       this.takeArrived(MAX_AT_ONCE);
@@ -85,12 +85,12 @@ export class SharedPort {
 
   /** Each guest's tape comes with what that guest says. */
   #takeTaped(events: string, posted: unknown): void {
-    if (!isEventsText(events)) throw new PortViolation('bad events of the tape');
+    if (!isEventsText(events)) throw new PortViolation('malformed journal events');
     const messages = parsed(posted);
     const guest = messages[0]?.[0];
     if (guest !== undefined) this.#listener.taped(guest, events);
     for (const message of messages) {
-      if (message[0] !== guest) throw new PortViolation('the tape of one guest with words of another');
+      if (message[0] !== guest) throw new PortViolation('journal events of one guest with messages of another');
       this.#listener.receive(message);
     }
   }

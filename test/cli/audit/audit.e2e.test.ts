@@ -59,7 +59,7 @@ describe('spear audit verify', () => {
     writeFileSync(path, readFileSync(path, 'utf8').replace('"module":"a.wasm"', '"module":"b.wasm"'));
     expect(await audit(['verify', path])).toEqual({
       code: 1,
-      stdout: `${path}:2: changed: its hash does not fit its text\n`,
+      stdout: `${path}:2: changed: the hash does not match the text of the line\n`,
       stderr: '',
     });
   });

@@ -306,7 +306,7 @@ describe('spear doctor', () => {
       'config.mcp.enabled must be true or false',
     ]);
     const missing = await doctor(['nowhere.wasm', '--task-config', 'nowhere.json']);
-    expect(one(missing.findings, 'module').text).toBe('nowhere.wasm: there is no such file');
+    expect(one(missing.findings, 'module').text).toBe('nowhere.wasm: no such file');
     expect(one(missing.findings, 'task').text).toContain('nowhere.json');
     expect(one(missing.findings, 'task').fix).toBe('check the path of --task-config');
     const imports = await doctor([fixture('assemblyscript/hello.wasm'), '--no-model']);

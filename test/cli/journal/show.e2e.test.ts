@@ -54,8 +54,8 @@ describe('spear journal show', () => {
       torn_bytes: 6,
     });
     const { stdout } = spear('show', file);
-    expect(stdout).toContain('6 bytes at its end were cut off by a crash');
-    expect(stdout).toContain('nobody knows whether it was done');
+    expect(stdout).toContain('the last 6 bytes are an incomplete write (crash)');
+    expect(stdout).toContain('outcome unknown: the call was sent');
   });
 
   it('cuts long texts and says so, and shows all of them with --full [journal.show.masked]', () => {
@@ -64,7 +64,7 @@ describe('spear journal show', () => {
     const asked = { t: 'model.asked', call: 1, n: 0, backend: 'b', model: null, ms: 1 };
     const file = journalWith(headerOf(tools), [asked, { t: 'model.answered', call: 1, n: 0, body, ms: 2 }]);
     const cut = spear('show', file).stdout;
-    expect(cut).toContain(`(cut, of ${long.length} characters)`);
+    expect(cut).toContain(`(truncated, ${long.length} characters in all)`);
     expect(cut.length).toBeLessThan(3_000);
     expect(spear('show', file, '--full').stdout).toContain('word token=[redacted] last');
   });
@@ -87,9 +87,9 @@ describe('spear journal show', () => {
     for (const verb of ['show', 'script']) {
       const { status, stdout, stderr } = spear(verb, edited);
       expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-      expect(stderr).toMatch(/line \d+: it is not what was written/);
+      expect(stderr).toMatch(/line \d+: the block was changed or damaged/);
     }
-    expect(spear('show', join(scratch, 'none')).stderr).toContain('it cannot be read (ENOENT)');
+    expect(spear('show', join(scratch, 'none')).stderr).toContain('cannot read the journal (ENOENT)');
   });
 
   it.each([

@@ -52,7 +52,7 @@ describe('spear-run --each', () => {
     expect(spearRun(hello, '--each', 'x').stderr).toContain('--each needs --results');
     expect(spearRun(hello, '--each', 'x', '--results', 'y', '--json').stderr).toContain('--json is about one guest');
     expect(spearRun(hello, '--parallel', '3').stderr).toContain('--parallel belongs to --each');
-    expect(spearRun(hello, '--each', 'nowhere', '--results', 'z').stderr).toContain('there is no such file');
+    expect(spearRun(hello, '--each', 'nowhere', '--results', 'z').stderr).toContain('no such file');
   });
 
   it('keeps what is done when it is interrupted', async () => {

@@ -201,7 +201,7 @@ it('starts on a full disk and serves what it has [store.no_room]', async () => {
     headers: { authorization },
   });
   expect(revoked.status).toBe(507);
-  expect(await revoked.json()).toMatchObject({ detail: expect.stringContaining('its disk cannot be written') });
+  expect(await revoked.json()).toMatchObject({ detail: expect.stringContaining('the disk cannot be written') });
 });
 
 it('copies its data while it serves and when it does not, and takes a copy back as another registry [sms.backup] [cli.sms.backup]', async () => {

@@ -74,7 +74,7 @@ describe('spear test', () => {
     [['--journals', journals, '--strict'], '--strict is about --policy'],
     [['--journals', journals, '--jobs', '0'], '--jobs: expected a whole number from 1 to 64'],
     [['--journals', journals, '--polcy', 'x'], 'did you mean --policy'],
-    [['--journals', journals, '--wasm', 'none.wasm'], 'none.wasm: there is no such file'],
+    [['--journals', journals, '--wasm', 'none.wasm'], 'none.wasm: no such file'],
     [['--journals', journals, '--policy', 'none'], 'none: it cannot be read (ENOENT)'],
   ])('%j is bad usage', (args, why) => {
     const { status, stdout, stderr } = spear(...args);

@@ -60,7 +60,7 @@ describe('the code that was generated for a component', () => {
       (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)) (export "arguments" (func $run)))`);
     expect(await runFixture(bytes)).toMatchObject({
       reason: 'module',
-      message: expect.stringMatching(/rename its exports$/),
+      message: expect.stringMatching(/rename the exports of the component$/),
     });
   });
 
@@ -73,7 +73,7 @@ describe('the code that was generated for a component', () => {
     ['exports something else too', `${glue('')}\nexport const more = 1;`],
     ['is empty', ''],
   ])('is refused if it %s: another jco made it', (_, text) => {
-    expect(() => evaluateGlue(text)).toThrow('made by another jco');
+    expect(() => evaluateGlue(text)).toThrow('another version of jco made it');
   });
 });
 

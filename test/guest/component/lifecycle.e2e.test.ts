@@ -63,7 +63,7 @@ describe('the end of a component', () => {
     });
     const run = await runFixture(guest);
     expect(run).toMatchObject({ reason: 'trap', stdout: '' });
-    expect(run.message).toContain('leaves the memory of the guest');
+    expect(run.message).toContain('outside the guest memory');
     expect(run.stack).toContain('wasm://');
   });
 
@@ -74,7 +74,7 @@ describe('the end of a component', () => {
     );
     const run = await runFixture(guest);
     expect(run).toMatchObject({ reason: 'module', exitCode: null });
-    expect(run.message).toContain('nothing can be suspended');
+    expect(run.message).toContain('the guest cannot be suspended');
   });
 
   it('by exit ends the guest with its code, not the host [wasi.exit]', slow, async () => {

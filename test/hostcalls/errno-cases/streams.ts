@@ -65,7 +65,7 @@ export const streamErrnos: readonly ErrnoCase[] = [
     'user_stream_read',
     ['EBADF', 'the stream only writes', async (guest) => read(guest, await open(guest, 7, 2)), served],
     ['EAGAIN', 'no frame is there', async (guest) => read(guest, await open(guest)), served],
-    ['EPIPE', 'the client is gone', async (guest) => read(guest, await withoutClient(guest)), served],
+    ['EPIPE', 'the client disconnected', async (guest) => read(guest, await withoutClient(guest)), served],
     [
       'ENOSPC',
       'the buffer is smaller than the frame, which stays',
@@ -105,7 +105,12 @@ export const streamErrnos: readonly ErrnoCase[] = [
       async (guest) => write(guest, await open(guest), Buffer.alloc(262_145)),
       { ...served, pages: 16 },
     ],
-    ['EPIPE', 'the client is gone', async (guest) => write(guest, await withoutClient(guest), frame(7, 'x')), served],
+    [
+      'EPIPE',
+      'the client disconnected',
+      async (guest) => write(guest, await withoutClient(guest), frame(7, 'x')),
+      served,
+    ],
     [
       'EAGAIN',
       'the client takes nothing',

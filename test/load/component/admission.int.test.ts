@@ -39,12 +39,12 @@ describe('a name that would become code', () => {
     const attack = await component(body(PAYLOAD));
     // The danger is real: the quote ends the string that jco meant to write, and a call stands in the code.
     expect(await generated(attack)).toContain("'f'+globalThis.stolen()+''");
-    expect(complaint(attack)).toBe(`it has a name that is refused: ${JSON.stringify(PAYLOAD)}`);
+    expect(complaint(attack)).toBe(`the component has a name that is not allowed: ${JSON.stringify(PAYLOAD)}`);
     expect(complaint(await component(body('fine')))).toBe('admitted');
   });
 
   it.each(Object.entries(otherPlacesOfNames))('%s [component.admission]', async (_place, body) => {
-    expect(complaint(await lenient(body))).toContain('it has a name that is refused');
+    expect(complaint(await lenient(body))).toContain('the component has a name that is not allowed');
   });
 
   /** The text format refuses some names itself, so a harmless one of the same length is exchanged afterwards. */
@@ -82,7 +82,9 @@ describe('a name that would become code', () => {
     ['then', 'a name of every promise'],
     ['a'.repeat(1025), 'one without end'],
   ])('%j: %s [component.admission]', async (name) => {
-    expect(complaint(await component(named(name)))).toMatch(/it has a name (that is refused|of 1025 bytes)/);
+    expect(complaint(await component(named(name)))).toMatch(
+      /the component has a name (that is not allowed|of 1025 bytes)/,
+    );
   });
 
   it('what a refused name says about itself cannot write to the terminal [component.admission]', async () => {
@@ -157,10 +159,12 @@ describe('what has no bound is refused', () => {
 
   it('more definitions than anybody needs, whatever the count claims', () => {
     const claims = (count: number[]) => Buffer.from([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0, 7, count.length, ...count]);
-    expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x0f]))).toContain('it defines more than 500000 things');
+    expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x0f]))).toContain(
+      'the component has more than 500000 definitions',
+    );
     expect(complaint(claims([0xff, 0xff, 0xff, 0xff, 0x1f]))).toContain('does not fit into 32 bits');
     expect(complaint(claims([0x80, 0x80, 0x80, 0x80, 0x80, 0x00]))).toContain('does not fit into 32 bits');
-    expect(complaint(claims([1]))).toContain('cut off');
+    expect(complaint(claims([1]))).toContain('unexpected end');
   });
 
   it('types of a core module, before anybody counts them', () => {
@@ -171,7 +175,9 @@ describe('what has no bound is refused', () => {
     ]);
     const module = section(1, Buffer.concat([Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]), section(1, types)]));
     const whole = Buffer.concat([Buffer.from([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), module]);
-    expect(complaint(whole)).toMatch(/^a core module of it has \d+ bytes of types, at most 1048576$/);
+    expect(complaint(whole)).toMatch(
+      /^a core module of the component has \d+ bytes of types, at most 1048576 are allowed$/,
+    );
   });
 
   const leb = (value: number) => Buffer.from(unsignedLeb(value));
@@ -202,22 +208,26 @@ describe('what is malformed is refused', () => {
   it.each([
     ['an unknown section', [13, 0], 'unknown section'],
     ['a start function with arguments', [9, 3, 0, 0, 0], 'unknown section'],
-    ['a section past the end', [7, 100, 0], 'cut off'],
-    ['bytes after a section', [7, 3, 1, 0x7f, 0], 'bytes after its end'],
+    ['a section past the end', [7, 100, 0], 'unexpected end'],
+    ['bytes after a section', [7, 3, 1, 0x7f, 0], 'extra bytes at the end of'],
     ['an unknown type', [7, 2, 1, 0x3d], 'unknown type'],
-    ['an unknown builtin', [8, 2, 1, 0x7f], 'unknown builtin'],
-    ['a core module that is none', [1, 8, ...preamble], 'core module that is none'],
-    ['a component that is none', [4, 8, 0, 0x61, 0x73, 0x6d, 1, 0, 0, 0], 'component that is none'],
-    ['an instance of nothing', [5, 4, 1, 0, 7, 0], 'component 7, which it does not have'],
-    ['an export of nothing', [11, 7, 1, 0, 1, 0x61, 1, 9, 0], 'func 9, which it does not have'],
-    ['what is outside of everything', [6, 5, 1, 3, 2, 1, 0], 'outside of the whole component'],
+    ['an unknown component model builtin', [8, 2, 1, 0x7f], 'unknown component model builtin'],
+    ['a core module has no module header', [1, 8, ...preamble], 'core module has no module header'],
+    [
+      'a nested component has no component header',
+      [4, 8, 0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+      'nested component has no component header',
+    ],
+    ['an instance of nothing', [5, 4, 1, 0, 7, 0], 'component index 7 is out of range'],
+    ['an export of nothing', [11, 7, 1, 0, 1, 0x61, 1, 9, 0], 'func index 9 is out of range'],
+    ['what is outside of everything', [6, 5, 1, 3, 2, 1, 0], 'outer alias beyond the root component'],
   ])('%s', (_what, bytes, message) => {
     expect(complaint(Buffer.from([...preamble, ...bytes]))).toContain(message);
   });
 
   it.each([
-    ['a core module', '(import "m" (core module))', 'it imports the module m'],
-    ['a component', '(import "c" (component))', 'it imports the component c'],
+    ['a core module', '(import "m" (core module))', 'the component imports the module m'],
+    ['a component', '(import "c" (component))', 'the component imports the component c'],
   ])('%s as an import', async (_what, body, message) => {
     expect(complaint(await component(body))).toContain(message);
   });

@@ -148,15 +148,15 @@ describe('a directory that is not this user’s alone', () => {
   it.each([0o755, 0o770, 0o701, 0o777])('mode %o is not used', (mode) => {
     mkdirSync(directory, { recursive: true });
     chmodSync(directory, mode);
-    expect(ComponentCache.open(directory)).toBe(`others may enter it (chmod 700 ${directory})`);
+    expect(ComponentCache.open(directory)).toBe(`other users may access the directory (chmod 700 ${directory})`);
   });
 
   it('a link, a file, or what cannot be made is not used', () => {
     mkdirSync(join(folder, 'real'), { mode: 0o700 });
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
-    expect(ComponentCache.open(join(folder, 'link'))).toBe('it is no directory');
+    expect(ComponentCache.open(join(folder, 'link'))).toBe('not a directory');
     writeFileSync(join(folder, 'file'), '');
-    expect(ComponentCache.open(join(folder, 'file'))).toBe('it is no directory');
+    expect(ComponentCache.open(join(folder, 'file'))).toBe('not a directory');
     expect(ComponentCache.open(join(folder, 'file', 'inside'))).toBe('ENOTDIR');
   });
 
@@ -167,7 +167,7 @@ describe('a directory that is not this user’s alone', () => {
   it.runIf(process.getuid?.() === 0)('one of another user is not used', () => {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     chownSync(directory, 12_345, 12_345);
-    expect(ComponentCache.open(directory)).toBe('it belongs to another user');
+    expect(ComponentCache.open(directory)).toBe('the directory belongs to another user');
     chownSync(directory, 0, 0);
     const cache = open();
     cache.store(key, sample());
@@ -196,7 +196,9 @@ describe('the size', () => {
 
   it('is not exceeded by one entry', () => {
     const cache = open(1000);
-    expect(cache.store(keys[0] ?? '', sample('glue', 2000))).toMatch(/^it takes \d+ bytes$/);
+    expect(cache.store(keys[0] ?? '', sample('glue', 2000))).toMatch(
+      /^the entry has \d+ bytes, the cache holds at most \d+$/,
+    );
     expect(readdirSync(directory)).toEqual([]);
   });
 

@@ -62,7 +62,10 @@ describe('the built guests', () => {
     for (const name of built) {
       const bytes = readFileSync(join(fixtures, name));
       const asks = bytes.includes('spear:host/');
-      expect([name, lane(bytes)]).toEqual([name, asks ? 'fast' : 'no core module of it imports spear:host by name']);
+      expect([name, lane(bytes)]).toEqual([
+        name,
+        asks ? 'fast' : 'no core module of the component imports spear:host by name',
+      ]);
     }
   });
 });
@@ -74,7 +77,7 @@ describe('the glue serves', () => {
       `${log}#log passes strings as utf16`,
     );
     expect(lane(await adapted('(module (memory (export "memory") 1) (func (export "_start")))'))).toBe(
-      'no core module of it imports spear:host by name',
+      'no core module of the component imports spear:host by name',
     );
   });
 
@@ -86,7 +89,7 @@ describe('the glue serves', () => {
     [
       'a core module in the place of the host',
       { given: '(instance $guard)' },
-      `a core module of the component stands in for ${clock}`,
+      `a core module of the component implements ${clock}`,
     ],
     ['a function of a core module', { item: '(func $guarded)' }, `the component has its own ${clock}#time-now-ms`],
     [
@@ -104,7 +107,7 @@ describe('the glue serves', () => {
     [
       'a memory of another name',
       { user: 'elsewhere', memory: 'libc', realloc: 'libc' },
-      'a core module has no memory or no cabi_realloc that could be found by name',
+      'a core module exports no memory or no cabi_realloc by name',
     ],
   ] as const)('%s [component.lane-guard]', async (_what, options, reason) => {
     expect(lane(await loweredLog(options))).toBe(reason);

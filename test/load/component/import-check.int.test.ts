@@ -30,7 +30,7 @@ const judged = async (body: string) => {
 const interfaceOf = (name: string, ...items: string[]) => `(import "${name}" (instance ${items.join(' ')}))`;
 const exported = (name: string, type: string) => `(export "${name}" (func ${type}))`;
 const clock = interfaceName('clock');
-const MISSING = 'it imports what this host does not have: ';
+const MISSING = 'the component has imports that this host does not provide: ';
 
 describe('imports of spear:host', () => {
   it('all of them pass, in the types of wit/spear.wit', async () => {
@@ -101,7 +101,7 @@ describe('imports of spear:host', () => {
   it('a type that is larger than any of ours is not written out', async () => {
     const types = Array.from({ length: 20 }, (_, index) => `(type $t${index + 1} (tuple $t${index} $t${index}))`);
     const body = `(type $t0 u8) ${types.join(' ')} (export "fd" (type $t (eq $t20)))`;
-    await expect(judged(interfaceOf(clock, body))).resolves.toBe('it has a type of more than 200 parts');
+    await expect(judged(interfaceOf(clock, body))).resolves.toBe('the component has a type of more than 200 parts');
   });
 
   it.each([
@@ -109,13 +109,15 @@ describe('imports of spear:host', () => {
     ['cases', (name: string) => `(type $t (variant ${repeated((at) => `(case "c${at}")`)})) ${exportAs(name)}`],
     ['members', (name: string) => `(type $t (tuple ${repeated(() => 'u8')})) ${exportAs(name)}`],
   ])('nor is one of many %s', async (_what, body) => {
-    await expect(judged(interfaceOf(clock, body('fd')))).resolves.toBe('it has a type of more than 200 parts');
+    await expect(judged(interfaceOf(clock, body('fd')))).resolves.toBe(
+      'the component has a type of more than 200 parts',
+    );
   });
 
   it('nor is a function of many parameters', async () => {
     const params = repeated((at) => `(param "p${at}" u8)`);
     await expect(judged(interfaceOf(clock, exported('time-now-ms', params)))).resolves.toBe(
-      'it has a type of more than 200 parts',
+      'the component has a type of more than 200 parts',
     );
   });
 
@@ -126,7 +128,7 @@ describe('imports of spear:host', () => {
     'version %s is not ours, and ours is named [component.import-versions]',
     async (version) => {
       expect(await judged(interfaceOf(`spear:host/clock@${version}`))).toBe(
-        `${MISSING}spear:host/clock@${version} (this host has spear:host ${witPackage.version}: same major version, and a minor not above it)`,
+        `${MISSING}spear:host/clock@${version} (this host has spear:host ${witPackage.version}: the major version must be equal, the minor version not higher)`,
       );
     },
   );
@@ -149,7 +151,7 @@ describe('other imports', () => {
     ['wasi:cli/environment@0.3.0', 'wasi:cli/environment@0.3.0 (this host has WASI 0.2)'],
     ['wasi:cli/environment', 'wasi:cli/environment (this host has WASI 0.2)'],
     ['acme:tools/shell@1.0.0', 'acme:tools/shell@1.0.0'],
-    ['plain', 'plain, which is no interface of spear:host or wasi'],
+    ['plain', 'plain (not an interface of spear:host or wasi)'],
   ])('%s is refused by its name [component.import-wasi]', async (name, shown) => {
     expect(await judged(interfaceOf(name))).toBe(MISSING + shown);
   });
@@ -205,7 +207,7 @@ describe('other imports', () => {
   });
 
   it('a function beside all interfaces is refused by its name [component.import-wasi]', async () => {
-    expect(await judged('(import "get-key" (func (result string)))')).toContain('get-key, which is no interface');
+    expect(await judged('(import "get-key" (func (result string)))')).toContain('get-key (not an interface');
   });
 });
 
@@ -230,15 +232,15 @@ describe('the entry', () => {
   it('of another type, or missing, is explained [component.entry]', async () => {
     const number = '(func $run (result u32) (canon lift (core func $f)))';
     expect(await entered(`${core} ${number} (export "run" (func $run))`)).toBe(
-      'it exports run as func() -> u32; it must be func() -> result',
+      'the export run has type func() -> u32; expected func() -> result',
     );
-    expect(await entered(asInterface('wasi:cli/run@0.3.0'))).toContain('(it exports wasi:cli/run@0.3.0)');
-    expect(await entered(core)).toContain('there is nothing to call (it exports nothing)');
+    expect(await entered(asInterface('wasi:cli/run@0.3.0'))).toContain('(exports: wasi:cli/run@0.3.0)');
+    expect(await entered(core)).toContain('(exports: none)');
     expect(await entered('(import "run" (func $f (result (result)))) (export "run-again" (func $f))')).toContain(
       'it exports neither',
     );
     expect(await entered('(import "f" (func $f (result (result)))) (export "run" (func $f))')).toBe(
-      'its run is no function of its own',
+      'the export run is not a function of the component',
     );
   });
 });

@@ -39,7 +39,7 @@ describe('limits of a component', () => {
     );
     const run = await runFixture(guest, { limits: { memory_bytes: 2 * MIB } });
     expect(run).toMatchObject({ reason: 'trap', exitCode: null });
-    expect(run.message).toContain('outside of the memory');
+    expect(run.message).toContain('outside the guest memory');
   });
 
   it('max_fds: 100,000 descriptors are EMFILE beyond the limit, said once [run.limits]', slow, async () => {

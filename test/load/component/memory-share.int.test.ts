@@ -45,7 +45,7 @@ describe('what the memories of a component may grow to', () => {
   it('none that starts with too much together [component.memory]', async () => {
     const body = `${memory('a', 60)} ${instance('a')} ${instance('a')}`;
     await expect(shares(body, { memory_bytes: 100 * PAGE })).rejects.toThrow(
-      `it starts with ${120 * PAGE} bytes of memory, limits.memory_bytes is ${100 * PAGE}`,
+      `the component starts with ${120 * PAGE} bytes of memory, limits.memory_bytes is ${100 * PAGE}`,
     );
   });
 
@@ -54,7 +54,7 @@ describe('what the memories of a component may grow to', () => {
     const { maxElements } = await shares(body, { table_elements: 1000 });
     expect([maxElements(100), maxElements(300)]).toEqual([400, 600]);
     await expect(shares(body, { table_elements: 399 })).rejects.toThrow(
-      'it has tables of 400 entries, limits.table_elements is 399',
+      'the component has tables of 400 entries, limits.table_elements is 399',
     );
   });
 });

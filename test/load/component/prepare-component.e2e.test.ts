@@ -66,7 +66,7 @@ describe('a component', () => {
       logging('hello').replace('(memory (export "memory") 1)', '(memory (export "memory") 5)'),
     );
     await expect(prepared(large, { limits: { memory_bytes: 4 * 65_536 } })).rejects.toThrow(
-      'it starts with 327680 bytes of memory, limits.memory_bytes is 262144',
+      'the component starts with 327680 bytes of memory, limits.memory_bytes is 262144',
     );
   });
 
@@ -79,7 +79,7 @@ describe('a component', () => {
       const broken = Buffer.from(bytes);
       const body = broken.indexOf(Buffer.from([0x41, 0x00, 0x0b])); // i32.const 0, end
       broken[body] = 0x42; // i64.const 0
-      await expect(prepared(broken)).rejects.toThrow(/it is no valid component|does not compile/);
+      await expect(prepared(broken)).rejects.toThrow(/not a valid component|does not compile/);
     },
     GENEROUS_MS,
   );
@@ -88,7 +88,7 @@ describe('a component', () => {
     const bytes = await fromText('(component (import "acme:shell/run@1.0.0" (instance)))');
     const options = { limits: compileLimits(), allowUnknownImports: true };
     await expect(prepare(bytes, options)).rejects.toThrow(
-      'it imports what this host does not have: acme:shell/run@1.0.0',
+      'the component has imports that this host does not provide: acme:shell/run@1.0.0',
     );
   });
 });
@@ -135,7 +135,9 @@ describe('the cache', () => {
       mkdirSync(cache);
       chmodSync(cache, 0o755);
       const { notices } = await prepared(hello);
-      expect(notices).toContain(`the component cache ${cache} is not used: others may enter it (chmod 700 ${cache})`);
+      expect(notices).toContain(
+        `the component cache ${cache} is not used: other users may access the directory (chmod 700 ${cache})`,
+      );
       expect(readdirSync(cache)).toEqual([]);
     },
     GENEROUS_MS,
@@ -153,8 +155,8 @@ describe('the progress line', () => {
   it(
     'comes when it takes long, once, and says whether the result is kept',
     async () => {
-      expect(await told(cache, 0)).toEqual(['compiling the component (once; the result is kept for later runs) …']);
-      expect(await told(null, 0)).toEqual(['compiling the component (without a cache, so on every run) …']);
+      expect(await told(cache, 0)).toEqual(['compiling the component (once; the result is cached for later runs) …']);
+      expect(await told(null, 0)).toEqual(['compiling the component (no cache, so on every run) …']);
     },
     GENEROUS_MS,
   );

@@ -55,7 +55,7 @@ describe('jco, on a thread of its own', () => {
       const broken = Buffer.from(invalid);
       broken[broken.indexOf('f', 8)] = 0xff;
       await expect(transpile(request(broken), GENEROUS_MS, never)).rejects.toThrow(ModuleError);
-      await expect(transpile(request(broken), GENEROUS_MS, never)).rejects.toThrow(/^it is no valid component: /);
+      await expect(transpile(request(broken), GENEROUS_MS, never)).rejects.toThrow(/^not a valid component: /);
     },
     GENEROUS_MS,
   );
@@ -67,7 +67,7 @@ describe('jco, on a thread of its own', () => {
         (core instance $i (instantiate $m)) (alias core export $i "f" (core func $f))
         (func $run (result (result)) (canon lift (core func $f))) (export "run" (func $run)) (export "THEN" (func $run)))`);
       await expect(transpile(request(bytes), GENEROUS_MS, never)).rejects.toThrow(
-        /^it is no valid component: jco gave up: failed to find component export .*$/,
+        /^not a valid component: jco failed: failed to find component export .*$/,
       );
     },
     GENEROUS_MS,
@@ -157,10 +157,10 @@ describe('the generated text', () => {
 
   it('of another form is an error, not a guest that is slow or free', () => {
     expect(refineGlue(entry + debug)).toBe(`${entry}  const _debugLog = () => {};\n`);
-    expect(() => refineGlue(entry)).toThrow('another debug log');
-    expect(() => refineGlue(entry + debug.replace('JCO_DEBUG', 'DEBUG'))).toThrow('another debug log');
-    expect(() => refineGlue(`${entry}${debug} globalThis.process?.env`)).toThrow('another debug log');
-    expect(() => refineGlue(debug)).toThrow('without the known entry');
+    expect(() => refineGlue(entry)).toThrow('unexpected debug log');
+    expect(() => refineGlue(entry + debug.replace('JCO_DEBUG', 'DEBUG'))).toThrow('unexpected debug log');
+    expect(() => refineGlue(`${entry}${debug} globalThis.process?.env`)).toThrow('unexpected debug log');
+    expect(() => refineGlue(debug)).toThrow('without the expected entry function');
   });
 
   it.each([

@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { needsBubblewrap, skipIfMissing } from '../../support/needs.ts';
 import { eventually, isAlive, processesWith, tempDir } from '../pool-samples.ts';
 
 const host = fileURLToPath(new URL('host-death-sample.ts', import.meta.url));
@@ -21,6 +22,8 @@ async function startHost() {
 }
 
 describe('a host that dies', () => {
+  skipIfMissing(needsBubblewrap());
+
   it('while its first server starts leaves nothing behind', { timeout: 60_000 }, async () => {
     for (let round = 0; round < 6; round++) {
       const dir = tempDir();

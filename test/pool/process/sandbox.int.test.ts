@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { McpPool } from '../../../src/pool/pool.ts';
 import type { McpServerRecord } from '../../../src/protocol/record.ts';
+import { needsBubblewrap, skipIfMissing } from '../../support/needs.ts';
 import {
   call,
   eventually,
@@ -40,6 +41,8 @@ async function refusalOf(pool: McpPool, record: McpServerRecord, tool: string, a
 }
 
 describe('a sandboxed server', () => {
+  skipIfMissing(needsBubblewrap());
+
   it('reads what is listed and nothing else [sandbox.files]', async () => {
     const dir = tempDir();
     mkdirSync(join(dir, 'listed'));
@@ -163,6 +166,8 @@ describe('a sandboxed server', () => {
 });
 
 describe('the end of a sandboxed server', () => {
+  skipIfMissing(needsBubblewrap());
+
   it('is that of everything in it, when the pool closes', async () => {
     const { pool } = openPool();
     const record = stdioRecord('group', 'grandchild.mjs', {
@@ -193,6 +198,8 @@ describe('the end of a sandboxed server', () => {
 });
 
 describe('a server that dies at its start in a sandbox', () => {
+  skipIfMissing(needsBubblewrap());
+
   it('is told what it could not see', async () => {
     const { pool } = openPool();
     const record = stdioRecord('confined', 'confined.mjs', { budgets: patient, sandbox: { network: 'deny' } });
@@ -216,6 +223,8 @@ describe('a server that dies at its start in a sandbox', () => {
 });
 
 describe('a node that runs stdio servers in sandboxes only', () => {
+  skipIfMissing(needsBubblewrap());
+
   const listed = { mode: 'none', network: 'deny', read_only_paths: [servers] } as const;
 
   it.each(['none', 'preferred'] as const)('does so with one whose record says %s', async (mode) => {

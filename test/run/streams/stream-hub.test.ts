@@ -103,11 +103,11 @@ describe('the other end of a guest’s streams', () => {
   it('ends a client that does not stop, names 65 streams or sends what is no frame [user-stream.malformed]', () => {
     const stubborn = connectFakeClient(openHub().hub);
     while (stubborn.problem === undefined) stubborn.session.receive(frame(5, Buffer.alloc(KIB_128)));
-    expect(stubborn.problem).toBe('the guest is behind, and the client goes on sending');
+    expect(stubborn.problem).toBe('the client sent more than the stream window holds before the guest read it');
 
     const many = connectFakeClient(openHub().hub);
     for (let streamId = 0; streamId < 65; streamId++) many.session.receive(frame(streamId, ''));
-    expect(many.problem).toBe('a client may use 64 streams; stream 64 is one more');
+    expect(many.problem).toBe('a client may use at most 64 streams; stream 64 exceeds that');
 
     const { hub, say, kinds } = openHub();
     say(1, 'stream_open', 5, 3);
@@ -121,12 +121,12 @@ describe('the other end of a guest’s streams', () => {
     const { hub, say } = openHub();
     connectFakeClient(hub).holds = true;
     say(1, 'stream_open', 5, 3);
-    expect(() => say(1, 'stream_open', 6, 3)).toThrow('used twice');
-    expect(() => say(1, 'stream_taken', 1)).toThrow('more was read than there was');
+    expect(() => say(1, 'stream_open', 6, 3)).toThrow('duplicate call id');
+    expect(() => say(1, 'stream_taken', 1)).toThrow('more bytes acknowledged than were unread');
     const large = frame(5, Buffer.alloc(KIB_128));
     expect(() => {
       for (let sent = 0; sent < 5; sent++) say(1, 'stream_frame', large);
-    }).toThrow('more frames than there is room for');
+    }).toThrow('more frame bytes than the stream window holds');
   });
 
   it('sends what a guest wrote before it ended, and then lets the client go [user-stream.flush]', async () => {
@@ -185,6 +185,6 @@ describe('the other end of the streams of a run that was taken up again', () => 
     say(1, 'stream_open', 5, 1);
     expect(kinds()).toEqual(['1 stream_gone', '1 stream_end']);
     expect(() => say(1, 'stream_taken', 2 * large.byteLength)).not.toThrow();
-    expect(() => say(1, 'stream_taken', 1)).toThrow('more was read than there was');
+    expect(() => say(1, 'stream_taken', 1)).toThrow('more bytes acknowledged than were unread');
   });
 });

@@ -174,7 +174,7 @@ describe('guests that share a thread', () => {
     const large = await run(
       module('(drop (memory.grow (i32.const 1000))) (call $sleep (i32.const 100000)) (i32.const 2)'),
     );
-    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this one has the most') });
+    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this guest uses the most') });
     expect(await small).toMatchObject({ reason: 'exit', exitCode: 1 });
   });
 });
@@ -188,15 +188,15 @@ describe('a guest that holds its thread', () => {
     const limits = { turn_ms: 50, timeout_ms: 5_000 };
     expect(await run(held, { limits })).toMatchObject({
       reason: 'lost',
-      message: expect.stringContaining('longer than limits.turn_ms = 50'),
+      message: expect.stringContaining('did not yield for limits.turn_ms = 50'),
       isolation: { kind: 'shared' },
     });
     expect(await neighbour).toMatchObject({
       reason: 'lost',
-      message: expect.stringContaining('another guest held it'),
+      message: expect.stringContaining('another guest blocked it'),
     });
     expect(await run(held, { limits })).toMatchObject({
-      isolation: { kind: 'thread', why: 'a guest of this module held the thread that it shared' },
+      isolation: { kind: 'thread', why: 'a guest of this module blocked its shared thread' },
     });
     expect(await run(answering(6))).toMatchObject({ exitCode: 6, isolation: { kind: 'shared' } });
   });
@@ -229,7 +229,7 @@ describe('a module that cannot be shared', () => {
     const wasm = parse('(module (import "spear:turns" "x" (func)) (memory (export "memory") 1) (func (export "run")))');
     expect(await run(wasm, { allowUnknownImports: true })).toMatchObject({
       reason: 'exit',
-      isolation: { kind: 'thread', why: expect.stringContaining('cannot be made to give way') },
+      isolation: { kind: 'thread', why: expect.stringContaining('yield points cannot be added') },
     });
   });
 });

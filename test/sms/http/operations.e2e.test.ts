@@ -68,12 +68,12 @@ describe('a disk without room', () => {
     expect(refused.status).toBe(507);
     expect(refused.body).toMatchObject({
       type: 'urn:spear:problem:not-stored',
-      detail: expect.stringContaining('no room left on its disk'),
+      detail: expect.stringContaining('no space left on the disk'),
     });
     const ready = await sms.http('GET', '/readyz', { token: null });
     expect([ready.status, ready.body]).toEqual([
       503,
-      { status: 'read_only', reason: expect.stringMatching(/no room left.*reads still work/) },
+      { status: 'read_only', reason: expect.stringMatching(/no space left.*reads still work/) },
     ]);
     expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_writable 0$/m);
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1, servers: [{ server_id: 'fs' }] });
@@ -92,7 +92,7 @@ describe('a disk without room', () => {
     await expect(
       new OriginalClient(sms.sms.grpc, sms.adminToken).call('UpsertMcpServer', { record: wireRecord(args) }),
     ).rejects.toMatchObject({
-      details: expect.stringContaining('no room left'),
+      details: expect.stringContaining('no space left'),
     });
   });
 });

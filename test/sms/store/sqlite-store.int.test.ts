@@ -113,7 +113,7 @@ describe('a registry file', () => {
 
     const text = newPath();
     writeFileSync(text, 'this is not a database, and long enough to be looked at as one'.repeat(20));
-    expect(() => openSqliteStore(text)).toThrow(`${text} cannot be opened: file is not a database`);
+    expect(() => openSqliteStore(text)).toThrow(`cannot open ${text}: file is not a database`);
 
     const later = newPath();
     openSqliteStore(later).close();
@@ -285,9 +285,9 @@ describe('a disk that is full', () => {
     const many = Array.from({ length: 500 }, (_, i) => ({ upsert: { ...large.upsert, server_id: `s${i}` } }));
     await expect(store.apply(many)).rejects.toMatchObject({
       code: 'not_stored',
-      message: expect.stringMatching(/registry-\d+\.db: there is no room left on its disk .*make room/),
+      message: expect.stringMatching(/registry-\d+\.db: no space left on the disk .*free some space/),
     });
-    expect(store.writeProblem()).toContain('no room left');
+    expect(store.writeProblem()).toContain('no space left');
     expect(await store.list()).toEqual(before);
     await store.remove('a');
     expect(store.writeProblem()).toBeNull();

@@ -46,7 +46,7 @@ export const topics: readonly TopicEntry[] = [
   entry(
     'schemas',
     'generated and hostile schemas and values',
-    '100,000, the host thread never held over 50 ms',
+    '100,000, the host thread never blocked over 50 ms',
     () => import('./schemas.ts'),
   ),
   entry(
@@ -64,7 +64,7 @@ export const topics: readonly TopicEntry[] = [
   entry(
     'etcd',
     'two spear-sms on three members of etcd: kill -9 of either, and pauses, under writes',
-    '1,000 acknowledged writes, none lost, each told of once and in order',
+    '1,000 acknowledged writes, none lost, each delivered once and in order',
     () => import('./etcd.ts'),
   ),
   entry(
@@ -95,7 +95,7 @@ export const topics: readonly TopicEntry[] = [
   entry(
     'cluster',
     'nodes that share NATS and follow registries on etcd: kill -9 of all of them, pauses longer than the lease, cut and half-open connections, under runs that call tools',
-    '2,000 runs of 5 tool calls, each ends once, no tool is called twice, nobody writes who was replaced',
+    '2,000 runs of 5 tool calls, each ends once, no tool is called twice, no fenced node writes',
     () => import('./cluster.ts'),
   ),
 ];

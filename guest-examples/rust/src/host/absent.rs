@@ -1,4 +1,4 @@
-//! No host: what a guest meets in tests on the machine of its author.
+//! Stubs for native unit tests of a guest, where there is no host.
 
 use super::Ready;
 use crate::{Errno, RawFd};
@@ -24,7 +24,7 @@ pub fn wall_time_s() -> i64 {
     since_epoch().as_secs() as i64
 }
 
-/// Different at every call, which is all that a test can want of it.
+/// Different on every call, which is enough for tests.
 pub fn random_i64() -> i64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(since_epoch()) as i64

@@ -1,4 +1,4 @@
-//! The calls of a component: imports of `spear:host`, marshalled by wit-bindgen.
+//! The hostcalls of a component: imports of `spear:host`, marshalled by wit-bindgen.
 
 use super::Ready;
 use crate::{Errno, RawFd};
@@ -20,7 +20,7 @@ impl From<types::Errno> for Errno {
     }
 }
 
-/// One function for each call, which only turns the error into ours.
+/// One function for each call, which only converts the error.
 macro_rules! forward {
     ($($interface:ident { $($name:ident($($param:ident: $type:ty),*) -> $ok:ty;)* })*) => {
         $($(pub fn $name($($param: $type),*) -> Result<$ok, Errno> {

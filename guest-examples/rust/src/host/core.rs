@@ -1,4 +1,4 @@
-//! The calls of a plain module: imports of `spear`, text as pointer and length, bytes out through a buffer.
+//! The hostcalls of a plain module: imports of `spear`, text as pointer and length, bytes out through a buffer.
 
 use super::{CHAT_SET_PARAM, FD_SET_FLAGS, Ready};
 use crate::{Errno, RawFd};
@@ -112,11 +112,11 @@ mod import {
 /// `fn_offset` of a tool without a callback.
 const HANDED_BACK: i32 = -1;
 
-/// What an answer gets at first: most fit, and a larger one says how large it is.
+/// First buffer size: most results fit, and a larger one returns its size.
 const FIRST_CAPACITY: u32 = 4096;
 
 const EVENT_BYTES: usize = 8;
-/// As many events as one wait gives; what does not fit is still ready at the next.
+/// Number of events of one wait; the remaining descriptors are still ready at the next.
 const MAX_EVENTS: usize = 64;
 
 fn nothing(returned: i32) -> Result<(), Errno> {
@@ -124,7 +124,7 @@ fn nothing(returned: i32) -> Result<(), Errno> {
 }
 
 /// The out-buffer convention: `call` gets a buffer and a length that holds its capacity, and is called again with a
-/// larger one as long as it answers ENOSPC. Nothing is consumed by a call that does.
+/// larger one as long as it returns ENOSPC. Such a call consumes nothing.
 ///
 /// # Safety
 /// `call` writes at most as many bytes as the length says, and on success has written as many as it returns.
@@ -153,7 +153,7 @@ unsafe fn text_out(call: impl FnMut(*mut u8, *mut u32) -> i32) -> Result<String,
 
 type Ctl = unsafe extern "C" fn(i32, i32, *mut u8, *mut u32) -> i32;
 
-/// A command that takes its argument, or one that gives text.
+/// A command that takes an argument, or one that returns text.
 ///
 /// # Safety
 /// `ctl` only reads the argument of a command that takes one.
@@ -224,7 +224,7 @@ pub fn mcp_list_tools(fd: RawFd) -> Result<String, Errno> {
 }
 
 pub fn mcp_call_tool(fd: RawFd, name: &str, args: &str) -> Result<String, Errno> {
-    // The same bytes after ENOSPC fetch the result that waits: the tool does not run again.
+    // After ENOSPC the identical call fetches the stored result: the tool does not run again.
     unsafe {
         text_out(|out, length| {
             import::mcp_call_tool(fd, name.as_ptr(), name.len(), args.as_ptr(), args.len(), out, length)

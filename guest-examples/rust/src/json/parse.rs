@@ -1,10 +1,10 @@
 use super::Json;
 use std::fmt;
 
-/// How deep arrays and objects may lie in one another: what the host takes, too.
+/// Maximum nesting of arrays and objects, the same as in the host.
 pub const MAX_DEPTH: usize = 256;
 
-/// Where a text stops being JSON.
+/// Position of a JSON syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
     what: &'static str,

@@ -1,7 +1,7 @@
 use super::Json;
 use std::fmt::{self, Write};
 
-/// A text as a JSON string, quotes and escapes included.
+/// A text as a JSON string, including quotes and escapes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     // A String takes whatever is written to it.

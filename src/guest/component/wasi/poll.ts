@@ -33,7 +33,7 @@ export class Pollable {
 
   static async poll(pollables: readonly Pollable[]): Promise<Uint32Array> {
     const [first] = pollables;
-    if (first === undefined) return trapGuest('wasi:io/poll was asked to wait for nothing');
+    if (first === undefined) return trapGuest('wasi:io/poll was called with an empty list');
     return first.#hold(untilAny(pollables.map((pollable) => pollable.#readiness)));
   }
 }

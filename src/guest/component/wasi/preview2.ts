@@ -43,7 +43,8 @@ export function preview2(options: Preview2Options): Readonly<Record<ServedWasi, 
   const stderr = new OutputStream(output, 'stderr', hold);
 
   const randomBytes = (length: bigint) => {
-    if (length > BigInt(options.maxListBytes)) trapGuest(`${length} random bytes do not fit the memory of a guest`);
+    if (length > BigInt(options.maxListBytes))
+      trapGuest(`the guest requested ${length} random bytes, more than its memory can hold`);
     const bytes = new Uint8Array(Number(length));
     chance.fillRandom(bytes);
     return bytes;

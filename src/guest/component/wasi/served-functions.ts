@@ -12,7 +12,7 @@ const interfaces: Readonly<Record<string, object>> = preview2({
   chance: systemChance,
   stdin: { request: () => {}, drain: () => {} },
   maxListBytes: 0,
-  exit: () => trapGuest('nobody runs'),
+  exit: () => trapGuest('no guest is running'),
 });
 
 const MEMBER = /^\[(method|static)\]([\w-]+)\.([\w-]+)$/;

@@ -147,7 +147,7 @@ export class OutputStream {
     if (this.#output.write(this.#stream, contents)) return ok(undefined);
     return {
       tag: 'err',
-      val: { tag: 'last-operation-failed', val: new IoError(`${this.#stream} could not be written`) },
+      val: { tag: 'last-operation-failed', val: new IoError(`cannot write to ${this.#stream}`) },
     };
   }
 
@@ -168,7 +168,8 @@ export class OutputStream {
   }
 
   writeZeroes(length: bigint): StreamResult<undefined> {
-    if (length > BigInt(MAX_BYTES)) trapGuest('write-zeroes was given more than check-write allows');
+    if (length > BigInt(MAX_BYTES))
+      trapGuest('write-zeroes was called with a length above the one that check-write returned');
     return this.write(new Uint8Array(Number(length)));
   }
 

@@ -2,7 +2,7 @@
 // @generated from file etcdserverpb/key_value.proto (package etcdserverpb, syntax proto3)
 /* eslint-disable */
 
-// What a registry needs of etcd's own API (v3), with etcd's names and numbers.
+// The part of the etcd v3 API that the registry uses, with the names and field numbers of etcd.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,8 +2,8 @@
 // @generated from file sms/approval.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Calls of tools that somebody has to decide about. A node asks, people decide over HTTP, and a yes is used up here, once,
-// right before the call is sent. Only this project speaks this service. Every method needs the node's permission to ask.
+// Approval of tool calls. A node requests an approval, users decide over HTTP, and the node redeems a grant here, once,
+// right before it sends the call. Internal service of Spear. Every method needs the node's permission to request approvals.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -16,7 +16,7 @@ export const file_sms_approval: GenFile = /*@__PURE__*/
   fileDesc("ChJzbXMvYXBwcm92YWwucHJvdG8SA3NtcyLJAQoMQXBwcm92YWxDYWxsEgsKA3J1bhgBIAEoCRIPCgdvcmRpbmFsGAIgASgJEhEKBHRhc2sYAyABKAlIAIgBARIPCgdzZXNzaW9uGAQgASgJEhEKCXNlcnZlcl9pZBgFIAEoCRIMCgRraW5kGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRIZChFkZWZpbml0aW9uX3NoYTI1NhgIIAEoCRIOCgZwb2xpY3kYCSABKAkSDwoHcHVycG9zZRgKIAEoCUIHCgVfdGFzayLVAQoTT3BlbkFwcHJvdmFsUmVxdWVzdBIfCgRjYWxsGAEgASgLMhEuc21zLkFwcHJvdmFsQ2FsbBIWCg5hcmd1bWVudHNfanNvbhgCIAEoCRIXCg9kZWZpbml0aW9uX2pzb24YAyABKAkSEgoKY2F1c2VfY29kZRgEIAEoCRISCgpjYXVzZV90ZXh0GAUgASgJEg8KB2NhbGxfaWQYBiABKAkSDwoHbm9kZV9pZBgHIAEoCRIRCgluYW1lc3BhY2UYCCABKAkSDwoHaXNfa2VwdBgJIAEoCCI3ChRPcGVuQXBwcm92YWxSZXNwb25zZRIfCghhcHByb3ZhbBgBIAEoCzINLnNtcy5BcHByb3ZhbCK0AQoIQXBwcm92YWwSEwoLYXBwcm92YWxfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEgwKBHNhbHQYAyABKAkSEAoIZGVjaXNpb24YBCABKAkSDgoGcmVhc29uGAUgASgJEhIKCmRlY2lkZWRfYnkYBiADKAkSDwoHbGVmdF9tcxgHIAEoBBIOCgZhZ2VfbXMYCCABKAQSCwoDcnVuGAkgASgJEhEKCW5hbWVzcGFjZRgKIAEoCSI3ChVXYXRjaEFwcHJvdmFsc1JlcXVlc3QSCwoDcnVuGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCSI5ChZXYXRjaEFwcHJvdmFsc1Jlc3BvbnNlEh8KCGFwcHJvdmFsGAEgASgLMg0uc21zLkFwcHJvdmFsInUKFENsYWltQXBwcm92YWxSZXF1ZXN0EhMKC2FwcHJvdmFsX2lkGAEgASgJEg0KBWNsYWltGAIgASgJEh8KBGNhbGwYAyABKAsyES5zbXMuQXBwcm92YWxDYWxsEhgKEGFyZ3VtZW50c19zaGEyNTYYBCABKAkiKAoVQ2xhaW1BcHByb3ZhbFJlc3BvbnNlEg8KB3JlZnVzYWwYASABKAkiLwoXV2FpdGluZ0FwcHJvdmFsc1JlcXVlc3QSFAoMYXBwcm92YWxfaWRzGAEgAygJIjAKGFdhaXRpbmdBcHByb3ZhbHNSZXNwb25zZRIUCgxhcHByb3ZhbF9pZHMYASADKAkiXgoXV2l0aGRyYXdBcHByb3ZhbFJlcXVlc3QSEwoLYXBwcm92YWxfaWQYASABKAkSDgoGcmVhc29uGAIgASgJEgsKA3J1bhgDIAEoCRIRCgluYW1lc3BhY2UYBCABKAkiGgoYV2l0aGRyYXdBcHByb3ZhbFJlc3BvbnNlMo0DCg9BcHByb3ZhbFNlcnZpY2USQwoMT3BlbkFwcHJvdmFsEhguc21zLk9wZW5BcHByb3ZhbFJlcXVlc3QaGS5zbXMuT3BlbkFwcHJvdmFsUmVzcG9uc2USSwoOV2F0Y2hBcHByb3ZhbHMSGi5zbXMuV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0Ghsuc21zLldhdGNoQXBwcm92YWxzUmVzcG9uc2UwARJGCg1DbGFpbUFwcHJvdmFsEhkuc21zLkNsYWltQXBwcm92YWxSZXF1ZXN0Ghouc21zLkNsYWltQXBwcm92YWxSZXNwb25zZRJPChBXYWl0aW5nQXBwcm92YWxzEhwuc21zLldhaXRpbmdBcHByb3ZhbHNSZXF1ZXN0Gh0uc21zLldhaXRpbmdBcHByb3ZhbHNSZXNwb25zZRJPChBXaXRoZHJhd0FwcHJvdmFsEhwuc21zLldpdGhkcmF3QXBwcm92YWxSZXF1ZXN0Gh0uc21zLldpdGhkcmF3QXBwcm92YWxSZXNwb25zZWIGcHJvdG8z");
 
 /**
- * What a yes is bound to, besides the arguments.
+ * The call that a grant is bound to, in addition to the arguments.
  *
  * @generated from message sms.ApprovalCall
  */
@@ -27,14 +27,14 @@ export type ApprovalCall = Message<"sms.ApprovalCall"> & {
   run: string;
 
   /**
-   * Names the call in its run.
+   * Identifies the call within its run.
    *
    * @generated from field: string ordinal = 2;
    */
   ordinal: string;
 
   /**
-   * Left out: the task has no name.
+   * Absent: the task has no name.
    *
    * @generated from field: optional string task = 3;
    */
@@ -68,14 +68,14 @@ export type ApprovalCall = Message<"sms.ApprovalCall"> & {
   definitionSha256: string;
 
   /**
-   * Revision of the record, and a hash of every list and rule that decides.
+   * Revision of the server entry, and a hash of every list and rule that applies.
    *
    * @generated from field: string policy = 9;
    */
   policy: string;
 
   /**
-   * call, or what it is asked for once more, with the attempt of the run.
+   * "call", or the reason of a repeated request, with the attempt of the run.
    *
    * @generated from field: string purpose = 10;
    */
@@ -99,7 +99,7 @@ export type OpenApprovalRequest = Message<"sms.OpenApprovalRequest"> & {
   call?: ApprovalCall | undefined;
 
   /**
-   * A JSON object: what would be sent.
+   * A JSON object: the arguments of the call.
    *
    * @generated from field: string arguments_json = 2;
    */
@@ -113,7 +113,7 @@ export type OpenApprovalRequest = Message<"sms.OpenApprovalRequest"> & {
   definitionJson: string;
 
   /**
-   * Why somebody is asked: a word, and a sentence.
+   * Why an approval is needed: a code and a sentence.
    *
    * @generated from field: string cause_code = 4;
    */
@@ -135,14 +135,14 @@ export type OpenApprovalRequest = Message<"sms.OpenApprovalRequest"> & {
   nodeId: string;
 
   /**
-   * Empty: the node's own.
+   * Empty: the namespace of the node.
    *
    * @generated from field: string namespace = 8;
    */
   namespace: string;
 
   /**
-   * The run is kept while it waits, and while its node is away: a yes waits for it longer (limits.approval_kept_grant_ms).
+   * The run is durable while it waits, even if its node is down, so a grant is valid longer (limits.approval_kept_grant_ms).
    *
    * @generated from field: bool is_kept = 9;
    */
@@ -190,14 +190,14 @@ export type Approval = Message<"sms.Approval"> & {
   status: string;
 
   /**
-   * Of the arguments' hash.
+   * Salt of the arguments hash.
    *
    * @generated from field: string salt = 3;
    */
   salt: string;
 
   /**
-   * allow_once, allow_session or deny; empty: none yet.
+   * allow_once, allow_session or deny; empty: not decided.
    *
    * @generated from field: string decision = 4;
    */
@@ -209,21 +209,21 @@ export type Approval = Message<"sms.Approval"> & {
   reason: string;
 
   /**
-   * Names of those who decided; empty: nobody did.
+   * Names of the users who decided; empty: none.
    *
    * @generated from field: repeated string decided_by = 6;
    */
   decidedBy: string[];
 
   /**
-   * Until a waiting request is denied, or a yes ends.
+   * Time until a pending request is denied, or until a grant expires.
    *
    * @generated from field: uint64 left_ms = 7;
    */
   leftMs: bigint;
 
   /**
-   * Since it was decided; 0: it was not.
+   * Time since the decision; 0: not decided.
    *
    * @generated from field: uint64 age_ms = 8;
    */
@@ -252,14 +252,14 @@ export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
  */
 export type WatchApprovalsRequest = Message<"sms.WatchApprovalsRequest"> & {
   /**
-   * Empty: all of them.
+   * Empty: all runs.
    *
    * @generated from field: string run = 1;
    */
   run: string;
 
   /**
-   * Empty: the node's own; without a run all that it may name.
+   * Empty: the namespace of the node; without a run, all namespaces that the node may use.
    *
    * @generated from field: string namespace = 2;
    */
@@ -278,7 +278,7 @@ export const WatchApprovalsRequestSchema: GenMessage<WatchApprovalsRequest> = /*
  */
 export type WatchApprovalsResponse = Message<"sms.WatchApprovalsResponse"> & {
   /**
-   * Left out: nothing changed.
+   * Absent: heartbeat, nothing changed.
    *
    * @generated from field: sms.Approval approval = 1;
    */
@@ -302,7 +302,7 @@ export type ClaimApprovalRequest = Message<"sms.ClaimApprovalRequest"> & {
   approvalId: string;
 
   /**
-   * Random, chosen by whoever claims.
+   * Random id, chosen by the node.
    *
    * @generated from field: string claim = 2;
    */
@@ -314,7 +314,7 @@ export type ClaimApprovalRequest = Message<"sms.ClaimApprovalRequest"> & {
   call?: ApprovalCall | undefined;
 
   /**
-   * Of the canonical JSON of the arguments, HMAC-SHA256 by the salt.
+   * HMAC-SHA256 of the canonical JSON of the arguments, with the salt as key.
    *
    * @generated from field: string arguments_sha256 = 4;
    */
@@ -333,7 +333,7 @@ export const ClaimApprovalRequestSchema: GenMessage<ClaimApprovalRequest> = /*@_
  */
 export type ClaimApprovalResponse = Message<"sms.ClaimApprovalResponse"> & {
   /**
-   * Empty: it is yours. Otherwise why not: used, expired, denied, waiting, withdrawn, unknown, or the field that is another.
+   * Empty: redeemed. Otherwise the reason: used, expired, denied, waiting, withdrawn, unknown, or the field that differs.
    *
    * @generated from field: string refusal = 1;
    */
@@ -388,7 +388,7 @@ export const WaitingApprovalsResponseSchema: GenMessage<WaitingApprovalsResponse
  */
 export type WithdrawApprovalRequest = Message<"sms.WithdrawApprovalRequest"> & {
   /**
-   * Empty: all open ones of the run.
+   * Empty: all open requests of the run.
    *
    * @generated from field: string approval_id = 1;
    */
@@ -405,7 +405,7 @@ export type WithdrawApprovalRequest = Message<"sms.WithdrawApprovalRequest"> & {
   run: string;
 
   /**
-   * Empty: the node's own.
+   * Empty: the namespace of the node.
    *
    * @generated from field: string namespace = 4;
    */
@@ -437,9 +437,9 @@ export const WithdrawApprovalResponseSchema: GenMessage<WithdrawApprovalResponse
  */
 export const ApprovalService: GenService<{
   /**
-   * Files a request, or finds the one that this call has already: the same run, ordinal and binding. One that waits or was
-   * decided and not used yet is that one; so is a denial. FAILED_PRECONDITION: too many wait. INVALID_ARGUMENT: it
-   * is too large for anybody to read.
+   * Creates a request, or returns the existing one of this call (same run, ordinal and binding) if that one is pending,
+   * denied, or granted and not yet used. FAILED_PRECONDITION: too many pending requests. INVALID_ARGUMENT: the request
+   * is too large for a user to review.
    *
    * @generated from rpc sms.ApprovalService.OpenApproval
    */
@@ -449,8 +449,8 @@ export const ApprovalService: GenService<{
     output: typeof OpenApprovalResponseSchema;
   },
   /**
-   * The requests of a run as they are now, then each that changes, and heartbeats in between. Without a run: of all runs of
-   * the node's namespaces, those of which something became, from now on; the first message says that it has begun.
+   * The current requests of a run, then each change, with heartbeats in between. Without a run: from now on, every decided
+   * or ended request of all runs in the node's namespaces; the first message confirms that the watch has started.
    *
    * @generated from rpc sms.ApprovalService.WatchApprovals
    */
@@ -460,8 +460,8 @@ export const ApprovalService: GenService<{
     output: typeof WatchApprovalsResponseSchema;
   },
   /**
-   * Uses up a yes, if everything that it is bound to is still the same; durable before it is answered. The same claim may be
-   * made again: whoever did not hear the answer asks once more. One that does not fit ends the yes.
+   * Redeems a grant if everything that it is bound to is unchanged; durable before the response is sent. Idempotent for the
+   * same claim, so a node that missed the response retries. A claim with another binding ends the grant.
    *
    * @generated from rpc sms.ApprovalService.ClaimApproval
    */
@@ -471,7 +471,7 @@ export const ApprovalService: GenService<{
     output: typeof ClaimApprovalResponseSchema;
   },
   /**
-   * Which of these still wait for a decision: of a request that is not among them something became, or it is not known.
+   * Returns which of these requests are still pending. A request that is missing in the response was decided, ended or is unknown.
    *
    * @generated from rpc sms.ApprovalService.WaitingApprovals
    */
@@ -481,7 +481,7 @@ export const ApprovalService: GenService<{
     output: typeof WaitingApprovalsResponseSchema;
   },
   /**
-   * No answer is wanted any more, or the yes will not be used.
+   * Withdraws a request: the decision is no longer needed, or the grant will not be used.
    *
    * @generated from rpc sms.ApprovalService.WithdrawApproval
    */

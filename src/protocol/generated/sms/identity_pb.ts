@@ -2,7 +2,7 @@
 // @generated from file sms/identity.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Who somebody is, for nodes that people call. Only this project speaks this service.
+// Identities of callers, for nodes that users call. Internal service of Spear.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -19,7 +19,7 @@ export const file_sms_identity: GenFile = /*@__PURE__*/
  */
 export type IdentifyTokenRequest = Message<"sms.IdentifyTokenRequest"> & {
   /**
-   * Of the token's text, in hex.
+   * SHA-256 of the token, in hex.
    *
    * @generated from field: string sha256 = 1;
    */
@@ -38,7 +38,7 @@ export const IdentifyTokenRequestSchema: GenMessage<IdentifyTokenRequest> = /*@_
  */
 export type IdentifyTokenResponse = Message<"sms.IdentifyTokenResponse"> & {
   /**
-   * Left out: nobody that is known, or no longer.
+   * Absent: the token is unknown or no longer valid.
    *
    * @generated from field: sms.TokenOwner owner = 1;
    */
@@ -69,7 +69,7 @@ export type TokenOwner = Message<"sms.TokenOwner"> & {
   roles: string[];
 
   /**
-   * "*": all.
+   * "*": all namespaces.
    *
    * @generated from field: string namespace = 3;
    */
@@ -81,7 +81,7 @@ export type TokenOwner = Message<"sms.TokenOwner"> & {
   readJournals: boolean;
 
   /**
-   * Left out: no end is known.
+   * Absent: no known expiry.
    *
    * @generated from field: optional uint64 expires_at_ms = 5;
    */
@@ -100,7 +100,7 @@ export const TokenOwnerSchema: GenMessage<TokenOwner> = /*@__PURE__*/
  */
 export type DescribeIssuerRequest = Message<"sms.DescribeIssuerRequest"> & {
   /**
-   * As the token says: RS256, ES256 or EdDSA, and which key. Left out: it does not say.
+   * From the token header: RS256, ES256 or EdDSA, and the key id. Absent: not in the header.
    *
    * @generated from field: string alg = 1;
    */
@@ -124,7 +124,7 @@ export const DescribeIssuerRequestSchema: GenMessage<DescribeIssuerRequest> = /*
  */
 export type DescribeIssuerResponse = Message<"sms.DescribeIssuerResponse"> & {
   /**
-   * Left out: there is none.
+   * Absent: no issuer is configured.
    *
    * @generated from field: sms.IssuerDescription issuer = 1;
    */
@@ -139,7 +139,7 @@ export const DescribeIssuerResponseSchema: GenMessage<DescribeIssuerResponse> = 
   messageDesc(file_sms_identity, 4);
 
 /**
- * The fields of [oidc] that tokens are read by.
+ * The fields of [oidc] that are needed to validate tokens.
  *
  * @generated from message sms.IssuerDescription
  */
@@ -175,7 +175,7 @@ export type IssuerDescription = Message<"sms.IssuerDescription"> & {
   journalValues: string[];
 
   /**
-   * One of the two is left out.
+   * Exactly one of the two is set.
    *
    * @generated from field: optional string namespace = 7;
    */
@@ -194,7 +194,7 @@ export type IssuerDescription = Message<"sms.IssuerDescription"> & {
   keys: string[];
 
   /**
-   * Whom the node may let in: those of this namespace and of all; "*": everybody.
+   * The node accepts callers of this namespace and callers of all namespaces; "*": every caller.
    *
    * @generated from field: string node_namespace = 10;
    */
@@ -235,8 +235,8 @@ export const RolesOfValueSchema: GenMessage<RolesOfValue> = /*@__PURE__*/
  */
 export const IdentityService: GenService<{
   /**
-   * Whom a token belongs to, by its digest: a node never sends on what somebody showed it. Needs the node token; a node of one
-   * namespace is told of those of that namespace and of those of all.
+   * Owner of a token, looked up by its digest: a node never forwards a caller's token. Needs the node token; a node of one
+   * namespace gets only owners of that namespace and owners of all namespaces.
    *
    * @generated from rpc sms.IdentityService.IdentifyToken
    */
@@ -246,8 +246,8 @@ export const IdentityService: GenService<{
     output: typeof IdentifyTokenResponseSchema;
   },
   /**
-   * How tokens of the registry's issuer are read, with the keys that may have signed one: so a node knows whose one is that
-   * somebody showed it, and sends none on. UNAVAILABLE: the issuer cannot be asked. Needs the node token.
+   * How to validate tokens of the registry's OpenID Connect issuer, with its signing keys, so that a node identifies a
+   * caller without forwarding the token. UNAVAILABLE: the issuer is unreachable. Needs the node token.
    *
    * @generated from rpc sms.IdentityService.DescribeIssuer
    */

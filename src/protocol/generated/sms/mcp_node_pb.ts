@@ -2,7 +2,7 @@
 // @generated from file sms/mcp_node.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// What nodes tell of themselves. A service of this project, apart from the registry that other clients speak.
+// Status reports of nodes. Internal service of Spear, separate from the registry service that other clients use.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -19,14 +19,14 @@ export const file_sms_mcp_node: GenFile = /*@__PURE__*/
  */
 export type ReportMcpNodeRequest = Message<"sms.ReportMcpNodeRequest"> & {
   /**
-   * Chosen by the node, the same for as long as it runs.
+   * Chosen by the node, constant while the process runs.
    *
    * @generated from field: string node_id = 1;
    */
   nodeId: string;
 
   /**
-   * The snapshot it acts on: ready, degraded or stale, and at which revision.
+   * State of the snapshot that the node uses: ready, degraded or stale, and its revision.
    *
    * @generated from field: string registry_state = 2;
    */
@@ -43,28 +43,28 @@ export type ReportMcpNodeRequest = Message<"sms.ReportMcpNodeRequest"> & {
   snapshotRevision: bigint;
 
   /**
-   * The servers it has used; those it never touched are left out.
+   * The servers that the node has used; unused servers are omitted.
    *
    * @generated from field: repeated sms.McpServerReport servers = 5;
    */
   servers: McpServerReport[];
 
   /**
-   * Of its program; empty: not told.
+   * Version of Spear; empty: not reported.
    *
    * @generated from field: string version = 10;
    */
   version: string;
 
   /**
-   * Left out by nodes that do not tell it.
+   * Absent: not reported.
    *
    * @generated from field: sms.McpNodeLoad load = 11;
    */
   load?: McpNodeLoad | undefined;
 
   /**
-   * Lists that `tools_hash` names. Each is told once, and again when an answer asks for it.
+   * Lists that `tools_hash` refers to. Each list is sent once, and again if a response requests it.
    *
    * @generated from field: repeated sms.McpToolList tool_lists = 12;
    */
@@ -79,7 +79,7 @@ export const ReportMcpNodeRequestSchema: GenMessage<ReportMcpNodeRequest> = /*@_
   messageDesc(file_sms_mcp_node, 0);
 
 /**
- * What the process has under way.
+ * Load of the node process.
  *
  * @generated from message sms.McpNodeLoad
  */
@@ -110,7 +110,7 @@ export type McpNodeLoad = Message<"sms.McpNodeLoad"> & {
   memoryBytes: bigint;
 
   /**
-   * Share of one core since the report before, in thousandths.
+   * CPU usage since the previous report, in thousandths of one core.
    *
    * @generated from field: uint32 cpu_permille = 6;
    */
@@ -146,14 +146,14 @@ export type McpServerReport = Message<"sms.McpServerReport"> & {
   health: string;
 
   /**
-   * Empty: none. Never holds a secret.
+   * Empty: none. Never contains a secret.
    *
    * @generated from field: string last_error = 3;
    */
   lastError: string;
 
   /**
-   * Left out where its tools were never listed.
+   * Absent: the tools were never listed.
    *
    * @generated from field: optional uint32 tool_count = 4;
    */
@@ -165,14 +165,14 @@ export type McpServerReport = Message<"sms.McpServerReport"> & {
   reconnects: number;
 
   /**
-   * How long it takes to answer a call, smoothed; left out where it has answered none.
+   * Smoothed latency of tool calls; absent: no call yet.
    *
    * @generated from field: optional double latency_ms = 10;
    */
   latencyMs?: number | undefined;
 
   /**
-   * Which list of tools it gave, by content; empty: none, or not told.
+   * Content hash of the tool list; empty: none, or not reported.
    *
    * @generated from field: string tools_hash = 11;
    */
@@ -187,13 +187,13 @@ export const McpServerReportSchema: GenMessage<McpServerReport> = /*@__PURE__*/
   messageDesc(file_sms_mcp_node, 2);
 
 /**
- * The tools of one server, ordered by name.
+ * The tools of one server, sorted by name.
  *
  * @generated from message sms.McpToolList
  */
 export type McpToolList = Message<"sms.McpToolList"> & {
   /**
-   * sha256 of what follows, in hex.
+   * SHA-256 of the tools, in hex.
    *
    * @generated from field: string hash = 1;
    */
@@ -222,7 +222,7 @@ export type McpToolReport = Message<"sms.McpToolReport"> & {
   name: string;
 
   /**
-   * What a pin of the tool would be: sha256 of its definition, in hex.
+   * SHA-256 of the tool definition, in hex: the value for a pin.
    *
    * @generated from field: string definition_sha256 = 2;
    */
@@ -241,14 +241,14 @@ export const McpToolReportSchema: GenMessage<McpToolReport> = /*@__PURE__*/
  */
 export type ReportMcpNodeResponse = Message<"sms.ReportMcpNodeResponse"> & {
   /**
-   * A node that says nothing for longer is forgotten.
+   * A node that does not report for this long is removed.
    *
    * @generated from field: uint32 expires_after_ms = 1;
    */
   expiresAfterMs: number;
 
   /**
-   * Lists of tools that the report names and the registry does not have.
+   * Tool lists that the report refers to and the registry does not have.
    *
    * @generated from field: repeated string wanted_tool_lists = 10;
    */
@@ -267,7 +267,7 @@ export const ReportMcpNodeResponseSchema: GenMessage<ReportMcpNodeResponse> = /*
  */
 export const McpNodeService: GenService<{
   /**
-   * Replaces everything this node has said before. Needs the node token.
+   * Replaces the previous report of this node. Needs the node token.
    * RESOURCE_EXHAUSTED: too many nodes, or too many servers in one report.
    *
    * @generated from rpc sms.McpNodeService.ReportMcpNode

@@ -2,8 +2,8 @@
 // @generated from file sms/mcp_profile.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Profiles: named selections of MCP servers and of their tools. They have revisions, a log and watchers of their own, so
-// that writing one tells nothing to those who watch the servers. Only this project speaks this service.
+// Profiles: named selections of MCP servers and their tools. Profiles have separate revisions and watches, so that
+// a profile change does not notify server watches. Internal service of Spear.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -57,7 +57,7 @@ export type McpProfile = Message<"sms.McpProfile"> & {
   serverTags: string[];
 
   /**
-   * Left out: the profile does not narrow. Empty: no tool.
+   * Absent: no restriction. Empty: no tool is allowed.
    *
    * @generated from field: sms.McpToolPatterns tool_allowlist = 5;
    */
@@ -69,7 +69,7 @@ export type McpProfile = Message<"sms.McpProfile"> & {
   toolDenylist: string[];
 
   /**
-   * By server id.
+   * Keys are server ids.
    *
    * @generated from field: map<string, sms.McpToolPatterns> allowed_tools = 7;
    */
@@ -83,7 +83,7 @@ export type McpProfile = Message<"sms.McpProfile"> & {
   updatedAtMs: bigint;
 
   /**
-   * Set by the store: the revision of the profiles at which this one last changed.
+   * Set by the store: the profile revision at which this profile last changed.
    *
    * @generated from field: uint64 mod_revision = 9;
    */
@@ -125,7 +125,7 @@ export type ListMcpProfilesResponse = Message<"sms.ListMcpProfilesResponse"> & {
   profiles: McpProfile[];
 
   /**
-   * Random id of the store. Another one than before: revisions cannot be compared.
+   * Random id of the store. If it changes, revisions are not comparable.
    *
    * @generated from field: string epoch = 3;
    */
@@ -183,7 +183,7 @@ export type McpProfileEvent = Message<"sms.McpProfileEvent"> & {
   revision: bigint;
 
   /**
-   * Names.
+   * Names of profiles.
    *
    * @generated from field: repeated string upserts = 2;
    */
@@ -200,21 +200,21 @@ export type McpProfileEvent = Message<"sms.McpProfileEvent"> & {
   epoch: string;
 
   /**
-   * One for each of upserts.
+   * One profile for each name in upserts.
    *
    * @generated from field: repeated sms.McpProfile records = 5;
    */
   records: McpProfile[];
 
   /**
-   * The revision that this event continues from: any other than the reader's own is a gap.
+   * Revision before this event. If it differs from the reader's revision, the reader missed events.
    *
    * @generated from field: uint64 prev_revision = 6;
    */
   prevRevision: bigint;
 
   /**
-   * Nothing changed: the profiles are at this revision now.
+   * No change: the profiles are at this revision.
    *
    * @generated from field: bool heartbeat = 7;
    */
@@ -311,8 +311,8 @@ export const McpProfileService: GenService<{
     output: typeof ListMcpProfilesResponseSchema;
   },
   /**
-   * What changed after since_revision, with its records, then every change as it happens, and heartbeats in between. Needs
-   * the node token. FAILED_PRECONDITION: since_revision is no longer, or not yet, a revision of the profiles: list again.
+   * The changes after since_revision, with the profiles, then every new change, with heartbeats in between. Needs
+   * the node token. FAILED_PRECONDITION: since_revision is compacted or in the future: list again.
    * ABORTED: the reader was too slow: list again.
    *
    * @generated from rpc sms.McpProfileService.WatchMcpProfiles

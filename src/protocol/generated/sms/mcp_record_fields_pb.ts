@@ -2,7 +2,7 @@
 // @generated from file sms/mcp_record_fields.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Fields of a record that are messages, so that one that is left out can be told from one that is empty.
+// Fields of a server that are messages, so that an absent field differs from an empty one.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -36,7 +36,7 @@ export const McpPatternsSchema: GenMessage<McpPatterns> = /*@__PURE__*/
  */
 export type McpPins = Message<"sms.McpPins"> & {
   /**
-   * Name of a tool to the sha256 of its definition, in lower-case hex.
+   * Tool name to the SHA-256 of its definition, in lower-case hex.
    *
    * @generated from field: map<string, string> sha256 = 1;
    */

@@ -2,8 +2,8 @@
 // @generated from file sms/mcp_registry.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// The registry of MCP servers. Names and numbers below 100 are spoken by clients outside this project and never change;
-// what this project adds starts at 100, and a client that does not know it loses nothing.
+// The registry of MCP servers. Clients outside this project use the names and field numbers below 100, which never change;
+// extensions of Spear start at 100, and clients may ignore them.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -22,7 +22,7 @@ export const file_sms_mcp_registry: GenFile = /*@__PURE__*/
  */
 export type ListMcpServersRequest = Message<"sms.ListMcpServersRequest"> & {
   /**
-   * Part of the protocol without an effect here: the list is always whole.
+   * Part of the protocol; ignored: the list is always complete.
    *
    * @generated from field: uint64 since_revision = 1;
    */
@@ -51,7 +51,7 @@ export type ListMcpServersResponse = Message<"sms.ListMcpServersResponse"> & {
   servers: McpServerRecord[];
 
   /**
-   * Random id of the store. Another one than before: revisions cannot be compared.
+   * Random id of the store. If it changes, revisions are not comparable.
    *
    * @generated from field: string epoch = 100;
    */
@@ -75,7 +75,7 @@ export type WatchMcpServersRequest = Message<"sms.WatchMcpServersRequest"> & {
   sinceRevision: bigint;
 
   /**
-   * The changed records travel in the events, and heartbeats come in between.
+   * Events contain the changed servers, and the stream contains heartbeats.
    *
    * @generated from field: bool include_records = 100;
    */
@@ -131,21 +131,21 @@ export type McpRegistryEvent = Message<"sms.McpRegistryEvent"> & {
   epoch: string;
 
   /**
-   * One for each of upserts, in a watch with include_records.
+   * One server for each id in upserts, in a watch with include_records.
    *
    * @generated from field: repeated sms.McpServerRecord records = 101;
    */
   records: McpServerRecord[];
 
   /**
-   * The revision that this event continues from: any other than the reader's own is a gap.
+   * Revision before this event. If it differs from the reader's revision, the reader missed events.
    *
    * @generated from field: uint64 prev_revision = 102;
    */
   prevRevision: bigint;
 
   /**
-   * Nothing changed: the registry is at this revision now.
+   * No change: the registry is at this revision.
    *
    * @generated from field: bool heartbeat = 103;
    */
@@ -242,8 +242,8 @@ export const McpRegistryService: GenService<{
     output: typeof ListMcpServersResponseSchema;
   },
   /**
-   * What changed after since_revision, then every change as it happens. Needs the node token.
-   * FAILED_PRECONDITION: since_revision is no longer, or not yet, a revision of this registry: list again.
+   * The changes after since_revision, then every new change. Needs the node token.
+   * FAILED_PRECONDITION: since_revision is compacted or in the future: list again.
    * ABORTED: the reader was too slow: list again.
    *
    * @generated from rpc sms.McpRegistryService.WatchMcpServers
@@ -254,7 +254,7 @@ export const McpRegistryService: GenService<{
     output: typeof WatchMcpServersResponseSchema;
   },
   /**
-   * Creates or replaces a record. Needs the admin token. INVALID_ARGUMENT names the field.
+   * Creates or replaces a server. Needs the admin token. INVALID_ARGUMENT names the field.
    *
    * @generated from rpc sms.McpRegistryService.UpsertMcpServer
    */
@@ -264,7 +264,7 @@ export const McpRegistryService: GenService<{
     output: typeof UpsertMcpServerResponseSchema;
   },
   /**
-   * Needs the admin token. NOT_FOUND: there is no such record.
+   * Needs the admin token. NOT_FOUND: there is no such server.
    *
    * @generated from rpc sms.McpRegistryService.DeleteMcpServer
    */

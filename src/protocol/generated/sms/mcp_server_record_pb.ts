@@ -2,7 +2,7 @@
 // @generated from file sms/mcp_server_record.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// One MCP server. As in mcp_registry.proto, what is below 100 never changes and what this project adds starts there.
+// One MCP server. As in mcp_registry.proto, fields below 100 never change, and extensions of Spear start at 100.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -171,7 +171,7 @@ export const McpSandboxSchema: GenMessage<McpSandbox> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 4);
 
 /**
- * A message, so that a client that has never heard of it cannot say anything about it.
+ * A message, so that an upsert of a client that does not know the field leaves it unchanged.
  *
  * @generated from message sms.McpEra
  */
@@ -192,8 +192,8 @@ export const McpEraSchema: GenMessage<McpEra> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 5);
 
 /**
- * How a token for an HTTP server is got. Secrets are references, env:NAME or file:PATH. In an upsert, an empty one takes
- * away what is stored.
+ * How to obtain an access token for an HTTP server. Secrets are references, env:NAME or file:PATH. In an upsert, an empty
+ * message removes the stored one.
  *
  * @generated from message sms.McpOAuth
  */
@@ -247,8 +247,8 @@ export const McpOAuthSchema: GenMessage<McpOAuth> = /*@__PURE__*/
   messageDesc(file_sms_mcp_server_record, 6);
 
 /**
- * In an upsert, fields from 100 on (here and in budgets) that are left out keep their stored values. An empty list of
- * tags counts as left out unless tool_prefix, protocol or sandbox is given: whoever sends one of those knows them all.
+ * In an upsert, absent fields from 100 on (here and in budgets) keep their stored values. An empty list of tags counts
+ * as absent unless tool_prefix, protocol or sandbox is set: a client that sends one of those knows all of these fields.
  *
  * @generated from message sms.McpServerRecord
  */
@@ -311,7 +311,7 @@ export type McpServerRecord = Message<"sms.McpServerRecord"> & {
   toolPrefix?: string | undefined;
 
   /**
-   * What a node without eras reads; see era.
+   * For nodes that do not know the field era.
    *
    * @generated from field: optional string protocol = 101;
    */
@@ -328,7 +328,7 @@ export type McpServerRecord = Message<"sms.McpServerRecord"> & {
   sandbox?: McpSandbox | undefined;
 
   /**
-   * Set by the store: the revision at which this record last changed.
+   * Set by the store: the revision at which this server last changed.
    *
    * @generated from field: uint64 mod_revision = 104;
    */

@@ -2,7 +2,7 @@
 // @generated from file sms/node_runs.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// What nodes tell of their runs. A service of this project, apart from the registry that other clients speak.
+// Run reports of nodes. Internal service of Spear, separate from the registry service that other clients use.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -24,21 +24,21 @@ export type ReportRunsRequest = Message<"sms.ReportRunsRequest"> & {
   nodeId: string;
 
   /**
-   * The runs are those of the report before, and left out here.
+   * The runs are the same as in the previous report and are omitted here.
    *
    * @generated from field: bool unchanged = 2;
    */
   unchanged: boolean;
 
   /**
-   * Those that run, wait or are parked, and the last ones that ended.
+   * Queued, running and parked runs, and the most recently ended ones.
    *
    * @generated from field: repeated sms.RunReport runs = 3;
    */
   runs: RunReport[];
 
   /**
-   * What was wanted.
+   * The timelines that the previous response requested.
    *
    * @generated from field: repeated sms.RunTimeline timelines = 4;
    */
@@ -107,7 +107,7 @@ export type RunReport = Message<"sms.RunReport"> & {
   attempts: number;
 
   /**
-   * How its guest ended; empty: it has not.
+   * How the guest ended; empty: not ended.
    *
    * @generated from field: string exit_reason = 11;
    */
@@ -124,7 +124,7 @@ export type RunReport = Message<"sms.RunReport"> & {
   exitMessage: string;
 
   /**
-   * Left out where nothing is known of its cost.
+   * Absent: the cost is unknown.
    *
    * @generated from field: sms.RunReportCost cost = 14;
    */
@@ -166,7 +166,7 @@ export const RunReportCostSchema: GenMessage<RunReportCost> = /*@__PURE__*/
   messageDesc(file_sms_node_runs, 2);
 
 /**
- * What a run did, as people are shown it.
+ * Timeline of a run, as shown to users.
  *
  * @generated from message sms.RunTimeline
  */
@@ -177,7 +177,7 @@ export type RunTimeline = Message<"sms.RunTimeline"> & {
   runId: string;
 
   /**
-   * JSON; empty: there is none, and `problem` says why.
+   * JSON; empty: not available, `problem` has the reason.
    *
    * @generated from field: string picture = 2;
    */
@@ -201,21 +201,21 @@ export const RunTimelineSchema: GenMessage<RunTimeline> = /*@__PURE__*/
  */
 export type ReportRunsResponse = Message<"sms.ReportRunsResponse"> & {
   /**
-   * A node that says nothing for longer is forgotten.
+   * A node that does not report for this long is removed.
    *
    * @generated from field: uint32 expires_after_ms = 1;
    */
   expiresAfterMs: number;
 
   /**
-   * Runs of this node whose timelines somebody waits for.
+   * Runs of this node whose timelines were requested.
    *
    * @generated from field: repeated string wanted_timelines = 2;
    */
   wantedTimelines: string[];
 
   /**
-   * The registry does not have the report that `unchanged` speaks of.
+   * The registry does not have the previous report that `unchanged` refers to.
    *
    * @generated from field: bool wants_runs = 3;
    */
@@ -234,7 +234,7 @@ export const ReportRunsResponseSchema: GenMessage<ReportRunsResponse> = /*@__PUR
  */
 export const NodeRunService: GenService<{
   /**
-   * Replaces what this node has said of its runs. Needs the node token.
+   * Replaces the previous run report of this node. Needs the node token.
    * RESOURCE_EXHAUSTED: too many nodes, too many runs, or too large a timeline.
    *
    * @generated from rpc sms.NodeRunService.ReportRuns

@@ -2,8 +2,8 @@
 // @generated from file sms/task.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Tasks, in the wire form that clients outside this project speak: names and numbers of what both have. Fields of theirs
-// that are not here are not read and not sent.
+// Tasks, in a wire format that clients outside this project use: only the fields that both sides have. Other fields
+// are neither read nor sent.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -37,7 +37,7 @@ export type TaskExecutable = Message<"sms.TaskExecutable"> & {
   name: string;
 
   /**
-   * In hex; where it is given it must be that of the uri.
+   * In hex; if set, it must match the uri.
    *
    * @generated from field: string checksum_sha256 = 4;
    */
@@ -95,7 +95,7 @@ export type Task = Message<"sms.Task"> & {
   version: string;
 
   /**
-   * In seconds since the Unix epoch: when the live revision was made.
+   * Creation time of the live revision, in seconds since the Unix epoch.
    *
    * @generated from field: int64 registered_at = 10;
    */
@@ -109,7 +109,7 @@ export type Task = Message<"sms.Task"> & {
   metadata: { [key: string]: string };
 
   /**
-   * Values that are no texts are JSON.
+   * Values that are not strings are JSON.
    *
    * @generated from field: map<string, string> config = 13;
    */
@@ -133,7 +133,7 @@ export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
  */
 export type RegisterTaskRequest = Message<"sms.RegisterTaskRequest"> & {
   /**
-   * "name", or "namespace/name"; without a namespace it is the caller's own, else "default".
+   * "name", or "namespace/name"; without a namespace, that of the caller, else "default".
    *
    * @generated from field: string name = 1;
    */
@@ -145,7 +145,7 @@ export type RegisterTaskRequest = Message<"sms.RegisterTaskRequest"> & {
   description: string;
 
   /**
-   * Kept for nothing: revisions have numbers of their own.
+   * Ignored: revisions are numbered by the registry.
    *
    * @generated from field: string version = 6;
    */
@@ -206,14 +206,14 @@ export const RegisterTaskResponseSchema: GenMessage<RegisterTaskResponse> = /*@_
  */
 export type ListTasksRequest = Message<"sms.ListTasksRequest"> & {
   /**
-   * Left out or TASK_STATUS_ACTIVE: all there are.
+   * Absent or TASK_STATUS_ACTIVE: all tasks.
    *
    * @generated from field: sms.TaskStatus status_filter = 2;
    */
   statusFilter: TaskStatus;
 
   /**
-   * 0: no bound.
+   * 0: no limit.
    *
    * @generated from field: int32 limit = 4;
    */
@@ -357,7 +357,7 @@ export const TaskStatus = {
   REGISTERED: 1,
 
   /**
-   * Every task that there is.
+   * The status of every existing task.
    *
    * @generated from enum value: TASK_STATUS_ACTIVE = 2;
    */
@@ -415,7 +415,7 @@ export const ExecutableType = {
   CONTAINER: 3,
 
   /**
-   * The only one that is run here.
+   * The only supported type.
    *
    * @generated from enum value: EXECUTABLE_TYPE_WASM = 4;
    */
@@ -443,8 +443,8 @@ export const ExecutableTypeSchema: GenEnum<ExecutableType> = /*@__PURE__*/
  */
 export const TaskService: GenService<{
   /**
-   * Gives a task a new revision, which is live, or finds the one that has this content. Its module was put over HTTP before.
-   * `success` false, with `message`: it was refused, and nothing was changed. Needs who may change tasks.
+   * Creates a new live revision of a task, or returns the one with the same content. Upload the module over HTTP first.
+   * `success` false, with `message`: rejected, nothing was changed. Needs the permission to change tasks.
    *
    * @generated from rpc sms.TaskService.RegisterTask
    */
@@ -474,7 +474,7 @@ export const TaskService: GenService<{
     output: typeof GetTaskResponseSchema;
   },
   /**
-   * Removes a task; its runs go on. Needs who may change tasks.
+   * Removes a task; its runs continue. Needs the permission to change tasks.
    *
    * @generated from rpc sms.TaskService.UnregisterTask
    */

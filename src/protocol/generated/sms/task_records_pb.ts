@@ -2,9 +2,9 @@
 // @generated from file sms/task_records.proto (package sms, syntax proto3)
 /* eslint-disable */
 
-// Tasks as nodes follow them: whole, with revisions, a log and watchers of their own, so that writing one tells nothing to
-// those who watch the servers. Only this project speaks this service. Every method needs the node token; a node of one
-// namespace sees the tasks of that alone.
+// Complete tasks, for nodes. Tasks have separate revisions and watches, so that a task change does not notify
+// server watches. Internal service of Spear. Every method needs the node token; a node of one
+// namespace sees only the tasks of that namespace.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -26,7 +26,7 @@ export type TaskRevision = Message<"sms.TaskRevision"> & {
   revision: bigint;
 
   /**
-   * sha256 of content_json, in hex.
+   * SHA-256 of content_json, in hex.
    *
    * @generated from field: string digest = 2;
    */
@@ -79,21 +79,21 @@ export type TaskRecord = Message<"sms.TaskRecord"> & {
   name: string;
 
   /**
-   * Left out: the task was removed.
+   * Absent: the task was removed.
    *
    * @generated from field: sms.TaskRevision live = 4;
    */
   live?: TaskRevision | undefined;
 
   /**
-   * The highest number that was given.
+   * The highest revision number assigned so far.
    *
    * @generated from field: uint64 last_revision = 5;
    */
   lastRevision: bigint;
 
   /**
-   * Empty: it was applied.
+   * Path of the task file; empty: the task was applied through the API.
    *
    * @generated from field: string from_file = 6;
    */
@@ -107,7 +107,7 @@ export type TaskRecord = Message<"sms.TaskRecord"> & {
   updatedAtMs: bigint;
 
   /**
-   * Set by the store: the revision of the tasks at which this one last changed.
+   * Set by the store: the task revision at which this task last changed.
    *
    * @generated from field: uint64 mod_revision = 9;
    */
@@ -149,7 +149,7 @@ export type ListTaskRecordsResponse = Message<"sms.ListTaskRecordsResponse"> & {
   tasks: TaskRecord[];
 
   /**
-   * Random id of the store. Another one than before: revisions cannot be compared.
+   * Random id of the store. If it changes, revisions are not comparable.
    *
    * @generated from field: string epoch = 3;
    */
@@ -207,7 +207,7 @@ export type TaskRecordEvent = Message<"sms.TaskRecordEvent"> & {
   revision: bigint;
 
   /**
-   * Ids.
+   * Task ids.
    *
    * @generated from field: repeated string upserts = 2;
    */
@@ -224,21 +224,21 @@ export type TaskRecordEvent = Message<"sms.TaskRecordEvent"> & {
   epoch: string;
 
   /**
-   * One for each of upserts.
+   * One task for each id in upserts.
    *
    * @generated from field: repeated sms.TaskRecord records = 5;
    */
   records: TaskRecord[];
 
   /**
-   * The revision that this event continues from: any other than the reader's own is a gap.
+   * Revision before this event. If it differs from the reader's revision, the reader missed events.
    *
    * @generated from field: uint64 prev_revision = 6;
    */
   prevRevision: bigint;
 
   /**
-   * Nothing changed: the tasks are at this revision now.
+   * No change: the tasks are at this revision.
    *
    * @generated from field: bool heartbeat = 7;
    */
@@ -332,7 +332,7 @@ export const ReadTaskModuleResponseSchema: GenMessage<ReadTaskModuleResponse> = 
  */
 export const TaskRecordService: GenService<{
   /**
-   * All tasks at one revision of their kind.
+   * All tasks at one task revision.
    *
    * @generated from rpc sms.TaskRecordService.ListTaskRecords
    */
@@ -342,8 +342,8 @@ export const TaskRecordService: GenService<{
     output: typeof ListTaskRecordsResponseSchema;
   },
   /**
-   * What changed after since_revision, with its records, then every change as it happens, and heartbeats in between.
-   * FAILED_PRECONDITION: since_revision is no longer, or not yet, a revision of the tasks: list again. ABORTED: the reader
+   * The changes after since_revision, with the tasks, then every new change, with heartbeats in between.
+   * FAILED_PRECONDITION: since_revision is compacted or in the future: list again. ABORTED: the reader
    * was too slow: list again.
    *
    * @generated from rpc sms.TaskRecordService.WatchTaskRecords
@@ -354,7 +354,7 @@ export const TaskRecordService: GenService<{
     output: typeof WatchTaskRecordsResponseSchema;
   },
   /**
-   * One revision of a task, live or not. NOT_FOUND: there is none, or it is not kept any more.
+   * One revision of a task, live or not. NOT_FOUND: there is none, or it is no longer retained.
    *
    * @generated from rpc sms.TaskRecordService.GetTaskRevision
    */
@@ -364,7 +364,7 @@ export const TaskRecordService: GenService<{
     output: typeof GetTaskRevisionResponseSchema;
   },
   /**
-   * The bytes of a module, in order. NOT_FOUND: there is none, or no task of the node's has it.
+   * The bytes of a module, in order. NOT_FOUND: there is none, or no task that the node may see uses it.
    *
    * @generated from rpc sms.TaskRecordService.ReadTaskModule
    */
