@@ -86,7 +86,7 @@ async function reserveShared(accounts: readonly TokenAccount[], estimate: number
     for (const shared of held) shared.settle(estimate, 0);
     if (error instanceof BackendError) throw error;
     const why = error instanceof Error ? error.message : String(error);
-    throw new BackendError('budget_exceeded', `nobody can say what is left: ${why}`, { retryable: true });
+    throw new BackendError('budget_exceeded', `the remaining token budget is unknown: ${why}`, { retryable: true });
   }
 }
 
@@ -104,6 +104,6 @@ export function totalTokens(usage: Readonly<Record<string, unknown>>): number {
 function exceeded({ name, limit, ledger }: TokenAccount, estimate: number): BackendError {
   const { spent, reserved } = ledger;
   const taken = reserved === 0 ? '' : ` and ${reserved} are reserved`;
-  const message = `${name} = ${limit}: ${spent} tokens are spent${taken}, and this send may take ${estimate}`;
+  const message = `${name} = ${limit}: ${spent} tokens are spent${taken}, and this send is estimated at ${estimate}`;
   return new BackendError('budget_exceeded', message, { retryable: false });
 }

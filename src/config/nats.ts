@@ -72,7 +72,7 @@ export function compileNats(
 
 function identityOf({ cert, key }: NatsDocument, folder: string): NatsIdentity | null {
   if (cert === undefined && key === undefined) return null;
-  if (cert === undefined || key === undefined) throw new ConfigError('nats: cert and key belong together');
+  if (cert === undefined || key === undefined) throw new ConfigError('nats: cert and key must be set together');
   return { cert: resolve(folder, cert), key: resolve(folder, key) };
 }
 
@@ -97,7 +97,7 @@ export function queueAddress(text: string, from: string, { plainText, replicas }
   const match = /^(nats|tls):\/\/([^/\s@]+)$/.exec(text);
   if (match === null) {
     throw new ConfigError(
-      `${from}: expected nats://HOST:PORT,… or tls://HOST:PORT,… without user or path, found "${text}"`,
+      `${from}: expected nats://HOST:PORT,… or tls://HOST:PORT,… without a user or path, found "${text}"`,
     );
   }
   const tls = match[1] === 'tls';
@@ -109,7 +109,7 @@ export function queueAddress(text: string, from: string, { plainText, replicas }
   );
   if (!tls && !plainText && open !== undefined) {
     throw new ConfigError(
-      `${from}: inputs, results and journals would go to ${open} in clear: use tls://, or say plain_text = true under [nats] where the network is trusted`,
+      `${from}: inputs, results and journals would be sent to ${open} unencrypted: use tls://, or set plain_text = true under [nats] if the network is trusted`,
     );
   }
   return { servers, tls, replicas: replicas ?? Math.min(servers.length, DEFAULT_REPLICAS) };

@@ -9,11 +9,11 @@ export function privateDirectoryProblem(path: string, uid: number | null = proce
   try {
     stat = lstatSync(path);
   } catch (error) {
-    return `${path} cannot be looked at (${errorCode(error)})`;
+    return `${path} cannot be accessed (${errorCode(error)})`;
   }
   if (!stat.isDirectory()) return `${path} is not a directory`;
   // Systems without numeric users have other ways to protect a directory; there nothing is checked.
   if (uid === null) return null;
   if (stat.uid !== uid) return `${path} belongs to another user (uid ${stat.uid})`;
-  return (stat.mode & OTHERS) === 0 ? null : `${path} is open to other users; run: chmod 700 ${path}`;
+  return (stat.mode & OTHERS) === 0 ? null : `${path} is accessible to other users; run: chmod 700 ${path}`;
 }

@@ -9,7 +9,7 @@ export function readKey(reference: string, where: string, sources: SecretSources
   try {
     const key = resolveSecret(reference, sources);
     if (key.reveal().length >= MIN_KEY_CHARS) return key;
-    throw new SecretError(`${reference}: the key has less than ${MIN_KEY_CHARS} characters`);
+    throw new SecretError(`${reference}: the key has fewer than ${MIN_KEY_CHARS} characters`);
   } catch (error) {
     if (!(error instanceof SecretError)) throw error;
     throw new ConfigError(`${where}: ${error.message}`);

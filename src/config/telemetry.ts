@@ -17,14 +17,14 @@ import { backendUrlComplaint, headerNameComplaint } from './host/http.ts';
 
 /** The bounds of the `[telemetry]` table, same names. */
 export const telemetryLimitSpecs = {
-  timeout_ms: { default: 10_000, min: 100, max: 600_000, doc: 'for one request to the collector' },
-  metric_interval_ms: { default: 60_000, min: 1_000, max: 86_400_000, doc: 'between two pushes of metrics' },
-  span_delay_ms: { default: 1_000, min: 1, max: 60_000, doc: 'that spans wait for others, to be sent together' },
+  timeout_ms: { default: 10_000, min: 100, max: 600_000, doc: 'deadline of one request to the collector' },
+  metric_interval_ms: { default: 60_000, min: 1_000, max: 86_400_000, doc: 'interval between two metric exports' },
+  span_delay_ms: { default: 1_000, min: 1, max: 60_000, doc: 'how long spans are batched before they are sent' },
   max_queued_spans: {
     default: 2_048,
     min: 1,
     max: 1_000_000,
-    doc: 'that may wait; what is beyond is dropped and counted',
+    doc: 'queued spans; further spans are dropped and counted',
   },
 } as const satisfies Record<string, LimitSpec>;
 
@@ -178,9 +178,7 @@ function pairs(name: string, env: Env): Record<string, string> {
       if (at < 1 || key === '') throw new Error('no name');
       found[key] = decodeURIComponent(pair.slice(at + 1).trim());
     } catch {
-      throw new ConfigError(
-        `${name}: expected NAME=VALUE,NAME=VALUE, with what else is in a value encoded as in a URL`,
-      );
+      throw new ConfigError(`${name}: expected NAME=VALUE,NAME=VALUE with URL-encoded values`);
     }
   }
   return found;
@@ -212,7 +210,7 @@ function headersOf(
 
 function checkedHeader(where: string, name: string, value: string): Secret {
   const complaint =
-    headerNameComplaint(name) ?? (isHeaderValue(value) ? undefined : 'has a value that no header can have');
+    headerNameComplaint(name) ?? (isHeaderValue(value) ? undefined : 'has a value that an HTTP header cannot carry');
   if (complaint !== undefined) throw new ConfigError(`${where} ${complaint}`);
   return headerSecret(name, value);
 }

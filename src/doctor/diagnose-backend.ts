@@ -48,16 +48,16 @@ export async function diagnoseBackend({ compiled, open, ask, signal }: BackendQu
     ];
   }
   if (compiled.kind === 'scripted') {
-    return [ok('backend', `backend "${compiled.name}" is a script, not a model`), notAsked('a script is not asked')];
+    return [ok('backend', `backend "${compiled.name}" is a script, not a model`), notAsked('a script needs no check')];
   }
   const where = `backend "${compiled.name}" at ${new URL(compiled.baseUrl).host}`;
-  if (!ask) return [skipped('backend', `${where}: not asked`), notAsked('not asked')];
+  if (!ask) return [skipped('backend', `${where}: not checked`), notAsked('not checked')];
   const startedAt = performance.now();
   try {
     const model = backend.model === undefined ? {} : { model: backend.model };
     const body = await backend.complete({ ...model, ...question }, signal);
     const took = `${Math.round(performance.now() - startedAt)} ms`;
-    return [ok('backend', `${where} answers in ${took}`), diagnoseAnswer(body, backend.model)];
+    return [ok('backend', `${where} responds in ${took}`), diagnoseAnswer(body, backend.model)];
   } catch (error) {
     return failed(error, where, signal.aborted);
   }
@@ -72,8 +72,8 @@ function diagnoseAnswer(body: JsonObject, model: string | undefined): Finding {
     (call) => isJsonObject(call) && isJsonObject(call.function) && call.function.name === TOOL_NAME,
   );
   if (called) return ok('model', `${name} calls tools`);
-  const fix = 'choose a model that can call tools; some servers have to be started with tool calling turned on';
-  return bad('model', `${name} was given one tool and told to call it, and answered without`, {
+  const fix = 'choose a model that can call tools; some model servers must be started with tool calling enabled';
+  return bad('model', `${name} was given one tool and instructed to call it, but answered without a tool call`, {
     cause: 'no_tool_calls',
     fix,
   });
@@ -82,7 +82,7 @@ function diagnoseAnswer(body: JsonObject, model: string | undefined): Finding {
 /** An HTTP status means that somebody is there: then it is the model, the key or the request. */
 function failed(error: unknown, where: string, timedOut: boolean): Finding[] {
   const status = error instanceof BackendError ? error.status : undefined;
-  const text = timedOut ? `${where} did not answer in time` : messageOf(error);
+  const text = timedOut ? `${where} did not respond in time` : messageOf(error);
   if (status === undefined) {
     const fix = 'check base_url of the backend (or OPENAI_BASE_URL), the network and the proxy variables';
     return [
@@ -97,8 +97,8 @@ function statusFix(status: number): string {
   if (status === 401 || status === 403) return 'check the api_key of the backend (or OPENAI_API_KEY)';
   if (status === 404)
     return 'check the model of the backend (or OPENAI_MODEL), and that base_url ends where the API begins (often /v1)';
-  if (status === 400 || status === 422) return 'the model may not take tools: choose one that can call them';
-  return status === 429 ? 'the account is at its limit: wait, or raise it' : 'ask the provider';
+  if (status === 400 || status === 422) return 'the model may not support tools: choose a model that does';
+  return status === 429 ? 'the account has reached its rate limit: wait, or raise the limit' : 'contact the provider';
 }
 
 const codeOf = (error: unknown) => (error instanceof BackendError ? error.code : 'failed');

@@ -31,12 +31,12 @@ export async function diagnoseModule(
   } catch (error) {
     if (options.signal?.aborted) {
       const fix = 'give it more time with --timeout-ms, or make the module smaller';
-      return bad('module', `${file}: it could not be prepared in time`, { cause: 'timeout', fix });
+      return bad('module', `${file}: the module could not be prepared in time`, { cause: 'timeout', fix });
     }
     if (!(error instanceof ModuleError)) throw error;
     const fix = error.problem
       ? moduleRemedies[error.problem]
-      : 'build it again: guest-examples/ has a guide for each language';
+      : 'rebuild the module: guest-examples/ has a guide for each language';
     return bad('module', `${file}: ${error.message}`, { cause: error.problem ?? 'module', fix });
   }
 }
@@ -44,7 +44,7 @@ export async function diagnoseModule(
 function guestTools(prepared: Prepared): Finding[] {
   if (!toolsOutOfReach(prepared)) return [];
   const fix = 'link it with -Wl,--export-table (C, C++) or exportTable (AssemblyScript), or answer handed-back calls';
-  const text = 'the guest registers tools, but exports no function table through which the host could call them';
+  const text = 'the guest registers tools, but exports no function table, so the host cannot call them';
   return [bad('guest_tools', text, { cause: 'no_function_table', fix })];
 }
 
@@ -54,14 +54,17 @@ function toolUse(prepared: Prepared, imports: readonly string[], needsTools: boo
   const uses = (call: RegExp, family: string) =>
     imports.some((name) => (prepared.kind === 'component' ? name.startsWith(`spear:host/${family}`) : call.test(name)));
   if (uses(CHATS, 'cchat')) {
-    const text = 'tools are shown to the model in sends with AUTO_TOOL_CALL or HAND_BACK; a plain send has none';
-    const fix = 'if its model never calls a tool, add SPEAR_SEND_AUTO_TOOL_CALL (2) to the flags of cchat_send';
+    const text = 'the model sees tools only in sends with AUTO_TOOL_CALL or HAND_BACK';
+    const fix = 'if the model never calls a tool, add SPEAR_SEND_AUTO_TOOL_CALL (2) to the flags of cchat_send';
     return [skipped('tool_use', text, { fix })];
   }
-  if (uses(CALLS_MCP, 'mcp')) return [skipped('tool_use', 'the guest calls MCP tools itself; no model is asked')];
-  const fix = 'send with cchat_send and AUTO_TOOL_CALL, or call tools by mcp_open and mcp_call_tool';
+  if (uses(CALLS_MCP, 'mcp')) return [skipped('tool_use', 'the guest calls MCP tools directly, without a model')];
+  const fix = 'send with cchat_send and AUTO_TOOL_CALL, or call tools with mcp_open and mcp_call_tool';
   return [
-    bad('tool_use', 'the guest neither chats nor calls MCP: nothing will use the tools', { cause: 'no_tool_use', fix }),
+    bad('tool_use', 'the guest neither chats nor calls MCP, so the tools are never used', {
+      cause: 'no_tool_use',
+      fix,
+    }),
   ];
 }
 

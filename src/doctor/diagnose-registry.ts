@@ -23,10 +23,10 @@ export async function diagnoseRegistry(
   task: TaskPolicy,
 ): Promise<DiagnosedRegistry> {
   const { directory, sms } = flags.registry;
-  const source = sms === undefined ? `directory ${directory}` : `SMS at ${sms.address}`;
+  const source = sms === undefined ? `directory ${directory}` : `registry at ${sms.address}`;
   if (sms === undefined && directory === undefined) {
-    const fix = 'name a directory of records with --mcp-dir, or a running spear-sms with --sms';
-    const finding = bad('registry', 'there is no registry', { cause: 'no_registry', fix });
+    const fix = 'set --mcp-dir to a directory of servers, or --sms to a running spear-sms';
+    const finding = bad('registry', 'no registry is configured', { cause: 'no_registry', fix });
     return { registry: null, unusable: new Set(), finding };
   }
   const children: Finding[] = [];
@@ -42,7 +42,7 @@ export async function diagnoseRegistry(
         problems: {
           file: (directory, problem) => {
             const text = describeProblem(directory, problem);
-            const fix = `correct ${problem.file}; until then it is left out`;
+            const fix = `correct ${problem.file}; until then the file is ignored`;
             // The file need not be named after its server, but mostly is; what it says of itself cannot be read.
             if (problem.severity === 'error') unusable.add(parse(problem.file).name);
             children.push(
@@ -54,7 +54,7 @@ export async function diagnoseRegistry(
           record: (serverId, { path, message }) => {
             const fix = `correct it: spear servers get ${serverId}`;
             unusable.add(serverId);
-            const text = `the record of ${serverId} cannot be used: ${path} ${message}`;
+            const text = `the server ${serverId} cannot be used: ${path} ${message}`;
             children.push(bad('record', text, { cause: 'bad_record', fix }));
           },
           profile: (name, { path, message }) => {
@@ -77,30 +77,30 @@ export async function diagnoseRegistry(
   const { state, revision, lastError } = registry.cache.status();
   const servers = registry.cache.snapshot()?.records.size ?? 0;
   if (revision === null) {
-    const text = `${source} gives no registry: ${lastError ?? 'no answer in time'}`;
-    const fix = `${unreachableFix(lastError ?? '')}; until it answers, a run goes on without MCP`;
+    const text = `${source} cannot be used: ${lastError ?? 'no response in time'}`;
+    const fix = `${unreachableFix(lastError ?? '')}; until then runs continue without MCP`;
     return { registry, unusable, finding: bad('registry', text, { cause: 'registry_unreachable', fix, children }) };
   }
   const text = `${source}: revision ${revision}, ${servers} ${servers === 1 ? 'server' : 'servers'}, ${state}`;
   if (servers > 0) return { registry, unusable, finding: ok('registry', text, children) };
   const fix =
     sms === undefined
-      ? 'put a record into it: one server a file, *.toml or *.json, not in a subdirectory'
+      ? 'add a server: one *.toml or *.json file per server, not in a subdirectory'
       : 'register a server (spear servers apply), or start spear-sms with --mcp-registry-dir DIR';
   const about = { cause: 'registry_empty', fix, children };
-  return { registry, unusable, finding: bad('registry', `${text}: it is empty`, about) };
+  return { registry, unusable, finding: bad('registry', `${text}: the registry is empty`, about) };
 }
 
 /** What to do about an error of the way to the registry. */
 function unreachableFix(error: string): string {
   if (/\[unauthenticated\]/.test(error)) {
-    return 'the token is not, or no longer, one of this registry: give --sms-token-file with what its node.token has now';
+    return 'the registry does not accept the token: set --sms-token-file to a copy of its current node.token';
   }
   if (/sockets\/grpc\.sock/.test(error)) {
-    return 'spear-sms of this user is not running, or was killed: start it again with spear-sms';
+    return 'the registry of this user is not running: start it with spear-sms';
   }
   if (/protocol error|HTTP\/1|ERR_HTTP2|NGHTTP2|other side closed|unimplemented|HTTP 4\d\d/i.test(error)) {
-    return 'what listens there does not speak gRPC: --sms takes the gRPC side (grpc in the line that spear-sms prints), not the HTTP side';
+    return 'the peer does not speak gRPC: --sms takes the gRPC address (grpc in the line that spear-sms prints), not the HTTP address';
   }
-  return 'is spear-sms running there? --sms takes the address of its gRPC side, --sms-token-file the token of a node';
+  return 'is spear-sms running there? --sms takes its gRPC address, --sms-token-file a node token';
 }

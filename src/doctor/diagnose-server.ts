@@ -43,14 +43,14 @@ export function diagnoseRecord(record: McpServerRecord): Finding {
   const where =
     record.http === null
       ? `command ${quoted(record.stdio?.command ?? '')}`
-      : `host ${URL.parse(record.http.url)?.host ?? 'of its url, which holds a reference'}`;
+      : `host ${URL.parse(record.http.url)?.host ?? 'of its url, which contains a reference'}`;
   const { tool_timeout_ms: timeout, max_concurrency: concurrency, connect_timeout_ms: connect } = record.budgets;
   const budgets = `tool_timeout_ms ${timeout}, max_concurrency ${concurrency}, connect_timeout_ms ${connect}`;
   const { elicitation, roots } = record.client_features;
-  const asks = elicitation.length === 0 ? '' : `; it may ask the user (${elicitation.join(', ')})`;
-  const told = roots.length === 0 ? '' : `; it is told ${roots.length} roots`;
+  const asks = elicitation.length === 0 ? '' : `; it may request user input (${elicitation.join(', ')})`;
+  const told = roots.length === 0 ? '' : `; it receives ${roots.length} roots`;
   const about = `${record.transport}, ${where}; ${budgets}${asks}${told}`;
-  return ok('record', `record at revision ${record.mod_revision}: ${about}`);
+  return ok('record', `server at revision ${record.mod_revision}: ${about}`);
 }
 
 /** Whether this node has what the record refers to. Names only, never values. */
@@ -63,7 +63,7 @@ export async function diagnoseReferences(record: McpServerRecord, secrets: Secre
     const children = names
       .filter((name) => !variables.allows(name) || variables.get(name) === undefined)
       .map((name) =>
-        skipped('reference', `${name}: ${variables.allows(name) ? 'not set' : 'may not be used by records'}`),
+        skipped('reference', `${name}: ${variables.allows(name) ? 'not set' : 'not allowed for servers'}`),
       );
     const cause = error instanceof McpConnectionError ? error.reason : 'record_invalid';
     const { message } = toToolError(error);
@@ -78,10 +78,10 @@ export async function diagnoseReferences(record: McpServerRecord, secrets: Secre
 function referenceFix(cause: string, names: readonly string[]): string {
   const list = names.join(', ') || 'the file';
   if (cause === 'env_missing')
-    return `set ${list} where spear-run is started, or give a default: \${ENV:NAME:-default}`;
+    return `set ${list} in the environment of spear-run, or write a default: \${ENV:NAME:-default}`;
   if (cause === 'env_refused')
-    return 'list it in [mcp] allow_env or allow_files of the host config; keys of models are never for records';
-  return 'correct the record';
+    return 'list it in [mcp] allow_env or allow_files of the host config; model keys are never available to servers';
+  return 'correct the server config';
 }
 
 /** Connects and lists. The list is null where that failed. */
@@ -105,7 +105,9 @@ export async function diagnoseConnection(
   } catch (error) {
     const children = notes.findings();
     const late = deadline.signal.aborted || error instanceof McpTimeoutError;
-    const message = deadline.signal.aborted ? `no answer within ${deadline.timeoutMs} ms` : toToolError(error).message;
+    const message = deadline.signal.aborted
+      ? `no response within ${deadline.timeoutMs} ms`
+      : toToolError(error).message;
     if (notes.connectedAt !== null) {
       const about = endAdvice(message, record) ?? listAdvice(late);
       const failed = bad('tools_list', `tools/list failed: ${message}`, { ...about, children });
@@ -130,29 +132,33 @@ function endAdvice(message: string, record: McpServerRecord): { cause: string; f
   const [, how, what = ''] = /the server process ended \((signal|exit code) (\w+)\)/.exec(message) ?? [];
   const command = quoted(record.stdio?.command ?? '');
   if (how === 'exit code') {
-    const fix = `it ended by itself: what it wrote to stderr says why, or run ${command} with its arguments by hand: it must speak MCP on stdin and stdout`;
+    const fix = `the process exited: see its stderr for the reason, or run ${command} with its arguments manually; it must speak MCP on stdin and stdout`;
     return { cause: 'server_exited', fix };
   }
   if (how !== 'signal') return null;
   if (crashes.has(what)) {
-    const fix = `${command} crashed: update it, or tell its maker; "spear servers test ${record.server_id}" runs it alone`;
+    const fix = `${command} crashed: update it or report the crash to its maintainer; "spear servers test ${record.server_id}" runs it in isolation`;
     return { cause: 'server_crashed', fix };
   }
   const memory =
     what === 'SIGKILL'
-      ? 'mostly the system does, for want of memory: look for "oom" in dmesg, or for OOMKilled in the pod, then give it more memory or less to do; else '
+      ? 'usually by the out-of-memory killer of the kernel: look for "oom" in dmesg or OOMKilled in the pod, and give it more memory; otherwise '
       : '';
-  const fix = `something ended ${command} with ${what}: ${memory}an operator or a supervisor did. The next call starts it again`;
+  const fix = `${command} was killed with ${what}: ${memory}by an operator or a supervisor. The next call starts it again`;
   return { cause: 'server_killed', fix };
 }
 
 function listAdvice(late: boolean): { cause: string; fix: string } {
-  if (!late) return { cause: 'list_failed', fix: 'look at what the server says; spear servers test ID runs it alone' };
+  if (!late)
+    return {
+      cause: 'list_failed',
+      fix: 'see the error and stderr of the server; "spear servers test ID" runs it in isolation',
+    };
   return {
     cause: 'list_timeout',
     fix:
-      'the server is too slow to list its tools: let it do less before it answers. The host ends it then, and an answer ' +
-      'that nobody reads any more is what servers report as EPIPE: a consequence, not the cause',
+      'the server takes too long to list its tools: reduce its work at startup. The host stops it after the deadline; an EPIPE ' +
+      'that the server then reports is a consequence of that, not the cause',
   };
 }
 
@@ -164,29 +170,29 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
     return { cause: 'egress_denied', fix };
   }
   if (late) {
-    const slow = 'raise budgets.connect_timeout_ms if it downloads at its first start';
+    const slow = 'raise budgets.connect_timeout_ms if it downloads packages at its first start';
     const fix =
       record.transport === 'stdio'
-        ? `${command} did not speak MCP in time; ${slow}`
-        : 'is the url that of an MCP server?';
+        ? `${command} did not complete the MCP handshake in time; ${slow}`
+        : 'check that the url is the MCP endpoint of the server';
     return { cause: 'connect_timeout', fix };
   }
   switch (reason) {
     case 'spawn_failed':
-      return { cause: reason, fix: `install ${command}, or give its full path; servers get the PATH of spear-run` };
+      return { cause: reason, fix: `install ${command}, or set its full path; servers inherit the PATH of spear-run` };
     case 'sandbox_unavailable':
       return {
         cause: reason,
         fix:
-          'install bubblewrap (bwrap), and let this user make namespaces; a record that only prefers a sandbox runs ' +
-          'without one where [mcp] stdio of the host config is "allow"',
+          'install bubblewrap (bwrap), and allow this user to create namespaces; a server with sandbox.mode "preferred" runs ' +
+          'without a sandbox if [mcp] stdio of the host config is "allow"',
       };
     case 'stdio_denied':
       return { cause: reason, fix: 'set [mcp] stdio of the host config to "sandboxed" or "allow"' };
     case 'unauthorized':
       return {
         cause: reason,
-        fix: loginFix(toToolError(error).message) ?? 'check http.headers, http.auth_ref and http.oauth of the record',
+        fix: loginFix(toToolError(error).message) ?? 'check http.headers, http.auth_ref and http.oauth of the server',
       };
     case 'env_missing':
     case 'env_refused':
@@ -197,8 +203,8 @@ function connectAdvice(error: unknown, late: boolean, record: McpServerRecord): 
         cause: reason ?? toToolError(error).code,
         fix:
           record.transport === 'stdio'
-            ? `run ${command} with its arguments by hand: it must speak MCP on stdin and stdout`
-            : 'is the server running, and the url that of its MCP endpoint? [egress] of the host config may refuse it',
+            ? `run ${command} with its arguments manually; it must speak MCP on stdin and stdout`
+            : 'check that the server is running, that the url is its MCP endpoint, and that [egress] of the host config allows it',
       };
   }
 }

@@ -82,7 +82,7 @@ async function examine(
   const references = await diagnoseReferences(record, secrets);
   const findings = [diagnoseRecord(record), references];
   if (isBad(references) || !connect) {
-    const why = connect ? 'not reached' : 'left out (--offline)';
+    const why = connect ? 'not reached' : 'skipped (--offline)';
     findings.push(skipped('connect', `connection: ${why}`), skipped('tools_list', `tools/list: ${why}`));
     return { record, findings, list: null };
   }
@@ -108,7 +108,7 @@ function nothingChosen({ registry, policy }: ServersQuestion): Finding[] {
     const { text, fix } = wordsFor(denial, choice);
     return [bad('server', `servers: ${text}`, { cause: denial.reason ?? '', fix: fix ?? '' })];
   }
-  const fix = 'change the profile, "mcp.profile_overrides" or "mcp.server_tags", or the tags of the records';
+  const fix = 'change the profile, "mcp.profile_overrides" or "mcp.server_tags", or the tags of the servers';
   return effectiveSet(view, policy.task, policy.session).exclusions.map(({ reason, detail }) =>
     bad('server', `servers: ${detail}`, { cause: reason, fix }),
   );

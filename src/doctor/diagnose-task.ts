@@ -38,18 +38,18 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
       bad('task_key', `config.${key} ${message}`, { cause: 'task_config', fix: `correct config.${key}` }),
     );
     const fix = 'correct the keys below';
-    return { ...nothing, task, finding: bad('task', `${name} is wrong`, { cause: 'task_config', fix, children }) };
+    return { ...nothing, task, finding: bad('task', `${name} is not valid`, { cause: 'task_config', fix, children }) };
   }
   const { policy, approvalRules: taskRules } = parsed;
   const { session, children } = sessionOf(policy, flags.params);
   if (!policy.enabled) return { ...nothing, task, finding: mcpOff(name, task, flags, children) };
-  const text = `${name}: MCP is on; ${serversText(policy)}`;
+  const text = `${name}: MCP is enabled; ${serversText(policy)}`;
   const chosen = session.serverIds ?? policy.defaultServerIds;
   if (chosen?.length !== 0 || !session.enabled) {
     return { finding: ok('task', text, children), task, policy: { task: policy, session }, taskRules };
   }
   const fix =
-    'set "mcp.default_server_ids": ["ID"]; where the guest chooses by mcp.server_ids, try it with ' +
+    'set "mcp.default_server_ids": ["ID"]; if the guest sets mcp.server_ids, test it with ' +
     `--param 'mcp.server_ids=["ID"]'`;
   const about = { cause: 'no_servers', fix, children };
   return {
@@ -61,8 +61,9 @@ export async function diagnoseTask(flags: DiagnosisFlags): Promise<DiagnosedTask
 }
 
 function serversText({ defaultServerIds, allowedServerIds, serverTags, profile }: TaskPolicy): string {
-  const ids = (list: readonly string[] | null) => (list === null ? 'those it chooses' : list.join(', ') || 'none');
-  const tags = serverTags === null ? '' : `; with one of the tags: ${serverTags.join(', ')}`;
+  const ids = (list: readonly string[] | null) =>
+    list === null ? 'selected by tags or profile' : list.join(', ') || 'none';
+  const tags = serverTags === null ? '' : `; tags: ${serverTags.join(', ')}`;
   return `default servers: ${ids(defaultServerIds)}; allowed: ${ids(allowedServerIds)}${tags}${profile === null ? '' : `; profile: ${profile.name}`}`;
 }
 
@@ -73,7 +74,7 @@ function mcpOff(
   children: readonly Finding[],
 ): Finding {
   const speaksOfMcp = Object.keys(config).some((key) => key.startsWith('mcp.'));
-  const text = `${name}: MCP is off, so no tool is ever shown to the model`;
+  const text = `${name}: MCP is disabled, so the model sees no tools`;
   const fix = 'set "mcp.enabled": true and "mcp.default_server_ids" in its config';
   const about = { cause: 'mcp_disabled', fix, children };
   return speaksOfMcp || directory !== undefined || sms !== undefined
@@ -92,15 +93,15 @@ function sessionOf(
       session = applied.policy;
       if (key === 'mcp.enabled' && value === false) {
         const fix = 'do not set it to false';
-        return bad('session_param', 'mcp.enabled: the session turns MCP off', { cause: 'mcp_disabled', fix });
+        return bad('session_param', 'mcp.enabled: the session disables MCP', { cause: 'mcp_disabled', fix });
       }
       return ok('session_param', `session parameter ${key} is accepted`);
     }
     const fix =
       applied.errno === 'EACCES'
-        ? 'a session can only narrow: widen "mcp.allowed_server_ids" of the task, or ask for less'
+        ? 'a session can only narrow the set of servers: widen "mcp.allowed_server_ids" of the task, or request fewer servers'
         : 'correct the value';
-    const text = `session parameter ${key} is refused with ${applied.errno}: ${applied.message}`;
+    const text = `session parameter ${key} is rejected with ${applied.errno}: ${applied.message}`;
     return bad('session_param', text, { cause: applied.errno === 'EACCES' ? 'not_allowed' : 'session_param', fix });
   });
   return { session, children };

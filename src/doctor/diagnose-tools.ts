@@ -42,7 +42,7 @@ export function diagnoseTools(
   const children = [...tools, ...dropped];
   if (usable > 0) return ok('tools', text, children);
   if (list.tools.length === 0) {
-    const fix = 'ask the maker of the server, or check what its configuration turns on';
+    const fix = 'check the configuration of the server, or contact its maintainer';
     return bad('tools', list.notice ?? 'the server offers no tools', { cause: 'no_tools', fix, children });
   }
   const [first] = list.tools;
@@ -50,7 +50,7 @@ export function diagnoseTools(
   const denial = firstDenial(explain(question));
   const cause = denial?.reason ?? '';
   const fix = (denial && wordsFor(denial, question).fix) ?? '';
-  return bad('tools', `no tool of ${quoted(record.server_id)} is left for the model`, { cause, fix, children });
+  return bad('tools', `the model sees no tool of ${quoted(record.server_id)}`, { cause, fix, children });
 }
 
 function diagnoseTool(
@@ -92,10 +92,12 @@ export function shownName(
   const readable = `${record.tool_prefix}_${tool}`;
   const notes: string[] = [];
   if (toolNaming === 'readable' && !claims.isUnambiguous(readable, record.server_id)) {
-    notes.push(`${readable} could be a tool of another server: another tool_prefix tells them apart`);
+    notes.push(`${readable} could be a tool of another server: set another tool_prefix to distinguish them`);
   }
   if (isHashed(record.server_id, tool, shown)) {
-    notes.push(`a hash: the full name has ${fullName(record.server_id, tool).length} characters, models take 64`);
+    notes.push(
+      `a hash: the full name has ${fullName(record.server_id, tool).length} characters; the limit of models is 64`,
+    );
   }
   return notes.length === 0 ? shown : `${shown} (${notes.join('; ')})`;
 }
@@ -103,7 +105,7 @@ export function shownName(
 function unusable(name: string, cause: string, detail: string): Finding {
   const fix =
     cause === 'schema_invalid'
-      ? 'the server has to correct the schema of the tool; until then it is left out'
-      : 'the server has to name its tools apart';
+      ? 'the server must correct the schema of the tool; until then the tool is left out'
+      : 'the server must give its tools different names';
   return bad('tool', `${name || '(a tool without a name)'}: ${detail}`, { cause, fix });
 }

@@ -4,5 +4,5 @@ import type { ModuleProblem } from '../abi/guest-module.ts';
 export const moduleRemedies: Readonly<Record<ModuleProblem, string>> = {
   unknown_imports:
     'build the guest for this version of the ABI, or pass --allow-unknown-imports to link them to ENOSYS',
-  component_parts: 'make the component first: spear componentize FILE -o FILE.component.wasm',
+  component_parts: 'create the component first: spear componentize FILE -o FILE.component.wasm',
 };

@@ -21,7 +21,7 @@ export async function judgeByModule(
 ): Promise<Finding> {
   if (read.header.streams) {
     return unusable(
-      `${read.file}: a client of its user streams took part: what it would say to a changed guest, nobody knows`,
+      `${read.file}: the run used user streams, and the messages of a stream client cannot be replayed to a changed guest`,
     );
   }
   const recalled = new Recollection(read);
@@ -57,7 +57,7 @@ function compareEnd(
   const now = `${endText(result.reason, result.exitCode)}${result.message === null ? '' : `: ${result.message}`}`;
   if (missing > 0) {
     const recorded = `${recalled.allRequests.length} requests to the model`;
-    outcome.differs({ kind: 'request', where: 'the end', recorded, now: `${now} after ${model.made}` });
+    outcome.differs({ kind: 'request', where: 'the end', recorded, now: `${now} after ${model.made} requests` });
   } else if (uncalled !== undefined) {
     const recorded = `${uncalled.tool} of ${uncalled.server} is called with ${uncalled.args}`;
     outcome.differs({ kind: 'call', where: 'the end', recorded, now: `${now} without that call` });

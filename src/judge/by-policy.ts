@@ -36,8 +36,14 @@ export function judgeByPolicy({ records, header }: ReadJournal, policy: PolicyOf
   const noLongerShown = header.policy.enabled ? run.noLongerShown() : [];
   const [first] = noLongerShown;
   if (!strict || first === undefined) return { ...same(unfinished), noLongerShown };
-  const where = 'the tools that the model is shown';
-  const gone = { by: 'policy', kind: 'denied', where, recorded: `${first} was shown`, now: 'it is left out' } as const;
+  const where = 'tools shown to the model';
+  const gone = {
+    by: 'policy',
+    kind: 'denied',
+    where,
+    recorded: `${first} was shown`,
+    now: 'it is no longer shown',
+  } as const;
   return { ...differs(gone), unfinished, noLongerShown };
 }
 
@@ -108,7 +114,7 @@ class PolicyWalk {
     // Somebody was asked then, and would be asked now.
     if (said.kind === 'ask' && this.#asked.has(callKey(call))) return null;
     const kind = said.kind === 'ask' ? 'approval' : 'denied';
-    return difference(kind, call.ordinal, call, 'it was made', said.why);
+    return difference(kind, call.ordinal, call, 'the call was made', said.why);
   }
 
   /** A call that policy let nobody make, and would now. */
@@ -117,7 +123,7 @@ class PolicyWalk {
     const said = this.#ask(call);
     if (said.kind === 'denied') return null;
     if (said.kind === 'ask') return null; // nobody would be sure of what a person says
-    return difference('allowed', ordinal, call, 'it was refused', 'it is let through');
+    return difference('allowed', ordinal, call, 'the call was denied', 'it is allowed');
   }
 
   #ask(call: Pick<ToolStarted, 'session' | 'kind' | 'server' | 'tool' | 'args'>): Said {

@@ -18,10 +18,10 @@ export async function judgeByReplay(
   const { file, header } = read;
   const { end } = new RecordedRun(read);
   const wasm = header.wasm.path;
-  if (wasm === null) return unusable(`${file}: it does not know the file of its module: a program had its bytes`);
+  if (wasm === null) return unusable(`${file}: the journal names no module file: the module was passed as bytes`);
   const result = await runGuest({ wasm, journal: { file, mode: 'replay', key }, output: () => {}, ...surroundings });
   if (result.reason === 'diverged') {
-    const recorded = 'what the journal has';
+    const recorded = 'the recorded history';
     return differs({ by: 'replay', kind: 'diverged', where: 'the replay', recorded, now: result.message ?? '' });
   }
   if (end === null && result.reason === 'interrupted') return same(true);
@@ -31,4 +31,4 @@ export async function judgeByReplay(
 }
 
 export const endText = (reason: string, exit: RunResult['exitCode']): string =>
-  exit === null ? `it ends by ${reason}` : `it exits with ${exit}`;
+  exit === null ? `the run ends with the reason ${reason}` : `the guest exits with ${exit}`;

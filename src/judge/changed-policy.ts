@@ -44,11 +44,12 @@ export class ChangedPolicy {
         const [name, task] = await readTask(path, onNotice);
         const before = tasks.get(name);
         const about = name === null ? 'tasks without a name' : `the task ${JSON.stringify(name)}`;
-        if (before !== undefined) throw new ConfigError(`${path}: ${before.file} is about ${about} too; give one`);
+        if (before !== undefined)
+          throw new ConfigError(`${path}: ${before.file} also configures ${about}; give only one of them`);
         tasks.set(name, task);
         continue;
       }
-      if (view !== null) throw new ConfigError(`${path}: only one directory of records can be judged by`);
+      if (view !== null) throw new ConfigError(`${path}: only one directory of servers and profiles can be given`);
       view = await readRecords(path, onNotice);
     }
     return new ChangedPolicy(view, tasks);
@@ -71,7 +72,7 @@ function isDirectory(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (error) {
-    throw new ConfigError(`${path}: it cannot be read (${errorCode(error)})`);
+    throw new ConfigError(`${path}: cannot be read (${errorCode(error)})`);
   }
 }
 
@@ -98,7 +99,7 @@ function rulesOf({ approval_rules: recorded }: JournalHeader): ApprovalRules {
   if (recorded === undefined) return noRules;
   const read = (layer: 'node' | 'task', rules: readonly JsonObject[]) => {
     const parsed = parseApprovalRules(rules);
-    if (!parsed.ok) throw new ConfigError(`approval_rules.${layer} of its header cannot be read`);
+    if (!parsed.ok) throw new ConfigError(`approval_rules.${layer} of the journal header cannot be read`);
     return parsed.rules;
   };
   return { node: read('node', recorded.node), task: read('task', recorded.task) };

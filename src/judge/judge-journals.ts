@@ -117,7 +117,7 @@ async function judgeWith(options: JudgeOptions, signal: AbortSignal): Promise<Ju
     const ofRun = changed.of(read.header);
     if (ofRun !== null) return judgeByPolicy(read, ofRun, strict);
     const task = read.header.task === null ? 'a task without a name' : `the task ${JSON.stringify(read.header.task)}`;
-    return byModule ?? unjudged(`it is of ${task}, which no given config is about`);
+    return byModule ?? unjudged(`the run belongs to ${task}, which no given config covers`);
   };
 }
 
@@ -164,13 +164,13 @@ async function judgeFile(file: string, open: OpenJournal, judge: JudgeOne): Prom
 /** Whoever wrote it may have written anything; the others are to be judged all the same. */
 function whyUnusable(file: string, read: ReadJournal | null, error: unknown): string {
   if (error instanceof ConfigError) return error.message;
-  if (error instanceof ModuleError) return `${file}: its module, ${read?.header.wasm.path}: ${error.message}`;
-  return `${file}: it could not be judged: ${errorText(error)}`;
+  if (error instanceof ModuleError) return `${file}: module ${read?.header.wasm.path}: ${error.message}`;
+  return `${file}: could not be tested: ${errorText(error)}`;
 }
 
 function journalFiles(given: string | readonly string[]): string[] {
   const paths = typeof given === 'string' ? [given] : given;
-  if (paths.length === 0) throw new ConfigError('journals: name a journal, or a directory of them');
+  if (paths.length === 0) throw new ConfigError('journals: name a journal or a directory of journals');
   return [...new Set(paths.flatMap(filesOf))];
 }
 
@@ -183,7 +183,7 @@ function filesOf(path: string): string[] {
       .sort();
     if (found.length > 0) return found;
   } catch (error) {
-    throw new ConfigError(`${path}: it cannot be read (${errorCode(error)})`);
+    throw new ConfigError(`${path}: cannot be read (${errorCode(error)})`);
   }
-  throw new ConfigError(`${path}: there is no journal in it: files are looked for whose names end with ${JOURNAL}`);
+  throw new ConfigError(`${path}: contains no journal: no file name ends with ${JOURNAL}`);
 }

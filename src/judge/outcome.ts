@@ -29,7 +29,7 @@ export class Outcome {
     return this.#settle(same(true), why);
   }
 
-  #settle(found: Finding, why = 'the run is another one from here on'): BackendError {
+  #settle(found: Finding, why = 'the run differs from the recorded one from here on'): BackendError {
     this.#found ??= found;
     this.#ending.abort();
     return new BackendError('judged', why, { retryable: false });

@@ -52,7 +52,7 @@ export class RecalledMcp implements RunMcp, RunningMcp {
     else {
       const recorded = next === undefined ? 'no more calls' : callText(next.server, next.tool, next.args);
       const now = callText(serverId, tool, args);
-      this.#outcome.differs({ kind: 'call', where: 'the calls of the guest itself', recorded, now });
+      this.#outcome.differs({ kind: 'call', where: 'MCP calls of the guest', recorded, now });
     }
     return { cancel: () => {} };
   }
@@ -92,7 +92,7 @@ export class RecalledMcp implements RunMcp, RunningMcp {
     if (answers.length === 0) {
       if (this.#recalled.end === null) this.#outcome.ends();
       const now = `${question[0]} ${question[1] ?? ''}`.trim();
-      this.#outcome.differs({ kind: 'question', where: 'questions about servers', recorded: 'it is not asked', now });
+      this.#outcome.differs({ kind: 'question', where: 'registry queries', recorded: 'no such query', now });
       return 'EIO' as ErrnoName;
     }
     if (typeof errno === 'string') return errno as ErrnoName;

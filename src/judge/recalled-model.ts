@@ -85,8 +85,8 @@ export class RecalledModel {
       throw this.#outcome.differs({
         kind: 'request',
         where,
-        recorded: 'there is none',
-        now: `the model is asked: ${last}`,
+        recorded: 'no request',
+        now: `a request with: ${last}`,
       });
     }
     this.#made.set(session, index + 1);
@@ -117,7 +117,7 @@ export class RecalledModel {
     const told = next?.messages.find(({ role, tool_call_id }) => role === 'tool' && tool_call_id === id)?.content;
     if (typeof told === 'string' && last?.asked.images === undefined) return told;
     if (finished !== null) return finished;
-    throw this.#outcome.ends(`the journal has no result of the call of ${name}`);
+    throw this.#outcome.ends(`the journal has no result for the call of ${name}`);
   }
 
   #finished(request: RecalledRequest | undefined, position: string): string | null {

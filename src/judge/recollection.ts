@@ -150,7 +150,10 @@ export class Recollection {
   ): void {
     const { session, kept, said, call } = asked;
     if (session === undefined || kept === undefined || said === undefined) {
-      throw new JournalError(this.file, 'it does not say what the model was asked: an older Spear wrote it');
+      throw new JournalError(
+        this.file,
+        'the journal has no model requests: it was written by an older version of Spear',
+      );
     }
     const requests = this.#requests.get(session) ?? [];
     this.#requests.set(session, requests);

@@ -22,9 +22,9 @@ export function requestDifference(recorded: RecalledRequest, request: ChatReques
     messageDifference(recorded.messages, messages) ??
     headDifference(recorded.asked.head ?? {}, head) ??
     toolDifference(recorded.tools, namesOf(tools)) ?? {
-      what: 'its tools',
+      what: 'tools',
       recorded: recorded.tools.join(', '),
-      now: 'the same names, but the description or the parameters of one are others',
+      now: 'the same names, but a description or parameters changed',
     }
   );
 }
@@ -56,7 +56,7 @@ function toolDifference(before: readonly string[], now: readonly string[]): TwoT
     gone.length === 0 ? '' : `without ${gone.join(', ')}`,
     added.length === 0 ? '' : `with ${added.join(', ')}`,
   ];
-  return { what: 'its tools', recorded: before.join(', ') || 'none', now: parts.filter(Boolean).join(', ') };
+  return { what: 'tools', recorded: before.join(', ') || 'none', now: parts.filter(Boolean).join(', ') };
 }
 
 const namesOf = (tools: JsonValue | undefined): string[] =>

@@ -78,7 +78,7 @@ export class Injection {
         this.#injected.push(named);
         this.#refuse(record, tool, null);
       } else {
-        const denial = deny('name_collision', 'node', `the name ${name} is taken by an earlier tool`);
+        const denial = deny('name_collision', 'node', `the name ${name} is already used by an earlier tool`);
         collisions.push(exclusion(record.server_id, tool, denial));
       }
     }

@@ -292,7 +292,7 @@ export class RunningCall implements ToldCall {
     if (written === undefined || (await written())) return;
     const { serverId, tool } = this.call;
     this.denial = 'audit_failed';
-    const why = 'the audit trail cannot be written, and this node makes no call without it (audit.on_failure)';
+    const why = 'the audit log cannot be written, and this node makes no calls without it (audit.on_failure)';
     throw new McpPolicyError(serverId, `${tool}: ${why}`);
   }
 

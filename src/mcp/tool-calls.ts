@@ -172,7 +172,7 @@ export class ToolCalls implements CallObserver {
   ): string {
     const call = { serverId: null, tool, callId, session };
     const code = found === null ? 'mcp_invalid_arguments' : null;
-    const message = `the arguments of ${tool} are not what its parameters say`;
+    const message = `the arguments of ${tool} do not match its parameters`;
     const json = found ?? canonicalJson({ error: { code: 'mcp_invalid_arguments', message, retryable: false } });
     const revision = revisionOf(this.#scope);
     const end = { json, code, status: code === null ? 'ok' : 'failed', reason: code, revision, durationMs } as const;

@@ -152,7 +152,8 @@ export class McpToolbox {
       if (this.#opening === opening) this.#opening = null;
       throw error;
     }
-    if (this.#opening !== opening) throw new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile');
+    if (this.#opening !== opening)
+      throw new McpConnectionError('', 'closed', 'the toolbox was disconnected while it was connecting');
   }
 
   /** Ends what is under way and every server. */
@@ -160,7 +161,7 @@ export class McpToolbox {
     const opening = this.#opening;
     this.#opening = null;
     this.#open = null;
-    opening?.abort.abort(new McpConnectionError('', 'closed', 'the toolbox was disconnected meanwhile'));
+    opening?.abort.abort(new McpConnectionError('', 'closed', 'the toolbox was disconnected while it was connecting'));
     const open = await opening?.result.catch(() => null); // what could not be opened has been closed already
     await open?.release();
   }

@@ -9,10 +9,10 @@ export function approvalNote(record: McpServerRecord, tool: string, rules: Appro
   const mode = approvalMode(record, tool);
   const concerned = rulesAbout(record, tool, rules);
   const denying = concerned.filter(({ verdict }) => verdict === 'deny').map(({ name }) => `may be denied by ${name}`);
-  if (mode === 'always') return ['every call is asked about (approval_policy: always)', ...denying];
+  if (mode === 'always') return ['every call needs an approval (approval_policy: always)', ...denying];
   if (mode === 'never') return denying;
   const said = concerned.map(({ name, verdict }) => `${name}: ${verdict}`).join(', ');
-  return [`approval_policy: policy, ${said === '' ? 'and no rule speaks of it: every call is asked about' : said}`];
+  return [`approval_policy: policy, ${said === '' ? 'and no rule matches: every call needs an approval' : said}`];
 }
 
 /** Rules whose patterns match; whether their arguments and annotations do is known only at a call. */

@@ -39,7 +39,7 @@ export function parseApprovalRules(value: unknown): ParsedApprovalRules {
 function doubts({ verdict, annotations, servers }: ApprovalRule, index: number): RuleIssue[] {
   const believesAnybody = servers.some((pattern) => pattern.includes('*'));
   if (verdict !== 'allow' || Object.keys(annotations).length === 0 || !believesAnybody) return [];
-  const message = 'allows by what any server says of its own tools; name the servers that you trust in "servers"';
+  const message = 'allows calls because of annotations from any server; list the servers that you trust in "servers"';
   return [{ path: `[${index}]`, message }];
 }
 
@@ -77,7 +77,7 @@ class RuleReader {
     if (typeof value === 'string' && value !== '' && value.length <= MAX_RULE_NAME_CHARS && !/\p{Cc}/u.test(value)) {
       return value;
     }
-    this.#wrong('.name', `must be a text of 1 to ${MAX_RULE_NAME_CHARS} characters without control characters`);
+    this.#wrong('.name', `must be a string of 1 to ${MAX_RULE_NAME_CHARS} characters without control characters`);
     return null;
   }
 
@@ -114,13 +114,13 @@ class RuleReader {
 
   #matcher(field: string, entry: JsonValue): ArgumentMatcher {
     const given = this.#table(field, entry, matcherKeys);
-    const path = typeof given.path === 'string' ? pointerProblem(given.path) : 'is missing: a JSON pointer, as "/path"';
+    const path =
+      typeof given.path === 'string' ? pointerProblem(given.path) : 'is missing; set a JSON pointer, such as "/path"';
     if (path !== null) this.#wrong(`${field}.path`, path);
     const conditions = conditionKeys.filter((key) => given[key] !== undefined);
-    if (conditions.length === 0)
-      this.#wrong(field, `says nothing of the value: give one of ${conditionKeys.join(', ')}`);
+    if (conditions.length === 0) this.#wrong(field, `has no condition: set one of ${conditionKeys.join(', ')}`);
     if (given.exists === false && conditions.length > 1)
-      this.#wrong(field, 'a value that is not there has no other condition');
+      this.#wrong(field, '"exists": false cannot be combined with another condition');
     for (const key of conditions) {
       const problem = conditionProblem(key, given[key] as JsonValue);
       if (problem !== null) this.#wrong(`${field}.${key}`, problem);
@@ -130,12 +130,12 @@ class RuleReader {
 
   #table(field: string, value: unknown, known: readonly string[]): JsonObject {
     if (!isJsonObject(value)) {
-      this.#wrong(field, `must be a table with ${known.join(', ')}`);
+      this.#wrong(field, `must be a table with the keys ${known.join(', ')}`);
       return {};
     }
     for (const key of Object.keys(value).filter((name) => !known.includes(name))) {
-      const hint = didYouMean(key, known) ?? `known are ${known.join(', ')}`;
-      this.#wrong(`${field}.${startOf(key, MAX_RULE_NAME_CHARS)}`, `is not known; ${hint}`);
+      const hint = didYouMean(key, known) ?? `valid keys: ${known.join(', ')}`;
+      this.#wrong(`${field}.${startOf(key, MAX_RULE_NAME_CHARS)}`, `is not a valid key; ${hint}`);
     }
     return value;
   }
@@ -157,10 +157,10 @@ function conditionProblem(key: (typeof conditionKeys)[number], value: JsonValue)
     case 'at_most':
       return typeof value === 'number' ? null : 'must be a number';
     case 'inside':
-      return isText(value) && value.startsWith('/') ? null : 'must be an absolute path of a directory';
+      return isText(value) && value.startsWith('/') ? null : 'must be the absolute path of a directory';
     case 'prefix':
     case 'pattern':
-      return isText(value) ? null : `must be a text of 1 to ${MAX_CONDITION_CHARS} characters`;
+      return isText(value) ? null : `must be a string of 1 to ${MAX_CONDITION_CHARS} characters`;
   }
 }
 

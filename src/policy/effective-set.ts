@@ -52,7 +52,7 @@ function whyNothing(view: RegistryView | null, task: TaskPolicy, session: Sessio
   return deny(
     'not_in_profile',
     'profile',
-    `the profile ${name}, as the task narrows it, has no server in the registry`,
+    `no server in the registry matches the profile ${name} and the task's mcp.profile_overrides`,
   );
 }
 

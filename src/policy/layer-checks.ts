@@ -44,7 +44,7 @@ const sessionEnabled: LayerCheck = {
   layer: 'session',
   rule: 'mcp.enabled',
   denies: ({ session }) => (session === null || session.enabled ? null : 'disabled'),
-  detail: () => 'the session turned MCP off (mcp.enabled)',
+  detail: () => 'the session disabled MCP (mcp.enabled)',
   matched: () => undefined,
 };
 
@@ -59,7 +59,7 @@ const sessionServers: LayerCheck = {
   detail: ({ session, serverId }) =>
     session?.serverIds
       ? `${quoted(serverId)} is not in the session's mcp.server_ids`
-      : `${quoted(serverId)} is not in the default set and the session did not ask for it`,
+      : `${quoted(serverId)} is not in the default set and the session did not request it`,
   matched: ({ session, task, serverId }) => {
     if (!session?.enabled) return undefined;
     return (session.serverIds ?? task.defaultServerIds)?.includes(serverId) ? serverId : null;
@@ -78,7 +78,7 @@ const registryFresh: LayerCheck = {
   layer: 'node',
   rule: 'mcp.max_staleness_ms',
   denies: ({ view }) => (view?.stale ? 'stale_registry' : null),
-  detail: () => 'the registry snapshot is older than max_staleness_ms, or the registry refuses this node',
+  detail: () => 'the registry snapshot is older than max_staleness_ms, or the registry rejects this node',
   matched: () => undefined,
 };
 

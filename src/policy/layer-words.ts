@@ -23,33 +23,33 @@ type Words = (answer: LayerAnswer, question: PolicyQuestion) => LayerWords;
 const denials: Readonly<Record<LayerReason, Words>> = {
   disabled: ({ layer }) =>
     layer === 'task'
-      ? { text: 'the task does not turn MCP on', fix: 'set "mcp.enabled": true' }
-      : { text: 'the session turns MCP off', fix: 'do not set mcp.enabled to false in the session' },
+      ? { text: 'the task does not enable MCP', fix: 'set "mcp.enabled": true' }
+      : { text: 'the session disables MCP', fix: 'do not set mcp.enabled to false in the session' },
   not_allowed: (_, { serverId, task }) => ({
-    text: `${quoted(serverId)} is not among the servers of the task${near(serverId, task.allowedServerIds ?? [])}`,
+    text: `${quoted(serverId)} is not an allowed server of the task${near(serverId, task.allowedServerIds ?? [])}`,
     fix: `add ${quoted(serverId)} to "mcp.allowed_server_ids" (or, without that key, to "mcp.default_server_ids")`,
   }),
   not_requested: (_, { serverId }) => ({
-    text: `${quoted(serverId)} is not in the default set, and the session does not ask for it`,
+    text: `${quoted(serverId)} is not in the default set, and the session does not request it`,
     fix: `add ${quoted(serverId)} to "mcp.default_server_ids", or let the guest set mcp.server_ids`,
   }),
   not_tagged: (_, { serverId, task, record }) => ({
-    text: `${quoted(serverId)} has none of the tags ${cut(task.serverTags ?? [])}; its own: ${cut(record?.tags ?? []) || 'none'}`,
-    fix: `give the record of ${quoted(serverId)} one of the tags, or change "mcp.server_tags"`,
+    text: `${quoted(serverId)} has none of the tags ${cut(task.serverTags ?? [])}; its tags: ${cut(record?.tags ?? []) || 'none'}`,
+    fix: `add one of the tags to ${quoted(serverId)}, or change "mcp.server_tags"`,
   }),
   unknown_profile: (_, { task, view }) => {
     const name = quoted(task.profile?.name ?? '');
     const known = [...(view?.profiles?.byName.keys() ?? [])];
-    const has = known.length === 0 ? 'it has none' : `it has ${cut(known)}`;
+    const has = known.length === 0 ? 'it has no profiles' : `it has ${cut(known)}`;
     return {
       text: `the profile ${name} is not in the registry, so everything is denied; ${has}${near(task.profile?.name ?? '', known)}`,
-      fix: `register it (spear profiles apply, or a file in the folder profiles of --mcp-dir), or correct "mcp.profile"`,
+      fix: `register it (spear profiles apply, or a file in the profiles folder of --mcp-dir), or correct "mcp.profile"`,
     };
   },
   not_in_profile: ({ layer }, { serverId, profile }) =>
     layer === 'task'
       ? {
-          text: `the task leaves ${quoted(serverId)} out of its profile`,
+          text: `the task's mcp.profile_overrides exclude ${quoted(serverId)}`,
           fix: `add ${quoted(serverId)}, or one of its tags, to "mcp.profile_overrides"`,
         }
       : {
@@ -62,12 +62,12 @@ const denials: Readonly<Record<LayerReason, Words>> = {
     return byList(answer, question, answer.rule === 'allowed_tools' ? own : (profile?.tool_allowlist ?? null));
   },
   registry_not_ready: () => ({
-    text: 'there is no copy of the registry',
+    text: 'no registry snapshot has been received',
     fix: 'start the registry, or check --sms, --sms-token or --mcp-dir',
   }),
   stale_registry: () => ({
-    text: 'the copy of the registry is too old to be used',
-    fix: 'bring the registry back or give this node a valid token; mcp.max_staleness_ms is the limit of age',
+    text: 'the registry snapshot is too old to be used',
+    fix: 'restart the registry, or give this node a valid token; mcp.max_staleness_ms is the maximum age',
   }),
   unknown_server: (_, { serverId, view }) => {
     const known = [...(view?.servers.keys() ?? [])];
@@ -79,25 +79,25 @@ const denials: Readonly<Record<LayerReason, Words>> = {
     };
   },
   not_in_namespace: (_, { serverId, record, task }) => ({
-    text: `the record is for the namespaces ${cut(record?.namespaces ?? []) || '(none)'}, and the task is in ${quoted(namespaceOf(task))}`,
+    text: `the server is limited to the namespaces ${cut(record?.namespaces ?? []) || '(none)'}, and the task is in ${quoted(namespaceOf(task))}`,
     fix: `add ${quoted(namespaceOf(task))} to namespaces of ${quoted(serverId)}`,
   }),
   deny_all: ({ rule }, { serverId }) => {
     const { what, example } = recordFields[rule] ?? ofTools;
     return {
-      text: `the record of ${quoted(serverId)} allows no ${what} at all`,
-      fix: `list the ${what}s that may be had in ${rule} of ${quoted(serverId)}, for example ${example}`,
+      text: `the server ${quoted(serverId)} allows no ${what}s`,
+      fix: `list the allowed ${what}s in ${rule} of ${quoted(serverId)}, for example ${example}`,
     };
   },
   denied_by_registry: ({ rule }, { serverId, tool, record }) => ({
-    text: `no pattern of the record matches: ${cut((recordFields[rule] ?? ofTools).of(record))}`,
+    text: `no pattern of the server matches: ${cut((recordFields[rule] ?? ofTools).of(record))}`,
     fix: `add ${quoted(tool ?? '')} to ${rule} of ${quoted(serverId)}`,
   }),
   pin_mismatch: (_, { serverId, tool, definition }) => {
     const now = definition === null ? '' : hashDefinition(definition);
     return {
-      text: `the server changed the tool since it was pinned: its definition has sha256 ${now}`,
-      fix: `"spear servers pin ${serverId} ${tool ?? ''}" shows what is different from what was pinned, and with --yes accepts it`,
+      text: `the server changed the tool after it was pinned: its definition now has sha256 ${now}`,
+      fix: `"spear servers pin ${serverId} ${tool ?? ''}" shows the difference from the pinned definition; with --yes it accepts the new one`,
     };
   },
   denied_by_task: (answer, question) => {
@@ -115,7 +115,7 @@ const denials: Readonly<Record<LayerReason, Words>> = {
       return byList(answer, question, session === null ? null : allowlistOf(answer.rule, session));
     }
     return {
-      text: `the session chose other servers: ${session?.serverIds?.join(', ') || 'none'}`,
+      text: `the session requests other servers: ${session?.serverIds?.join(', ') || 'none'}`,
       fix: `add ${quoted(serverId)} to the session's mcp.server_ids`,
     };
   },
@@ -149,8 +149,8 @@ const recordFields: Readonly<Record<string, RecordField>> = {
 };
 
 function byList({ matched }: LayerAnswer, { tool }: PolicyQuestion, allowlist: readonly string[] | null): LayerWords {
-  if (matched !== null) return { text: `${quoted(matched)} matches`, fix: `take ${quoted(matched)} out of the list` };
-  const text = allowlist?.length ? `no pattern matches: ${cut(allowlist)}` : 'it is empty';
+  if (matched !== null) return { text: `${quoted(matched)} matches`, fix: `remove ${quoted(matched)} from the list` };
+  const text = allowlist?.length ? `no pattern matches: ${cut(allowlist)}` : 'the list is empty';
   return { text, fix: `add ${quoted(tool ?? '')} to the list` };
 }
 
@@ -164,28 +164,28 @@ function agreement({ layer, rule, matched }: LayerAnswer, { serverId, session }:
     case 'server_ids, server_tags':
       return `the profile has ${quoted(matched ?? '')}`;
     case 'mcp.enabled':
-      return `the ${layer} has MCP on`;
+      return `the ${layer} enables MCP`;
     case 'mcp.allowed_server_ids':
       return matched === null ? 'the task lists no servers' : `the task allows ${quoted(serverId)}`;
     case 'mcp.server_tags':
-      return `the record has the tag ${quoted(matched ?? '')}`;
+      return `the server has the tag ${quoted(matched ?? '')}`;
     case 'mcp.server_ids':
       return session?.serverIds
-        ? `the session asks for ${quoted(serverId)}`
-        : 'the session did not choose: the default set applies';
+        ? `the session requests ${quoted(serverId)}`
+        : 'the session requests no servers: the default set applies';
     case 'server_id':
       return `the registry has ${quoted(serverId)}`;
     case 'namespaces':
-      return `the record is for the namespace ${quoted(matched ?? '')}`;
+      return `the server is available to the namespace ${quoted(matched ?? '')}`;
     case 'pins':
-      return 'the definition is the one that the record pins';
+      return 'the definition matches the pinned definition';
     case 'allowed_tools':
     case 'allowed_resources':
     case 'allowed_prompts':
-      return `the record allows ${quoted(matched ?? '')}`;
+      return `the server allows ${quoted(matched ?? '')}`;
     default:
       if (matched !== null) return `${quoted(matched)} matches`;
-      return /^mcp\.\w+_denylist$/.test(rule) ? 'no pattern matches' : 'there is none';
+      return /^mcp\.\w+_denylist$/.test(rule) ? 'no pattern matches' : 'not set';
   }
 }
 

@@ -25,8 +25,8 @@ function recordCheck(kind: NamedKind, { field }: Places): LayerCheck {
     },
     detail: ({ serverId, record, tool }) =>
       record?.[field].length === 0
-        ? `the record of ${quoted(serverId)} has no ${field}, so all are denied`
-        : `the record's ${field} do not match ${quoted(tool ?? '')}`,
+        ? `the server ${quoted(serverId)} has no ${field}, so all are denied`
+        : `the server's ${field} do not match ${quoted(tool ?? '')}`,
     matched: ({ record, tool }) => (record === null ? undefined : matching[kind].first(record[field], tool ?? '')),
   };
 }
@@ -79,7 +79,7 @@ export const recordAllowsAnything: LayerCheck = {
   layer: 'registry',
   rule: 'allowed_tools',
   denies: ({ record }) => (record === null || allowsAnything(record) ? null : 'deny_all'),
-  detail: ({ serverId }) => `the record of ${quoted(serverId)} has no allowed_tools, so all are denied`,
+  detail: ({ serverId }) => `the server ${quoted(serverId)} has no allowed_tools, so all are denied`,
   matched: () => undefined,
 };
 

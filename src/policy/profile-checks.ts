@@ -59,7 +59,7 @@ const overriddenServers: LayerCheck = {
     if (tags === null || (record === null && (ids ?? task.allowedServerIds) !== null)) return null;
     return record !== null && sharedTag(tags, record) !== null ? null : 'not_in_profile';
   },
-  detail: ({ serverId }) => `${quoted(serverId)} is left out by the task's mcp.profile_overrides`,
+  detail: ({ serverId }) => `${quoted(serverId)} is excluded by the task's mcp.profile_overrides`,
   matched: ({ task, serverId }) =>
     task.profile?.overrides.server_ids == null
       ? undefined

@@ -13,7 +13,7 @@ const fields = Object.keys(noOverrides);
 
 /** `mcp.profile_overrides` of a task; a field that is not known could have been meant to narrow, so it is refused. */
 export function readProfileOverrides(value: JsonValue): ProfileOverrides | Problem {
-  if (!isJsonObject(value)) return `must be a table with ${fields.join(', ')}`;
+  if (!isJsonObject(value)) return `must be a table with the keys ${fields.join(', ')}`;
   for (const [name, field] of Object.entries(value)) {
     const problem = fieldProblem(name, field);
     if (problem !== null) return `${name} ${problem}`;
@@ -33,7 +33,7 @@ function fieldProblem(name: string, value: JsonValue): Problem | null {
     case 'allowed_tools':
       return toolsProblem(value);
     default:
-      return `is not one of its fields; ${didYouMean(name, fields) ?? `known are ${fields.join(', ')}`}`;
+      return `is not a valid field; ${didYouMean(name, fields) ?? `valid fields: ${fields.join(', ')}`}`;
   }
 }
 

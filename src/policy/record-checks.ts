@@ -17,7 +17,7 @@ export const recordNamespaces: LayerCheck = {
     return compilePatterns(record.namespaces)(namespaceOf(task)) ? null : 'not_in_namespace';
   },
   detail: ({ serverId, task }) =>
-    `the namespaces in the record of ${quoted(serverId)} do not match ${quoted(namespaceOf(task))}`,
+    `the namespaces of the server ${quoted(serverId)} do not match ${quoted(namespaceOf(task))}`,
   matched: ({ record, task }) =>
     record === null || record.namespaces.includes(EVERY_NAMESPACE)
       ? undefined
@@ -34,8 +34,8 @@ export const recordTools: LayerCheck = {
   },
   detail: ({ serverId, record, tool }) =>
     record?.allowed_tools.length === 0
-      ? `the record of ${quoted(serverId)} has no allowed_tools, so all are denied`
-      : `the record's allowed_tools do not match ${quoted(tool ?? '')}`,
+      ? `the server ${quoted(serverId)} has no allowed_tools, so all are denied`
+      : `the server's allowed_tools do not match ${quoted(tool ?? '')}`,
   matched: ({ record, tool }) =>
     record === null || tool === null ? undefined : firstMatching(record.allowed_tools, tool),
 };
@@ -50,8 +50,8 @@ export const recordPins: LayerCheck = {
     return pin === null || pin === hashDefinition(definition) ? null : 'pin_mismatch';
   },
   detail: ({ definition }) =>
-    `the definition of ${quoted(definition?.name ?? '')} is not the one that the record pins: review it; ` +
-    `it has sha256 ${definition === null ? '' : hashDefinition(definition)} now`,
+    `the definition of ${quoted(definition?.name ?? '')} does not match the pinned definition: review it; ` +
+    `its sha256 is now ${definition === null ? '' : hashDefinition(definition)}`,
   matched: ({ record, definition }) => (definition === null ? null : pinOf(record, definition.name)) ?? undefined,
 };
 

@@ -13,15 +13,15 @@ const stepNowhere = /[/\\]\.(?:$|[/\\?#])/;
 
 /** What is wrong with a URI that is to be read; null: nothing. */
 export function uriProblem(uri: string): string | null {
-  if (!scheme.test(uri)) return 'is no URI: it must begin with a scheme, such as "file:"';
+  if (!scheme.test(uri)) return 'is not a URI: it must begin with a scheme, such as "file:"';
   if (!uri.isWellFormed() || /[\p{Cc}\p{Zl}\p{Zp}\\]/u.test(uri) || uri.trim() !== uri) {
-    return 'has a backslash, a control character, or white space at an end';
+    return 'has a backslash, a control character, or leading or trailing white space';
   }
-  if (brokenEncoding.test(uri)) return 'has a "%" that encodes nothing';
+  if (brokenEncoding.test(uri)) return 'has an invalid percent-encoding';
   const decoded = fullyDecoded(uri);
-  if (decoded === null) return 'is encoded again and again';
+  if (decoded === null) return 'is percent-encoded too many times';
   if (/\p{Cc}/u.test(decoded)) return 'encodes a control character';
-  if (stepUp.test(decoded) || stepNowhere.test(decoded)) return 'has a "." or ".." between separators, maybe encoded';
+  if (stepUp.test(decoded) || stepNowhere.test(decoded)) return 'has a "." or ".." path segment, possibly encoded';
   return null;
 }
 

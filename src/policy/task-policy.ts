@@ -96,13 +96,13 @@ export function parseTaskPolicy(config: Config, namespace: string | null = null)
   const defaultServerIds = defaults ?? (serverTags === null && profileName === null ? Object.freeze([]) : null);
   const beyond = allowed === null ? [] : (defaults ?? []).filter((id) => !allowed.includes(id));
   if (beyond.length > 0) {
-    const message = `names servers that mcp.allowed_server_ids does not: ${beyond.join(', ')}`;
+    const message = `names servers that are not in mcp.allowed_server_ids: ${beyond.join(', ')}`;
     issues.push({ key: 'mcp.default_server_ids', message });
   }
   if (overrides !== null && !Object.hasOwn(config, 'mcp.profile')) {
     issues.push({
       key: 'mcp.profile_overrides',
-      message: 'needs mcp.profile: it narrows that profile and nothing else',
+      message: 'requires mcp.profile: it can only narrow that profile',
     });
   }
   if (issues.length > 0 || !approval.ok) return { ok: false, issues };
@@ -141,14 +141,15 @@ function unknownKeys(config: Config): TaskPolicyIssue[] {
   return Object.keys(config)
     .filter((key) => key.startsWith(TASK_POLICY_PREFIX) && !taskPolicyKeys.some((known) => known === key))
     .map((key) => {
-      const hint = didYouMean(key, taskPolicyKeys) ?? `known are ${taskPolicyKeys.join(', ')}`;
+      const hint = didYouMean(key, taskPolicyKeys) ?? `valid keys: ${taskPolicyKeys.join(', ')}`;
       return { key, message: `is not a key of the task config; ${hint}` };
     });
 }
 
 function doubts(config: Config, policy: TaskPolicy): TaskPolicyIssue[] {
   if (policy.enabled && policy.defaultServerIds?.length === 0) {
-    const message = 'MCP is on, but mcp.default_server_ids is empty: a session gets no server unless it asks for one';
+    const message =
+      'MCP is enabled, but mcp.default_server_ids is empty: a session gets no server unless it requests one';
     return [{ key: 'mcp.enabled', message }];
   }
   const idle = taskPolicyKeys.find((key) => Object.hasOwn(config, key));

@@ -114,7 +114,7 @@ export class ServerConnection {
     throw new McpConnectionError(
       serverId,
       'lost',
-      `server "${serverId}" ends its connections as soon as they are made`,
+      `server "${serverId}" closes every connection immediately after it is established`,
     );
   }
 
@@ -265,7 +265,7 @@ export class ServerConnection {
     this.#idleTimer = setTimeout(() => {
       const serverId = this.#record.server_id;
       if (!this.idle) return;
-      this.#deps.log({ level: 'debug', event: 'idle_closed', serverId, message: 'not used for a while' });
+      this.#deps.log({ level: 'debug', event: 'idle_closed', serverId, message: 'the connection was idle' });
       void this.closeIdle();
     }, this.#deps.limits.idleTimeoutMs);
     this.#idleTimer.unref();
@@ -278,5 +278,5 @@ export class ServerConnection {
 }
 
 function closedError(serverId: string): McpConnectionError {
-  return new McpConnectionError(serverId, 'closed', `server "${serverId}" was removed or its connection is closed`);
+  return new McpConnectionError(serverId, 'closed', `server "${serverId}" was removed or its connection was closed`);
 }

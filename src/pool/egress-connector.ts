@@ -71,5 +71,5 @@ export function checkedLookup(rules: EgressRules, lookup: Lookup): LookupFunctio
 }
 
 function notFound(hostname: string): NodeJS.ErrnoException {
-  return Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
+  return Object.assign(new Error(`${hostname} did not resolve to an address`), { code: 'ENOTFOUND' });
 }

@@ -56,29 +56,29 @@ export class EgressRules {
   hostDenial(host: string): EgressDenied | null {
     const name = plainHost(host);
     if (this.#allowsHost(name)) return null;
-    return new EgressDenied(
-      `host ${JSON.stringify(name)} is not among those that this node may connect to (egress.allow_hosts in its config)`,
-    );
+    return new EgressDenied(`host ${JSON.stringify(name)} is not allowed by this node's config (egress.allow_hosts)`);
   }
 
   /** Null: allowed. `address` is where the connection really goes. */
   addressDenial(host: string, address: string): EgressDenied | null {
     const name = plainHost(host);
     const parsed = parseAddress(address);
-    if (parsed === null) return new EgressDenied(`host ${JSON.stringify(name)} has no address that can be checked`);
+    if (parsed === null) return new EgressDenied(`host ${JSON.stringify(name)} did not resolve to a valid IP address`);
     const kind = specialKind(parsed);
     if (kind === null || this.#listed.some((block) => isInBlock(parsed, block))) return null;
-    const where = name === address ? `address ${address}` : `host ${JSON.stringify(name)} is at ${address}, which`;
+    const where =
+      name === address ? `address ${address}` : `host ${JSON.stringify(name)} resolves to ${address}, which`;
     const article = kind === 'unspecified' ? 'an' : 'a';
     return new EgressDenied(
-      `${where} is ${article} ${kind} address that this node may not connect to; egress.allow_addresses in its config lists such addresses`,
+      `${where} is ${article} ${kind} address that this node may not connect to; to allow it, list it in egress.allow_addresses of the node's config`,
     );
   }
 }
 
 function toBlock(text: string): IpBlock {
   const block = parseBlock(text);
-  if (block === null) throw new RangeError(`egress.allowAddresses: ${JSON.stringify(text)} is no address and no block`);
+  if (block === null)
+    throw new RangeError(`egress.allowAddresses: ${JSON.stringify(text)} is neither an IP address nor a CIDR block`);
   return block;
 }
 

@@ -148,8 +148,8 @@ export class McpOutcomeUnknownError extends McpError {
   readonly code = 'mcp_outcome_unknown';
 
   constructor(serverId: string, tool: string) {
-    const what = `the run was interrupted during a call of ${tool}, and nobody knows whether it was done`;
-    super(serverId, `${what}; look before you call it again`, { retryable: false });
+    const what = `the run was interrupted during a call of ${tool}, and its outcome is unknown`;
+    super(serverId, `${what}; check whether it took effect before calling it again`, { retryable: false });
   }
 }
 

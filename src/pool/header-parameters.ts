@@ -43,15 +43,15 @@ export function headerParameters(inputSchema: JsonObject): readonly HeaderParame
   visit(inputSchema, [], true, (path, schema, isPlain) => {
     const name = schema[ANNOTATION];
     const where = path.length === 0 ? 'the schema itself' : `"${path.join('.')}"`;
-    if (!isPlain || path.length === 0) throw new Error(`${ANNOTATION} of ${where}: only plain properties may have one`);
+    if (!isPlain || path.length === 0) throw new Error(`${ANNOTATION} of ${where}: allowed only on plain properties`);
     if (typeof name !== 'string' || !token.test(name)) {
-      throw new Error(`${ANNOTATION} of ${where} is no name of a header`);
+      throw new Error(`${ANNOTATION} of ${where} is not a valid header name`);
     }
     if (!types.has(schema.type)) {
-      throw new Error(`${ANNOTATION} of ${where}: only a string, an integer or a boolean may have one`);
+      throw new Error(`${ANNOTATION} of ${where}: allowed only on a string, an integer or a boolean`);
     }
     const header = `${PREFIX}${name.toLowerCase()}`;
-    if (names.has(header)) throw new Error(`${ANNOTATION} of ${where}: another property has the same name`);
+    if (names.has(header)) throw new Error(`${ANNOTATION} of ${where}: another property uses the same header name`);
     names.add(header);
     found.push({ path, header });
   });
@@ -62,7 +62,7 @@ type Visitor = (path: readonly string[], schema: JsonObject, isPlain: boolean) =
 
 function visit(schema: JsonValue | undefined, path: readonly string[], isPlain: boolean, visitor: Visitor): void {
   if (!isJsonObject(schema)) return;
-  if (path.length > MAX_DEPTH) throw new Error('it is nested too deeply');
+  if (path.length > MAX_DEPTH) throw new Error('the schema is nested too deeply');
   if (Object.hasOwn(schema, ANNOTATION)) visitor(path, schema, isPlain);
   for (const [name, property] of entries(schema.properties)) visit(property, [...path, name], isPlain, visitor);
   for (const keyword of conditional) {

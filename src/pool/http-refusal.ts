@@ -28,7 +28,7 @@ const PASSING_STATUS: ReadonlySet<number> = new Set([408, 425, 429]);
 /** Where a server that does not know our session should answer 404, many answer 400 and say so. */
 const ABOUT_A_SESSION = /session|not initialized/i;
 
-const CHECK_CREDENTIALS = 'check http.headers, http.auth_ref and http.oauth of its record';
+const CHECK_CREDENTIALS = 'check http.headers, http.auth_ref and http.oauth of the server';
 
 /** What a refusal over HTTP means for the request, and for the session it was sent in. */
 export function fromRefusal(refusal: HttpRefusal, request: RefusedRequest): McpError {
@@ -38,16 +38,16 @@ export function fromRefusal(refusal: HttpRefusal, request: RefusedRequest): McpE
   const because = said === null ? '' : `: ${serverText(said.message)}`;
   const answered = `${what}: server "${serverId}" answered HTTP ${status}`;
   if (status === 401) {
-    const message = `${what}: server "${serverId}" refuses us (HTTP 401)${because}; ${CHECK_CREDENTIALS}`;
+    const message = `${what}: server "${serverId}" rejected the credentials (HTTP 401)${because}; ${CHECK_CREDENTIALS}`;
     return new McpConnectionError(serverId, 'unauthorized', message);
   }
   if (status === 403) {
-    const scope = missingScope === null ? '' : `, insufficient_scope: it wants ${serverText(missingScope)}`;
-    const message = `${what}: server "${serverId}" refuses us (HTTP 403${scope})${because}; ${CHECK_CREDENTIALS}`;
+    const scope = missingScope === null ? '' : `, insufficient_scope: required scope ${serverText(missingScope)}`;
+    const message = `${what}: server "${serverId}" denied access (HTTP 403${scope})${because}; ${CHECK_CREDENTIALS}`;
     return new McpConnectionError(serverId, 'unauthorized', message, 'stands');
   }
   if (REDIRECT_STATUS.has(status)) {
-    const message = `${answered}, a redirect that is not followed (only those within its origin are)`;
+    const message = `${answered}, a redirect that is not followed; only redirects within its origin are`;
     return new McpConnectionError(serverId, 'lost', message);
   }
   if (isAboutTheSession(refusal)) {

@@ -39,11 +39,11 @@ export function fromLibrary(error: unknown, context: FailureContext): McpError {
     return refused({ status: error.status, text: typeof text === 'string' ? text : null }, context);
   }
   if (error instanceof library.InsufficientScopeError) {
-    return refused({ status: 403, missingScope: error.requiredScope ?? 'another one' }, context);
+    return refused({ status: 403, missingScope: error.requiredScope ?? 'not named' }, context);
   }
   if (error instanceof library.UnauthorizedError) return refused({ status: 401 }, context);
   if (error instanceof library.SdkError && error.code === library.SdkErrorCode.InvalidResult) {
-    const message = `${what}: the server's answer is not valid: ${serverText(error.message, context)}`;
+    const message = `${what}: the server sent an invalid response: ${serverText(error.message, context)}`;
     return new McpToolError(serverId, toolName, message);
   }
   if (error instanceof library.SseError && typeof error.code === 'number')

@@ -12,7 +12,7 @@ export interface RawListing extends Omit<Pages, 'entries'> {
 }
 
 export const NO_TOOLS_CAPABILITY =
-  'the server declares no tools (its capabilities have no "tools"), so it was not asked';
+  'the server declares no tools (its capabilities have no "tools"), so tools/list was not sent';
 
 const toolPages = { method: 'tools/list', field: 'tools', entries: 'tools' } as const;
 

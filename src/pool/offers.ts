@@ -85,7 +85,7 @@ export function checkOffer(
 export function checkOfferArguments(serverId: string, name: string, args: JsonObject): void {
   const odd = Object.keys(args).find((key) => typeof args[key] !== 'string');
   if (odd === undefined) return;
-  const message = `prompt "${name}": its argument ${JSON.stringify(odd)} must be a text`;
+  const message = `prompt "${name}": argument ${JSON.stringify(odd)} must be a string`;
   throw new McpArgumentsError(serverId, name, message);
 }
 

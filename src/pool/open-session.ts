@@ -87,7 +87,7 @@ export async function openSession(
     giveUp(new McpTimeoutError(serverId, record.budgets.connect_timeout_ms, what));
   };
   const onAbort = () =>
-    giveUp(new McpConnectionError(serverId, 'closed', `server "${serverId}" is not wanted any more`));
+    giveUp(new McpConnectionError(serverId, 'closed', `connecting to server "${serverId}" was cancelled`));
   const timer = setTimeout(onTimeout, timeoutMs);
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
@@ -188,7 +188,7 @@ class Opening {
       client.setNotificationHandler(`notifications/${kind}s/list_changed`, () => this.#events.listChanged(kind));
     }
     this.#transport = transport;
-    if (this.#abandoned) throw this.#failure('given up');
+    if (this.#abandoned) throw this.#failure('the attempt was abandoned');
     try {
       await client.connect(transport, { timeout: NO_LIBRARY_TIMEOUT_MS, ...priorOf(greeting) });
     } catch (error) {
@@ -196,7 +196,9 @@ class Opening {
       this.#wasAskedInVain = this.#lossBeforeSession !== null || mayBeLegacy(error, library);
       if (this.#lossBeforeSession !== null) throw this.#failure(resolved.redact(this.#lossBeforeSession));
       if (typeof greeting === 'object' && this.#wasAskedInVain) {
-        throw this.#failure(`it does not answer to version ${greeting.pin}, which its record asks for (protocol)`);
+        throw this.#failure(
+          `it does not support protocol version ${greeting.pin}, which the server config requires (protocol)`,
+        );
       }
       throw this.#connectError(error, library, resolved);
     }
@@ -280,7 +282,7 @@ class Opening {
       asked,
       lost: (why) => this.#lost(`${why}${this.lastWords()}`),
       garbage: () => {
-        const message = 'a line on stdout is no MCP message; servers must log to stderr';
+        const message = 'a line on stdout is not an MCP message; servers must log to stderr';
         log({ level: 'warn', event: 'stdout_garbage', serverId, message });
       },
       maxMessageBytes: options.maxMessageBytes,
@@ -299,7 +301,7 @@ class Opening {
     return new McpConnectionError(
       serverId,
       'connect_failed',
-      `server "${serverId}" could not be connected: ${why}${this.#note}`,
+      `could not connect to server "${serverId}": ${why}${this.#note}`,
     );
   }
 

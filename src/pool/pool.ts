@@ -94,7 +94,7 @@ export class McpPool {
     });
     this.#supervisor = new ProcessSupervisor(this.#options, { ...this.#deps, giveWay: () => this.#closeLongestIdle() });
     const { stateDir, maxCallsInFlight: capacity, maxQueuedCalls: maxQueued } = this.#options;
-    const full = 'too many calls wait for a place at any server (maxCallsInFlight, maxQueuedCalls)';
+    const full = 'the queue for calls to all servers is full (maxCallsInFlight, maxQueuedCalls)';
     const newPlaces = () => new CallQueue({ capacity, maxQueued }, () => new McpBudgetError('', full));
     this.#owners = new ConnectionOwners(stateDir, newPlaces);
   }
@@ -122,7 +122,7 @@ export class McpPool {
 
   /** Ends the servers that runs of this task share, and nobody else. */
   async endTask(task: string): Promise<void> {
-    await this.#endOwner(taskKey(task), 'no run of the task is left');
+    await this.#endOwner(taskKey(task), 'the last run of the task ended');
   }
 
   /** `user`: null is the node. @throws McpError */

@@ -85,7 +85,7 @@ class Resolver {
     const resolved = resolveReferences(value, this.#lookup);
     if (typeof resolved === 'string') return resolved;
     if ('missing' in resolved) throw this.#missing(`${field} refers to ${resolved.missing}, which is not set`);
-    throw this.#refused(`${field} refers to ${resolved.refused}, which records may not use on this node`);
+    throw this.#refused(`${field} refers to ${resolved.refused}, which this node does not allow servers to use`);
   }
 
   async target(http: NonNullable<McpServerRecord['http']>): Promise<HttpTarget> {
@@ -117,7 +117,7 @@ class Resolver {
       if (reference === null) return null;
       const name = `http.oauth.${field}`;
       const secret = (await this.#referredSecret(name, reference)).trim();
-      if (secret === '') throw this.#missing(`${name} refers to something empty`);
+      if (secret === '') throw this.#missing(`${name} refers to an empty value`);
       this.secrets.push(secret);
       return secret;
     };
@@ -148,7 +148,8 @@ class Resolver {
     if (ref.kind === 'env') return this.resolve(field, referenceTo(ref.name));
     const file = await this.#source.readFile(ref.path);
     if (file === 'missing') throw this.#missing(`${field} names ${ref.path}, which cannot be read`);
-    if (file === 'refused') throw this.#refused(`${field} names ${ref.path}, which records may not use on this node`);
+    if (file === 'refused')
+      throw this.#refused(`${field} names ${ref.path}, which this node does not allow servers to use`);
     if ('unsafe' in file) throw this.#refused(`${field}: ${file.unsafe}`);
     return file.text;
   }

@@ -102,7 +102,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
     const { server_id: serverId } = this.#site.record;
     if (this.#line !== null) {
       const { queueTimeoutMs } = this.#site.limits;
-      const message = `no place at server "${serverId}" within ${queueTimeoutMs} ms (queueTimeoutMs)`;
+      const message = `the call waited in the queue of server "${serverId}" for more than ${queueTimeoutMs} ms (queueTimeoutMs)`;
       this.#fail(new McpBudgetError(serverId, message));
     } else {
       const what = `${this.#subject().what} of server "${serverId}"`;
@@ -155,7 +155,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
 
   async put(question: Question, signal: AbortSignal): Promise<QuestionReply> {
     const reply = this.#call.asked?.(question, signal);
-    return reply ?? { action: 'decline', why: 'there is nobody here to answer' };
+    return reply ?? { action: 'decline', why: 'no user is available to answer' };
   }
 
   stopClock(): void {
@@ -253,7 +253,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
 
   #unanswered({ message }: Error): McpToolError {
     const { tool } = this.#call;
-    const what = `${this.#kind} "${tool}" asks for more input instead of giving a result`;
+    const what = `${this.#kind} "${tool}" requested more input instead of returning a result`;
     return new McpToolError(this.#site.record.server_id, tool, `${what}: its server ${message}`);
   }
 
@@ -377,7 +377,7 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
     this.#rounds += 1;
     if (this.#rounds < MAX_ROUNDS) return;
     const { server_id: serverId } = this.#site.record;
-    const message = `server "${serverId}" ended its connection while the call waited`;
+    const message = `server "${serverId}" closed its connection while the call was waiting`;
     throw new McpConnectionError(serverId, 'lost', message);
   }
 
@@ -411,4 +411,4 @@ export class ServerCall implements StartedCall, Asker, QuestionedCall, Waiter, T
   }
 }
 
-const callEnded = () => new Error('the call is over');
+const callEnded = () => new Error('the call has ended');

@@ -73,7 +73,7 @@ export class ServerEntry implements CallSite {
     const serverId = record.server_id;
     this.queue = new CallQueue(
       { capacity: record.budgets.max_concurrency, maxQueued: deps.limits.maxQueuedCalls },
-      () => new McpBudgetError(serverId, `too many calls wait for server "${serverId}" (maxQueuedCalls)`),
+      () => new McpBudgetError(serverId, `the call queue of server "${serverId}" is full (maxQueuedCalls)`),
     );
     this.connection = new ServerConnection(record, {
       ...deps,

@@ -126,7 +126,10 @@ export class ServerSession {
       wantsProgress: false,
       progressed: () => {},
       // Only during a call of a tool is there somebody who knows what it is about.
-      asked: async () => ({ action: 'decline', why: `it is asked for ${method}, and not during a call` }),
+      asked: async () => ({
+        action: 'decline',
+        why: `the request belongs to ${method}; user input is only supported during a call`,
+      }),
     });
     const cancel = () => {
       const reason = abortReason(this.serverId, signal);

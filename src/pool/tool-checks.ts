@@ -58,7 +58,7 @@ export class ToolChecks {
       throw new McpArgumentsError(serverId, tool.name, `tool "${tool.name}": ${verdict.problem}`);
     }
     if (strict) {
-      const why = `its arguments cannot be checked (strict_schemas): ${verdict.unchecked}`;
+      const why = `its arguments cannot be validated (strict_schemas): ${verdict.unchecked}`;
       throw new McpSchemaError(serverId, tool.name, `cannot be used: ${why}`);
     }
     this.#tellUnchecked(tool.name, 'arguments', verdict.unchecked);
@@ -75,6 +75,6 @@ export class ToolChecks {
     const key = `${what} ${name}`;
     if (this.#told.has(key)) return;
     this.#told.add(key);
-    this.#deps.unchecked(`the ${what} of tool "${name}" are not checked here: ${why}`);
+    this.#deps.unchecked(`the ${what} of tool "${name}" are not validated: ${why}`);
   }
 }

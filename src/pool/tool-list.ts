@@ -87,7 +87,7 @@ export async function compileToolList(
     }
     const name = isJsonObject(entry) ? nameOf(entry) : null;
     if (name === null) {
-      dropped.push({ name: '', reason: 'schema_invalid', detail: 'an entry without a usable name' });
+      dropped.push({ name: '', reason: 'schema_invalid', detail: 'an entry without a valid name' });
       continue;
     }
     if (tools.has(name)) {
@@ -134,7 +134,7 @@ function checkedTool(
       if (!isJsonObject(outputSchema)) throw new Error('it is not an object');
       output = new SchemaCheck(outputSchema, 'structuredContent', engine, strikes);
     } catch (error) {
-      onWarning({ name, detail: `its outputSchema is not used: ${(error as Error).message}` });
+      onWarning({ name, detail: `its outputSchema is ignored: ${(error as Error).message}` });
     }
   }
   const tool = Object.freeze({

@@ -66,7 +66,7 @@ export function convertResult(result: JsonObject, context: ResultContext): ToolO
     if (unfinished !== null) throw new McpToolError(serverId, toolName, `${kind} "${toolName}" ${unfinished}`);
     const { [field]: entries = [], structuredContent, description } = result;
     if (!Array.isArray(entries) || !entries.every(isEntry)) {
-      throw new McpToolError(serverId, toolName, `${kind} "${toolName}" answered with ${field} that is not valid`);
+      throw new McpToolError(serverId, toolName, `${kind} "${toolName}" returned invalid ${field}`);
     }
     const failure = kind === 'tool' ? failureOf(result, entries as Block[], context) : null;
     const shown = redactStrings(entries, context.redactContent) as JsonObject[];
@@ -76,7 +76,7 @@ export function convertResult(result: JsonObject, context: ResultContext): ToolO
     const json = encode(field, shown, failure, { structured, about, meta });
     const bytes = Buffer.byteLength(json);
     if (bytes <= context.maxOutputBytes) return { json, error: failure };
-    const message = `the result of ${kind} "${toolName}" has ${bytes} bytes, at most ${context.maxOutputBytes} are allowed; it was cut`;
+    const message = `the result of ${kind} "${toolName}" has ${bytes} bytes, the limit is ${context.maxOutputBytes}; it was truncated`;
     return truncated(shown, toToolError(new McpOutputError(serverId, message)), context.maxOutputBytes, { field });
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
@@ -97,13 +97,13 @@ export function convertError(error: unknown, maxOutputBytes: number): ToolOutput
 function unfinishedKind(result: JsonObject): string | null {
   const { resultType, task, inputRequests, content } = result;
   if (resultType === 'task' || (content === undefined && isJsonObject(task))) {
-    return 'began a task instead of giving a result; tasks are not supported, and whether it goes on is not known';
+    return 'started an MCP task instead of returning a result; MCP tasks are not supported, and whether it is still running is unknown';
   }
   if (resultType === 'input_required' || (content === undefined && isJsonObject(inputRequests))) {
-    return 'asks for more input instead of giving a result; that is not supported, and it did not finish';
+    return 'requested more input instead of returning a result; this is not supported, and the call did not finish';
   }
   if (resultType === undefined || resultType === 'complete') return null;
-  return `answered with a kind of result that is not known (${cutText(JSON.stringify(resultType), MAX_KIND_CHARS)})`;
+  return `returned an unknown type of result (${cutText(JSON.stringify(resultType), MAX_KIND_CHARS)})`;
 }
 
 interface Block extends JsonObject {
@@ -191,9 +191,9 @@ function truncated(
 
 /** What stands for an entry that is left out: an entry of the same form. */
 function noteOf({ type, uri, role, content }: JsonObject, bytes: number): JsonObject {
-  if (typeof uri === 'string' && type === undefined) return { uri, text: `[contents of ${bytes} bytes left out]` };
+  if (typeof uri === 'string' && type === undefined) return { uri, text: `[contents of ${bytes} bytes omitted]` };
   if (isJsonObject(content)) return { role: role as string, content: noteOf(content, bytes) };
-  return { type: 'text', text: `[${type} of ${bytes} bytes left out]` };
+  return { type: 'text', text: `[${type} of ${bytes} bytes omitted]` };
 }
 
 /** The entry with its text cut so that all of it has at most `maxBytes`; null where it has no text, or no room for one. */

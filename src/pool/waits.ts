@@ -8,7 +8,7 @@ const name = ({ server_id: serverId }: McpServerRecord) => `server ${JSON.string
 
 export function startOf(record: McpServerRecord, timeoutMs: number): Wait {
   const command = record.stdio === null ? null : JSON.stringify(record.stdio.command);
-  const how = command === null ? 'to be connected' : `to start: ${command} does not speak MCP yet`;
+  const how = command === null ? 'to connect' : `to start: ${command} has not completed the MCP handshake`;
   return { what: `${name(record)} ${how}`, atMostMs: timeoutMs };
 }
 
@@ -18,11 +18,11 @@ export function listOf(kind: CallKind, record: McpServerRecord, { listTimeoutMs 
 
 export function placeAt(record: McpServerRecord, { queueTimeoutMs }: PoolLimits): Wait {
   const { max_concurrency: most } = record.budgets;
-  return { what: `a place at ${name(record)}: it takes ${most} calls at a time`, atMostMs: queueTimeoutMs };
+  return { what: `a slot at ${name(record)}: limited to ${most} concurrent calls`, atMostMs: queueTimeoutMs };
 }
 
 export function placeAnywhere({ maxCallsInFlight, queueTimeoutMs }: PoolLimits): Wait {
-  return { what: `a place for a call: ${maxCallsInFlight} are on their way to servers`, atMostMs: queueTimeoutMs };
+  return { what: `a call slot: ${maxCallsInFlight} calls to servers are in flight`, atMostMs: queueTimeoutMs };
 }
 
 /** Of what was called, what is waited for: the same words for every call of a tool. */

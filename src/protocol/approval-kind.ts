@@ -14,7 +14,7 @@ const orNull = <T extends z.ZodType>(schema: T) => z.union([schema, z.null()]);
 const EARLIER_GRANT_MS = 600_000;
 
 const approvalSchema = z.object({
-  approval_id: text.refine(isApprovalId, 'is no id of an approval'),
+  approval_id: text.refine(isApprovalId, 'is not an approval id'),
   namespace: text,
   epoch: text,
   status: z.enum(approvalStatuses),
@@ -57,7 +57,7 @@ export const approvalKind: RecordKind<Approval> = {
   name: 'approval',
   idField: 'approval_id',
   isId: isApprovalId,
-  mending: () => 'its call is asked about anew',
+  mending: () => 'its call requests a new approval',
   parse: (input): Parsed<Approval> => {
     const read = readFields(approvalSchema, input);
     if ('issues' in read) return { ok: false, issues: read.issues };

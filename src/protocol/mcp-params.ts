@@ -50,7 +50,7 @@ export function applyMcpParam(session: SessionPolicy, task: TaskPolicy, key: str
   switch (key) {
     case 'mcp.enabled':
       if (typeof value !== 'boolean') return failed('EINVAL', `${key} must be true or false`);
-      if (value && !task.enabled) return failed('EACCES', `${key}: the task has MCP off`);
+      if (value && !task.enabled) return failed('EACCES', `${key}: the task does not enable MCP`);
       return changed(session, { enabled: value });
     case 'mcp.server_ids':
       return setServerIds(session, task, value);
@@ -138,7 +138,7 @@ function inventoryProblem(value: unknown): string | null {
   if (value.length > MAX_INVENTORY_CHARS) return `has more than ${MAX_INVENTORY_CHARS} characters`;
   for (const match of value.matchAll(/\$\{([^}]*)\}?/g)) {
     if (!match[0].endsWith('}') || !inventoryPlaceholders.some((name) => name === match[1])) {
-      return `has an unknown placeholder; known are ${inventoryPlaceholders.join(', ')}`;
+      return `has an unknown placeholder; valid placeholders: ${inventoryPlaceholders.join(', ')}`;
     }
   }
   return null;

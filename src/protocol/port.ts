@@ -184,7 +184,7 @@ export const isLastWord = (reply: HostReply): boolean => !interimReplies.has(rep
 /** Thrown on a message that our own guest thread cannot have sent: the thread is not to be trusted any more. */
 export class PortViolation extends Error {
   constructor(what: string) {
-    super(`the guest thread broke the port protocol: ${what}`);
+    super(`the guest thread violated the port protocol: ${what}`);
     this.name = 'PortViolation';
   }
 }

@@ -12,7 +12,7 @@ export const profileKind: RecordKind<McpProfile> = {
   idField: 'name',
   isId: isServerId,
   parse: parseProfile,
-  mending: (id) => `write it anew with "spear profiles apply FILE", or remove it with "spear profiles rm ${id}"`,
+  mending: (id) => `apply it again with "spear profiles apply FILE", or remove it with "spear profiles rm ${id}"`,
 };
 
 /** Validates outside data and completes it with the defaults. Neither issues nor warnings repeat a value. */
@@ -28,7 +28,7 @@ export function parseProfile(input: unknown, { strict }: ParseOptions): Parsed<M
   const profile = complete(read.shape);
   const bytes = Buffer.byteLength(canonicalJson(profile as unknown as JsonValue));
   if (bytes > recordLimits.recordBytes) {
-    const message = `the profile has ${bytes} bytes, at most ${recordLimits.recordBytes} are allowed`;
+    const message = `the profile has ${bytes} bytes; the limit is ${recordLimits.recordBytes}`;
     return { ok: false, issues: [{ path: '', message }] };
   }
   return { ok: true, record: deepFreeze(profile), warnings: [...unknown, ...doubts(profile)].slice(0, MAX_REPORTED) };
@@ -59,7 +59,7 @@ function doubts(profile: McpProfile): RecordIssue[] {
   }
   const strangers = Object.keys(profile.allowed_tools).filter((id) => !profile.server_ids.includes(id));
   if (profile.server_tags.length === 0 && strangers.length > 0) {
-    warnings.push({ path: 'allowed_tools', message: 'names servers that server_ids does not' });
+    warnings.push({ path: 'allowed_tools', message: 'names servers that are not in server_ids' });
   }
   return warnings;
 }

@@ -13,7 +13,7 @@ export function oauthContradictions(http: HttpShape): RecordIssue[] {
   const complain = (field: string, message: string) =>
     issues.push({ path: pathText(['http', 'oauth', ...(field === '' ? [] : [field])]), message });
   const rival = rivalOf(http);
-  if (rival !== null) complain('', `cannot be combined with ${rival}: both say what Authorization is`);
+  if (rival !== null) complain('', `cannot be combined with ${rival}: both set the Authorization header`);
   for (const [field, message] of credentialProblems(oauth)) complain(field, message);
   return issues;
 }
@@ -28,17 +28,17 @@ function credentialProblems(oauth: OAuthShape): (readonly [field: string, messag
   const { grant, client_id, client_secret, private_key, token_endpoint_auth_method: method } = oauth;
   const problems: (readonly [string, string])[] = [];
   if (client_secret !== null && private_key !== null) {
-    problems.push(['private_key', 'cannot be combined with client_secret: a client proves itself in one way']);
+    problems.push(['private_key', 'cannot be combined with client_secret: use one client authentication method']);
   }
   if (client_id === null && (grant === 'client_credentials' || client_secret !== null || private_key !== null)) {
-    problems.push(['client_id', 'is required: the secret or key belongs to a client']);
+    problems.push(['client_id', 'is required with client_secret or private_key']);
   }
   if (grant === 'client_credentials' && client_secret === null && private_key === null) {
     problems.push(['client_secret', 'or private_key is required for grant "client_credentials"']);
   }
   const needed = method === null ? null : credentialOf[method];
   if (needed === 'none' && (client_secret !== null || private_key !== null)) {
-    problems.push(['token_endpoint_auth_method', 'is "none", but a client_secret or private_key is given']);
+    problems.push(['token_endpoint_auth_method', 'is "none", but client_secret or private_key is set']);
   } else if (needed !== null && needed !== 'none' && oauth[needed] === null) {
     problems.push(['token_endpoint_auth_method', `needs ${needed}`]);
   }

@@ -13,7 +13,7 @@ export const MAX_REPORTED = 100;
 
 /** Validates outside data and completes it with the defaults. Neither issues nor warnings ever repeat a value. */
 export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord {
-  const unknown = unknownFields(input).map((path) => ({ path, message: 'is not a field of a server record' }));
+  const unknown = unknownFields(input).map((path) => ({ path, message: 'is not a field of a server' }));
   const read = readShape(input);
   const refused = options.strict ? unknown : [];
   if ('issues' in read) return rejected([...read.issues, ...refused]);
@@ -26,7 +26,7 @@ export function parseRecord(input: unknown, options: ParseOptions): ParsedRecord
   // As long as the text that is stored, which has the same fields in another order.
   const bytes = Buffer.byteLength(JSON.stringify(record));
   if (bytes > recordLimits.recordBytes) {
-    const message = `the record has ${bytes} bytes, at most ${recordLimits.recordBytes} are allowed`;
+    const message = `the server has ${bytes} bytes; the limit is ${recordLimits.recordBytes}`;
     return rejected([{ path: '', message }]);
   }
   return {
@@ -47,22 +47,22 @@ function contradictions(shape: RecordShape, options: ParseOptions): RecordIssue[
   const needed = stdio ? 'stdio' : 'http';
   if (shape[needed] === null) issues.push({ path: needed, message: `is required for transport "${shape.transport}"` });
   if (shape.sandbox !== null && !stdio) {
-    issues.push({ path: 'sandbox', message: 'only a stdio server can be put in a sandbox' });
+    issues.push({ path: 'sandbox', message: 'only a stdio server can run in a sandbox' });
   }
   if (options.fromFile !== true && (shape.stdio?.env_from.length ?? 0) > 0) {
     issues.push({
       path: 'stdio.env_from',
-      message: `works in files only; write env.NAME = "${referenceTo('NAME')}" instead`,
+      message: `is allowed in files only; write env.NAME = "${referenceTo('NAME')}" instead`,
     });
   }
   for (const name of shape.stdio?.env_from ?? []) {
     if (!Object.hasOwn(shape.stdio?.env ?? {}, name)) continue;
-    issues.push({ path: pathText(['stdio', 'env', name]), message: 'is given in env_from as well' });
+    issues.push({ path: pathText(['stdio', 'env', name]), message: 'is also set in env_from' });
   }
   const seen = new Set<string>();
   for (const name of Object.keys(shape.http?.headers ?? {})) {
     const folded = name.toLowerCase();
-    if (seen.has(folded)) issues.push({ path: pathText(['http', 'headers', name]), message: 'is given twice' });
+    if (seen.has(folded)) issues.push({ path: pathText(['http', 'headers', name]), message: 'is set twice' });
     seen.add(folded);
   }
   if (shape.http !== null) issues.push(...oauthContradictions(shape.http));
@@ -158,11 +158,11 @@ function doubts(record: McpServerRecord): RecordIssue[] {
   const warn = (path: readonly PropertyKey[], message: string) => warnings.push({ path: pathText(path), message });
   const inspect = (path: readonly PropertyKey[], name: string, value: string) => {
     if (looksLikeCredential(name, value))
-      warn(path, `looks like a credential in clear; use a reference: ${referenceTo('NAME')}`);
+      warn(path, `looks like a plaintext credential; use a reference: ${referenceTo('NAME')}`);
     if (literalParts(value).some((part) => part.includes('${'))) {
       warn(
         path,
-        `has a "\${" that is not a reference and is passed on as it is; a reference is ${referenceTo('NAME')}`,
+        `has a "\${" that is not a reference and is passed through unchanged; write a reference as ${referenceTo('NAME')}`,
       );
     }
   };
@@ -176,21 +176,22 @@ function doubts(record: McpServerRecord): RecordIssue[] {
   }
   if (http !== null) {
     for (const [name, value] of Object.entries(http.headers)) inspect(['http', 'headers', name], name, value);
-    if (urlHasCredential(http.url)) warn(['http', 'url'], 'looks like it holds a credential; use auth_ref or a header');
+    if (urlHasCredential(http.url))
+      warn(['http', 'url'], 'looks like it contains a credential; use auth_ref or a header');
     if (http.auth_ref !== null && Object.keys(http.headers).some((name) => name.toLowerCase() === 'authorization')) {
-      warn(['http', 'auth_ref'], 'replaces the Authorization header that is given as well');
+      warn(['http', 'auth_ref'], 'overrides the Authorization header in http.headers');
     }
     if (http.oauth?.client_secret != null && http.oauth.issuer === null) {
-      warn(
-        ['http', 'oauth', 'issuer'],
-        'is not given, so the server decides which authorization server gets the secret',
-      );
+      warn(['http', 'oauth', 'issuer'], 'is not set, so the server decides which authorization server gets the secret');
     }
   }
   if (record.allowed_tools.length === 0) warn(['allowed_tools'], 'is empty, so every tool of this server is denied');
   const { tool_timeout_ms: usual, max_tool_timeout_ms: longest } = record.budgets;
   if (longest > 0 && longest <= usual) {
-    warn(['budgets', 'max_tool_timeout_ms'], 'is not more than tool_timeout_ms, so progress puts nothing off');
+    warn(
+      ['budgets', 'max_tool_timeout_ms'],
+      'is not greater than tool_timeout_ms, so progress does not extend the deadline',
+    );
   }
   if (record.namespaces.length === 0) warn(['namespaces'], 'is empty, so no task may use this server');
   return warnings;

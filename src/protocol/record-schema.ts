@@ -211,7 +211,7 @@ export function map<T extends z.ZodType>(keyProblem: Check, value: T, maxEntries
   const entries = z.record(z.string(), value);
   const readEntries = z.unknown().transform((input, context): z.output<typeof entries> => {
     const keys = isJsonObject(input) ? Object.keys(input) : [];
-    if (keys.length > maxEntries) context.addIssue(`has ${keys.length} entries, at most ${maxEntries} are allowed`);
+    if (keys.length > maxEntries) context.addIssue(`has ${keys.length} entries; the limit is ${maxEntries}`);
     const report = (message: string, path: PropertyKey[]) =>
       context.addIssue({ code: 'custom', message, path, input: undefined });
     for (const key of keys.slice(0, maxEntries)) {

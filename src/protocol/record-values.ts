@@ -35,7 +35,7 @@ const unsafeKey = '__proto__';
 export function prefixProblem(text: string): string | null {
   if (text.length > recordLimits.prefixChars) return `has more than ${recordLimits.prefixChars} characters`;
   if (prefixPattern.test(text)) return null;
-  return 'may hold letters, digits, ".", "_" and "-", and starts with a letter or digit';
+  return 'must contain only letters, digits, ".", "_" and "-", and start with a letter or digit';
 }
 
 /** Unlike other texts an argument may be empty and may hold line breaks: it can be a script. */
@@ -46,9 +46,7 @@ export function argumentProblem(text: string): string | null {
 
 export function variableNameProblem(name: string): string | null {
   if (name.length > recordLimits.envNameChars) return `has more than ${recordLimits.envNameChars} characters`;
-  return isReferenceName(name)
-    ? null
-    : 'must be the name of a variable: letters, digits and "_", not starting with a digit';
+  return isReferenceName(name) ? null : 'must be a variable name: letters, digits and "_", not starting with a digit';
 }
 
 export function authRefProblem(text: string): string | null {
@@ -59,7 +57,7 @@ export function authRefProblem(text: string): string | null {
 
 export function envNameProblem(name: string): string | null {
   if (name === unsafeKey) return `"${unsafeKey}" cannot be used as a name`;
-  if (name.includes('=')) return 'the name of a variable must not contain "="';
+  if (name.includes('=')) return 'a variable name must not contain "="';
   return textProblem(name, recordLimits.envNameChars);
 }
 
@@ -74,7 +72,7 @@ export function headerNameProblem(name: string): string | null {
   if (name.length > recordLimits.headerNameChars)
     return `the name has more than ${recordLimits.headerNameChars} characters`;
   if (!isHeaderName(name)) return 'is not a valid header name';
-  return clientHeaders.has(name.toLowerCase()) ? 'is set by the HTTP client and cannot be given' : null;
+  return clientHeaders.has(name.toLowerCase()) ? 'is set by the HTTP client and cannot be configured' : null;
 }
 
 export function headerValueProblem(value: string): string | null {
@@ -100,9 +98,9 @@ export function plainUrlProblem(text: string): string | null {
   if (shape !== null) return shape;
   const url = URL.parse(text);
   if (url === null || hasReference(text)) return 'must be an absolute url, without references';
-  if (url.username !== '' || url.password !== '') return 'must not hold a user or password';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackName(url.hostname))) return null;
-  return 'must start with https:// (http:// for a server on loopback alone)';
+  return 'must start with https:// (http:// is allowed on loopback only)';
 }
 
 /** A place on the server's machine: the only kind that servers know. */
@@ -119,7 +117,7 @@ export function toolNameProblem(name: string): string | null {
 }
 
 export function sha256Problem(text: string): string | null {
-  return /^[0-9a-f]{64}$/.test(text) ? null : 'must be a sha256: 64 hex digits in lower case';
+  return /^[0-9a-f]{64}$/.test(text) ? null : 'must be a sha256: 64 lowercase hex digits';
 }
 
 /** As far as it is known: references may bring one. */

@@ -21,7 +21,7 @@ export const hasEnded = (status: RunStatus): status is EndStatus => endStatuses.
 /** How the guest ended, as `spear-run --json` says it. */
 const runExit = z.object({
   reason: z.string().meta({ description: 'exit, deadline, trap, memory, module, interrupted, journal, lost, …' }),
-  code: z.int().nullable().meta({ description: "the guest's own exit code; null unless the reason is exit" }),
+  code: z.int().nullable().meta({ description: 'exit code of the guest; null unless the reason is exit' }),
   message: z.string().nullable(),
 });
 export type RunExit = z.infer<typeof runExit>;
@@ -31,7 +31,7 @@ const runCost = z.object({
   tool_calls: z.int(),
   tokens: z
     .record(z.string(), z.number())
-    .meta({ description: 'sums of what the answers of models say, by their names' }),
+    .meta({ description: 'token usage that model responses reported, summed by field name' }),
 });
 export type RunCost = z.infer<typeof runCost>;
 
@@ -39,9 +39,10 @@ export type RunCost = z.infer<typeof runCost>;
 export const parkedFor = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('approval'),
-    request: z
-      .string()
-      .meta({ description: 'the requests in the registry, any of which may go on: ids with spaces between' }),
+    request: z.string().meta({
+      description:
+        'ids of approval requests in the registry, separated by spaces; a decision on any of them resumes the run',
+    }),
   }),
   z.object({ kind: z.literal('time'), atMs: z.int().meta({ description: 'milliseconds since the Unix epoch' }) }),
   z.object({ kind: z.literal('stream') }),
@@ -55,13 +56,13 @@ export const runRecord = z.object({
   id: z.string(),
   namespace: z.string(),
   task: z.string(),
-  revision: z.int().meta({ description: 'of the task; a run keeps the one that it was submitted with' }),
+  revision: z.int().meta({ description: 'revision of the task when the run was submitted' }),
   wasm: z.string().meta({ description: 'sha256 of the module' }),
   pool: z.string(),
   status: z.enum(runStatuses),
   submitted_by: z.string(),
   submitted_at_ms: time,
-  started_at_ms: time.nullable().meta({ description: 'when its last attempt began' }),
+  started_at_ms: time.nullable().meta({ description: 'start of the latest attempt' }),
   ended_at_ms: time.nullable(),
   attempts: z.int(),
   max_attempts: z.int(),
@@ -75,15 +76,18 @@ export const runRecord = z.object({
     .string()
     .nullable()
     .optional()
-    .meta({ description: 'the trace that it belongs to (W3C Trace Context); null: nobody traces it' }),
-  retry_of: z.string().nullable().meta({ description: 'the run whose task and input it has' }),
-  parked_for: parkedFor.nullable().optional().meta({ description: 'what it waits for; only of a run that is parked' }),
+    .meta({ description: 'trace that the run belongs to (W3C Trace Context); null: the run is not traced' }),
+  retry_of: z.string().nullable().meta({ description: 'the run that this run retries, with the same task and input' }),
+  parked_for: parkedFor
+    .nullable()
+    .optional()
+    .meta({ description: 'what the run waits for; set only while it is parked' }),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 
 export const runPage = z.object({
   runs: z.array(runRecord),
-  cursor: z.string().nullable().meta({ description: 'for the next page; null: there is none' }),
+  cursor: z.string().nullable().meta({ description: 'cursor of the next page; null: this is the last page' }),
 });
 
 export const MAX_INPUT_BYTES = 32 * 1024 * 1024;

@@ -7,5 +7,5 @@ export const serverKind: RecordKind<McpServerRecord> = {
   idField: 'server_id',
   isId: isServerId,
   parse: parseRecord,
-  mending: (id) => `write it anew with "spear servers apply FILE", or remove it with "spear servers rm ${id}"`,
+  mending: (id) => `apply it again with "spear servers apply FILE", or remove it with "spear servers rm ${id}"`,
 };

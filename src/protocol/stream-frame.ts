@@ -26,16 +26,16 @@ export function readFrameHead(bytes: Uint8Array): FrameHead | string {
     return `a frame's header has ${headerBytes} bytes, expected at least ${FRAME_HEADER_BYTES}`;
   }
   const length = headerBytes + view.getUint32(24, true) + view.getUint32(28, true);
-  if (length > FRAME_BYTES) return `a frame has ${length} bytes, at most ${FRAME_BYTES} are allowed`;
+  if (length > FRAME_BYTES) return `a frame has ${length} bytes; the limit is ${FRAME_BYTES}`;
   return { streamId: view.getUint32(12, true), length };
 }
 
 /** The head of what is one whole frame and nothing else, or what is wrong with it. */
 export function readWholeFrame(bytes: Uint8Array): FrameHead | string {
   if (bytes.byteLength < FRAME_HEADER_BYTES) {
-    return `a frame has ${bytes.byteLength} bytes, its header alone ${FRAME_HEADER_BYTES}`;
+    return `a frame has ${bytes.byteLength} bytes, fewer than its header (${FRAME_HEADER_BYTES})`;
   }
   const head = readFrameHead(bytes);
   if (typeof head === 'string' || head.length === bytes.byteLength) return head;
-  return `a frame of ${bytes.byteLength} bytes says that it has ${head.length}`;
+  return `a frame of ${bytes.byteLength} bytes declares a length of ${head.length}`;
 }

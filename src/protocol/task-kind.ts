@@ -37,7 +37,7 @@ export const MAX_TASK_CONTENT_BYTES = 256 * 1024;
 
 export const revisionId = (task: string, revision: number): string => `${task}@${revision}`;
 
-const plainName = checked((text) => (isNamespace(text) ? null : 'must be 1 to 63 of a-z, 0-9 and -'));
+const plainName = checked((text) => (isNamespace(text) ? null : 'must be 1 to 63 characters of a-z, 0-9 and -'));
 const text = z.string();
 const count = z.int().min(1);
 const ms = z.int().min(0);
@@ -48,7 +48,7 @@ const limits = z.custom<Partial<Record<LimitName, number>>>(
     Object.entries(value).every(
       ([name, bound]) => limitNames.some((known) => known === name) && Number.isSafeInteger(bound),
     ),
-  'has a limit that is not known, or no number',
+  'has an unknown limit, or a limit that is not a number',
 );
 
 const contentFields = {
@@ -102,15 +102,15 @@ export const taskKind: RecordKind<TaskRecord> = {
   name: 'task',
   idField: 'task_id',
   isId: isTaskId,
-  mending: (id) => `apply it anew with "spear tasks apply FILE", or remove it with "spear tasks rm ${id}"`,
+  mending: (id) => `apply it again with "spear tasks apply FILE", or remove it with "spear tasks rm ${id}"`,
   parse: (input): Parsed<TaskRecord> => {
     const read = readFields(recordSchema, input);
     if ('issues' in read) return { ok: false, issues: read.issues.slice(0, MAX_REPORTED) };
     const { shape } = read;
     const issues: RecordIssue[] = shape.live === null ? [] : contentIssues(shape.live, 'live.');
-    if (taskId(shape) !== shape.task_id) issues.push({ path: 'task_id', message: 'is that of another task' });
+    if (taskId(shape) !== shape.task_id) issues.push({ path: 'task_id', message: 'belongs to another task' });
     if (shape.live !== null && taskId(shape.live) !== shape.task_id) {
-      issues.push({ path: 'live.name', message: 'is that of another task' });
+      issues.push({ path: 'live.name', message: 'belongs to another task' });
     }
     return issues.length > 0 ? { ok: false, issues } : { ok: true, record: deepFreeze(shape), warnings: [] };
   },
@@ -120,14 +120,14 @@ export const taskRevisionKind: RecordKind<TaskRevisionRecord> = {
   name: 'task_revision',
   idField: 'revision_id',
   isId: (id) => /@[1-9]\d{0,14}$/.test(id) && isTaskId(id.replace(/@\d+$/, '')),
-  mending: () => 'apply its task anew with "spear tasks apply FILE"',
+  mending: () => 'apply its task again with "spear tasks apply FILE"',
   parse: (input): Parsed<TaskRevisionRecord> => {
     const read = readFields(revisionRecordSchema, input);
     if ('issues' in read) return { ok: false, issues: read.issues.slice(0, MAX_REPORTED) };
     const { shape } = read;
     const issues = contentIssues(shape, '');
     if (revisionId(taskId(shape), shape.revision) !== shape.revision_id) {
-      issues.push({ path: 'revision_id', message: 'is that of another revision' });
+      issues.push({ path: 'revision_id', message: 'belongs to another revision' });
     }
     return issues.length > 0 ? { ok: false, issues } : { ok: true, record: deepFreeze(shape), warnings: [] };
   },
@@ -143,11 +143,11 @@ export function contentSizeProblem(content: TaskContent): string | null {
   const bytes = Buffer.byteLength(taskContentText(content));
   return bytes <= MAX_TASK_CONTENT_BYTES
     ? null
-    : `the task has ${bytes} bytes without its module, at most ${MAX_TASK_CONTENT_BYTES} are allowed`;
+    : `the task has ${bytes} bytes without its module; the limit is ${MAX_TASK_CONTENT_BYTES}`;
 }
 
 function contentIssues(of: TaskRevision, at: string): RecordIssue[] {
   const size = contentSizeProblem(of);
   if (size !== null) return [{ path: '', message: size }];
-  return taskDigest(of) === of.digest ? [] : [{ path: `${at}digest`, message: 'is not that of the content' }];
+  return taskDigest(of) === of.digest ? [] : [{ path: `${at}digest`, message: 'does not match the content' }];
 }

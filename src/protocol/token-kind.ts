@@ -18,13 +18,13 @@ export function isTokenName(text: string): boolean {
 const name = checked((text) =>
   isTokenName(text)
     ? null
-    : 'must be 1 to 64 small letters, digits, ".", "_" and "-", begin and end with a letter or digit, and not be ' +
+    : 'must be 1 to 64 lowercase letters, digits, ".", "_" and "-", begin and end with a letter or digit, and not be ' +
       '"anybody" or begin with "bootstrap-"',
 );
 const namespace = checked((text) =>
   text === ALL_NAMESPACES || isNamespace(text)
     ? null
-    : 'must be * or 1 to 63 small letters, digits and "-", with a letter or digit at both ends',
+    : 'must be * or 1 to 63 lowercase letters, digits and "-", with a letter or digit at both ends',
 );
 const time = z.int().min(0);
 const stamps = { updated_at_ms: optional(time), mod_revision: optional(time) };
@@ -57,7 +57,7 @@ export const tokenKind: RecordKind<TokenRecord> = {
   idField: 'name',
   isId: isTokenName,
   parse: parseToken,
-  mending: (id) => `make it anew: "spear tokens revoke ${id}", then "spear tokens create ${id}"`,
+  mending: (id) => `create it again: "spear tokens revoke ${id}", then "spear tokens create ${id}"`,
 };
 
 export const tokenUseKind: RecordKind<TokenUse> = {
@@ -65,7 +65,7 @@ export const tokenUseKind: RecordKind<TokenUse> = {
   idField: 'name',
   isId: isTokenName,
   parse: parseUse,
-  mending: () => 'it is written anew when the token is used',
+  mending: () => 'it is written again when the token is used',
 };
 
 function parseToken(input: unknown): Parsed<TokenRecord> {

@@ -31,12 +31,12 @@ export function readSecretFile(path: string, reader: FileReader = thisProcess())
     const stat = fstatSync(file);
     if (!stat.isFile()) throw new SecretFileError(`${path} is not a regular file`);
     if (stat.size > MAX_SECRET_FILE_BYTES) {
-      throw new SecretFileError(`${path} has ${stat.size} bytes; a secret has at most ${MAX_SECRET_FILE_BYTES}`);
+      throw new SecretFileError(`${path} has ${stat.size} bytes; the limit for a secret is ${MAX_SECRET_FILE_BYTES}`);
     }
     if (reader.uid !== null) {
       if ((stat.mode & FORBIDDEN) !== 0) {
         const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
-        throw new SecretFileError(`${path} is open to other users (mode ${mode}); run: chmod 600 ${path}`);
+        throw new SecretFileError(`${path} is accessible to other users (mode ${mode}); run: chmod 600 ${path}`);
       }
       if (stat.uid !== reader.uid && stat.uid !== ROOT) {
         throw new SecretFileError(

@@ -185,7 +185,7 @@ export const samples = [
     mode: 'form',
     action: 'decline',
     decided_by: 'nobody',
-    reason: 'there is nobody here to answer',
+    reason: 'no user is available to answer',
     duration_ms: 0,
   },
   { event: 'tool_call.progress', ...call, source: 'mcp', progress: 1, total: null },

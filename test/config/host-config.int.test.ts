@@ -170,7 +170,7 @@ describe('a mistake in the file', () => {
       '[backends.main]\nkind = 3',
       'FILE: backends.main.kind: expected one of "openai", "scripted", "stub", found a number',
     ],
-    ['[backends."a b"]\nkind = "stub"', 'FILE: backends."a b": a backend is named by'],
+    ['[backends."a b"]\nkind = "stub"', 'FILE: backends."a b": a backend name has'],
     ['[backends.main]\nkind = "openai"\nmodel = "m"', 'FILE: backends.main.base_url: is missing (expected a string)'],
     ['[backends.main]\nkind = "stub"\nmodle = "m"', 'FILE: backends.main: unknown key "modle" (valid here: kind)'],
     [`[backends.main]\n${OPENAI}timeout = 3`, 'FILE: backends.main: unknown key "timeout", did you mean "timeout_ms"?'],
@@ -186,7 +186,10 @@ describe('a mistake in the file', () => {
     ],
     [`[backends.main]\n${OPENAI}max_retries = 99`, 'FILE: backends.main.max_retries: must be at most 10, found 99'],
     [`[backends.main]\n${OPENAI}images = "yes"`, 'FILE: backends.main.images: '],
-    [`[backends.main]\n${OPENAI}headers = { "a b" = "x" }`, 'FILE: backends.main.headers."a b": is not a valid name'],
+    [
+      `[backends.main]\n${OPENAI}headers = { "a b" = "x" }`,
+      'FILE: backends.main.headers."a b": is not a valid HTTP header name',
+    ],
     [
       `[backends.main]\n${OPENAI}headers = { Host = "x" }`,
       'FILE: backends.main.headers.Host: is a header that the host sets itself',
@@ -197,11 +200,11 @@ describe('a mistake in the file', () => {
     ],
     [
       `[backends.main]\n${OPENAI}headers = { a = "1", A = "2" }`,
-      'FILE: backends.main.headers.A: the header is given twice',
+      'FILE: backends.main.headers.A: the header is set twice',
     ],
     [
       `[backends.main]\n${OPENAI}api_key = "env:A"\nheaders = { Authorization = "x" }`,
-      'FILE: backends.main.headers.Authorization: api_key sets this header already',
+      'FILE: backends.main.headers.Authorization: api_key already sets this header',
     ],
     ['[backends.main]\nkind = "scripted"\nscript = ""', 'FILE: backends.main.script: must not be empty'],
     ['[backends.a]\nkind = "stub"\n[backends.b]\nkind = "stub"', 'FILE: default_backend is missing: name one of a, b'],
@@ -216,11 +219,11 @@ describe('a mistake in the file', () => {
   it.each([
     [
       'localhost:8080/v1',
-      'must be an http:// or https:// address, such as https://api.openai.com/v1, found "localhost:8080/v1"',
+      'must be an http:// or https:// url, such as https://api.openai.com/v1, found "localhost:8080/v1"',
     ],
-    ['ftp://x/v1', 'must be an http:// or https:// address'],
-    ['', 'must be an http:// or https:// address'],
-    ['https://user:hunter22@x/v1', 'must not hold a user or password'],
+    ['ftp://x/v1', 'must be an http:// or https:// url'],
+    ['', 'must be an http:// or https:// url'],
+    ['https://user:hunter22@x/v1', 'must not contain a user name or password'],
     ['https://x/v1?key=hunter22#part', 'must not have a fragment (#), found "https://x/v1"'],
   ])('base_url %j: %s [config.host.strict]', async (url, message) => {
     const said = await complaint(`[backends.main]\nkind = "openai"\nmodel = "m"\nbase_url = "${url}"`);
@@ -269,9 +272,9 @@ describe('a key that cannot be had', () => {
   it.each([
     ['api_key = "env:NOPE"', 'backends.main.api_key: env:NOPE: the environment variable is not set'],
     ['api_key = "file:nope"', 'backends.main.api_key: file:nope: the file cannot be read (ENOENT)'],
-    ['api_key = "env:ODD"', 'backends.main.api_key: holds characters that an HTTP header cannot carry'],
+    ['api_key = "env:ODD"', 'backends.main.api_key: contains characters that an HTTP header cannot carry'],
     ['headers = { X-A = "env:NOPE" }', 'backends.main.headers.X-A: env:NOPE: the environment variable is not set'],
-    ['headers = { X-A = "a\\nb" }', 'backends.main.headers.X-A: holds characters that an HTTP header cannot carry'],
+    ['headers = { X-A = "a\\nb" }', 'backends.main.headers.X-A: contains characters that an HTTP header cannot carry'],
   ])('%s is a problem of that backend alone [config.secret.reference]', async (line, problem) => {
     const config = await load(`[backends.main]\n${OPENAI}${line}`, { ODD: 'a\nb' });
     expect(config.backends.get('main')).toMatchObject({
@@ -303,11 +306,11 @@ describe('the environment alone', () => {
 
   it('is checked as well', async () => {
     await expect(loadHostConfig({ env: { OPENAI_BASE_URL: 'localhost' } })).rejects.toThrow(
-      'OPENAI_BASE_URL: must be an http:// or https:// address, such as https://api.openai.com/v1, found "localhost"',
+      'OPENAI_BASE_URL: must be an http:// or https:// url, such as https://api.openai.com/v1, found "localhost"',
     );
     const config = await loadHostConfig({ env: { OPENAI_API_KEY: 'sk\u0000odd' } });
     expect(config.backends.get('openai')).toMatchObject({
-      problem: 'OPENAI_API_KEY holds characters that an HTTP header cannot carry',
+      problem: 'OPENAI_API_KEY contains characters that an HTTP header cannot carry',
     });
   });
 
@@ -349,7 +352,7 @@ describe('proxy variables', () => {
     for (const value of ['socks5://user:hunter22@x', 'http://user:hunter22@:80:80']) {
       const error = await proxyOf({ https_proxy: value }).catch((reason) => reason);
       expect(error.message).toBe(
-        'https_proxy: the proxy must be an http:// or https:// address, such as http://proxy.example:3128',
+        'https_proxy: the proxy must be an http:// or https:// url, such as http://proxy.example:3128',
       );
     }
   });

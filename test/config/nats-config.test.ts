@@ -13,7 +13,9 @@ describe('the address of a queue', () => {
   });
 
   it('beyond loopback is refused in clear, unless the config trusts the network [cluster.in-clear]', () => {
-    expect(() => address('nats://127.0.0.1:4222,nats.example:4222')).toThrow(/nats\.example:4222 in clear: use tls:/);
+    expect(() => address('nats://127.0.0.1:4222,nats.example:4222')).toThrow(
+      /nats\.example:4222 unencrypted: use tls:/,
+    );
     expect(address('nats://nats.example:4222', { plain_text: true }).tls).toBe(false);
     expect(address('tls://nats.example:4222').tls).toBe(true);
   });

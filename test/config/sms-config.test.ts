@@ -108,7 +108,7 @@ it.each<[SmsFlags, NodeJS.ProcessEnv, RegExp]>([
   [{}, { SMS_STRICT: 'perhaps' }, /SMS_STRICT: expected true or false, found "perhaps"/],
   [{ tlsCert: 'c' }, {}, /--tls-key is missing/],
   [{ tlsKey: 'k' }, {}, /--tls-cert is missing/],
-  [{}, { HOME: '' }, /where to keep the data\?/],
+  [{}, { HOME: '' }, /no data directory/],
 ])('%j with %j is refused', (flags, env, complaint) => {
   expect(() => load(flags, env)).toThrow(complaint);
 });
@@ -203,7 +203,7 @@ describe('where clients find a registry', () => {
     expect(read(findSmsAdmin({}, variables))).toEqual(['http://127.0.0.1:7', 'from-env']);
     const flags = { sms: 'https://far.example', tokenFile: join(state, 'given') };
     expect(read(findSmsAdmin(flags, variables))).toEqual(['https://far.example', 'from-file']);
-    expect(() => findSmsAdmin({ token: 't' }, {})).toThrow('which registry?');
+    expect(() => findSmsAdmin({ token: 't' }, {})).toThrow('no registry is named');
     expect(() => findSmsAdmin({ tokenFile: join(state, 'open') }, env)).toThrow('run: chmod 600');
     expect(() => findSmsAdmin({ tokenFile: '/no/such' }, env)).toThrow('tokenFile: /no/such cannot be read');
     const words = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
@@ -234,11 +234,18 @@ describe('where clients find a registry', () => {
     ['http://127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
     // Whoever is there now is not known: the process that wrote the file is gone.
     ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, {}, 'own', 'local-admin', null],
-    ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, { token: 't' }, 'http://127.0.0.1:6', 't', 'nothing proves'],
+    [
+      '127.0.0.1:6',
+      { ...endpoint, pid: 2 ** 22 + 1 },
+      { token: 't' },
+      'http://127.0.0.1:6',
+      't',
+      'does not authenticate the registry',
+    ],
     ['127.0.0.1:9', endpoint, {}, 'own', 'local-admin', null],
-    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'nothing proves who listens'],
-    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'nothing proves who listens'],
-    ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'called in clear'],
+    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'does not authenticate the registry'],
+    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'does not authenticate the registry'],
+    ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'is not encrypted'],
   ] as const)('%s beside %j with %j is %s [sms.client.proved]', (sms, left, flags, address, token, warning) => {
     const { directory, env } = ownRegistry(left);
     const found = findSmsAdmin({ sms, ...flags }, env);
@@ -286,14 +293,14 @@ describe('[oidc]', () => {
   });
 
   it.each([
-    [{ issuer: '"http://id.example"' }, /oidc\.issuer: expected an https address/],
-    [{ issuer: '"https://user:pw@id.example"' }, /oidc\.issuer: expected an https address/],
+    [{ issuer: '"http://id.example"' }, /oidc\.issuer: expected an https url/],
+    [{ issuer: '"https://user:pw@id.example"' }, /oidc\.issuer: expected an https url/],
     [{ issuer: '' }, /oidc\.issuer: is missing/],
     [{ roles: '' }, /oidc\.roles: is missing/],
     [{ roles: '{ sre = ["root"] }' }, /oidc\.roles\.sre\[0\]: expected one of "viewer"/],
-    [{ namespace: '' }, /give exactly one/],
-    [{ namespace_claim: '"team"' }, /give exactly one/],
-    [{ namespace: '"Team A"' }, /oidc\.namespace: must be \* or the name of a namespace/],
+    [{ namespace: '' }, /set exactly one/],
+    [{ namespace_claim: '"team"' }, /set exactly one/],
+    [{ namespace: '"Team A"' }, /oidc\.namespace: must be \* or a namespace/],
     [{ client_secret: '"hunter2hunter2"' }, /oidc\.client_secret: must be a reference/],
     [{ clientid: '"x"' }, /unknown key "clientid", did you mean "client_id"/],
     [{ session_ms: '5' }, /oidc\.session_ms: must be at least 60000/],

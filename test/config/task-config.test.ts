@@ -78,7 +78,7 @@ it.each([
   [{ limits: [] }, 'limits: expected a table, found a list'],
   [{ name: '' }, 'name: must not be empty'],
   [{ args: ['a\0b'] }, 'args[0]: must not contain a NUL character'],
-  [{ env: { '': 'x' } }, 'the name of a variable must not be empty'],
+  [{ env: { '': 'x' } }, 'a variable name must not be empty'],
   ['[1,', 'not valid JSON'],
 ])('%j is refused: %s [task.strict]', async (content, expected) => {
   await expect(load(content)).rejects.toThrow(ConfigError);

@@ -24,7 +24,7 @@ describe('spear-run on a terminal', () => {
     const run = runOnTerminal([...setup(), '--audit', audit, ...echo('hi')]);
     await run.shows(QUESTION);
     expect(run.screen).toMatch(/server {2}tiny\r\n {2}tool {4}echo\r\n/);
-    expect(run.screen).toContain('its record asks for every call');
+    expect(run.screen).toContain('every call needs an approval');
     expect(run.screen).toContain('"message": "hi"');
     run.press(key);
     const { stdout, ...ended } = await run.finished();
@@ -103,9 +103,9 @@ describe('spear-run on a terminal', () => {
     expect(await run.finished()).toMatchObject({
       code: 3,
       restored: true,
-      stdout: expect.stringContaining('nobody approved it within 4000 ms (approval_timeout_ms)'),
+      stdout: expect.stringContaining('no approval within 4000 ms (approval_timeout_ms)'),
     });
-    expect(run.screen).toContain(': no answer within 4000 ms, denied\r\n');
+    expect(run.screen).toContain(': no decision within 4000 ms; denied\r\n');
   });
 
   it('asks on the terminal while the guest owns stdin, whatever that is', async () => {
@@ -169,7 +169,10 @@ it('the words of a server cannot repaint the question [approval.cli]', async () 
 describe('spear-run --approve', () => {
   it('deny asks nobody, also on a terminal [approval.cli]', async () => {
     const run = runOnTerminal([...setup(), '--approve', 'deny', ...echo('hi')]);
-    expect(await run.finished()).toMatchObject({ code: 3, stdout: expect.stringContaining('nobody here to give it') });
+    expect(await run.finished()).toMatchObject({
+      code: 3,
+      stdout: expect.stringContaining('no approver is available'),
+    });
     expect(run.screen).not.toContain('allow it?');
   });
 
@@ -203,7 +206,7 @@ describe('approval rules of a run', () => {
 
   it.each([
     ['task', 'config.mcp.approval_rules[0].verdict: must be "allow", "deny" or "ask"'],
-    ['node', 'mcp.approval_rules[0].tool: is not known; did you mean "tools"?'],
+    ['node', 'mcp.approval_rules[0].tool: is not a valid key; did you mean "tools"?'],
   ])('of the %s that are wrong are named with file and field before the start', async (layer, message) => {
     const task = layer === 'task' ? { 'mcp.approval_rules': [{ verdict: 'perhaps' }] } : {};
     const file = fileWith('config.toml', '[[mcp.approval_rules]]\ntool = ["echo"]\nverdict = "deny"\n');

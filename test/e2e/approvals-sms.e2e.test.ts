@@ -82,7 +82,7 @@ describe('spear-run --approve sms', () => {
     const second = resume();
     await second.says(
       'stderr',
-      `waits for somebody's yes in the registry: spear approvals show ${request?.approval_id}`,
+      `is waiting for an approval in the registry: spear approvals show ${request?.approval_id}`,
     );
     await decide(sms, request?.approval_id ?? '', 'allow_once');
     expect(await second.finished()).toMatchObject({ code: 0 });

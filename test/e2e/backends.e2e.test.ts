@@ -50,7 +50,7 @@ describe('OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL', () => {
   it('with an address that is none: named, and 125 [cli.openai-env] [cli.exit-code.usage]', async () => {
     const { code, stderr } = await spearRun([chat], { env: { OPENAI_BASE_URL: 'not a url' } });
     expect(code).toBe(125);
-    expect(stderr).toContain('OPENAI_BASE_URL: must be an http:// or https:// address');
+    expect(stderr).toContain('OPENAI_BASE_URL: must be an http:// or https:// url');
   });
 });
 

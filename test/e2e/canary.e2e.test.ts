@@ -135,7 +135,7 @@ describe('a secret that goes into spear-run', () => {
     const { stdout, stderr } = await spearRun([fixture('c/chat.wasm'), '--config', host.file, '--', 'hello'], {
       env: { ...host.env, HTTP_PROXY: proxy },
     });
-    expect(stdout + stderr).toContain('cannot be reached at http://model.test');
+    expect(stdout + stderr).toContain('is unreachable at http://model.test');
     expect(canaries.foundIn({ stdout, stderr })).toEqual([]);
   });
 

@@ -58,7 +58,7 @@ it('spear-run without a terminal declines, and says so once [elicitation.nobody]
   const audit = join(scratch, 'declined.jsonl');
   const { stdout, stderr } = await spearRun([...setup, '--audit', audit, ...call('name')]);
   expect(stdout).toContain('decline');
-  expect(stderr.match(/nobody here to answer/g)).toHaveLength(1);
+  expect(stderr.match(/no user is available to answer/g)).toHaveLength(1);
   expect(answered(audit)).toMatchObject([
     { event: 'elicitation.answered', mode: 'form', action: 'decline', decided_by: 'nobody' },
   ]);

@@ -170,7 +170,7 @@ describe('125 for a module that was not built right', () => {
       const imports = (from: string) => runnable((module) => module.importFunction(from, 'log', ['i32']));
       const parts = await spearRun([written('parts.wasm', imports('spear:host/log@1.0.0')), ...flags]);
       expect(parts.code).toBe(exitCodes.usage);
-      expect(parts.stderr).toContain('make the component first: spear componentize');
+      expect(parts.stderr).toContain('create the component first: spear componentize');
       expect(parts.stderr).not.toContain('--allow-unknown-imports');
       const unknown = await spearRun([written('unknown.wasm', imports('other')), ...flags]);
       expect(unknown.stderr).toContain('--allow-unknown-imports');

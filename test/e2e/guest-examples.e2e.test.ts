@@ -10,7 +10,7 @@ it.each(['c', 'assemblyscript'])(
       fixture('scripts/sum.json'),
     ]);
     expect(code).toBe(1);
-    expect(stderr).toContain('the audit did not finish: script sum.json: no unused turn matches; came: ');
+    expect(stderr).toContain('the audit did not finish: script sum.json: no unused turn matches; received: ');
     expect(stderr).toContain('tools offered: read_policy, total_by, find_claims, flag_claim');
   },
 );

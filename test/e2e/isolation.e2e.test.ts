@@ -55,8 +55,8 @@ describe('an HTTP server on this machine', () => {
     const toml = '[egress]\nallow_addresses = ["loopbak"]\nallow_hosts = ["http://x"]\n';
     const { stderr, code } = await spearRun([guest, ...config(toml)]);
     expect(code).toBe(125);
-    expect(stderr).toContain('egress.allow_addresses[0]: must be an address, a block such as "10.1.0.0/16"');
-    expect(stderr).toContain('egress.allow_hosts[0]: must be the name or pattern of a host');
+    expect(stderr).toContain('egress.allow_addresses[0]: must be an IP address, a CIDR block such as "10.1.0.0/16"');
+    expect(stderr).toContain('egress.allow_hosts[0]: must be a host name or pattern');
   });
 });
 

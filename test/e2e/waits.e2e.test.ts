@@ -12,7 +12,7 @@ const spearRun = (args: readonly string[]) => runCommand(args, { waits: true });
 const chat = fixture('c/chat.wasm');
 const slow = join(scratch, 'slow.json');
 writeFileSync(slow, JSON.stringify({ turns: [{ reply: { content: 'At last.' }, delay_ms: 3_500, repeat: true }] }));
-const line = 'spear-run: waiting for an answer of backend "script" (scripted) (2 s)';
+const line = 'spear-run: waiting for a response of backend "script" (scripted) (2 s)';
 
 describe('a model that takes its time', () => {
   it('is one plain line on stderr where that is no terminal, and none on stdout [cli.waits]', async () => {

@@ -22,7 +22,7 @@ describe('the example resources', () => {
     const args = ['everything', 'demo://resource/dynamic/blob/1', 'args-prompt', '{}'];
     const { code, stdout } = await spearRun([fixture('c/resources.wasm'), ...task, '--', ...args], { cwd: root });
     expect(code).toBe(3);
-    expect(stdout).toContain("the record's allowed_resources do not match");
+    expect(stdout).toContain("the server's allowed_resources do not match");
     expect(stdout).toContain('args-prompt: prompt "args-prompt": ');
   });
 });

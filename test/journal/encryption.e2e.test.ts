@@ -102,7 +102,7 @@ describe('an encrypted journal', () => {
     expect(resumed).toMatchObject({ status: 125, stdout: '' });
     expect(resumed.stderr).toContain(`encrypted with key ${key.id}`);
     const short = command('spear', ['replay', file, '--journal-key', 'env:K'], { K: 'short' });
-    expect(short.stderr).toContain('--journal-key: env:K: the key has less than 16 characters');
+    expect(short.stderr).toContain('--journal-key: env:K: the key has fewer than 16 characters');
   });
 
   it('has a chain that is checked without the key, and records that are checked with it [journal.encrypted]', () => {

@@ -43,7 +43,7 @@ const listed = { 'mcp.default_server_ids': [], 'mcp.allowed_server_ids': ['s'] }
 
 describe('what a session chose', () => {
   it('holds under the changed policy: a server that it asked for, and a tool that it ruled out', () => {
-    expect(judged([call()], listed).difference).toMatchObject({ kind: 'denied', recorded: 'it was made' });
+    expect(judged([call()], listed).difference).toMatchObject({ kind: 'denied', recorded: 'the call was made' });
     expect(judged([shown([['mcp.server_ids', ['s']]]), call()], listed).verdict).toBe('same');
     const narrowed = shown([
       ['mcp.server_ids', ['s']],

@@ -61,7 +61,7 @@ describe('under a changed policy', () => {
   it('a call that nobody was asked about and needs an approval now is a difference', async () => {
     const policy = corpus.records({ approval_policy: { default: 'never', per_tool: { work: 'always' } } });
     const { files } = await judged({ policy });
-    expect(files?.difference).toMatchObject({ kind: 'approval', recorded: 'it was made' });
+    expect(files?.difference).toMatchObject({ kind: 'approval', recorded: 'the call was made' });
     expect(files?.difference?.now).toContain('needs an approval');
   });
 
@@ -91,7 +91,9 @@ describe('under a changed policy', () => {
     const wrong = corpus.records();
     writeFileSync(join(wrong, 'broken.json'), '{');
     await expect(judged({ policy: wrong })).rejects.toThrow('broken.json');
-    await expect(judged({ policy: [corpus.task(), corpus.task()] })).rejects.toThrow('"counting" too');
+    await expect(judged({ policy: [corpus.task(), corpus.task()] })).rejects.toThrow(
+      'also configures the task "counting"',
+    );
   });
 });
 
@@ -179,7 +181,7 @@ describe('journals that are not whole', () => {
   it('there must be some', async () => {
     const empty = join(corpus.folder, 'empty');
     mkdirSync(empty);
-    await expect(judgeJournals({ journals: empty })).rejects.toThrow('there is no journal in it');
+    await expect(judgeJournals({ journals: empty })).rejects.toThrow('contains no journal');
     await expect(judgeJournals({ journals: [] })).rejects.toThrow('name a journal');
     await expect(judgeJournals({ journals: empty, jobs: 0 })).rejects.toThrow('jobs: expected');
     const unknown = { journals: empty, polices: [] } as JudgeOptions;
@@ -218,6 +220,6 @@ describe('a journal that was written by somebody else', () => {
     const moved = { ...header, wasm: { ...header.wasm, path: '/nowhere/sum.wasm' } };
     writeFileSync(file, sealBlock([JSON.stringify(moved)], NO_BLOCK).text);
     const { runs } = await judgeJournals({ journals: file });
-    expect(runs[0]?.problem).toBe(`${file}: its module, /nowhere/sum.wasm: no such file`);
+    expect(runs[0]?.problem).toBe(`${file}: module /nowhere/sum.wasm: no such file`);
   });
 });

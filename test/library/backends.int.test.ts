@@ -36,11 +36,11 @@ describe('openAiBackend', () => {
 
   it.each<[object, string]>([
     [{ baseURL: 'x' }, 'openAiBackend: unknown key "baseURL", did you mean "baseUrl"?'],
-    [{ baseUrl: 'ftp://x' }, 'openAiBackend: baseUrl: must be an http:// or https:// address'],
+    [{ baseUrl: 'ftp://x' }, 'openAiBackend: baseUrl: must be an http:// or https:// url'],
     [{ apiKey: '' }, 'openAiBackend: apiKey: is empty'],
-    [{ apiKey: 'new\nline' }, 'openAiBackend: apiKey: holds characters that an HTTP header cannot carry'],
+    [{ apiKey: 'new\nline' }, 'openAiBackend: apiKey: contains characters that an HTTP header cannot carry'],
     [{ headers: { host: 'x' } }, 'openAiBackend: headers.host: is a header that the host sets itself'],
-    [{ apiKey: 'k', headers: { Authorization: 'x' } }, 'headers.Authorization: apiKey sets this header already'],
+    [{ apiKey: 'k', headers: { Authorization: 'x' } }, 'headers.Authorization: apiKey already sets this header'],
     [{ maxRetries: 11 }, 'openAiBackend: maxRetries: expected a whole number from 0 to 10, found 11'],
   ])('refuses %j [library.backends] [library.strict]', async (options, message) => {
     await expect(openAiBackend(options)).rejects.toThrow(ConfigError);

@@ -64,7 +64,7 @@ describe('openMcp', () => {
       ['one', 'library'],
       ['two', 'library'],
     ]);
-    expect((await echo({ mcp })).stdout).toContain('nobody here to give it');
+    expect((await echo({ mcp })).stdout).toContain('no approver is available');
     await mcp.close();
     await expect(echo({ mcp })).rejects.toThrow('already closed');
   });
@@ -164,7 +164,7 @@ describe('openMcp throws', () => {
       onNotice: (text) => void notices.push(text),
     });
     expect(notices).toEqual([
-      expect.stringContaining('nothing proves who listens at http://127.0.0.1:1'),
+      expect.stringContaining('http://127.0.0.1:1 does not authenticate the registry'),
       expect.stringContaining('MCP is unavailable until it responds'),
     ]);
     expect((await echo({ mcp })).stderr).toContain('cannot open tiny');

@@ -38,7 +38,7 @@ async function openGuest(options: Partial<AuditLogOptions>, approve?: ApprovalDe
 const refused = {
   error: {
     code: 'mcp_policy_denied',
-    message: expect.stringContaining('the audit trail cannot be written'),
+    message: expect.stringContaining('the audit log cannot be written'),
     retryable: false,
   },
 };
@@ -95,6 +95,6 @@ it.runIf(process.platform === 'linux')(
     const mcp = [...taskWithMcp(['tiny']), '--mcp-dir', recordDir({ 'tiny.json': recordOf('tiny', 'tiny.mjs') })];
     const flags = [...mcp, '--config', config, '--', 'tiny', 'echo', '{"message":"hi"}'];
     const { stdout } = await spearRun([fixture('c/test/mcp-call.wasm'), ...flags]);
-    expect(stdout).toContain('the audit trail cannot be written');
+    expect(stdout).toContain('the audit log cannot be written');
   },
 );

@@ -128,7 +128,7 @@ describe('the mcp.* keys of a task', () => {
     [
       'a default set beyond the allowed one',
       { 'mcp.default_server_ids': '["a","b"]', 'mcp.allowed_server_ids': '["a"]' },
-      ['config.mcp.default_server_ids: names servers that mcp.allowed_server_ids does not: b'],
+      ['config.mcp.default_server_ids: names servers that are not in mcp.allowed_server_ids: b'],
     ],
     [
       'two mistakes',
@@ -148,7 +148,7 @@ describe('the mcp.* keys of a task', () => {
     const { code, stdout, stderr } = await spearRun([hello, ...taskWith({ 'mcp.enabled': true }), ...tinyDir()]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
     expect(stderr).toMatch(
-      /^spear-run: \S+task\.json: config\.mcp\.enabled: MCP is on, but mcp\.default_server_ids is empty/,
+      /^spear-run: \S+task\.json: config\.mcp\.enabled: MCP is enabled, but mcp\.default_server_ids is empty/,
     );
     expect(stderr.split('\n')).toHaveLength(2);
   });
@@ -158,7 +158,7 @@ describe('the mcp.* keys of a task', () => {
     [
       'denied all its tools',
       recordOf('tiny', 'tiny.mjs', { allowed_tools: [] }),
-      'the record of "tiny" has no allowed_tools',
+      'the server "tiny" has no allowed_tools',
     ],
   ])('warns of a set that is empty in the end: every server is %s', async (_, record, expected) => {
     const dir = recordDir({ 'record.json': record });

@@ -290,7 +290,7 @@ describe('approval', () => {
     const { error } = await callOf(tools, echo, { message: 'x' });
     expect(error).toEqual({
       code: 'mcp_approval_denied',
-      message: `echo needs an approval (approval_policy: ${mode}), and there is nobody here to give it`,
+      message: `echo needs an approval (approval_policy: ${mode}), and no approver is available`,
       retryable: false,
     });
     expect(finished(host)).toEqual([['denied', 'approval_required']]);

@@ -36,7 +36,7 @@ describe('a tool with a pin', () => {
         tool_name: 'send',
         reason: 'pin_mismatch',
         layer: 'registry',
-        detail: `the definition of "send" is not the one that the record pins: review it; it has sha256 ${reviewed} now`,
+        detail: `the definition of "send" does not match the pinned definition: review it; its sha256 is now ${reviewed}`,
       },
     ]);
     await host.upsert(but(record, { pins: { send: reviewed } }));

@@ -11,7 +11,7 @@ describe('a tool', () => {
   const cases: [string, string[], Lists, Lists | null, string][] = [
     ['is allowed when every layer lets it through', ['read_*'], {}, {}, 'allowed'],
     ['needs no list of the task or the session', ['*'], { toolAllowlist: null }, null, 'allowed'],
-    ['is denied where the record allows none', [], {}, {}, 'deny_all registry'],
+    ['is denied where the server allows none', [], {}, {}, 'deny_all registry'],
     ['is denied where the record does not name it', ['write_*'], {}, {}, 'denied_by_registry registry'],
     ['is denied by the allowlist of the task', ['*'], { toolAllowlist: ['write_*'] }, {}, 'denied_by_task task'],
     ['is denied by an empty allowlist of the task', ['*'], { toolAllowlist: [] }, {}, 'denied_by_task task'],

@@ -92,7 +92,7 @@ describe('the effective set', () => {
       ['fs disabled task'],
     ],
     [
-      'is empty when the session turns MCP off',
+      'is empty when the session disables MCP',
       registry,
       taskWith({ defaultServerIds: ['fs'] }),
       sessionWith({ enabled: false }),

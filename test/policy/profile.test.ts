@@ -192,10 +192,10 @@ describe('the task config', () => {
   it.each([
     [{ 'mcp.profile': 'a b' }, 'mcp.profile must be the name of a profile'],
     [{ 'mcp.profile': ['x'] }, 'mcp.profile must be the name of a profile'],
-    [{ 'mcp.profile_overrides': {} }, 'mcp.profile_overrides needs mcp.profile'],
+    [{ 'mcp.profile_overrides': {} }, 'mcp.profile_overrides requires mcp.profile'],
     [
       { 'mcp.profile': 'p', 'mcp.profile_overrides': { tool_denylst: [] } },
-      'mcp.profile_overrides tool_denylst is not one of its fields; did you mean',
+      'mcp.profile_overrides tool_denylst is not a valid field; did you mean',
     ],
     [
       { 'mcp.profile': 'p', 'mcp.profile_overrides': { server_ids: 'git' } },

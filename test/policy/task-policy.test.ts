@@ -149,7 +149,7 @@ describe('the task config', () => {
     [
       'an unknown key',
       { 'mcp.zzzzzzzzzzzzzzz': '1' },
-      'mcp.zzzzzzzzzzzzzzz is not a key of the task config; known are',
+      'mcp.zzzzzzzzzzzzzzz is not a key of the task config; valid keys:',
     ],
     ['a key of a session', { 'mcp.server_ids': '[]' }, 'mcp.server_ids is not a key of the task config'],
   ])('is refused for %s [policy.task_config_errors]', (_what, config, expected) => {
@@ -158,7 +158,9 @@ describe('the task config', () => {
 
   it('is refused when the default set is not within the allowed set [policy.task_config_errors]', () => {
     const config = { 'mcp.default_server_ids': '["fs","git"]', 'mcp.allowed_server_ids': '["git"]' };
-    expect(issuesOf(config)).toEqual(['mcp.default_server_ids names servers that mcp.allowed_server_ids does not: fs']);
+    expect(issuesOf(config)).toEqual([
+      'mcp.default_server_ids names servers that are not in mcp.allowed_server_ids: fs',
+    ]);
     expect(issuesOf({ ...config, 'mcp.allowed_server_ids': '[]' })).toHaveLength(1);
   });
 

@@ -102,7 +102,7 @@ describe('a connection', () => {
 
   it.each([
     ['a command that does not exist', { command: 'no-such-command-here' }, /no-such-command-here.*no such command/],
-    ['a command that is no program', { command: '/etc/passwd' }, /may not be executed/],
+    ['a command that is no program', { command: '/etc/passwd' }, /permission denied to execute it/],
     ['a directory that does not exist', { command: '/bin/sh', cwd: '/no/such/dir' }, /stdio\.cwd does not exist/],
   ])('with %s says so, and is not retryable', async (_, stdio, message) => {
     const { pool } = openPool();

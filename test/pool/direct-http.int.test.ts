@@ -107,7 +107,7 @@ describe.each(ways)('a call over HTTP that is answered by %s', (_, reply) => {
       if (reply === ways[0][1]) json(response, answer(id + 1, 'other'));
       else openStream(response).end(others.map((data) => event(null, data)).join(''));
     });
-    expect((await say()).error?.message).toContain('closed the stream without an answer');
+    expect((await say()).error?.message).toContain('closed the stream without a response');
     expect(pool.stats().callsInFlight).toBe(0);
   });
 });
@@ -188,7 +188,7 @@ describe('an answer as a stream', () => {
 
   it('that ends without an answer, and could not be resumed, fails its call', async () => {
     const { say } = await open(({ response }) => void openStream(response).end(': nothing\n\n'));
-    expect((await say()).error?.message).toContain('closed the stream without an answer');
+    expect((await say()).error?.message).toContain('closed the stream without a response');
   });
 
   it('that breaks fails its call at once, and the next one has a new connection', async () => {
@@ -198,7 +198,7 @@ describe('an answer as a stream', () => {
       response.flushHeaders();
       setImmediate(() => request.socket.destroy());
     });
-    expect((await say()).error?.message).toMatch(/broke before the answer was there|UND_ERR_SOCKET|ECONNRESET/);
+    expect((await say()).error?.message).toMatch(/lost before the response arrived|UND_ERR_SOCKET|ECONNRESET/);
     expect(await textOf(say())).toBe('back');
     expect(pool.health()[0]?.reconnects).toBe(1);
   });
@@ -233,7 +233,7 @@ describe('a stream that the server closed in order', () => {
       ({ response }) => void openStream(response).end(`retry: 0\n${event('a1', '')}`),
       { onGet: (_request, response) => void response.writeHead(status).end() },
     );
-    expect((await say()).error?.message).toContain('closed the stream without an answer');
+    expect((await say()).error?.message).toContain('closed the stream without a response');
     expect(server.seen.filter((what) => what === 'GET a1')).toHaveLength(tries);
   });
 
@@ -286,7 +286,7 @@ describe('a call over HTTP that was cancelled', () => {
     );
     expect((await call(pool, record, 'say', {}, { timeoutMs: 200 })).error?.code).toBe('mcp_timeout');
     // This one began later, so whatever the first would still ask for comes before.
-    expect((await call(pool, record, 'say')).error?.message).toContain('closed the stream without an answer');
+    expect((await call(pool, record, 'say')).error?.message).toContain('closed the stream without a response');
     const asked = server.seen.filter((what) => what.startsWith('GET of'));
     expect(asked).toEqual([`GET of ${FIRST_OWN_ID + 1}`]);
   });
@@ -295,8 +295,8 @@ describe('a call over HTTP that was cancelled', () => {
 describe('a status', () => {
   it.each([
     [500, true, 'answered HTTP 500', 1],
-    [401, false, 'refuses us (HTTP 401)', 2],
-    [403, false, 'refuses us (HTTP 403)', 1],
+    [401, false, 'rejected the credentials (HTTP 401)', 2],
+    [403, false, 'denied access (HTTP 403)', 1],
     [302, true, 'HTTP 302, a redirect that is not followed', 2],
   ])(
     '%i fails the call, retryable: %s, as: %s; sessions with the next call: %i',

@@ -77,7 +77,7 @@ describe('a call over stdio', () => {
   it('whose content is not valid says so', async () => {
     const { pool } = openPool();
     const lines = ['{"jsonrpc":"2.0","id":ID,"result":{"content":"text"}}'];
-    expect((await call(pool, answers(), 'say', { lines })).error?.message).toContain('content that is not valid');
+    expect((await call(pool, answers(), 'say', { lines })).error?.message).toContain('returned invalid content');
   });
 
   it('does not mind answers to ids that nobody knows, nor a second answer', async () => {

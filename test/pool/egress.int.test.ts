@@ -170,9 +170,9 @@ describe('a connection', () => {
     expect(await look(mixed)).toEqual([v4('8.8.8.8')]);
     expect(await look(mixed, strict, false)).toBe('8.8.8.8');
     await expect(look(answering([v4('169.254.169.254'), v4('10.0.0.1')]))).rejects.toThrow(
-      'host "host.test" is at 169.254.169.254, which is a link-local address',
+      'host "host.test" resolves to 169.254.169.254, which is a link-local address',
     );
-    await expect(look(answering([]))).rejects.toThrow('has no address');
+    await expect(look(answering([]))).rejects.toThrow('did not resolve to an address');
     const failing: Lookup = (_h, _o, callback) => callback(Object.assign(new Error('no'), { code: 'EAI_AGAIN' }), []);
     await expect(look(failing)).rejects.toThrow('no');
   });
@@ -208,7 +208,7 @@ describe('a connection', () => {
       await expect(open(strict, host, port), host).rejects.toThrow('egress.allow_addresses');
     }
     await expect(open(strict, 'inner.test', port, answering([v4('127.0.0.1')]))).rejects.toThrow(
-      'host "inner.test" is at 127.0.0.1, which is a loopback address',
+      'host "inner.test" resolves to 127.0.0.1, which is a loopback address',
     );
     expect(requests).toBe(0);
     expect(await open(new EgressRules(), 'inner.test', port, answering([v4('127.0.0.1')]))).toBe('connected');
@@ -224,7 +224,7 @@ describe('a connection', () => {
     };
     const rules = new EgressRules({ allowAddresses: ['127.0.0.2'] });
     await expect(open(rules, 'rebind.test', port, rebinding)).rejects.toThrow('ECONNREFUSED');
-    await expect(open(rules, 'rebind.test', port, rebinding)).rejects.toThrow('is at 127.0.0.1');
+    await expect(open(rules, 'rebind.test', port, rebinding)).rejects.toThrow('resolves to 127.0.0.1');
     expect(asked).toBe(2);
   });
 
@@ -244,7 +244,7 @@ describe('a connection', () => {
         resolve(error),
       );
     });
-    expect(failure?.message).toContain('host "public.test" is at 127.0.0.1');
+    expect(failure?.message).toContain('host "public.test" resolves to 127.0.0.1');
     expect(requests).toBe(0);
   });
 });
@@ -272,7 +272,7 @@ describe('an HTTP server of MCP', () => {
     const named = openPool({ egress: { allowHosts: ['*.example.com'] } });
     const other = await call(named.pool, httpRecord('web', transport, `http://localhost:${port}${path}`), 'echo');
     expect(other.error).toMatchObject({ code: 'mcp_policy_denied' });
-    expect(other.error?.message).toContain('host "localhost" is not among those');
+    expect(other.error?.message).toContain('host "localhost" is not allowed');
   });
 
   it('that redirects to another address leads nowhere [egress.redirect]', async () => {

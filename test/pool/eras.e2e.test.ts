@@ -134,7 +134,7 @@ it.each(['stdio', 'http'] as const)(
     const { pool } = openPool();
     expect(await textOf(call(pool, record, 'again', { rounds: 10 }))).toBe('after 10');
     const { error } = await call(pool, record, 'again', { rounds: 11 });
-    expect(error).toMatchObject({ code: 'mcp_tool_error', message: expect.stringContaining('asks for more input') });
+    expect(error).toMatchObject({ code: 'mcp_tool_error', message: expect.stringContaining('requested more input') });
     expect((await call(pool, record, 'ask')).ok).toBe(false);
   },
 );
@@ -154,7 +154,7 @@ it('a server of the old era alone is no server of the new [pool.eras]', async ()
   const { pool } = openPool();
   const record = { ...stdioRecord('tiny', 'tiny.mjs'), protocol: '2026-07-28' } as const;
   await expect(pool.listTools(record)).rejects.toThrow(
-    'it does not answer to version 2026-07-28, which its record asks for (protocol)',
+    'it does not support protocol version 2026-07-28, which the server config requires (protocol)',
   );
 });
 

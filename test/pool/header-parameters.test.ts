@@ -25,17 +25,17 @@ describe('parameters that are sent as headers', () => {
   });
 
   it.each([
-    ['a name that is empty', object({ a: text('') }), 'is no name of a header'],
-    ['a name with a space', object({ a: text('a b') }), 'is no name of a header'],
-    ['a name that ends a line', object({ a: text('a\r\nb') }), 'is no name of a header'],
-    ['a name that is none', object({ a: { type: 'string', 'x-mcp-header': 7 } }), 'is no name of a header'],
-    ['one name twice', object({ a: text('x'), b: text('X') }), 'another property has the same name'],
-    ['a number', object({ a: text('x', 'number') }), 'only a string, an integer or a boolean'],
-    ['an object', object({ a: text('x', 'object') }), 'only a string, an integer or a boolean'],
-    ['the schema itself', { ...object({}), ...text('x', 'object') }, 'only plain properties'],
-    ['items', object({ a: { type: 'array', items: text('x') } }), 'only plain properties'],
-    ['a choice', { anyOf: [object({ a: text('x') })] }, 'only plain properties'],
-    ['a definition', { $defs: { a: text('x') } }, 'only plain properties'],
+    ['a name that is empty', object({ a: text('') }), 'is not a valid header name'],
+    ['a name with a space', object({ a: text('a b') }), 'is not a valid header name'],
+    ['a name that ends a line', object({ a: text('a\r\nb') }), 'is not a valid header name'],
+    ['a name that is none', object({ a: { type: 'string', 'x-mcp-header': 7 } }), 'is not a valid header name'],
+    ['one name twice', object({ a: text('x'), b: text('X') }), 'another property uses the same header name'],
+    ['a number', object({ a: text('x', 'number') }), 'allowed only on a string, an integer or a boolean'],
+    ['an object', object({ a: text('x', 'object') }), 'allowed only on a string, an integer or a boolean'],
+    ['the schema itself', { ...object({}), ...text('x', 'object') }, 'allowed only on plain properties'],
+    ['items', object({ a: { type: 'array', items: text('x') } }), 'allowed only on plain properties'],
+    ['a choice', { anyOf: [object({ a: text('x') })] }, 'allowed only on plain properties'],
+    ['a definition', { $defs: { a: text('x') } }, 'allowed only on plain properties'],
   ])('are refused: %s', (_what, schema, message) => {
     expect(() => headerParameters(schema)).toThrow(message);
   });

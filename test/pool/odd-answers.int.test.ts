@@ -6,8 +6,8 @@ const record = stdioRecord('odd', 'odd-answers.mjs');
 
 describe('an answer that is no result', () => {
   it.each([
-    ['task', /^tool "task" began a task instead of giving a result/],
-    ['input', /^tool "input" asks for more input instead of giving a result/],
+    ['task', /^tool "task" started an MCP task instead of returning a result/],
+    ['input', /^tool "input" requested more input instead of returning a result/],
   ])('%s is no success [pool.result.unfinished]', async (tool, message) => {
     const { pool } = openPool();
     const { error, ok } = await call(pool, record, tool);
@@ -16,9 +16,9 @@ describe('an answer that is no result', () => {
   });
 
   it.each([
-    [{ resultType: 'task', content: [] }, 'began a task'],
-    [{ resultType: 'input_required', content: [] }, 'asks for more input'],
-    [{ resultType: 'later', content: [] }, 'a kind of result that is not known ("later")'],
+    [{ resultType: 'task', content: [] }, 'started an MCP task'],
+    [{ resultType: 'input_required', content: [] }, 'requested more input'],
+    [{ resultType: 'later', content: [] }, 'an unknown type of result ("later")'],
   ])('is told by its kind: %j [pool.result.unfinished]', (result, message) => {
     const same = (text: string) => text;
     const bounds = { maxOutputBytes: 1_000, outputProblem: null, keepsMeta: false, redact: same, redactContent: same };
@@ -35,7 +35,7 @@ it('an address that has to be opened first is in the error, if it is one for a b
   const { error } = await call(pool, record, 'url');
   expect(error).toEqual({
     code: 'mcp_tool_error',
-    message: 'tool "url": please log in (to be opened first: https://auth.example.test/start?x=1)',
+    message: 'tool "url": please log in (open first: https://auth.example.test/start?x=1)',
     retryable: false,
   });
 });

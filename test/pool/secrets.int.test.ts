@@ -77,7 +77,7 @@ describe('a file that others may read', () => {
     const source = createSecretSource({ ...listed, mode: 'user_owned' }, {});
     const error = await refusal(resolveRecord(web({ auth_ref: `file:${path}` }), source));
     expect(error).toMatchObject({ reason: 'env_refused', retryable: false });
-    expect(error.message).toContain(`${path} is open to other users (mode 644); run: chmod 600 ${path}`);
+    expect(error.message).toContain(`${path} is accessible to other users (mode 644); run: chmod 600 ${path}`);
     expect(error.message).not.toContain('token-in');
   });
 });

@@ -126,7 +126,7 @@ describe('a server that prints garbage', () => {
     const record = stdioRecord('garbage', 'garbage.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const outcome = await call(pool, record, 'flood');
     expect(outcome.error?.code).toBe('mcp_unavailable');
-    expect(outcome.error?.message).toContain('lines on stdout that are no MCP messages');
+    expect(outcome.error?.message).toContain('lines to stdout that are not MCP messages');
     expect(await textOf(call(pool, record, 'echo', { message: 'again' }))).toBe('again');
   });
 
@@ -134,7 +134,7 @@ describe('a server that prints garbage', () => {
     const { pool } = openPool({ limits: { maxMessageBytes: 64 * 1024 } });
     const record = stdioRecord('garbage', 'garbage.mjs', { budgets: { tool_timeout_ms: 60_000 } });
     const outcome = await call(pool, record, 'endless_line');
-    expect(outcome.error?.message).toContain('a message that does not end');
+    expect(outcome.error?.message).toContain('a message without an end');
   });
 });
 
@@ -187,7 +187,7 @@ describe('a server that does not read', () => {
       expect(outcome.error?.code).toMatch(/^mcp_(timeout|unavailable)$/);
     }
     expect(calls).toBeLessThan(50);
-    expect(pool.health()[0]?.lastError).toContain('does not read what is sent to it');
+    expect(pool.health()[0]?.lastError).toContain('does not read its stdin');
     expect(await textOf(call(pool, record, 'store'))).toBe('stored');
   });
 });

@@ -112,7 +112,7 @@ describe('a result beyond its bound', () => {
     const { content, error } = JSON.parse(output.json);
     expect(error).toMatchObject(tooLarge);
     expect(output.error).toEqual(error);
-    expect(error.message).toContain('at most 1000 are allowed');
+    expect(error.message).toContain('the limit is 1000');
     const kept = content[0].text.slice(0, -TRUNCATION_MARK.length);
     expect(content[0].text.endsWith(TRUNCATION_MARK)).toBe(true);
     expect('ä€😀'.repeat(1_000).startsWith(kept)).toBe(true);
@@ -132,7 +132,7 @@ describe('a result beyond its bound', () => {
   it('replaces what cannot be cut by a note [pool.result.too-large]', () => {
     const content = [{ type: 'image', data: 'A'.repeat(9_000), mimeType: 'image/png' }, text('after')];
     const output = JSON.parse(convert({ content }, 1_000).json);
-    expect(output.content).toEqual([text('[image of 9049 bytes left out]'), text('after')]);
+    expect(output.content).toEqual([text('[image of 9049 bytes omitted]'), text('after')]);
   });
 
   it('cuts the text inside a resource and keeps its shape [pool.result.too-large]', () => {

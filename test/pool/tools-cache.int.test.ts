@@ -30,9 +30,9 @@ describe('tools/list', () => {
   });
 
   it.each([
-    ['goes round in a circle', 'circle', ['first', 'a', 'b'], 'its pages go round in a circle'],
+    ['goes round in a circle', 'circle', ['first', 'a', 'b'], 'the page cursors form a cycle'],
     ['ends with an empty cursor', 'empty_cursor', ['asked'], 'an empty nextCursor'],
-    ['is one page again and again', 'one_page', ['asked'], 'one page again and again'],
+    ['is one page again and again', 'one_page', ['asked'], 'repeats the same page'],
     ['is not offered', 'no_capability', [], 'declares no tools'],
   ])('that %s is what was listed, with a warning [pool.list.odd]', async (_, mode, names, notice) => {
     const { pool, log } = openPool();

@@ -23,7 +23,7 @@ it('tells what a call waits for: the start, the list, the answer', async () => {
   const command = JSON.stringify(record.stdio?.command);
   const answer = { what: 'tool "pid" of server "tiny"', atMostMs: 8_000 };
   expect(begun).toEqual([
-    { what: `server "tiny" to start: ${command} does not speak MCP yet`, atMostMs: 9_000 },
+    { what: `server "tiny" to start: ${command} has not completed the MCP handshake`, atMostMs: 9_000 },
     { what: 'server "tiny" to list its tools', atMostMs: 15_000 },
     answer,
     answer,
@@ -40,8 +40,8 @@ it('tells of a wait for a place, at the server and at any', async () => {
   const second = call(pool, narrow, 'pid');
   const third = call(pool, stdioRecord('other', 'tiny.mjs'), 'pid');
   const places = [
-    { what: 'a place at server "narrow": it takes 1 calls at a time', atMostMs: 5_000 },
-    { what: 'a place for a call: 1 are on their way to servers', atMostMs: 5_000 },
+    { what: 'a slot at server "narrow": limited to 1 concurrent calls', atMostMs: 5_000 },
+    { what: 'a call slot: 1 calls to servers are in flight', atMostMs: 5_000 },
   ];
   for (const place of places) await eventually(() => expect([...open]).toContainEqual(place));
   await pool.close();

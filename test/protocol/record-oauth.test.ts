@@ -49,18 +49,18 @@ describe('a secret that is written out', () => {
 describe('a block that contradicts itself is refused', () => {
   it.each([
     [{ grant: 'password' }, {}, 'http.oauth.grant must be "client_credentials" or "authorization_code"'],
-    [{ ...machine, client_id: null }, {}, 'http.oauth.client_id is required: the secret or key belongs to a client'],
+    [{ ...machine, client_id: null }, {}, 'http.oauth.client_id is required with client_secret or private_key'],
     [{ ...machine, client_secret: null }, {}, 'http.oauth.client_secret or private_key is required'],
     [{ ...machine, private_key: 'file:/k' }, {}, 'http.oauth.private_key cannot be combined with client_secret'],
     [{ ...machine, token_endpoint_auth_method: 'private_key_jwt' }, {}, 'method needs private_key'],
-    [{ ...machine, token_endpoint_auth_method: 'none' }, {}, 'is "none", but a client_secret'],
+    [{ ...machine, token_endpoint_auth_method: 'none' }, {}, 'is "none", but client_secret'],
     [machine, { auth_ref: 'env:A' }, 'http.oauth cannot be combined with auth_ref'],
     [machine, { headers: { authorization: 'x' } }, 'http.oauth cannot be combined with an Authorization header'],
     [machine, { url: 'https://u:p@a.example/' }, 'http.oauth cannot be combined with a user in the url'],
     [{ ...machine, issuer: 'http://login.example' }, {}, 'http.oauth.issuer must start with https://'],
-    [{ ...machine, issuer: 'https://u:p@login.example' }, {}, 'must not hold a user or password'],
+    [{ ...machine, issuer: 'https://u:p@login.example' }, {}, 'must not contain a user name or password'],
     [{ ...machine, scopes: ['a b'] }, {}, 'http.oauth.scopes[0] must be one scope'],
-    [{ ...machine, secret: 'x' }, {}, 'http.oauth.secret is not a field of a server record'],
+    [{ ...machine, secret: 'x' }, {}, 'http.oauth.secret is not a field of a server'],
   ])('%o with %o', (oauth, http, message) => {
     expect(issuesOf(oauth, http).join('\n')).toContain(message);
   });

@@ -139,9 +139,9 @@ describe('a record', () => {
     expect(parseRecord(input, { strict: true, fromFile: true })).toMatchObject({
       record: { stdio: { env: { A: '1', MCP_TOKEN: ref('MCP_TOKEN') } } },
     });
-    expect(issuesOf(input)).toEqual([expect.stringMatching(/^stdio\.env_from: works in files only/)]);
+    expect(issuesOf(input)).toEqual([expect.stringMatching(/^stdio\.env_from: is allowed in files only/)]);
     const twice = inStdio({ env: { A: '1' }, env_from: ['A'] });
-    expect(issuesOf(twice, { strict: false, fromFile: true })).toEqual(['stdio.env.A: is given in env_from as well']);
+    expect(issuesOf(twice, { strict: false, fromFile: true })).toEqual(['stdio.env.A: is also set in env_from']);
   });
 });
 
@@ -165,7 +165,7 @@ describe('a record is refused', () => {
     ['with NUL in an argument', inStdio({ args: ['a\0b'] }), 'stdio.args[0]: must not contain NUL'],
     ['with too many arguments', inStdio({ args: Array(129).fill('a') }), 'stdio.args: has more than 128 items'],
     ['with arguments that are a text', inStdio({ args: '-v' }), 'stdio.args: must be a list'],
-    ['with "=" in a variable name', inStdio({ env: { 'A=B': '1' } }), 'stdio.env["A=B"]: the name of a variable'],
+    ['with "=" in a variable name', inStdio({ env: { 'A=B': '1' } }), 'stdio.env["A=B"]: a variable name'],
     ['with a line break in a variable name', inStdio({ env: { 'A\nB': '1' } }), 'stdio.env["A\\nB"]: must not contain'],
     ['with an empty variable name', inStdio({ env: { '': '1' } }), 'stdio.env[""]: must not be empty'],
     ['with __proto__ as a variable', inStdio({ env: JSON.parse('{"__proto__":"1"}') }), 'stdio.env.__proto__: '],
@@ -192,7 +192,7 @@ describe('a record is refused', () => {
       inHttp({ headers: { 'Content-Length': '1' } }),
       'http.headers.Content-Length: is set',
     ],
-    ['with a header twice', inHttp({ headers: { A: '1', a: '2' } }), 'http.headers.a: is given twice'],
+    ['with a header twice', inHttp({ headers: { A: '1', a: '2' } }), 'http.headers.a: is set twice'],
     ['with another kind of auth_ref', inHttp({ auth_ref: 'vault:x' }), 'http.auth_ref: must be env:NAME or file:PATH'],
     ['with a bad name in auth_ref', inHttp({ auth_ref: 'env:A-B' }), 'http.auth_ref: must be env:NAME or file:PATH'],
     ['with an empty pattern', { ...stdio, allowed_tools: [''] }, 'allowed_tools[0]: must not be empty'],
@@ -213,8 +213,8 @@ describe('a record is refused', () => {
       { ...stdio, approval_policy: { per_tool: { x: 'no' } } },
       'approval_policy.per',
     ],
-    ['with a bad prefix', { ...stdio, tool_prefix: 'a b' }, 'tool_prefix: may hold letters'],
-    ['with a bad namespace', { ...stdio, tool_namespace: '.x' }, 'tool_namespace: may hold letters'],
+    ['with a bad prefix', { ...stdio, tool_prefix: 'a b' }, 'tool_prefix: must contain only letters'],
+    ['with a bad namespace', { ...stdio, tool_namespace: '.x' }, 'tool_namespace: must contain only letters'],
     ['with http in a sandbox', { ...http, sandbox: { mode: 'required' } }, 'sandbox: only a stdio server'],
     ['with an unknown sandbox', { ...stdio, sandbox: { mode: 'strong' } }, 'sandbox.mode: must be "none" or'],
     ['with a half revision', { ...stdio, mod_revision: 0.5 }, 'mod_revision: must be a'],
@@ -272,7 +272,9 @@ describe('a record is refused', () => {
 
   it('when it is larger than a record may be, however its parts are spread', () => {
     const args = Array.from({ length: 5 }, () => 'a'.repeat(recordLimits.argChars));
-    expect(issuesOf(inStdio({ args }))).toEqual([expect.stringMatching(/^: the record has \d+ bytes, at most 65536/)]);
+    expect(issuesOf(inStdio({ args }))).toEqual([
+      expect.stringMatching(/^: the server has \d+ bytes; the limit is 65536/),
+    ]);
   });
 
   it('with all that is wrong with it at once [record.validation]', () => {
@@ -310,7 +312,7 @@ describe('unknown fields', () => {
     'budgets.timeout',
     'client_features.sampling',
     'client_features.roots[1].title',
-  ].map((path) => `${path}: is not a field of a server record`);
+  ].map((path) => `${path}: is not a field of a server`);
 
   it('are warnings', () => {
     expect(warningsOf(input)).toEqual(expected);
@@ -327,7 +329,7 @@ describe('a doubtful record is accepted with a warning', () => {
     ['a secret variable in clear', inStdio({ env: { API_TOKEN: secret } }), 'stdio.env.API_TOKEN: looks like'],
     ['a password', inStdio({ env: { DB_PASSWORD: secret } }), 'stdio.env.DB_PASSWORD: looks like'],
     ['a numbered secret', inStdio({ env: { SECRET_2: secret } }), 'stdio.env.SECRET_2: looks like'],
-    ['a known form', inStdio({ env: { X: 'sk-abcdefgh12345678' } }), 'stdio.env.X: looks like a credential'],
+    ['a known form', inStdio({ env: { X: 'sk-abcdefgh12345678' } }), 'stdio.env.X: looks like a plaintext credential'],
     ['a secret default', inStdio({ env: { X: ref('T:-ghp_0123456789abcdefghij') } }), 'stdio.env.X: looks like'],
     ['a long opaque text', inStdio({ env: { X: 'a8F3kQ9zL1mN7pR2sT4vW6xY0bC5dE8g' } }), 'stdio.env.X: looks like'],
     [
@@ -336,8 +338,8 @@ describe('a doubtful record is accepted with a warning', () => {
       'http.headers.Authorization: looks',
     ],
     ['a key header', inHttp({ headers: { 'X-Api-Key': secret } }), 'http.headers.X-Api-Key: looks like'],
-    ['a password in the url', inHttp({ url: `https://u:${secret}@mcp.example/` }), 'http.url: looks like it holds'],
-    ['a key in the url', inHttp({ url: `https://mcp.example/?api_key=${secret}` }), 'http.url: looks like it holds'],
+    ['a password in the url', inHttp({ url: `https://u:${secret}@mcp.example/` }), 'http.url: looks like it contains'],
+    ['a key in the url', inHttp({ url: `https://mcp.example/?api_key=${secret}` }), 'http.url: looks like it contains'],
     ['a flag with its value', inStdio({ args: ['--api-key', secret] }), 'stdio.args[1]: looks like a credential'],
     ['a flag with "="', inStdio({ args: [`--token=${secret}`] }), 'stdio.args[0]: looks like a credential'],
     ['a known form as argument', inStdio({ args: ['x', 'xoxb-1234567890'] }), 'stdio.args[1]: looks like a credential'],
@@ -348,13 +350,13 @@ describe('a doubtful record is accepted with a warning', () => {
     [
       'a longest time that is none',
       { ...stdio, budgets: { max_tool_timeout_ms: 8000 } },
-      'budgets.max_tool_timeout_ms: is not more than',
+      'budgets.max_tool_timeout_ms: is not greater than',
     ],
     ['no namespaces', { ...stdio, namespaces: [] }, 'namespaces: is empty, so no task'],
     [
       'two ways to authorize',
       inHttp({ auth_ref: 'env:MCP_T', headers: { authorization: ref('MCP_T') } }),
-      'http.auth_ref: replaces the Authorization header',
+      'http.auth_ref: overrides the Authorization header',
     ],
   ];
 

@@ -19,7 +19,7 @@ describe('a frame of a user stream', () => {
   });
 
   it.each([
-    ['no frame', Buffer.from('hello'), 'a frame has 5 bytes, its header alone 32'],
+    ['no frame', Buffer.from('hello'), 'a frame has 5 bytes, fewer than its header (32)'],
     ['another magic', patched((bytes) => bytes.write('SPSX')), 'a frame does not begin with "SPST"'],
     ['another version', patched((bytes) => bytes.writeUInt16LE(2, 4)), 'a frame has version 2, expected 1'],
     [
@@ -30,15 +30,23 @@ describe('a frame of a user stream', () => {
     [
       'too much data',
       patched((bytes) => bytes.writeUInt32LE(262_113, 28)),
-      'a frame has 262145 bytes, at most 262144 are allowed',
+      'a frame has 262145 bytes; the limit is 262144',
     ],
     [
       'lengths that overflow',
       patched((bytes) => bytes.fill(0xff, 24, 32)),
-      'a frame has 8589934622 bytes, at most 262144 are allowed',
+      'a frame has 8589934622 bytes; the limit is 262144',
     ],
-    ['less data than said', patched((bytes) => bytes.writeUInt32LE(6, 28)), 'a frame of 37 bytes says that it has 38'],
-    ['more data than said', patched((bytes) => bytes.writeUInt32LE(4, 28)), 'a frame of 37 bytes says that it has 36'],
+    [
+      'less data than said',
+      patched((bytes) => bytes.writeUInt32LE(6, 28)),
+      'a frame of 37 bytes declares a length of 38',
+    ],
+    [
+      'more data than said',
+      patched((bytes) => bytes.writeUInt32LE(4, 28)),
+      'a frame of 37 bytes declares a length of 36',
+    ],
   ])('with %s is refused by name [user-stream.malformed]', (_what, bytes, problem) => {
     expect(readWholeFrame(bytes)).toBe(problem.replace('’', "'"));
   });

@@ -231,6 +231,6 @@ describe('a NATS server that asks for certificates', () => {
   it('is not asked with a certificate without its key', () => {
     const file = { path: join(folder, 'config.toml'), folder };
     const compile = () => compileNats({ cert: 'node.crt' }, file, { env: {}, readFile: readSecretFile });
-    expect(compile).toThrow('nats: cert and key belong together');
+    expect(compile).toThrow('nats: cert and key must be set together');
   });
 });

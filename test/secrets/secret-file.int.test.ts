@@ -32,13 +32,15 @@ it.each([
   [0o602, '602'],
 ])('of mode %o is refused, and the way out is named [secrets.file]', (mode, shown) => {
   const path = secretFile(mode);
-  expect(() => readSecretFile(path)).toThrow(`${path} is open to other users (mode ${shown}); run: chmod 600 ${path}`);
+  expect(() => readSecretFile(path)).toThrow(
+    `${path} is accessible to other users (mode ${shown}); run: chmod 600 ${path}`,
+  );
 });
 
 it('behind a link is judged by what it is, not by the link [secrets.file]', () => {
   const link = join(folder, 'link');
   symlinkSync(secretFile(0o644), link);
-  expect(() => readSecretFile(link)).toThrow('open to other users');
+  expect(() => readSecretFile(link)).toThrow('accessible to other users');
 });
 
 it('of somebody else is refused; root may own it [secrets.file]', () => {
@@ -60,7 +62,7 @@ it('is a regular file of a secret’s size [secrets.file]', () => {
   execFileSync('mkfifo', [pipe]);
   expect(() => readSecretFile(pipe)).toThrow('is not a regular file');
   const large = secretFile(0o600, 'x'.repeat(MAX_SECRET_FILE_BYTES + 1));
-  expect(() => readSecretFile(large)).toThrow(`a secret has at most ${MAX_SECRET_FILE_BYTES}`);
+  expect(() => readSecretFile(large)).toThrow(`the limit for a secret is ${MAX_SECRET_FILE_BYTES}`);
 });
 
 it('named by a backend is checked when that backend is used, and not before [secrets.file]', async () => {

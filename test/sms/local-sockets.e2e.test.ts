@@ -61,10 +61,10 @@ it('says nothing to a socket in a directory that is open to others', async () =>
   const server = createServer((socket) => sockets.push(socket));
   await new Promise<void>((resolve) => server.listen(join(directory, 'http.sock'), resolve));
   onStop(() => void server.close());
-  await expect(healthOf(join(directory, 'http.sock'))).rejects.toThrow('is open to other users; run: chmod 700');
+  await expect(healthOf(join(directory, 'http.sock'))).rejects.toThrow('is accessible to other users; run: chmod 700');
   const source = createRemoteSource({ address: 'http://localhost', socket: join(directory, 'http.sock') });
   onStop(() => source.close());
-  await expect(source.list(AbortSignal.timeout(10_000))).rejects.toThrow('is open to other users');
+  await expect(source.list(AbortSignal.timeout(10_000))).rejects.toThrow('is accessible to other users');
   expect(sockets).toEqual([]);
 });
 

@@ -26,7 +26,7 @@ it('refuses a token file that others can read, and one without a token [sms.auth
   const { tokens } = ensureTokens(paths);
   for (const mode of [0o644, 0o660]) {
     chmodSync(paths.admin, mode);
-    expect(() => ensureTokens(paths)).toThrow(/admin\.token is open to other users .*; run: chmod 600/);
+    expect(() => ensureTokens(paths)).toThrow(/admin\.token is accessible to other users .*; run: chmod 600/);
   }
   // As a container's platform hands out secrets.
   chmodSync(paths.admin, 0o440);

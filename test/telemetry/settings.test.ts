@@ -67,7 +67,7 @@ describe('where traces and metrics go', () => {
 
   it.each([
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, 'OTEL_EXPORTER_OTLP_ENDPOINT: must be an http:// or https://'],
-    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a:b@c' }, 'must not hold a user or password: use headers'],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a:b@c' }, 'must not contain a user name or password: use headers'],
     [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, 'expected http/protobuf or http/json, found "grpc"'],
     [{ OTEL_TRACES_EXPORTER: 'zipkin' }, 'OTEL_TRACES_EXPORTER: expected otlp or none, found "zipkin"'],
     [{ OTEL_TRACES_SAMPLER: 'sometimes' }, 'OTEL_TRACES_SAMPLER: expected one of always_on,'],
@@ -80,7 +80,9 @@ describe('where traces and metrics go', () => {
 
   it('refuses a header that is none, without a word of its value [telemetry.settings]', () => {
     const broken = compile({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_HEADERS: 'a=secret%0Avalue' });
-    expect(() => broken?.headers()).toThrow(/^OTEL_EXPORTER_OTLP_HEADERS: a has a value that no header can have$/);
+    expect(() => broken?.headers()).toThrow(
+      /^OTEL_EXPORTER_OTLP_HEADERS: a has a value that an HTTP header cannot carry$/,
+    );
     const own = compile({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_HEADERS: 'content-type=x' });
     expect(() => own?.headers()).toThrow('is a header that the host sets itself');
   });

@@ -32,8 +32,8 @@ export class BackendFailures {
     const said = this.#clean(providerMessage, MAX_PROVIDER_MESSAGE_BYTES);
     const code = CODE_OF_STATUS.get(status) ?? 'provider_error';
     const retryable = status === 408 || status === 429 || status >= 500;
-    const wait = retryAfterMs === undefined ? '' : ` (it asks to wait ${Math.ceil(retryAfterMs / 1000)} s)`;
-    const text = `answered with status ${status}${said && `: ${said}`}${wait}`;
+    const wait = retryAfterMs === undefined ? '' : ` (retry after ${Math.ceil(retryAfterMs / 1000)} s)`;
+    const text = `responded with status ${status}${said && `: ${said}`}${wait}`;
     return this.#error(code, text, { retryable, status, retryAfterMs });
   }
 
@@ -43,36 +43,42 @@ export class BackendFailures {
     const message = errorMessage({ error }) ?? '';
     if (status !== undefined) return this.refused(status, message);
     const said = this.#clean(message, MAX_PROVIDER_MESSAGE_BYTES);
-    return this.#error('provider_error', `answered with an error${said && `: ${said}`}`, { retryable: false });
+    return this.#error('provider_error', `returned an error${said && `: ${said}`}`, { retryable: false });
   }
 
   badResponse(what: string, sample?: string): BackendError {
     const shown = sample === undefined ? '' : `: ${JSON.stringify(this.#clean(sample, MAX_SNIPPET_BYTES))}`;
-    return this.#error('bad_response', `gave an answer that cannot be used: ${what}${shown}`, { retryable: false });
+    return this.#error('bad_response', `returned an invalid response: ${what}${shown}`, { retryable: false });
   }
 
   tooLarge(maxBytes: number): BackendError {
-    return this.#error('response_too_large', `gave an answer of more than ${maxBytes} bytes (max_response_bytes)`, {
-      retryable: false,
-    });
+    return this.#error(
+      'response_too_large',
+      `returned a response of more than ${maxBytes} bytes (max_response_bytes)`,
+      {
+        retryable: false,
+      },
+    );
   }
 
   streamBroken(): BackendError {
-    return this.#error('stream_broken', 'broke off its stream before the answer was finished', { retryable: true });
+    return this.#error('stream_broken', 'closed its stream before the response was complete', { retryable: true });
   }
 
   connectionLost(reason: string): BackendError {
-    return this.#error('connection_failed', `lost the connection in the middle of its answer (${reason})`, {
+    return this.#error('connection_failed', `lost the connection during its response (${reason})`, {
       retryable: true,
     });
   }
 
   unreachable(origin: string, reason: string, retryable: boolean): BackendError {
-    return this.#error('connection_failed', `cannot be reached at ${origin} (${reason})`, { retryable });
+    return this.#error('connection_failed', `is unreachable at ${origin} (${reason})`, { retryable });
   }
 
   timeout(timeoutMs: number): BackendError {
-    return this.#error('timeout', `gave no whole answer within ${timeoutMs} ms (timeout_ms)`, { retryable: true });
+    return this.#error('timeout', `did not complete its response within ${timeoutMs} ms (timeout_ms)`, {
+      retryable: true,
+    });
   }
 
   closed(): BackendError {

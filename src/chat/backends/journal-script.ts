@@ -11,7 +11,8 @@ interface RecordedTurn {
 }
 
 const roles: ReadonlySet<string> = new Set(['system', 'developer', 'user', 'assistant', 'tool']);
-const saidStatus = /answered with status ([45]\d\d)(?:: )?/;
+// Journals of earlier versions say "answered".
+const saidStatus = /(?:answered|responded) with status ([45]\d\d)(?:: )?/;
 const statusOfCode = new Map([
   ['unauthorized', 401],
   ['forbidden', 403],

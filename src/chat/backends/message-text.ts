@@ -11,5 +11,5 @@ export function messageText(message: JsonObject | undefined): string {
 /** What is waited for when a model is asked, for people. */
 export function answerOf(backend: string, model: unknown): string {
   const named = typeof model === 'string' ? ` (${model})` : '';
-  return `an answer of backend ${JSON.stringify(backend)}${named}`;
+  return `a response of backend ${JSON.stringify(backend)}${named}`;
 }

@@ -135,7 +135,7 @@ export class OpenAiBackend implements ChatBackend {
       const wait = retryDelayMs(attempt, retryAfterMs, this.#timing);
       // The provider's own words say more than a timeout that is certain to come.
       if (this.#timing.now() + Math.max(wait, retryAfterMs ?? 0) >= deadline) throw outcome.failure;
-      const another = { what: `another try: ${outcome.failure.message}`, atMostMs: wait };
+      const another = { what: `a retry: ${outcome.failure.message}`, atMostMs: wait };
       await toldWhile(this.#waiting, another, this.#timing.sleep(wait, running.signal));
     }
   }

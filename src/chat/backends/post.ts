@@ -137,6 +137,6 @@ class Exchange<Body> implements Dispatcher.DispatchHandler {
 
   #disconnect(): void {
     clearTimeout(this.#trailingTimer);
-    this.#controller?.abort(new Error('nobody reads this answer any more'));
+    this.#controller?.abort(new Error('the response was discarded'));
   }
 }

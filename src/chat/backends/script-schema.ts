@@ -24,7 +24,7 @@ const when = strictTable({
   tools: z.array(z.string().min(1)).min(1).optional(),
   no_tools: z.literal(true).optional(),
 }).refine((matchers) => matchers.tools === undefined || matchers.no_tools === undefined, {
-  error: 'asks for "tools" and for "no_tools" at once',
+  error: '"tools" and "no_tools" cannot be combined',
 });
 
 const toolCall = strictTable({

@@ -94,7 +94,7 @@ class ScriptedBackend implements ChatBackend {
     if (unused.length > shown.length) shown.push(`and ${unused.length - shown.length} more`);
     return new BackendError(
       'script_unmatched',
-      `script ${this.#file}: no unused turn matches; came: message ${request.messages.length}, ` +
+      `script ${this.#file}: no unused turn matches; received: message ${request.messages.length}, ` +
         `role ${String(last?.role)}${id}, content ${text}, tools offered: ${offeredTools(request).join(', ') || 'none'}; ` +
         `unused turns: ${shown.join('; ') || 'none'}`,
       { retryable: false },

@@ -178,7 +178,7 @@ function layerFinding(answer: LayerAnswer, question: PolicyQuestion): Finding {
 function approvalFindings(record: McpServerRecord, tool: string, rules: DiagnosedPolicy['approvals']): Finding[] {
   const notes = approvalNote(record, tool, rules);
   if (notes.length === 0) return [ok('approval', 'approval: none is needed')];
-  const asks = notes.some((note) => note.includes('asked about') || note.includes(': ask'));
+  const asks = notes.some((note) => note.includes('needs an approval') || note.includes(': ask'));
   const who = asks && !hasTerminal() ? '; without a terminal, or with --approve deny, nobody can be asked: denied' : '';
   return [skipped('approval', `approval: ${notes.join('; ')}${who}`)];
 }

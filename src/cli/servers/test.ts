@@ -41,7 +41,7 @@ export async function runServer(context: SpearContext, id: string): Promise<Serv
 function sayFailure({ say }: SpearContext, { error }: ServerTestResult): void {
   if (error === null) return;
   say(`${error.code}: ${error.message}`);
-  if (/records may not use/.test(error.message)) say('a variable of yours is allowed by --allow-env NAME');
+  if (/does not allow servers to use/.test(error.message)) say('a variable of yours is allowed by --allow-env NAME');
 }
 
 async function testHere(

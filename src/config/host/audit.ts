@@ -20,9 +20,9 @@ export const auditLimitSpecs = {
     default: 64 * MIB,
     min: 0,
     max: 1024 * 1024 * MIB,
-    doc: 'a trail that would grow beyond this is moved aside to FILE.1, FILE.2, …; 0: never',
+    doc: 'size at which the audit log is rotated to FILE.1, FILE.2, …; 0: never',
   },
-  keep: { default: 10, min: 1, max: 100_000, doc: 'files that were moved aside; the oldest beyond it is removed' },
+  keep: { default: 10, min: 1, max: 100_000, doc: 'rotated files to retain; the oldest are removed' },
 } as const satisfies Record<string, LimitSpec>;
 
 /** The trail of every run on this node, as its config has it. */

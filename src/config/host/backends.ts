@@ -86,7 +86,7 @@ export function backendOfEnvironment(env: NodeJS.ProcessEnv): CompiledBackend {
     connectTimeoutMs: backendLimitSpecs.connect_timeout_ms.default,
     maxRetries: backendLimitSpecs.max_retries.default,
     maxResponseBytes: backendLimitSpecs.max_response_bytes.default,
-    problem: usable ? undefined : 'OPENAI_API_KEY holds characters that an HTTP header cannot carry',
+    problem: usable ? undefined : 'OPENAI_API_KEY contains characters that an HTTP header cannot carry',
   });
 }
 
@@ -138,7 +138,7 @@ function resolveSecrets(
     try {
       const secret = isSecretReference(value) ? resolveSecret(value, read) : literal(value);
       if (isHeaderValue(secret.reveal())) return secret;
-      problems.push(`${file.path}: ${field}: holds characters that an HTTP header cannot carry`);
+      problems.push(`${file.path}: ${field}: contains characters that an HTTP header cannot carry`);
     } catch (error) {
       if (!(error instanceof SecretError)) throw error;
       problems.push(`${file.path}: ${field}: ${error.message}`);
@@ -162,9 +162,9 @@ function refuseDoubleHeaders(name: string, table: OpenAiBackendTable, file: Conf
   for (const header of Object.keys(table.headers ?? {})) {
     const lowerCase = header.toLowerCase();
     const field = `backends.${name}.headers.${header}`;
-    if (seen.has(lowerCase)) throw new ConfigError(`${file.path}: ${field}: the header is given twice`);
+    if (seen.has(lowerCase)) throw new ConfigError(`${file.path}: ${field}: the header is set twice`);
     if (lowerCase === 'authorization' && table.api_key !== undefined) {
-      throw new ConfigError(`${file.path}: ${field}: api_key sets this header already; keep one of them`);
+      throw new ConfigError(`${file.path}: ${field}: api_key already sets this header; remove one of them`);
     }
     seen.add(lowerCase);
   }

@@ -25,14 +25,15 @@ export function backendUrlComplaint(text: string): string | undefined {
     : `, found ${JSON.stringify(cutText(text.split('?', 1)[0] ?? '', MAX_URL_SHOWN))}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    return `must be an http:// or https:// address, such as https://api.openai.com/v1${shown}`;
+    return `must be an http:// or https:// url, such as https://api.openai.com/v1${shown}`;
   }
-  if (url.username !== '' || url.password !== '') return 'must not hold a user or password: use api_key or headers';
+  if (url.username !== '' || url.password !== '')
+    return 'must not contain a user name or password: use api_key or headers';
   if (url.hash !== '') return `must not have a fragment (#)${shown}`;
   return undefined;
 }
 
 export function headerNameComplaint(name: string): string | undefined {
-  if (!isHeaderName(name)) return 'is not a valid name of an HTTP header';
+  if (!isHeaderName(name)) return 'is not a valid HTTP header name';
   return OWN_HEADERS.has(name.toLowerCase()) ? 'is a header that the host sets itself' : undefined;
 }

@@ -10,26 +10,26 @@ export const backendLimitSpecs = {
     default: 600_000,
     min: 1,
     max: DAY_MS,
-    doc: 'deadline of one request to the model, its retries and the waits between them included',
+    doc: 'deadline of one request to the model, including retries and the delays between them',
   },
   connect_timeout_ms: {
     default: 10_000,
     min: 1,
     max: DAY_MS,
-    doc: 'how long opening a connection may take, the TLS handshake included',
+    doc: 'timeout for opening a connection, including the TLS handshake',
   },
   max_retries: {
     default: 3,
     min: 0,
     max: 10,
-    doc: 'tries after the first on 429, 502, 503, 504 and connection errors; never once an answer has begun',
+    doc: 'retries on 429, 502, 503, 504 and connection errors; never after a response has started',
   },
   // An answer is held as one string, and V8's longest is about 512 MiB.
   max_response_bytes: {
     default: 32 * MIB,
     min: 1,
     max: 256 * MIB,
-    doc: "largest answer that is read, a stream's framing included",
+    doc: 'maximum size of a response, including the framing of a stream',
   },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -18,7 +18,7 @@ export const nodeTable = strictTable({
   data: text.optional(),
   name: z
     .string()
-    .regex(/^[A-Za-z0-9._-]{1,64}$/, 'expected up to 64 of letters, digits, . _ and -')
+    .regex(/^[A-Za-z0-9._-]{1,64}$/, 'expected 1 to 64 letters, digits, ".", "_" or "-"')
     .optional(),
   pool: plainName.optional(),
   queue: text.optional(),

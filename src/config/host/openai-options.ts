@@ -55,7 +55,7 @@ export function compileOpenAiOptions(options: OpenAiOptions): CompiledOpenAiBack
   const { name = 'openai', baseUrl = OPENAI_DEFAULT_BASE_URL, apiKey, model, images = 'none', headers = {} } = options;
   const complaint = backendUrlComplaint(baseUrl);
   if (complaint !== undefined) throw wrong('baseUrl', complaint);
-  if (apiKey === '') throw wrong('apiKey', 'is empty; leave it out where none is needed');
+  if (apiKey === '') throw wrong('apiKey', 'is empty; omit it if no key is needed');
   if (apiKey !== undefined && !isHeaderValue(apiKey)) throw wrong('apiKey', UNFIT);
   if (!imagePlacements.includes(images)) throw wrong('images', `expected one of ${imagePlacements.join(', ')}`);
   return Object.freeze({
@@ -74,7 +74,7 @@ export function compileOpenAiOptions(options: OpenAiOptions): CompiledOpenAiBack
   });
 }
 
-const UNFIT = 'holds characters that an HTTP header cannot carry';
+const UNFIT = 'contains characters that an HTTP header cannot carry';
 
 function compileHeaders(given: Readonly<Record<string, string>>, hasKey: boolean): ReadonlyMap<string, Secret> {
   const headers = new Map<string, Secret>();
@@ -84,9 +84,9 @@ function compileHeaders(given: Readonly<Record<string, string>>, hasKey: boolean
     const complaint = headerNameComplaint(header);
     if (complaint !== undefined) throw wrong(field, complaint);
     if (!isHeaderValue(value)) throw wrong(field, UNFIT);
-    if (headers.has(lowerCase)) throw wrong(field, 'the header is given twice');
+    if (headers.has(lowerCase)) throw wrong(field, 'the header is set twice');
     if (lowerCase === 'authorization' && hasKey)
-      throw wrong(field, 'apiKey sets this header already; keep one of them');
+      throw wrong(field, 'apiKey already sets this header; remove one of them');
     headers.set(lowerCase, headerSecret(header, value));
   }
   return headers;

@@ -27,7 +27,7 @@ function proxyAddress(env: NodeJS.ProcessEnv, upperName: string): Secret | undef
   const protocol = URL.canParse(address) ? new URL(address).protocol : undefined;
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new ConfigError(
-      `${found.name}: the proxy must be an http:// or https:// address, such as http://proxy.example:3128`,
+      `${found.name}: the proxy must be an http:// or https:// url, such as http://proxy.example:3128`,
     );
   }
   // Where the proxy is may be said; how one gets in may not.

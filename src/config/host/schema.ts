@@ -37,7 +37,10 @@ const backend = z.discriminatedUnion('kind', [openAiBackend, scriptedBackend, st
 
 const backendName = z
   .string()
-  .regex(BACKEND_NAME, 'a backend is named by up to 64 letters, digits, "_", "." and "-", the first a letter or digit');
+  .regex(
+    BACKEND_NAME,
+    'a backend name has up to 64 letters, digits, "_", "." and "-", and starts with a letter or digit',
+  );
 
 /** What this node lets records refer to, and how old its copy of the registry may get. */
 const mcp = strictTable({

@@ -31,7 +31,10 @@ export function findNode({ node, tokenFile, ca }: NodeEndpointOptions, env: Node
   const token = givenToken(tokenFile, env);
   if (given === undefined) {
     const directory = defaultNodeDirectory(env);
-    if (directory === null) throw new ConfigError('--node: which node? there is neither XDG_STATE_HOME nor HOME');
+    if (directory === null)
+      throw new ConfigError(
+        '--node: no node is named, and there is no default: neither XDG_STATE_HOME nor HOME is set',
+      );
     return atSocket(nodeFiles(directory).socket, token);
   }
   if (!given.startsWith(SOCKET_SCHEME)) {

@@ -70,9 +70,10 @@ function find(options: SmsEndpointOptions, env: NodeJS.ProcessEnv, words: SmsEnd
   const [given, ...more] = (options.sms ?? env[side.variable] ?? '').split(',').map((address) => address.trim());
   const from = options.sms === undefined ? side.variable : words.sms;
   if (more.some((address) => address === '') || (given === '' && more.length > 0)) {
-    throw new ConfigError(`${from}: expected addresses separated by commas, found an empty one`);
+    throw new ConfigError(`${from}: expected comma-separated addresses, found an empty address`);
   }
-  if (more.length >= MAX_REGISTRIES) throw new ConfigError(`${from}: at most ${MAX_REGISTRIES} addresses are used`);
+  if (more.length >= MAX_REGISTRIES)
+    throw new ConfigError(`${from}: at most ${MAX_REGISTRIES} addresses are supported`);
   const one = (address: string | undefined) => findOne({ ...options, sms: address }, from, env, words, side);
   const first = one(given || options.sms);
   const others = more.map(one);
@@ -99,7 +100,10 @@ function findOne(
   const token = givenToken(options, env, words);
   const ca = options.ca === undefined ? null : readCa(options.ca, words.ca);
   if (given === undefined) {
-    if (own === null) throw new ConfigError(`${words.sms}: which registry? there is neither XDG_STATE_HOME nor HOME`);
+    if (own === null)
+      throw new ConfigError(
+        `${words.sms}: no registry is named, and there is no default: neither XDG_STATE_HOME nor HOME is set`,
+      );
     return atSocket(own, side, token);
   }
   if (given.startsWith(SOCKET_SCHEME)) return atSocket(filesOfSocket(given, from), side, token);
@@ -120,9 +124,9 @@ function findOne(
 /** Whoever gives an address in clear and a token has decided to trust it, and is told what that means. */
 function warningOf(url: string, isLocal: boolean, from: string): string {
   return isLocal
-    ? `${from}: nothing proves who listens at ${url}: any user of this machine can, while the registry is away; ` +
-        `name its socket (${SOCKET_SCHEME}…/sockets/…), or https://`
-    : `${from}: ${url} is called in clear: whoever is on the way can read the token and change the records; use https://`;
+    ? `${from}: ${url} does not authenticate the registry: any user of this machine can listen there while the registry is down; ` +
+        `use its socket (${SOCKET_SCHEME}…/sockets/…) or https://`
+    : `${from}: ${url} is not encrypted: anyone on the network path can read the token and change the registry; use https://`;
 }
 
 function isOwnAddress(own: SmsFiles, side: Side, url: string): boolean {
@@ -160,7 +164,7 @@ export function smsUrl(text: string, from: string): string {
     throw new ConfigError(`${from}: expected HOST:PORT, http://…, https://… or unix:/PATH, found "${text}"`);
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new ConfigError(`${from}: a url must not hold a credential; use a token`);
+    throw new ConfigError(`${from}: a url must not contain a credential; use a token`);
   }
   const host = parsed.hostname.replace(/^\[|\]$/g, '');
   const scheme = withScheme !== null ? parsed.protocol : isLoopbackHost(host) ? 'http:' : 'https:';

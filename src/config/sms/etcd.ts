@@ -58,17 +58,20 @@ export function compileEtcd(
   const members = hosts.split(',').map((member) => ({ member, listen: parseListenAddress(member) }));
   const wrong = members.find(({ listen }) => listen === null || listen.port === 0);
   if (wrong !== undefined || members.length > MAX_MEMBERS || more.length > 0 || !prefixShape.test(prefix)) {
-    const shown = hosts.includes('@') ? 'a credential: give store.etcd.user and store.etcd.password' : `"${address}"`;
+    const shown = hosts.includes('@')
+      ? 'a credential: set store.etcd.user and store.etcd.password instead'
+      : `"${address}"`;
     throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,HOST:PORT[/PREFIX], found ${shown}`);
   }
   const { ca, cert, key, user, password, allow_plaintext: allowPlaintext = false } = table ?? {};
-  if ((cert === undefined) !== (key === undefined)) throw new ConfigError('store.etcd: cert and key belong together');
+  if ((cert === undefined) !== (key === undefined))
+    throw new ConfigError('store.etcd: cert and key must be set together');
   if ((user === undefined) !== (password === undefined)) {
-    throw new ConfigError('store.etcd: user and password belong together');
+    throw new ConfigError('store.etcd: user and password must be set together');
   }
   const isLocal = members.every(({ listen }) => listen !== null && isLoopbackHost(listen.host));
   const hasTls = ca !== undefined || cert !== undefined;
-  if (hasTls && allowPlaintext) throw new ConfigError('store.etcd: allow_plaintext does not go with ca or cert');
+  if (hasTls && allowPlaintext) throw new ConfigError('store.etcd: allow_plaintext cannot be combined with ca or cert');
   // Beyond this machine in clear only where somebody said so: records and tokens go over it.
   const scheme = hasTls || !(isLocal || allowPlaintext) ? 'https' : 'http';
   return Object.freeze({

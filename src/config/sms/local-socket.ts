@@ -13,5 +13,5 @@ export function connectLocalSocket(path: string): Socket {
   const problem = privateDirectoryProblem(dirname(path));
   if (problem === null) return connect({ path });
   // HTTP/2 takes a socket that is not connecting for a connected one, so this one fails while it looks for its peer.
-  return connect({ host: 'nobody.invalid', port: 1, lookup: (_, __, done) => done(new Error(problem), []) });
+  return connect({ host: 'socket.invalid', port: 1, lookup: (_, __, done) => done(new Error(problem), []) });
 }

@@ -28,9 +28,7 @@ export const oidcTable = strictTable({
   roles_claim: text,
   roles: z.record(text, z.array(z.enum(roles)).min(1)),
   journal_values: z.array(text).optional(),
-  namespace: text
-    .refine((name) => name === ALL_NAMESPACES || isNamespace(name), 'must be * or the name of a namespace')
-    .optional(),
+  namespace: text.refine((name) => name === ALL_NAMESPACES || isNamespace(name), 'must be * or a namespace').optional(),
   namespace_claim: text.optional(),
   public_url: text.optional(),
   session_ms: z
@@ -53,7 +51,9 @@ export interface OidcConfig extends ClaimsReading {
 export function compileOidc(table: z.infer<typeof oidcTable> | undefined, env: NodeJS.ProcessEnv): OidcConfig | null {
   if (table === undefined) return null;
   if ((table.namespace === undefined) === (table.namespace_claim === undefined)) {
-    throw new ConfigError('oidc: one of namespace and namespace_claim says where people belong; give exactly one');
+    throw new ConfigError(
+      'oidc: namespace or namespace_claim must assign users to a namespace; set exactly one of them',
+    );
   }
   const { client_secret: secret } = table;
   return Object.freeze({
@@ -78,7 +78,7 @@ function webAddress(field: string, value: string): string {
   const url = URL.parse(value);
   const isLocal = url?.protocol === 'http:' && isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
   if (url !== null && (url.protocol === 'https:' || isLocal) && url.username === '' && url.search === '') return value;
-  throw new ConfigError(`${field}: expected an https address, or http on loopback, without user and query`);
+  throw new ConfigError(`${field}: expected an https url, or http on loopback, without a user or query`);
 }
 
 function secretOf(reference: string, env: NodeJS.ProcessEnv): Secret {

@@ -158,10 +158,10 @@ function etcdOf(
         : ['store.url', store?.url];
   if (url === undefined) {
     if (store?.etcd === undefined) return null;
-    throw new ConfigError('store.etcd says how to reach an etcd, and neither --store nor store.url names one');
+    throw new ConfigError('store.etcd is set, but neither --store nor store.url names an etcd');
   }
   if (!url.startsWith(ETCD_SCHEME)) {
-    throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,…, found "${url}"; a file is given by --data`);
+    throw new ConfigError(`${from}: expected ${ETCD_SCHEME}HOST:PORT,…, found "${url}"; use --data for a file`);
   }
   return compileEtcd(url, from, store?.etcd, file?.folder ?? '.', env);
 }
@@ -180,7 +180,7 @@ function queueOf(
         : ['runs.queue', runs?.queue];
   if (address === undefined) {
     if (table === undefined) return null;
-    throw new ConfigError('[nats] says how to reach a queue, and neither --queue nor runs.queue names one');
+    throw new ConfigError('[nats] is set, but neither --queue nor runs.queue names a queue');
   }
   const nats = compileNats(table, file, { env, readFile: readSecretFile });
   const { creds, accounts, ca, identity, patienceMs } = nats;
@@ -206,12 +206,12 @@ function refuseExposure(config: SmsConfig, allowPlaintext: boolean): void {
   for (const [name, { host, port }] of [['grpc', config.grpc] as const, ['http', config.http] as const]) {
     if (isLoopbackHost(host)) continue;
     if (!config.auth) {
-      throw new ConfigError(`--insecure-no-auth works on loopback only, and ${name} is to listen on ${host}:${port}`);
+      throw new ConfigError(`--insecure-no-auth works on loopback only, and ${name} would listen on ${host}:${port}`);
     }
     if (config.tls !== null || allowPlaintext) continue;
     throw new ConfigError(
-      `${name} is to listen on ${host}:${port}, which others can reach, without TLS: give --tls-cert and --tls-key, ` +
-        'or --allow-plaintext-beyond-loopback to send tokens and records in clear',
+      `${name} would listen on ${host}:${port}, which other machines can reach, without TLS: set --tls-cert and --tls-key, ` +
+        'or --allow-plaintext-beyond-loopback to send tokens and data unencrypted',
     );
   }
 }
@@ -263,7 +263,7 @@ function dataFiles(
 ): SmsFiles {
   const directory = data === null ? defaultSmsDirectory(env) : dirname(data);
   if (directory === null) {
-    throw new ConfigError('where to keep the data? there is neither --data nor XDG_STATE_HOME nor HOME');
+    throw new ConfigError('no data directory: set --data, XDG_STATE_HOME or HOME');
   }
   const files = smsFiles(directory);
   return {
@@ -290,7 +290,7 @@ function tlsFiles(cert: string | null, key: string | null): SmsConfig['tls'] {
   if (cert === null && key === null) return null;
   if (cert === null || key === null) {
     throw new ConfigError(
-      `--tls-cert and --tls-key belong together, and --tls-${cert === null ? 'cert' : 'key'} is missing`,
+      `--tls-cert and --tls-key must be set together, and --tls-${cert === null ? 'cert' : 'key'} is missing`,
     );
   }
   return { cert, key };

@@ -5,7 +5,7 @@ import { describeIssues, strictTable } from '../strict-table.ts';
 
 const NUL = '\0';
 const plainText = z.string().refine((text) => !text.includes(NUL), 'must not contain a NUL character');
-const envName = z.string().regex(/^[^=\0]+$/, 'the name of a variable must not be empty or contain "="');
+const envName = z.string().regex(/^[^=\0]+$/, 'a variable name must not be empty or contain "="');
 
 const limits = strictTable(
   Object.fromEntries(
@@ -30,7 +30,10 @@ const MAX_DESCRIPTION_CHARS = 1_000;
 /** Of namespaces, tasks and pools: part of paths, subjects and file names. */
 export const plainName = z
   .string()
-  .regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'expected 1 to 63 of a-z, 0-9 and -, without - at either end');
+  .regex(
+    /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
+    'expected 1 to 63 characters of a-z, 0-9 and -, not starting or ending with -',
+  );
 
 const tokens = z.int().min(1);
 

@@ -133,7 +133,7 @@ export class ApprovalGate {
     if (this.#grants.coversSession(question.binding)) return null;
     if (!this.#hasDecider) throw nobodyThere(call, mode);
     if (this.#pending.isFull) {
-      const message = `${call.tool}: too many calls wait for an approval`;
+      const message = `${call.tool}: too many calls are waiting for an approval`;
       throw new ApprovalRefused(call.serverId, 'approval_queue_full', message);
     }
     return this.#settle(await this.#put(question, causeOf(mode, verdict), 'call', signal), question);
@@ -211,7 +211,7 @@ export class ApprovalGate {
     if (need === 'denied') throw this.#deniedByRule(question, verdict);
     if (grant !== null && this.#grants.redeem(grant, question.binding) === null) return;
     if (this.#grants.coversSession(question.binding)) return;
-    const message = `${call.tool}: what was approved is not what would be done now`;
+    const message = `${call.tool}: the approval does not match the call as it would be made now`;
     throw new ApprovalRefused(call.serverId, 'approval_outdated', message);
   }
 
@@ -272,7 +272,7 @@ export class ApprovalGate {
       case 'withdrawn':
         throw outcome.error;
       case 'timeout': {
-        const message = `${tool}: nobody approved it within ${this.#timeoutMs} ms (approval_timeout_ms)`;
+        const message = `${tool}: no approval within ${this.#timeoutMs} ms (approval_timeout_ms)`;
         throw new ApprovalRefused(serverId, 'approval_timeout', message);
       }
       case 'answered': {
@@ -357,7 +357,7 @@ export class ApprovalGate {
 
 const unknownOutcome: ApprovalCause = {
   code: 'unknown_outcome',
-  text: 'the run was interrupted during this call, and nobody knows whether it was done: allowing it makes it again',
+  text: 'the run was interrupted during this call, and its outcome is unknown: allowing it makes the call again',
 };
 
 /** A call together with what it would do, as both stand at one moment. */
@@ -381,7 +381,7 @@ function boundName({ kind = 'tool', tool }: GatedCall): string {
 }
 
 function nobodyThere({ serverId, tool }: GatedCall, mode: ApprovalMode): ApprovalRefused {
-  const message = `${tool} needs an approval (approval_policy: ${mode}), and there is nobody here to give it`;
+  const message = `${tool} needs an approval (approval_policy: ${mode}), and no approver is available`;
   return new ApprovalRefused(serverId, 'approval_required', message);
 }
 

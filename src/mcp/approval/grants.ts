@@ -46,7 +46,7 @@ export class ApprovalGrants {
   ): number {
     const id = this.#nextId++;
     const surplus = keep(this.#once, id, { binding, expiresAtMs: this.#now() + forMs, ticket });
-    surplus?.ticket?.drop('too many approvals were not used');
+    surplus?.ticket?.drop('too many unused approvals');
     this.#remember(binding, definition);
     return id;
   }

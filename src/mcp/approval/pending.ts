@@ -83,10 +83,13 @@ async function answerOf(decide: ApprovalDecider, request: ApprovalRequest): Prom
   try {
     const given = await decide(request);
     if (given instanceof DeskAnswer) return given;
-    return readAnswer(given) ?? { decision: 'deny', reason: 'the decider gave no answer that is known' };
+    return readAnswer(given) ?? { decision: 'deny', reason: 'the approval handler returned an unknown answer' };
   } catch (error) {
     // Only its kind: the message of another's error may hold anything.
-    return { decision: 'deny', reason: `the decider failed (${error instanceof Error ? error.name : typeof error})` };
+    return {
+      decision: 'deny',
+      reason: `the approval handler failed (${error instanceof Error ? error.name : typeof error})`,
+    };
   }
 }
 
@@ -97,10 +100,10 @@ function endOf(serverId: string, { reason }: AbortSignal): McpError {
 function wordsFor(outcome: Exclude<ApprovalOutcome, { kind: 'answered' }>, timeoutMs: number | null): string {
   switch (outcome.kind) {
     case 'timeout':
-      return `no answer within ${timeoutMs} ms, denied`;
+      return `no decision within ${timeoutMs} ms; denied`;
     case 'covered':
-      return 'allowed for this session meanwhile';
+      return 'allowed for this session by another decision';
     case 'withdrawn':
-      return `not needed any more: ${outcome.error.message}`;
+      return `no longer needed: ${outcome.error.message}`;
   }
 }

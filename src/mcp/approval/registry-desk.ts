@@ -77,7 +77,7 @@ export class RegistryDesk implements ApprovalDesk {
         const decided = filed.status === 'waiting' ? await this.#decision(filed, question) : filed;
         const answer = this.#answer(decided, question.bound);
         if (answer !== null) return answer;
-        if (requests === MAX_REQUESTS) return denied(`its request is ${decided.status}`);
+        if (requests === MAX_REQUESTS) return denied(`the approval request is ${decided.status}`);
       }
     } catch (error) {
       return denied((error as Error).message);
@@ -108,7 +108,7 @@ export class RegistryDesk implements ApprovalDesk {
       // Whoever watches its waits may give it up, and take it up again.
       isKept: this.#options.waits !== undefined,
     };
-    const what = 'the registry that decides about approvals cannot be reached';
+    const what = 'the approval registry is unreachable';
     return this.#insist((attempt) => port.open(asked, attempt), fileWithinMs, signal, what);
   }
 
@@ -116,10 +116,10 @@ export class RegistryDesk implements ApprovalDesk {
     const { signal, isResumable } = question;
     const { promise, resolve, reject } = Promise.withResolvers<FiledApproval>();
     const withdrawn = () => {
-      reject(new Error('no answer is wanted any more'));
+      reject(new Error('the request was withdrawn'));
       if (!isResumable()) this.#withdraw(filed.id, reasonText(signal));
     };
-    const late = () => resolve({ ...filed, status: 'denied', reason: 'nobody decided in time' });
+    const late = () => resolve({ ...filed, status: 'denied', reason: 'no decision in time' });
     const timer = setTimeout(late, Math.min(filed.leftMs + GRACE_MS, MAX_TIMER_MS));
     const over = this.#options.waits?.({
       request: filed.id,
@@ -134,7 +134,9 @@ export class RegistryDesk implements ApprovalDesk {
       resolve(approval);
     });
     const { server, tool } = question;
-    this.#options.say?.(`${server} ${tool} waits for somebody's yes in the registry: spear approvals show ${filed.id}`);
+    this.#options.say?.(
+      `${server} ${tool} is waiting for an approval in the registry: spear approvals show ${filed.id}`,
+    );
     signal.addEventListener('abort', withdrawn, { once: true });
     if (signal.aborted) withdrawn();
     this.#watch ??= this.#follow();
@@ -156,7 +158,7 @@ export class RegistryDesk implements ApprovalDesk {
       this.#closed.signal.addEventListener('abort', end, { once: true });
       try {
         for await (const approval of port.watch(run, stream.signal)) {
-          if (failures > 0) say?.('the registry that decides about approvals is back');
+          if (failures > 0) say?.('the approval registry is reachable again');
           failures = 0;
           if (approval !== null && approval.status !== 'waiting') this.#waiting.get(approval.id)?.(approval);
           await Promise.resolve(); // whoever waited for it leaves first
@@ -165,9 +167,7 @@ export class RegistryDesk implements ApprovalDesk {
       } catch (error) {
         failures += 1;
         if (failures === 1 && !this.#closed.signal.aborted) {
-          say?.(
-            `the registry that decides about approvals is away, its answer is waited for: ${(error as Error).message}`,
-          );
+          say?.(`the approval registry is unreachable; waiting for its decision: ${(error as Error).message}`);
         }
       } finally {
         stream.abort();
@@ -214,12 +214,12 @@ export class RegistryDesk implements ApprovalDesk {
   async #claim(filed: FiledApproval, claim: string, call: BoundCall, args: JsonObject): Promise<ClaimRefusal | null> {
     const { port } = this.#options;
     const hash = saltedHash(filed.salt, args);
-    const what = 'the registry that has its approval cannot be reached';
+    const what = 'the registry that holds the approval is unreachable';
     try {
       const take = (attempt: AbortSignal) => port.claim(filed.id, claim, call, hash, attempt);
       const refusal = await this.#insist(take, CLAIM_MS, this.#closed.signal, what);
       if (refusal === null) return null;
-      return { outdated: true, message: `its approval does not hold: ${refusal}` };
+      return { outdated: true, message: `the approval is not valid: ${refusal}` };
     } catch (error) {
       return { outdated: false, message: (error as Error).message };
     }
@@ -247,7 +247,7 @@ export class RegistryDesk implements ApprovalDesk {
         return await work(AbortSignal.timeout(ATTEMPT_MS));
       } catch (error) {
         if (error instanceof ApprovalRejected) throw error;
-        if (signal.aborted) throw new Error('no answer is wanted any more');
+        if (signal.aborted) throw new Error('the request was withdrawn');
         failures += 1;
         const left = endsAt - performance.now();
         if (left <= 0) {

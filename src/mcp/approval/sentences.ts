@@ -26,7 +26,7 @@ export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided
       return { status: decision === 'deny' ? 'denied' : 'allowed', decision, decided_by: by, reason };
     }
     case 'covered':
-      return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another answer' };
+      return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another decision' };
     case 'timeout':
       return { status: 'denied', decision: 'timeout', decided_by: NOBODY };
     case 'withdrawn':
@@ -38,9 +38,9 @@ const deskName = ({ decidedBy }: DeskAnswer) => (decidedBy === null ? NOBODY : `
 
 /** Why somebody is asked, as a sentence. */
 export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {
-  if (mode === 'always') return { code: 'always', text: 'its record asks for every call (approval_policy: always)' };
-  if (verdict.layer === null) return { code: 'no_rule', text: 'no rule speaks of it (approval_policy: policy)' };
-  return { code: 'rule', text: `${ruleName(verdict)} asks for it` };
+  if (mode === 'always') return { code: 'always', text: 'every call needs an approval (approval_policy: always)' };
+  if (verdict.layer === null) return { code: 'no_rule', text: 'no rule matches the call (approval_policy: policy)' };
+  return { code: 'rule', text: `${ruleName(verdict)} requires an approval` };
 }
 
 export const ruleName = ({ layer, rule }: RuleVerdict) => `${JSON.stringify(rule)} of the ${layer}'s approval rules`;

@@ -40,7 +40,7 @@ export class ElicitationDesk {
 
   /** Nobody is asked any more. */
   close(): void {
-    this.#closed.abort(new QuestionWithdrawn('not needed any more: the guest ended'));
+    this.#closed.abort(new QuestionWithdrawn('no longer needed: the guest ended'));
   }
 
   /** What the server gets. Never throws: a question that cannot be put has an answer too. */
@@ -53,18 +53,18 @@ export class ElicitationDesk {
   #refused(question: Question): Outcome | null {
     const secret = question.mode === 'form' ? secretField(question.fields) : null;
     if (secret !== null) {
-      return byNobody('decline', `its form asks for ${JSON.stringify(secret)}: no secret is given in a form`);
+      return byNobody('decline', `the form asks for ${JSON.stringify(secret)}: secrets must not be entered in a form`);
     }
-    if (this.#decide === null) return byNobody('decline', 'there is nobody here to answer');
+    if (this.#decide === null) return byNobody('decline', 'no user is available to answer');
     if (this.#open < MAX_PENDING_ELICITATIONS) return null;
-    return byNobody('cancel', 'too many questions wait for an answer');
+    return byNobody('cancel', 'too many requests for user input are pending');
   }
 
   async #put(call: GatedCall, question: Question, signal: AbortSignal): Promise<Outcome> {
     this.#audit({ event: 'elicitation.asked', ...about(call, question), host: hostOf(question) });
     const unanswered = new AbortController();
     const unlink = [
-      abortWith(unanswered, signal, () => new QuestionWithdrawn(`not needed any more: ${wordsOf(signal.reason)}`)),
+      abortWith(unanswered, signal, () => new QuestionWithdrawn(`no longer needed: ${wordsOf(signal.reason)}`)),
       abortWith(unanswered, this.#closed.signal),
     ];
     const timer = setTimeout(() => {
@@ -92,13 +92,16 @@ export class ElicitationDesk {
       answer = readElicitationAnswer(await this.#decide?.({ ...question, ...who, deadlineMs, signal }));
     } catch (error) {
       // Only its kind: the message of another's error may hold anything.
-      return this.#decided('decline', `the decider failed (${error instanceof Error ? error.name : typeof error})`);
+      return this.#decided(
+        'decline',
+        `the elicitation handler failed (${error instanceof Error ? error.name : typeof error})`,
+      );
     }
-    if (answer === null) return this.#decided('decline', 'the decider gave no answer that is known');
+    if (answer === null) return this.#decided('decline', 'the elicitation handler returned an unknown answer');
     if (answer.action !== 'accept') return this.#decided(answer.action, null);
     if (question.mode === 'url') return this.#accepted({ action: 'accept', content: null });
     const checked = checkForm(question.fields, answer.content ?? {});
-    if ('problem' in checked) return this.#decided('decline', `the answer does not fit the form: ${checked.problem}`);
+    if ('problem' in checked) return this.#decided('decline', `the answer does not match the form: ${checked.problem}`);
     return this.#accepted({ action: 'accept', content: checked.content });
   }
 
@@ -117,7 +120,7 @@ export class ElicitationDesk {
     this.#audit({ event: 'elicitation.answered', ...about(call, question), ...how });
     const { written } = this.#scope.audit;
     if (reply.action !== 'accept' || written === undefined || (await written())) return reply;
-    return { action: 'cancel', why: 'the audit trail cannot be written (audit.on_failure)' };
+    return { action: 'cancel', why: 'the audit log cannot be written (audit.on_failure)' };
   }
 
   #audit(event: AuditEvent): void {

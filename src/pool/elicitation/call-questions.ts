@@ -29,7 +29,10 @@ export class CallQuestions {
     if (this.#ended.signal.aborted) return { action: 'cancel', why: null };
     this.#asked += 1;
     if (this.#asked > MAX_QUESTIONS_PER_CALL) {
-      return { action: 'cancel', why: `it asked more than ${MAX_QUESTIONS_PER_CALL} times during one call` };
+      return {
+        action: 'cancel',
+        why: `the server sent more than ${MAX_QUESTIONS_PER_CALL} requests for user input during one call`,
+      };
     }
     const either = new AbortController();
     const unlink = [this.#ended.signal, signal].map((one) => abortWith(either, one));

@@ -10,7 +10,7 @@ export type FormContent = Readonly<Record<string, FormValue>>;
 export function fieldProblem(field: FormField, value: unknown): string | null {
   switch (field.kind) {
     case 'text':
-      return typeof value === 'string' ? textProblem(field, value) : 'must be a text';
+      return typeof value === 'string' ? textProblem(field, value) : 'must be a string';
     case 'number':
       return typeof value === 'number' ? numberProblem(field, value) : 'must be a number';
     case 'boolean':
@@ -27,7 +27,7 @@ export function checkForm(
   fields: readonly FormField[],
   given: unknown,
 ): { readonly content: FormContent } | { readonly problem: string } {
-  if (!isJsonObject(given)) return { problem: 'there is no content' };
+  if (!isJsonObject(given)) return { problem: 'content is missing' };
   const stranger = Object.keys(given).find((name) => !fields.some((field) => field.name === name));
   if (stranger !== undefined) return { problem: `the form has no field ${JSON.stringify(stranger)}` };
   const content: [string, FormValue][] = [];
@@ -67,10 +67,11 @@ function numberProblem(field: Extract<FormField, { kind: 'number' }>, value: num
 function choicesProblem(field: Extract<FormField, { kind: 'choices' }>, value: unknown): string | null {
   const { options, minItems, maxItems } = field;
   if (!Array.isArray(value)) return 'must be a list of choices';
-  if (!value.every((item) => options.some((option) => option.value === item))) return 'must hold choices only';
-  if (new Set(value).size < value.length) return 'must hold each choice once';
-  if (minItems !== null && value.length < minItems) return `must hold at least ${minItems}`;
-  if (maxItems !== null && value.length > maxItems) return `must hold at most ${maxItems}`;
+  if (!value.every((item) => options.some((option) => option.value === item)))
+    return 'must contain only the listed choices';
+  if (new Set(value).size < value.length) return 'must not contain a choice twice';
+  if (minItems !== null && value.length < minItems) return `must contain at least ${minItems} choices`;
+  if (maxItems !== null && value.length > maxItems) return `must contain at most ${maxItems} choices`;
   return null;
 }
 
@@ -83,7 +84,13 @@ const dateTime = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\
 
 const formats: ReadonlyMap<string, TextFormat> = new Map([
   ['email', { words: 'an email address', matches: (text) => /^[^\s@]+@[^\s@]+$/.test(text) }],
-  ['uri', { words: 'an address with its scheme', matches: (text) => !/\s/.test(text) && URL.canParse(text) }],
+  [
+    'uri',
+    {
+      words: 'a URI with a scheme, such as https://example.com',
+      matches: (text) => !/\s/.test(text) && URL.canParse(text),
+    },
+  ],
   ['date', { words: 'a date like 2026-07-28', matches: isDate }],
   [
     'date-time',

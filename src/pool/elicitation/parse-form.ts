@@ -12,26 +12,24 @@ export const formLimits = { fields: 32, options: 100, nameChars: 100, textChars:
  */
 export function parseForm(schema: JsonValue | undefined): readonly FormField[] {
   if (!isJsonObject(schema) || schema.type !== 'object' || !isJsonObject(schema.properties)) {
-    throw new UnusableQuestion('its requestedSchema is no object with properties');
+    throw new UnusableQuestion('requestedSchema is not an object schema with properties');
   }
   const entries = Object.entries(schema.properties);
-  if (entries.length === 0) throw new UnusableQuestion('its form has no fields');
+  if (entries.length === 0) throw new UnusableQuestion('the form has no fields');
   if (entries.length > formLimits.fields) {
-    throw new UnusableQuestion(`its form has ${entries.length} fields, at most ${formLimits.fields} are asked for`);
+    throw new UnusableQuestion(`the form has ${entries.length} fields; the limit is ${formLimits.fields}`);
   }
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const fields = entries.map(([name, field]) => parseField(name, field, required.delete(name)));
-  if (required.size > 0) throw new UnusableQuestion('its form requires a field that it does not have');
+  if (required.size > 0) throw new UnusableQuestion('the form requires a field that it does not define');
   return Object.freeze(fields);
 }
 
 function parseField(name: string, schema: JsonValue, required: boolean): FormField {
   if (name === '' || name.length > formLimits.nameChars) {
-    throw new UnusableQuestion(
-      `a field has a name of ${name.length} characters, at most ${formLimits.nameChars} are read`,
-    );
+    throw new UnusableQuestion(`a field name has ${name.length} characters; the limit is ${formLimits.nameChars}`);
   }
-  if (!isJsonObject(schema)) throw unusable(name, 'is described by no object');
+  if (!isJsonObject(schema)) throw unusable(name, 'has a schema that is not an object');
   const words = { name, title: text(schema.title), description: text(schema.description), required };
   const field = { ...words, ...kindOf(name, schema) } as FormField;
   const given = schema.default as JsonValue | undefined;
@@ -50,7 +48,7 @@ function kindOf(name: string, schema: JsonObject) {
     }
     case 'array': {
       const options = isJsonObject(schema.items) ? optionsOf(name, schema.items, schema.items.anyOf) : null;
-      if (options === null) throw unusable(name, 'is a list of something else than choices');
+      if (options === null) throw unusable(name, 'is an array of something other than choices');
       return { kind: 'choices', options, minItems: number(schema.minItems), maxItems: number(schema.maxItems) };
     }
     case 'string': {
@@ -60,7 +58,7 @@ function kindOf(name: string, schema: JsonObject) {
       return { kind: 'text', ...bounds, format: text(schema.format) };
     }
     default:
-      throw unusable(name, 'is neither a text, a number, yes or no, nor a choice');
+      throw unusable(name, 'is not a string, number, boolean or choice');
   }
 }
 
@@ -73,12 +71,12 @@ function optionsOf(name: string, { enum: values, enumNames }: JsonObject, titled
     : Array.isArray(values)
       ? values.map((value, index) => ({ value, title: text(names[index]) }))
       : [];
-  if (options.length === 0) throw unusable(name, 'lets one choose from nothing');
+  if (options.length === 0) throw unusable(name, 'has an empty list of choices');
   if (options.length > formLimits.options) {
-    throw unusable(name, `has ${options.length} choices, at most ${formLimits.options} are shown`);
+    throw unusable(name, `has ${options.length} choices; the limit is ${formLimits.options}`);
   }
   if (!options.every((option): option is FormOption => typeof option?.value === 'string')) {
-    throw unusable(name, 'has a choice that is no text');
+    throw unusable(name, 'has a choice that is not a string');
   }
   return options;
 }
@@ -88,4 +86,4 @@ const text = (value: JsonValue | undefined) =>
 
 const number = (value: JsonValue | undefined) => (typeof value === 'number' ? value : null);
 
-const unusable = (name: string, why: string) => new UnusableQuestion(`its field ${JSON.stringify(name)} ${why}`);
+const unusable = (name: string, why: string) => new UnusableQuestion(`field ${JSON.stringify(name)} ${why}`);

@@ -32,32 +32,32 @@ export const MAX_QUESTION_MESSAGE_CHARS = 4_000;
 
 /** What `redact` knows is shown to nobody, not even in a server's own words. @throws UnusableQuestion */
 export function parseQuestion(given: JsonValue | undefined, redact: Redact): Question {
-  if (!isJsonObject(given)) throw new UnusableQuestion('its question has no params');
+  if (!isJsonObject(given)) throw new UnusableQuestion('the request has no params');
   const chars = jsonChars(given);
   if (chars > MAX_QUESTION_CHARS) {
-    throw new UnusableQuestion(`its question has ${chars} characters, at most ${MAX_QUESTION_CHARS} are read`);
+    throw new UnusableQuestion(`the request has ${chars} characters; the limit is ${MAX_QUESTION_CHARS}`);
   }
   const params = redactStrings(given, redact);
   const { message, mode = 'form' } = params;
-  if (typeof message !== 'string') throw new UnusableQuestion('its question has no message');
+  if (typeof message !== 'string') throw new UnusableQuestion('the request has no message');
   if (message.length > MAX_QUESTION_MESSAGE_CHARS) {
     const most = MAX_QUESTION_MESSAGE_CHARS;
-    throw new UnusableQuestion(`its message has ${message.length} characters, at most ${most} are shown`);
+    throw new UnusableQuestion(`the message has ${message.length} characters; the limit is ${most}`);
   }
   if (mode === 'url') return { mode, message, url: parseAddress(params.url) };
-  if (mode !== 'form') throw new UnusableQuestion('its mode of asking is neither form nor url');
+  if (mode !== 'form') throw new UnusableQuestion('mode is neither "form" nor "url"');
   return { mode, message, fields: parseForm(params.requestedSchema) };
 }
 
 /** An address that a person may be shown: encrypted, or on this machine, and not one that hides where it leads. */
 function parseAddress(given: JsonValue | undefined): string {
   const url = typeof given === 'string' ? URL.parse(given) : null;
-  if (url === null) throw new UnusableQuestion('its address is none');
+  if (url === null) throw new UnusableQuestion('the url is not valid');
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
-    throw new UnusableQuestion('its address is not https, nor http on this machine');
+    throw new UnusableQuestion('the url must use https, or http on loopback');
   }
   if (url.username !== '' || url.password !== '') {
-    throw new UnusableQuestion('its address has a user or password in front of its host');
+    throw new UnusableQuestion('the url must not contain a user name or password');
   }
   return url.href;
 }

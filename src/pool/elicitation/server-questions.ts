@@ -57,7 +57,7 @@ export class ServerQuestions {
     if (!('method' in message)) return false;
     const { method } = message;
     if (!('id' in message)) return method === CANCELLED && this.#takenBack(message.params?.requestId);
-    if (method === SAMPLE) this.#say('asks for the model (sampling), which is not supported');
+    if (method === SAMPLE) this.#say('sent a sampling request, which is not supported');
     if (method !== ELICIT && method !== ROOTS) return false;
     void this.#answer(message.id, method, message.params as JsonObject | undefined, call);
     return true;
@@ -76,9 +76,10 @@ export class ServerQuestions {
     try {
       if (method === ROOTS) return this.#roots();
       if (method === ELICIT) return await this.#elicit(params, call, signal);
-      throw new QuestionRefused(METHOD_NOT_FOUND, 'asks for something that is not supported');
+      throw new QuestionRefused(METHOD_NOT_FOUND, 'sent a request that is not supported');
     } catch (error) {
-      if (error instanceof UnusableQuestion) this.#say(`asks what nobody is shown: ${error.message}`);
+      if (error instanceof UnusableQuestion)
+        this.#say(`sent an elicitation request that cannot be shown: ${error.message}`);
       else if (error instanceof QuestionRefused) this.#say(error.message);
       throw error;
     }
@@ -89,13 +90,13 @@ export class ServerQuestions {
     const taken = new AbortController();
     const isFull = this.#open.size >= MAX_OPEN_QUESTIONS;
     if (!isFull) this.#open.set(id, taken);
-    else this.#say(`asks more than ${MAX_OPEN_QUESTIONS} things at once`);
+    else this.#say(`has more than ${MAX_OPEN_QUESTIONS} requests pending`);
     try {
       const result = isFull ? { action: 'cancel' } : await this.reply(method, params, call, taken.signal);
       if (!taken.signal.aborted) await this.#deps.send({ jsonrpc: '2.0', id, result });
     } catch (error) {
       const code = error instanceof QuestionRefused ? error.code : INVALID_PARAMS;
-      const message = error instanceof Error ? error.message : 'it cannot be answered';
+      const message = error instanceof Error ? error.message : 'the request cannot be answered';
       await this.#deps.send({ jsonrpc: '2.0', id, error: { code, message } }).catch(() => {});
     } finally {
       if (this.#open.get(id) === taken) this.#open.delete(id);
@@ -104,14 +105,17 @@ export class ServerQuestions {
 
   #takenBack(id: unknown): boolean {
     const open = typeof id === 'string' || typeof id === 'number' ? this.#open.get(id) : undefined;
-    open?.abort(new Error('the server does not wait for it any more'));
+    open?.abort(new Error('the server cancelled its request'));
     return open !== undefined;
   }
 
   #roots(): JsonObject {
     const { roots } = this.#deps.record.client_features;
     if (roots.length === 0) {
-      throw new QuestionRefused(METHOD_NOT_FOUND, 'asks for roots, and its record has none (client_features.roots)');
+      throw new QuestionRefused(
+        METHOD_NOT_FOUND,
+        'requested roots, but none are configured for this server (client_features.roots)',
+      );
     }
     return { roots: roots.map(({ uri, name }) => ({ uri, ...(name === null ? {} : { name }) })) };
   }
@@ -123,7 +127,7 @@ export class ServerQuestions {
   ): Promise<JsonObject> {
     const { elicitation: modes } = this.#deps.record.client_features;
     const refused = (mode: string) =>
-      `asks the user something (${mode}), which its record does not permit (client_features.elicitation)`;
+      `requested user input (${mode}), which is not permitted for this server (client_features.elicitation)`;
     if (modes.length === 0) throw new QuestionRefused(METHOD_NOT_FOUND, refused('elicitation'));
     const question = parseQuestion(params, this.#deps.redactContent);
     if (!modes.includes(question.mode)) throw new QuestionRefused(INVALID_PARAMS, refused(question.mode));
@@ -131,7 +135,7 @@ export class ServerQuestions {
     if (reply.action === 'accept') {
       return { action: 'accept', ...(reply.content === null ? {} : { content: reply.content as JsonObject }) };
     }
-    if (reply.why !== null) this.#say(`asks the user something, and gets "${reply.action}": ${reply.why}`);
+    if (reply.why !== null) this.#say(`requested user input and received "${reply.action}": ${reply.why}`);
     return { action: reply.action };
   }
 
@@ -147,5 +151,5 @@ export class ServerQuestions {
 
 const duringNoCall: QuestionReply = {
   action: 'decline',
-  why: 'it does not say during which call, and there is not exactly one ("budgets.max_concurrency": 1 makes it one)',
+  why: 'the request names no call, and there is not exactly one call in flight (set "budgets.max_concurrency": 1)',
 };

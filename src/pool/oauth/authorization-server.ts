@@ -52,12 +52,12 @@ export async function metadataOf(
   requireSecure(url, 'the authorization server');
   const metadata = (await library.discoverAuthorizationServerMetadata(url, { fetchFn: fetch })) ?? null;
   if (metadata !== null) {
-    requireSecure(metadata.token_endpoint, 'its token endpoint');
+    requireSecure(metadata.token_endpoint, 'the token endpoint');
     if (metadata.authorization_endpoint !== undefined) {
-      requireSecure(metadata.authorization_endpoint, 'its authorization endpoint');
+      requireSecure(metadata.authorization_endpoint, 'the authorization endpoint');
     }
     if (metadata.registration_endpoint !== undefined) {
-      requireSecure(metadata.registration_endpoint, 'its registration endpoint');
+      requireSecure(metadata.registration_endpoint, 'the registration endpoint');
     }
   }
   return { url, issuer: metadata?.issuer ?? url, metadata };
@@ -88,7 +88,7 @@ function requireOwnResource(serverUrl: URL, resource: string, library: McpLibrar
   const requestedResource = library.resourceUrlFromServerUrl(serverUrl);
   if (library.checkResourceAllowed({ requestedResource, configuredResource: resource })) return;
   throw new OAuthRefused(
-    `the server says that it is ${JSON.stringify(resource)}, which is not where it is (resource mismatch)`,
+    `the server's metadata names the resource ${JSON.stringify(resource)}, which is not the server's url (resource mismatch)`,
   );
 }
 
@@ -99,7 +99,7 @@ function chosenServer(serverUrl: URL, named: readonly string[], issuer: string |
   const match = named.find((each) => sameIssuer(each, issuer));
   if (match !== undefined) return match;
   throw new OAuthRefused(
-    `the server trusts ${JSON.stringify(first)}, but http.oauth.issuer of its record is ${JSON.stringify(issuer)}`,
+    `the server names the authorization server ${JSON.stringify(first)}, but http.oauth.issuer is ${JSON.stringify(issuer)}`,
   );
 }
 
@@ -108,5 +108,5 @@ function requireSecure(text: string, what: string): void {
   if (url?.protocol === 'https:') return;
   const isLoopback = url !== null && /^(?:localhost|\[::1\]|127(?:\.\d+){3})$/.test(url.hostname);
   if (url?.protocol === 'http:' && isLoopback) return;
-  throw new OAuthRefused(`${what} ${JSON.stringify(text)} is not an https address`);
+  throw new OAuthRefused(`${what} ${JSON.stringify(text)} is not an https url`);
 }

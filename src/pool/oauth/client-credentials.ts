@@ -40,7 +40,7 @@ export async function clientCredentialsToken(
   { library, fetch }: Discovery,
 ): Promise<OAuthTokens> {
   const never = () => {
-    throw new Error('nobody is asked for client credentials');
+    throw new Error('the client credentials grant has no user interaction');
   };
   const provider: OAuthClientProvider = {
     redirectUrl: undefined,
@@ -69,7 +69,7 @@ function readKey(pem: string): KeyObject {
   try {
     return createPrivateKey(pem);
   } catch {
-    throw new OAuthRefused('http.oauth.private_key refers to something that is no private key in PEM');
+    throw new OAuthRefused('http.oauth.private_key does not refer to a private key in PEM format');
   }
 }
 
@@ -85,5 +85,5 @@ function algorithmOf(key: KeyObject): string {
   if (type === 'ed25519') return 'EdDSA';
   const algorithm = curveAlgorithms[details?.namedCurve ?? ''];
   if (algorithm !== undefined) return algorithm;
-  throw new OAuthRefused('http.oauth.private_key refers to a key that signs no assertions (RSA, EC or Ed25519 do)');
+  throw new OAuthRefused('http.oauth.private_key refers to a key that cannot sign assertions; use RSA, EC or Ed25519');
 }

@@ -33,7 +33,7 @@ async function wholeText(response: Response): Promise<string> {
   let bytes = 0;
   for await (const part of response.body) {
     bytes += part.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new TypeError(`the answer has more than ${MAX_ANSWER_BYTES} bytes`);
+    if (bytes > MAX_ANSWER_BYTES) throw new TypeError(`the response has more than ${MAX_ANSWER_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts).toString('utf8');

@@ -21,10 +21,10 @@ const RENEW_BEFORE_PART = 0.2;
 export function heldToken(tokens: OAuthTokens, asked: string | null, nowMs: number): HeldToken {
   const { access_token, token_type, scope, expires_in } = tokens;
   if (token_type.toLowerCase() !== 'bearer') {
-    throw new OAuthRefused(`the token is of type ${JSON.stringify(token_type)}; only bearer tokens can be used`);
+    throw new OAuthRefused(`the token has type ${JSON.stringify(token_type)}; only bearer tokens are supported`);
   }
   const header = `Bearer ${access_token}`;
-  if (!isHeaderValue(header)) throw new OAuthRefused('the token has characters that no header can have');
+  if (!isHeaderValue(header)) throw new OAuthRefused('the token has characters that an HTTP header cannot carry');
   knownSecrets.addOfRecord(access_token);
   const held = { header, scope: scope ?? asked };
   if (expires_in === undefined) return { ...held, expiresAtMs: null, renewAtMs: null };

@@ -135,7 +135,7 @@ async function takeLock(path: string): Promise<void> {
       if (errorCode(error) !== 'EEXIST') throw error;
     }
     if (isLeftBehind(path)) rmSync(path, { force: true });
-    else if (performance.now() > end) throw new Error(`${path} is held by another process`);
+    else if (performance.now() > end) throw new Error(`${path} is locked by another process`);
     else await delay(LOCK_POLL_MS);
   }
 }

@@ -94,7 +94,7 @@ async function newClient(
   }
   if (metadata !== null && metadata.registration_endpoint === undefined) {
     throw new OAuthRefused(
-      `${server.issuer} registers no clients by itself; register one there and set http.oauth.client_id`,
+      `${server.issuer} does not support dynamic client registration; register a client there and set http.oauth.client_id`,
     );
   }
   const supported = metadata?.token_endpoint_auth_methods_supported ?? [];
@@ -153,7 +153,7 @@ async function authorize(
   const code = answer.get('code');
   if (code === null) {
     const why = [answer.get('error'), answer.get('error_description')].filter((each) => each !== null);
-    throw new OAuthRefused(`the authorization server gave no code: ${why.join(': ') || 'it does not say why'}`);
+    throw new OAuthRefused(`the authorization server returned no code: ${why.join(': ') || 'no reason given'}`);
   }
   knownSecrets.addOfRecord(code);
   return library.exchangeAuthorization(server.url, {

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 
 const HOST = '127.0.0.1';
 const PATH = '/callback';
-const ANSWERED = 'Spear has the answer. You can close this window; the terminal says the rest.\n';
-const NOT_OURS = 'This is not the answer to a login that is under way.\n';
+const ANSWERED = 'Spear received the response. You can close this window and return to the terminal.\n';
+const NOT_OURS = 'This is not the response to a pending login.\n';
 
 /** Where the browser comes back to, on this machine alone. */
 export interface LoopbackRedirect {

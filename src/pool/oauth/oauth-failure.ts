@@ -29,7 +29,7 @@ export function oauthFailure(error: unknown, serverId: string, library: McpLibra
   return new McpConnectionError(
     serverId,
     lasting ? 'unauthorized' : 'connect_failed',
-    `server "${serverId}": no token: ${reason}${lasting ? '; check http.oauth of its record' : ''}`,
+    `server "${serverId}": could not get a token: ${reason}${lasting ? '; check http.oauth of the server' : ''}`,
     'stands',
   );
 }
@@ -46,6 +46,6 @@ function reasonOf(error: unknown): string {
   const deepest = deepestCause(error);
   const code = (deepest as { code?: unknown } | null)?.code;
   return typeof code === 'string' && !(deepest instanceof DOMException)
-    ? `the authorization server cannot be reached (${code})`
+    ? `the authorization server is unreachable (${code})`
     : errorText(deepest).replace(QUOTED_BODY, '');
 }

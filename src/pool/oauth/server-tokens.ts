@@ -142,9 +142,9 @@ export class ServerTokens {
   #stored(): StoredLogin {
     const { serverId, url, oauth, logins } = this.#deps;
     const login = logins.read(serverId, url);
-    if (login === null) throw this.#loginNeeded('nobody has logged in to it on this machine');
+    if (login === null) throw this.#loginNeeded('this machine has no login for it');
     if (oauth.issuer !== null && !sameIssuer(oauth.issuer, login.issuer)) {
-      throw this.#loginNeeded('its record names another authorization server than that of the login');
+      throw this.#loginNeeded('the login was made with another authorization server than http.oauth.issuer');
     }
     return login;
   }
@@ -163,10 +163,12 @@ export class ServerTokens {
       const login = this.#stored();
       const stored = this.#take(login);
       if (stored.header !== used && !isDue(stored, wallClock())) return true;
-      if (login.refresh_token === null) throw this.#loginNeeded('its token is not taken any more');
+      if (login.refresh_token === null)
+        throw this.#loginNeeded('its access token is no longer accepted and there is no refresh token');
       const client = clientOfRecord(oauth, proof, library);
       const information = client?.information ?? login.client;
-      if (information === null) throw this.#loginNeeded('its record names another client than that of the login');
+      if (information === null)
+        throw this.#loginNeeded('the login was made with another client than http.oauth.client_id');
       const { metadata } = await metadataOf(login.authorization_server, this.#discovery);
       const tokens = await library
         .refreshAuthorization(login.authorization_server, {
@@ -180,7 +182,7 @@ export class ServerTokens {
           fetchFn: this.#discovery.fetch,
         })
         .catch((error: unknown) => {
-          throw this.#isOver(error) ? this.#loginNeeded('its login has ended') : error;
+          throw this.#isOver(error) ? this.#loginNeeded('its login has expired or was revoked') : error;
         });
       const held = this.#hold(tokens, login.scope);
       logins.write(serverId, {
@@ -206,7 +208,7 @@ export class ServerTokens {
     const { serverId, url, logins } = this.#deps;
     const login = logins.read(serverId, url);
     if (login !== null) logins.write(serverId, { ...login, wanted_scope: wanted });
-    return this.#loginNeeded(`insufficient_scope: it wants ${missing}`);
+    return this.#loginNeeded(`insufficient_scope: required scope ${missing}`);
   }
 
   #loginNeeded(why: string): McpConnectionError {

@@ -104,7 +104,7 @@ export class HostWatchdog {
         level: 'warn',
         event: 'watchdog_lost',
         serverId: null,
-        message: `the watchdog process ended: ${why}`,
+        message: `the watchdog process exited: ${why}`,
       });
       if (this.#groups.size > 0) this.#start();
     };

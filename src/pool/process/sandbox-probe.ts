@@ -31,7 +31,7 @@ function isolationArguments(network: SandboxNetwork, userNamespace: readonly str
 /** Tries whether a sandbox can really be made here: being installed says little, least of all in a container. */
 export async function probeSandbox(command: string, network: SandboxNetwork, spawn: Spawn): Promise<ProbeResult> {
   const mounts = mountArguments(await systemMounts(network));
-  let result: ProbeResult = { works: false, why: 'it was not tried', timedOut: false };
+  let result: ProbeResult = { works: false, why: 'the sandbox was not probed', timedOut: false };
   for (const userNamespace of userNamespaces) {
     const isolation = isolationArguments(network, userNamespace);
     const args = [...isolation, ...mounts, '--remount-ro', '/', '--', '/bin/sh', '-c', 'exit 0'];

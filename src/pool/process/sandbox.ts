@@ -105,7 +105,7 @@ export class Sandbox {
     if (found === null) {
       return {
         works: false,
-        why: `there is no ${command} on this node; install bubblewrap`,
+        why: `${command} is not installed on this node; install bubblewrap`,
         timedOut: false,
         bwrap: '',
       };
@@ -116,7 +116,7 @@ export class Sandbox {
   #without({ serverId, sandbox, by }: LaunchContext, why: string): null {
     if (sandbox.mode === 'required') {
       const rule = by === 'node' ? 'mcp.stdio of this node is "sandboxed"' : 'sandbox.mode is "required"';
-      const message = `server "${serverId}": ${rule}, and it is not run without one: ${why}`;
+      const message = `server "${serverId}": ${rule}, but no sandbox is available: ${why}`;
       throw new McpConnectionError(serverId, 'sandbox_unavailable', message);
     }
     if (this.#warned.has(serverId)) return null;
@@ -155,7 +155,7 @@ function pathProblem(path: string): string | null {
     return 'does not exist on this node';
   }
   if (!isInProc(normalize(path)) && !isInProc(real)) return null;
-  return 'would show the processes of the host; a sandbox has a /proc of its own';
+  return 'would expose the processes of the host; a sandbox has its own /proc';
 }
 
 const isInProc = (path: string) => path === '/proc' || path.startsWith('/proc/');
@@ -163,6 +163,6 @@ const isInProc = (path: string) => path === '/proc' || path.startsWith('/proc/')
 function noteOf({ args, cwd }: Launch, mounts: readonly Mount[]): string {
   const named = [...(cwd === null ? [] : [cwd]), ...args].filter((path) => isAbsolute(path) && existsSync(path));
   const hidden = named.filter((path) => !isVisible(path, mounts));
-  const missing = hidden.length === 0 ? '' : `; not in it: ${hidden.join(', ')}`;
-  return ` (it runs in a sandbox with /usr, its own HOME and TMPDIR, its command and the listed paths${missing}; sandbox.read_only_paths and sandbox.writable_paths of its record add to them)`;
+  const missing = hidden.length === 0 ? '' : `; not visible: ${hidden.join(', ')}`;
+  return ` (the server runs in a sandbox that contains /usr, its own HOME and TMPDIR, its command and the listed paths${missing}; add paths with sandbox.read_only_paths or sandbox.writable_paths)`;
 }

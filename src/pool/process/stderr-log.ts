@@ -85,7 +85,7 @@ export class StderrLog {
 
   #reportDropped(): void {
     if (this.#droppedBytes === 0) return;
-    this.#emit(`(${this.#droppedBytes} bytes of stderr were left out)`);
+    this.#emit(`(${this.#droppedBytes} bytes of stderr were dropped)`);
     this.#droppedBytes = 0;
   }
 }

@@ -90,7 +90,7 @@ export class ProcessSupervisor {
     const ending = [...this.#running].filter((running) => running.ending).map((running) => running.ended);
     const room = ending.length > 0 ? Promise.race(ending) : this.#giveWay();
     if (room !== null) return room;
-    throw new McpBudgetError(serverId, `${this.#places} server processes are running already (maxSubprocesses)`);
+    throw new McpBudgetError(serverId, `${this.#places} server processes are already running (maxSubprocesses)`);
   }
 
   async #start(spec: ProcessSpec): Promise<SupervisedProcess> {
@@ -164,13 +164,13 @@ export class ProcessSupervisor {
       const { tmpDir } = this.#options;
       const code = errorCode(error) ?? 'unknown error';
       const under = 'run' in home ? tmpDir : `${home.stateDir} and ${tmpDir}`;
-      const message = `server "${serverId}": its directories under ${under} could not be made: ${code}`;
+      const message = `server "${serverId}": cannot create its directories under ${under}: ${code}`;
       throw new McpConnectionError(serverId, 'spawn_failed', message);
     }
   }
 
   #reportLeftovers(serverId: string, count: number): void {
-    const message = `ended ${count} processes that had left the process group of the server`;
+    const message = `killed ${count} processes that had left the process group of the server`;
     this.#log({ level: 'info', event: 'process_leftover', serverId, message });
   }
 }
@@ -182,7 +182,7 @@ function inAnyCase(asked: McpSandbox | null): McpSandbox {
 }
 
 function stdioDenied(serverId: string): McpConnectionError {
-  const message = `server "${serverId}": this node runs no stdio servers (mcp.stdio = "deny")`;
+  const message = `server "${serverId}": this node does not run stdio servers (mcp.stdio = "deny")`;
   return new McpConnectionError(serverId, 'stdio_denied', message);
 }
 
@@ -200,7 +200,7 @@ function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
     code === 'ENOENT'
       ? 'there is no such command on its PATH, or stdio.cwd does not exist'
       : code === 'EACCES'
-        ? 'it may not be executed'
+        ? 'permission denied to execute it'
         : code;
   return new McpConnectionError(
     spec.serverId,

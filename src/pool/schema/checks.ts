@@ -78,7 +78,7 @@ export class SchemaCheck {
       throw new HostileSchemaError(`the schema is nested deeper than ${maxSchemaDepth} levels`);
     }
     if (this.#shape.tooLarge) {
-      this.#unusable = `it has more than ${MAX_SCHEMA_PARTS} parts, and no larger one is used`;
+      this.#unusable = `the schema has more than ${MAX_SCHEMA_PARTS} parts`;
     }
   }
 
@@ -109,20 +109,20 @@ export class SchemaCheck {
   }
 
   async #askThread(value: JsonValue): Promise<Verdict> {
-    if (this.#strikes.isOut) return { unchecked: 'the schemas of its server took too long' };
+    if (this.#strikes.isOut) return { unchecked: "validation against this server's schemas took too long before" };
     if (!fits(value, MAX_CHECKED_ENTRIES)) {
-      return { unchecked: `what is to be checked has more than ${MAX_CHECKED_ENTRIES} entries, or as long a text` };
+      return { unchecked: `the value has more than ${MAX_CHECKED_ENTRIES} entries, or a string of that length` };
     }
     const text = asJson(value);
     if (text === null || text.length > MAX_CHECKED_CHARS) {
       return {
-        unchecked: `what is to be checked has more than ${MAX_CHECKED_CHARS} characters, or is nested too deeply`,
+        unchecked: `the value has more than ${MAX_CHECKED_CHARS} characters, or is nested too deeply`,
       };
     }
     const { limits, thread } = this.#engine;
     this.#text ??= JSON.stringify(this.#schema);
     if (this.#text.length > limits.maxSchemaBytes) {
-      this.#unusable = `it has ${this.#text.length} characters, more than ${limits.maxSchemaBytes} are not used`;
+      this.#unusable = `the schema has ${this.#text.length} characters; the limit is ${limits.maxSchemaBytes}`;
       return { unchecked: this.#unusable };
     }
     const about = { key: this.#key, schema: this.#text, named: this.#shape.named, subject: this.#subject };
@@ -133,14 +133,15 @@ export class SchemaCheck {
     };
     if (!this.#known) {
       const compiled = await ask(null);
-      if (compiled === 'too_dear') this.#unusable = `compiling it took longer than ${limits.validationTimeoutMs} ms`;
+      if (compiled === 'too_dear')
+        this.#unusable = `compiling the schema took longer than ${limits.validationTimeoutMs} ms`;
       else if (compiled.kind === 'unusable') this.#unusable = compiled.why;
       if (this.#unusable !== null) return { unchecked: this.#unusable };
       this.#known = true;
     }
     const answer = await ask(text);
     if (answer === 'too_dear') {
-      const late = `${this.#subject} could not be checked within ${limits.validationTimeoutMs} ms`;
+      const late = `${this.#subject} could not be validated within ${limits.validationTimeoutMs} ms`;
       return this.#subject === 'arguments' ? { problem: late } : { unchecked: late };
     }
     return answer.kind === 'checked' ? verdict(answer.problem, answer.unused) : { unchecked: answer.why };
@@ -152,7 +153,7 @@ function verdict(problem: string | null, unused: string | null): Verdict {
   if (problem !== null) return { problem };
   return unused === null
     ? null
-    : { unchecked: `a part of the schema cannot be used, and only the rest is checked: ${unused}` };
+    : { unchecked: `part of the schema cannot be used; only the rest is validated: ${unused}` };
 }
 
 /** What all schemas of a pool share. */

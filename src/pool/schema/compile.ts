@@ -99,7 +99,7 @@ function problemOf(check: ValidateFunction, subject: string): Validator['problem
       return check(value) === true ? null : describe(check.errors?.[0], subject);
     } catch (error) {
       // A schema that refers to itself runs out of stack.
-      return `${subject} could not be checked: ${error instanceof RangeError ? 'nested too deeply' : 'internal error'}`;
+      return `${subject} could not be validated: ${error instanceof RangeError ? 'nested too deeply' : 'internal error'}`;
     }
   };
 }

@@ -236,7 +236,7 @@ class Normaliser {
 
   #leaveOut(keyword: string, value: JsonValue): [] {
     const shown = cutText(JSON.stringify(value), MAX_SHOWN_CHARS);
-    this.#unused ??= `its ${cutText(keyword, MAX_SHOWN_CHARS)} ${shown} means nothing here`;
+    this.#unused ??= `its ${cutText(keyword, MAX_SHOWN_CHARS)} ${shown} is not supported`;
     return [];
   }
 }

@@ -115,7 +115,7 @@ function wholeBody(request: string | null, watch: BodyWatch): ChunkFilter {
       return;
     }
     watch.tooLarge(request, { head, tail: Buffer.from(chunk.subarray(-TAIL_BYTES)), bytes });
-    throw new RangeError(`the answer has more than ${watch.maxMessageBytes} bytes`);
+    throw new RangeError(`the response has more than ${watch.maxMessageBytes} bytes`);
   };
 }
 

@@ -40,7 +40,7 @@ export class EventStreamFilter {
     const empty = bytes.length === 0 || (bytes.length === 1 && bytes[0] === CARRIAGE_RETURN);
     this.#eventBytes = empty ? 0 : this.#eventBytes + bytes.length;
     if (this.#eventBytes > this.#deps.maxMessageBytes)
-      throw new RangeError('an event is larger than one message may be');
+      throw new RangeError('an event exceeds the maximum message size');
     this.#deps.pass(Buffer.concat([bytes, LINE_FEED]));
   }
 }

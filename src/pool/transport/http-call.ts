@@ -32,7 +32,7 @@ export interface HttpCallSite {
 const METHOD_NOT_ALLOWED = 405;
 /** In a row, to go on with a stream. */
 const MAX_FAILED_RESUMES = 2;
-const NO_ANSWER = 'the server closed the stream without an answer';
+const NO_ANSWER = 'the server closed the stream without a response';
 
 /**
  * One call over Streamable HTTP: a POST, whose answer is JSON or a stream of events. A stream with event ids that the
@@ -126,7 +126,7 @@ export class HttpCall implements HttpResponseHandlers {
   broken(): void {
     this.#site.suspect();
     if (this.#isResumed && this.#site.isOpen(this.id)) this.#resumeLater();
-    else this.#end('the connection broke before the answer was there');
+    else this.#end('the connection was lost before the response arrived');
   }
 
   #resumeLater(): void {

@@ -137,7 +137,7 @@ export class HttpCalls implements CallSender, HttpCallSite {
   }
 
   tooLarge(id: number, { head }: OversizedLine): void {
-    const message = `the answer has more than ${this.maxMessageBytes} bytes`;
+    const message = `the response has more than ${this.maxMessageBytes} bytes`;
     this.failed(id, new McpOutputError(this.#deps.serverId, message, beginningOfText(head)));
   }
 

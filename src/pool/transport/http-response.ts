@@ -34,7 +34,7 @@ export const SESSION_HEADER = 'mcp-session-id';
 const IDLE_BYTES = 16 * 1024;
 /** A server that sends events without end has no more than this read in one turn of the event loop. */
 const TURN_BYTES = 16 * 1024;
-const DROPPED = new Error('nobody reads it any more');
+const DROPPED = new Error('the response was discarded');
 
 type Body =
   | { readonly kind: 'none' }

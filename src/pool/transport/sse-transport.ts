@@ -51,11 +51,11 @@ export class SseTransport implements Transport {
       maxMessageBytes: deps.maxMessageBytes,
       tooLarge: (_request, answer) => {
         const id = answeredRequest(answer);
-        const message = `the answer has ${answer.bytes} bytes, at most ${deps.maxMessageBytes} are read`;
+        const message = `the response has ${answer.bytes} bytes; the limit is ${deps.maxMessageBytes}`;
         if (id !== null)
           failRequest(this, id, new McpOutputError(deps.serverId, message, beginningOfText(answer.head)));
       },
-      broken: () => this.#lose('the event stream broke'),
+      broken: () => this.#lose('the event stream was lost'),
     });
     this.#inner = new deps.library.SSEClientTransport(deps.target.url, {
       fetch,

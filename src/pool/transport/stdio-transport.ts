@@ -79,7 +79,7 @@ export class StdioTransport implements Transport, CallSender {
     stdout.on('error', () => {});
     stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
     stdout.once('end', () => {
-      setTimeout(() => this.#giveUp('it closed its stdout'), DRAIN_MS).unref();
+      setTimeout(() => this.#giveUp('the server closed its stdout'), DRAIN_MS).unref();
     });
     const drained = new Promise<void>((resolve) => stdout.once('close', resolve));
     void running.exited.then(async (how) => {
@@ -159,10 +159,10 @@ export class StdioTransport implements Transport, CallSender {
     const stdin = this.#process?.child.stdin;
     const waiting = (stdin?.writableLength ?? 0) + this.#gathered.length;
     if (waiting > this.#deps.maxMessageBytes) {
-      this.#giveUp(`it does not read what is sent to it (${waiting} bytes wait)`);
+      this.#giveUp(`the server does not read its stdin (${waiting} bytes queued)`);
     }
     if (!this.#closed && stdin?.writable) return stdin;
-    const message = `server "${this.#deps.serverId}" does not read any more`;
+    const message = `server "${this.#deps.serverId}" no longer reads its stdin`;
     throw new McpConnectionError(this.#deps.serverId, 'lost', message);
   }
 
@@ -190,7 +190,7 @@ export class StdioTransport implements Transport, CallSender {
     if (this.#closed) return;
     this.#framer.push(chunk);
     if (this.#framer.pendingBytes > SKIP_FACTOR * this.#deps.maxMessageBytes) {
-      this.#giveUp(`it writes a message that does not end (${this.#framer.pendingBytes} bytes so far)`);
+      this.#giveUp(`the server sent a message without an end (${this.#framer.pendingBytes} bytes so far)`);
     }
   }
 
@@ -220,25 +220,27 @@ export class StdioTransport implements Transport, CallSender {
     }
     this.#garbageLines += 1;
     if (this.#garbageLines <= maxGarbageLines) return;
-    this.#giveUp(`it wrote ${this.#garbageLines} lines on stdout that are no MCP messages in ${garbageWindowMs} ms`);
+    this.#giveUp(
+      `the server wrote ${this.#garbageLines} lines to stdout that are not MCP messages in ${garbageWindowMs} ms`,
+    );
   }
 
   #skipped(line: OversizedLine): void {
     if (this.#closed) return;
     const request = answeredRequest(line);
-    const size = `${line.bytes} bytes, at most ${this.#deps.maxMessageBytes} are read`;
+    const size = `${line.bytes} bytes; the limit is ${this.#deps.maxMessageBytes}`;
     if (request === null) {
-      this.#giveUp(`it wrote a message of ${size}`);
+      this.#giveUp(`the server sent a message of ${size}`);
       return;
     }
-    const error = new McpOutputError(this.#deps.serverId, `the answer has ${size}`, beginningOfText(line.head));
+    const error = new McpOutputError(this.#deps.serverId, `the response has ${size}`, beginningOfText(line.head));
     if (this.#calls.has(request)) this.#calls.fail(request, error);
     else failRequest(this, request, error);
   }
 
   #giveUp(why: string): void {
     if (this.#closed) return;
-    this.#lose(`the connection was given up: ${why}`);
+    this.#lose(`the connection was closed: ${why}`);
     this.#process?.child.stdout.destroy();
     void this.#process?.end();
   }

@@ -68,12 +68,12 @@ export class StreamableHttpTransport implements Transport, CallSender {
       maxMessageBytes: deps.maxMessageBytes,
       tooLarge: (request, answer) => {
         const id = request ?? answeredRequest(answer)?.toString();
-        const message = `the answer has more than ${deps.maxMessageBytes} bytes`;
+        const message = `the response has more than ${deps.maxMessageBytes} bytes`;
         if (id !== undefined) this.#fail(id, new McpOutputError(deps.serverId, message, beginningOfText(answer.head)));
       },
       broken: (request) => {
         deps.suspect();
-        if (request !== null) this.#fail(request, this.#lost('the connection broke before the answer was there'));
+        if (request !== null) this.#fail(request, this.#lost('the connection was lost before the response arrived'));
       },
     });
     this.#inner = new deps.library.StreamableHTTPClientTransport(deps.target.url, {
@@ -170,7 +170,7 @@ export class StreamableHttpTransport implements Transport, CallSender {
         headers: { ...options.headers, [REQUEST_HEADER]: id },
         requestSignal: stream.signal,
         onRequestStreamEnd: () => {
-          if (this.#open.has(id)) this.#fail(id, this.#lost('the server closed the stream without an answer'));
+          if (this.#open.has(id)) this.#fail(id, this.#lost('the server closed the stream without a response'));
         },
       });
     } catch (error) {

@@ -52,6 +52,6 @@ export class StatusError extends Error implements HttpRefusal {
     this.text = text;
     this.inSession = inSession;
     this.challenge = challenge;
-    this.missingScope = challenge.isAboutScope ? (challenge.scope ?? 'another one') : null;
+    this.missingScope = challenge.isAboutScope ? (challenge.scope ?? 'not named') : null;
   }
 }

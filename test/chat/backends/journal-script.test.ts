@@ -51,6 +51,11 @@ describe('a script made of a journal', () => {
 
   it.each([
     [
+      { code: 'rate_limited', message: 'backend "b" responded with status 429: slow down', retryable: true },
+      429,
+      'slow down',
+    ],
+    [
       { code: 'rate_limited', message: 'backend "b" answered with status 429: slow down', retryable: true },
       429,
       'slow down',

@@ -68,7 +68,7 @@ it.each([0, 1, 3])('gives up after max_retries = %i with the last answer [chat.b
   );
   await expect(backend.complete(chat(), never)).rejects.toMatchObject({
     code: 'rate_limited',
-    message: `backend "main" answered with status 429: try ${maxRetries + 1}`,
+    message: `backend "main" responded with status 429: try ${maxRetries + 1}`,
   });
   expect(provider.requests).toHaveLength(maxRetries + 1);
 });
@@ -120,7 +120,7 @@ it.each([
       retryable: true,
       status: 429,
       retryAfterMs: Number(retryAfter) * 1000,
-      message: `backend "main" answered with status 429: slow down (it asks to wait ${retryAfter} s)`,
+      message: `backend "main" responded with status 429: slow down (retry after ${retryAfter} s)`,
     });
     expect(provider.requests).toHaveLength(1);
     expect(timing.slept).toEqual([]);
@@ -242,8 +242,8 @@ it('tells what it waits for: the answer, and another try', async () => {
   const backend = new OpenAiBackend(config, { proxy: NO_PROXY, timing: new FakeTiming(), waiting });
   cleanups.push(() => backend.close());
   await backend.complete(chat('hi', { model: 'm-1' }), never);
-  const answer = { what: 'an answer of backend "main" (m-1)', atMostMs: 60_000 };
-  const again = 'another try: backend "main" answered with status 429: slow down (it asks to wait 7 s)';
+  const answer = { what: 'a response of backend "main" (m-1)', atMostMs: 60_000 };
+  const again = 'a retry: backend "main" responded with status 429: slow down (retry after 7 s)';
   expect(begun).toEqual([answer, { what: again, atMostMs: 7_000 }, answer]);
   expect(over).toBe(3);
 });

@@ -137,7 +137,7 @@ describe('an answer that is no completion', () => {
     ['null', 'null'],
   ])("shows the provider's message of %s [chat.backend.errors]", async (body, shown) => {
     const { backend } = await open((response) => response.writeHead(400).end(body));
-    expect((await failure(backend)).message).toBe(`backend "main" answered with status 400: ${shown}`);
+    expect((await failure(backend)).message).toBe(`backend "main" responded with status 400: ${shown}`);
   });
 
   it('has its message cut on a character at 2 KiB [chat.backend.errors]', async () => {
@@ -149,7 +149,7 @@ describe('an answer that is no completion', () => {
 
   it('is not shown at all when it is a page of its own [chat.backend.errors]', async () => {
     const { provider, backend } = await open((response) => response.writeHead(400).end('x'.repeat(200_000)));
-    expect((await failure(backend)).message).toBe('backend "main" answered with status 400');
+    expect((await failure(backend)).message).toBe('backend "main" responded with status 400');
     await provider.until(() => provider.openSockets === 0);
   });
 

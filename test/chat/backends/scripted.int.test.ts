@@ -70,7 +70,7 @@ describe('a reply', () => {
       code: 'rate_limited',
       status: 429,
       retryable: true,
-      message: 'backend "replay" answered with status 429: slow down',
+      message: 'backend "replay" responded with status 429: slow down',
     });
   });
 });
@@ -149,7 +149,7 @@ describe('turns', () => {
     const error = await backend.complete(afterTool, never).catch((reason) => reason);
     expect(error).toMatchObject({ name: 'BackendError', code: 'script_unmatched', retryable: false });
     expect(error.message).toBe(
-      'script turns.json: no unused turn matches; came: message 3, role tool tool_call_id call_1, ' +
+      'script turns.json: no unused turn matches; received: message 3, role tool tool_call_id call_1, ' +
         'content "result 42", tools offered: sum, read; ' +
         'unused turns: turns[1] when {"content":"other"}; turns[2] when {"tools":["write"]}',
     );
@@ -224,7 +224,7 @@ describe('a script that is wrong', () => {
     ],
     [
       { turns: [{ reply, when: { tools: ['a'], no_tools: true } }] },
-      'turns[0].when: asks for "tools" and for "no_tools"',
+      'turns[0].when: "tools" and "no_tools" cannot be combined',
     ],
     [{ turns: [{ reply, when: { no_tools: false } }] }, 'turns[0].when.no_tools: expected true'],
     [{ turns: [{ reply }, {}] }, 'turns[1]: needs exactly one of "reply" and "error"'],

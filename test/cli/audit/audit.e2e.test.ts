@@ -273,7 +273,7 @@ describe('spear audit tail', () => {
       'registry.state [unauthenticated] refused',
       'profiles.applied changed: review revision 2',
       'elicitation.asked fs read url at login.example chat-1 call_1',
-      'elicitation.answered fs read there is nobody here to answer form: decline by nobody 0 ms chat-1 call_1',
+      'elicitation.answered fs read no user is available to answer form: decline by nobody 0 ms chat-1 call_1',
       'tool_call.progress fs read at 1 chat-1 call_1',
       expect.stringMatching(/^chain\.ended chain [0-9a-f]{16}$/),
     ]);

@@ -61,7 +61,7 @@ describe('2: the registry has no server', () => {
     mkdirSync(join(dir, 'deeper'));
     const { findings } = await causes([...taskWithMcp(['tiny']), '--mcp-dir', dir]);
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_empty' });
-    expect(one(findings, 'registry').fix).toContain('one server a file');
+    expect(one(findings, 'registry').fix).toContain('file per server');
   });
 
   it('an SMS was started without its directory [doctor.causes]', async () => {
@@ -99,18 +99,18 @@ describe('3: there is no copy of the registry', () => {
     const sms = await startTestSms();
     const http = sms.sms.http.replace('http://', '');
     const wrong = await registryAt(http, '--sms-token', sms.nodeToken);
-    expect(one(wrong.findings, 'registry').fix).toContain('not the HTTP side');
+    expect(one(wrong.findings, 'registry').fix).toContain('not the HTTP address');
     await sms.sms.close();
     const socket = `unix:${sms.config.files.grpcSocket}`;
     const gone = await registryAt(socket);
-    expect(one(gone.findings, 'registry').fix).toContain('start it again with spear-sms');
+    expect(one(gone.findings, 'registry').fix).toContain('start it with spear-sms');
   });
 
   it('it does not take the token, which is never shown [doctor.causes]', async () => {
     const sms = await startTestSms();
     const { findings, text } = await registryAt(sms.sms.grpc, '--sms-token', 'canary-token');
     expect(one(findings, 'registry')).toMatchObject({ status: 'bad', cause: 'registry_unreachable' });
-    expect(one(findings, 'registry').fix).toContain('not, or no longer, one of this registry');
+    expect(one(findings, 'registry').fix).toContain('the registry does not accept the token');
     expect(text).not.toContain('canary-token');
   });
 
@@ -160,16 +160,16 @@ describe('4: the record forbids the tools', () => {
 
 describe('the server does not stay', () => {
   it.each([
-    ['was killed', 'kill -9 $$', 'server_killed', /signal SIGKILL/, /want of memory/],
+    ['was killed', 'kill -9 $$', 'server_killed', /signal SIGKILL/, /out-of-memory killer/],
     [
       'was told to end',
       'kill -TERM $$',
       'server_killed',
       /signal SIGTERM/,
-      /^something ended "sh" with SIGTERM: an operator/,
+      /^"sh" was killed with SIGTERM: by an operator/,
     ],
     ['crashed', 'kill -SEGV $$', 'server_crashed', /signal SIGSEGV/, /spear servers test gone/],
-    ['ended by itself', 'echo no config >&2; exit 3', 'server_exited', /exit code 3.*no config/, /stderr says why/],
+    ['ended by itself', 'echo no config >&2; exit 3', 'server_exited', /exit code 3.*no config/, /see its stderr/],
   ])('it %s [doctor.causes]', async (_, script, cause, text, fix) => {
     const record = { server_id: 'gone', transport: 'stdio', stdio: { command: 'sh', args: ['-c', script] } };
     const dir = recordDir({ 'gone.json': { ...record, allowed_tools: ['*'] } });
@@ -225,7 +225,7 @@ describe('6: the task refuses', () => {
     const flags = [...taskWith({ 'mcp.enabled': false }), '--mcp-dir', tiny(), '--param', 'mcp.enabled=true'];
     const { findings } = await causes(flags);
     expect(one(findings, 'task')).toMatchObject({ status: 'bad', cause: 'mcp_disabled' });
-    expect(one(findings, 'session_param').text).toContain('refused with EACCES');
+    expect(one(findings, 'session_param').text).toContain('rejected with EACCES');
   });
 
   it('the guest asks for a server beyond the allowed set [doctor.causes]', async () => {
@@ -257,7 +257,7 @@ it('7: the server says EPIPE because its list came too late [doctor.causes]', as
   const flags = [...taskWithMcp(['late']), '--mcp-dir', recordDir({ 'late.json': record }), '--timeout-ms', '3000'];
   const { findings } = await causes(flags);
   expect(one(findings, 'tools_list')).toMatchObject({ status: 'bad', cause: 'list_timeout' });
-  expect(one(findings, 'tools_list').fix).toMatch(/EPIPE: a consequence, not the cause/);
+  expect(one(findings, 'tools_list').fix).toMatch(/EPIPE that the server then reports is a consequence/);
   expect(one(findings, 'stderr').text).toBe('stderr: Error: write EPIPE');
 });
 

@@ -90,7 +90,7 @@ describe('spear doctor', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
     expect(stdout).toMatch(/^✓ Node \d+\.\d+\.\d+, with JSPI$/m);
     expect(stdout).toMatch(/^✗ server gone: "gone" is not in the registry; it has "tiny"\n {2}fix: register "gone"/m);
-    expect(stdout).toMatch(/^✓ server tiny\n├ ✓ record at revision 1: stdio/m);
+    expect(stdout).toMatch(/^✓ server tiny\n├ ✓ server at revision 1: stdio/m);
     expect(stdout).toMatch(
       /^└ ✓ 5 of 5 tools are shown to the model\n {2}├ ✓ echo: registry allowed_tools "\*"; as mcp__/m,
     );
@@ -109,7 +109,7 @@ describe('spear doctor', () => {
     const refused = await doctor(flags, env);
     expect(refused.code).toBe(1);
     expect(one(refused.findings, 'references')).toMatchObject({ status: 'bad', cause: 'env_refused' });
-    expect(one(refused.findings, 'reference').text).toBe('MY_TOKEN: may not be used by records');
+    expect(one(refused.findings, 'reference').text).toBe('MY_TOKEN: not allowed for servers');
     const config = fileWith('config.toml', '[mcp]\nallow_env = ["MY_TOKEN"]\nstdio = "allow"\n');
     const allowed = await doctor([...flags, '--config', config], env);
     expect(one(allowed.findings, 'references').text).toBe('references: MCP_OTHER, MY_TOKEN');
@@ -163,7 +163,7 @@ describe('spear doctor', () => {
 
   it.each([
     ['is not there', { command: 'no-such-command-here' }, 'spawn_failed', 'install "no-such-command-here"'],
-    ['is no MCP server', { command: 'true' }, 'server_exited', 'run "true" with its arguments by hand'],
+    ['is no MCP server', { command: 'true' }, 'server_exited', 'run "true" with its arguments manually'],
   ])('says so where the command %s', async (_, stdio, cause, fix) => {
     const record = { server_id: 'odd', transport: 'stdio', stdio, allowed_tools: ['*'] };
     const flags = [...taskWithMcp(['odd']), '--mcp-dir', recordDir({ 'odd.json': record }), '--no-model'];
@@ -248,9 +248,9 @@ describe('spear doctor', () => {
     const hashed = all(findings, 'tool').filter(({ text }) => text.includes('a hash'));
     expect(hashed).toHaveLength(2);
     expect(hashed[0]?.text).toMatch(
-      /as mcp__[A-Za-z0-9_-]{43} \(.*a hash: the full name has 109 characters, models take 64\)/,
+      /as mcp__[A-Za-z0-9_-]{43} \(.*a hash: the full name has 109 characters; the limit of models is 64\)/,
     );
-    const note = 'a_b_c could be a tool of another server: another tool_prefix tells them apart';
+    const note = 'a_b_c could be a tool of another server: set another tool_prefix to distinguish them';
     const shared = all(findings, 'tool').filter(({ text }) => text.includes(`(${note})`));
     expect(shared.map(({ text }) => / as (\S+) /.exec(text)?.[1])).toEqual([
       encodedName('a', 'b_c'),
@@ -286,8 +286,8 @@ describe('spear doctor', () => {
     });
     const { findings } = await doctor([chats, '--task-config', task, '--mcp-dir', dir, '--no-model']);
     const said = (name: string) => all(findings, 'tool').find(({ text }) => text.startsWith(`${name}: `))?.text;
-    expect(said('echo')).toContain('every call is asked about (approval_policy: always)');
-    expect(said('fail')).toContain('no rule speaks of it: every call is asked about');
+    expect(said('echo')).toContain('every call needs an approval (approval_policy: always)');
+    expect(said('fail')).toContain('no rule matches: every call needs an approval');
     expect(said('pid')).toContain('may be denied by "no pids" of the task\'s rules');
     expect(said('structured')).not.toContain('asked');
   });
@@ -384,7 +384,7 @@ describe('the model', () => {
   it.each([
     [401, 'OPENAI_API_KEY'],
     [404, 'OPENAI_MODEL'],
-    [400, 'may not take tools'],
+    [400, 'may not support tools'],
   ])('is wrong where a backend that is there answers with %i', async (status, fix) => {
     const provider = createServer((_, res) => res.writeHead(status).end(JSON.stringify({ error: { message: 'no' } })));
     await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));

@@ -117,11 +117,11 @@ describe('spear explain', () => {
     const task = taskWithMcp(['l'], { 'mcp.tool_allowlist': ['tool_*'] });
     const { code, stdout, stderr } = await spear(['explain', 'l', 'tool_1', ...task, '--mcp-dir', dir]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^✓ task mcp\.enabled: the task has MCP on$/m);
+    expect(stdout).toMatch(/^✓ task mcp\.enabled: the task enables MCP$/m);
     expect(stdout).toMatch(/^✓ task mcp\.allowed_server_ids: the task allows "l"$/m);
-    expect(stdout).toMatch(/^✓ session mcp\.server_ids: the session did not choose: the default set applies$/m);
+    expect(stdout).toMatch(/^✓ session mcp\.server_ids: the session requests no servers: the default set applies$/m);
     expect(stdout).toMatch(/^✓ registry server_id: the registry has "l"$/m);
-    expect(stdout).toMatch(/^✓ registry allowed_tools: the record allows "\*"$/m);
+    expect(stdout).toMatch(/^✓ registry allowed_tools: the server allows "\*"$/m);
     expect(stdout).toMatch(/^✓ task mcp\.tool_allowlist: "tool_\*" matches$/m);
     expect(stdout).toMatch(/^✓ approval: none is needed$/m);
     expect(stdout).toMatch(/^– budgets: tool_timeout_ms 8000, max_concurrency 8, max_tool_output_bytes 65536$/m);
@@ -145,7 +145,7 @@ describe('spear explain', () => {
     ],
     ['the registry does not have it', ['git', 'log'], () => [...taskWithMcp(['git']), ...tiny()], ['unknown_server']],
     [
-      'the record allows nothing',
+      'the server allows nothing',
       ['tiny', 'echo'],
       () => [...taskWithMcp(['tiny']), ...tiny({ allowed_tools: [] })],
       ['deny_all'],
@@ -228,7 +228,7 @@ describe('spear explain', () => {
     const long = `e${'x'.repeat(80)}`;
     const { code, findings } = await explain('tiny', long, ...flags);
     expect(code).toBe(0);
-    expect(one(findings, 'approval').text).toContain('every call is asked about (approval_policy: always)');
+    expect(one(findings, 'approval').text).toContain('every call needs an approval (approval_policy: always)');
     expect(one(findings, 'name').text).toMatch(/mcp__[A-Za-z0-9_-]{43} \(a hash: /);
   });
 
@@ -242,7 +242,7 @@ describe('spear explain', () => {
     const flags = [...taskWith(config), ...tiny(fields)];
     const allowed = await spear(['explain', 'tiny', 'notes://a/b', '--kind', 'resource', ...flags]);
     expect(allowed.code).toBe(0);
-    expect(allowed.stdout).toMatch(/^✓ registry allowed_resources: the record allows "notes:\/\/\*"$/m);
+    expect(allowed.stdout).toMatch(/^✓ registry allowed_resources: the server allows "notes:\/\/\*"$/m);
     expect(allowed.stdout).toContain('(mcp_open, mcp_read_resource) can read it');
     const denied = await explain('tiny', 'notes://private/x/private/y', '--kind', 'resource', ...flags);
     expect([denied.code, denials(denied.findings)]).toEqual([1, ['denied_by_task']]);

@@ -88,7 +88,7 @@ describe('the prompt', () => {
     await terminal.asks();
     terminal.press('s');
     await first;
-    sample.withdraw('allowed for this session meanwhile');
+    sample.withdraw('allowed for this session by another decision');
     expect(await second).toMatchObject({ decision: 'deny' });
     expect(terminal.screen).not.toContain('second');
   });
@@ -98,9 +98,9 @@ describe('the prompt', () => {
     const { request, withdraw } = requestWith();
     const answer = createPromptDecider(terminal.ports)(request);
     await terminal.asks();
-    withdraw('no answer within 120000 ms, denied');
+    withdraw('no decision within 120000 ms; denied');
     expect(await answer).toMatchObject({ decision: 'deny' });
-    expect(terminal.screen).toMatch(/: no answer within 120000 ms, denied\n$/);
+    expect(terminal.screen).toMatch(/: no decision within 120000 ms; denied\n$/);
     expect([terminal.raw, terminal.closed]).toEqual([false, 1]);
   });
 

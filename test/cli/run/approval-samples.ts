@@ -18,7 +18,7 @@ export function requestWith(fields: Partial<ApprovalRequest> = {}): AskedSample 
     kind: 'tool',
     tool: 'write_file',
     arguments: { path: '/data/x', content: 'a line' },
-    cause: { code: 'always', text: 'its record asks for every call (approval_policy: always)' },
+    cause: { code: 'always', text: 'every call needs an approval (approval_policy: always)' },
     definition: {
       name: 'write_file',
       description: 'Writes a file.',

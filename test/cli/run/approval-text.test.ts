@@ -18,7 +18,7 @@ describe('the text of a request', () => {
       '  task    notes',
       '  server  fs',
       '  tool    write_file',
-      '  why     its record asks for every call (approval_policy: always)',
+      '  why     every call needs an approval (approval_policy: always)',
       "  hints   readOnlyHint false, destructiveHint true (the server's own words)",
       '  the server says of it:',
       '  │ Writes a file.',

@@ -117,9 +117,9 @@ describe('the prompt for what a server asks', () => {
   it('ends at once when no answer is wanted any more, in a question and in a field [elicitation.cancel]', async () => {
     const first = ask(person);
     await first.terminal.asks(1, FILL_IN);
-    first.withdraw('not needed any more: the call was cancelled');
+    first.withdraw('no longer needed: the call was cancelled');
     expect(await first.answer).toEqual({ action: 'cancel' });
-    expect(first.terminal.screen).toMatch(/not needed any more: the call was cancelled\n$/);
+    expect(first.terminal.screen).toMatch(/no longer needed: the call was cancelled\n$/);
     const second = ask(person);
     await second.terminal.asks(1, FILL_IN);
     second.terminal.press('y');

@@ -177,7 +177,7 @@ it('refuses a TLS key that others can read [cli.sms.exit_codes]', async () => {
   const tls = ['--tls-cert', `${directory}/cert.pem`, '--tls-key', `${directory}/key.pem`];
   expect(await run([...loopback, '--data', `${directory}/r.db`, ...tls])).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining(`--tls-key: ${directory}/key.pem is open to other users (mode 644)`),
+    stderr: expect.stringContaining(`--tls-key: ${directory}/key.pem is accessible to other users (mode 644)`),
   });
 });
 

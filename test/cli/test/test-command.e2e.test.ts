@@ -33,7 +33,7 @@ describe('spear test', () => {
     const { status, stdout } = spear('--journals', journals, '--policy', corpus.records({ allowed_tools: [] }));
     expect(status).toBe(1);
     expect(stdout).toContain(
-      'files.journal: differs at call 1.1.1, work of count with {"label":"a"}\n  recorded: it was',
+      'files.journal: differs at call 1.1.1, work of count with {"label":"a"}\n  recorded: the call was made',
     );
     expect(stdout).toContain('3 runs: 1 the same, 2 differ\n');
   });
@@ -68,14 +68,14 @@ describe('spear test', () => {
 
   it.each([
     [[], 'which runs? --journals DIR'],
-    [['--journals', 'nowhere'], 'nowhere: it cannot be read (ENOENT)'],
-    [['--journals', corpus.records()], 'there is no journal in it'],
+    [['--journals', 'nowhere'], 'nowhere: cannot be read (ENOENT)'],
+    [['--journals', corpus.records()], 'contains no journal'],
     [['--journals', journals, 'x'], 'takes no "x"'],
     [['--journals', journals, '--strict'], '--strict is about --policy'],
     [['--journals', journals, '--jobs', '0'], '--jobs: expected a whole number from 1 to 64'],
     [['--journals', journals, '--polcy', 'x'], 'did you mean --policy'],
     [['--journals', journals, '--wasm', 'none.wasm'], 'none.wasm: no such file'],
-    [['--journals', journals, '--policy', 'none'], 'none: it cannot be read (ENOENT)'],
+    [['--journals', journals, '--policy', 'none'], 'none: cannot be read (ENOENT)'],
   ])('%j is bad usage', (args, why) => {
     const { status, stdout, stderr } = spear(...args);
     expect([status, stdout]).toEqual([2, '']);

@@ -96,8 +96,8 @@ describe('a tool with approval_policy always', () => {
     expect((await Promise.all(answers)).map(outcome)).toEqual(['ok', 'ok', 'ok']);
     const withdrawn = desk.asked.filter(({ signal }) => signal.aborted);
     expect(withdrawn.map(({ tool, signal }) => [tool, signal.reason.message])).toEqual([
-      ['echo', 'allowed for this session meanwhile'],
-      ['echo', 'allowed for this session meanwhile'],
+      ['echo', 'allowed for this session by another decision'],
+      ['echo', 'allowed for this session by another decision'],
     ]);
     desk.answer('deny');
     desk.answer('deny');
@@ -143,7 +143,9 @@ describe('a tool with approval_policy always', () => {
     const { error } = await callTool(guestOf(host, { decide }), 'tiny', 'echo', hi);
     expect([error?.code, error?.message]).toEqual([
       'mcp_approval_denied',
-      expect.stringMatching(/^echo was not approved: the decider (failed \(TypeError\)|gave no answer that is known)$/),
+      expect.stringMatching(
+        /^echo was not approved: the approval handler (failed \(TypeError\)|returned an unknown answer)$/,
+      ),
     ]);
   });
 
@@ -192,10 +194,10 @@ describe('while a call waits for its approval', () => {
     const { error } = await callTool(guestOf(host, { decide: desk.decide, timeoutMs: 50 }), 'tiny', 'echo', hi);
     expect(error).toEqual({
       code: 'mcp_approval_denied',
-      message: 'echo: nobody approved it within 50 ms (approval_timeout_ms)',
+      message: 'echo: no approval within 50 ms (approval_timeout_ms)',
       retryable: false,
     });
-    expect(desk.asked[0]?.signal.reason).toMatchObject({ message: 'no answer within 50 ms, denied' });
+    expect(desk.asked[0]?.signal.reason).toMatchObject({ message: 'no decision within 50 ms; denied' });
     expect(host.told('tool_call.finished').map(({ reason }) => reason)).toEqual(['approval_timeout']);
     expect(host.told('approval.decided').map(({ decision, decided_by }) => [decision, decided_by])).toEqual([
       ['timeout', 'nobody'],
@@ -210,7 +212,7 @@ describe('while a call waits for its approval', () => {
     const { signal } = await desk.next();
     send.abort(new DOMException('over 10 ms', 'TimeoutError'));
     expect(outcome(await answer)).toBe('mcp_cancelled');
-    expect(signal.reason.message).toContain('not needed any more');
+    expect(signal.reason.message).toContain('no longer needed');
     expect(host.told('approval.decided').map(({ decision, status }) => [decision, status])).toEqual([
       ['cancelled', 'denied'],
     ]);
@@ -252,7 +254,10 @@ describe('while a call waits for its approval', () => {
     const waiting = Array.from({ length: MAX_PENDING_APPROVALS }, () => callTool(guest, 'tiny', 'echo', hi));
     await eventually(() => expect(desk.asked).toHaveLength(MAX_PENDING_APPROVALS));
     const { error } = await callTool(guest, 'tiny', 'echo', hi);
-    expect([error?.code, error?.message]).toEqual(['mcp_approval_denied', 'echo: too many calls wait for an approval']);
+    expect([error?.code, error?.message]).toEqual([
+      'mcp_approval_denied',
+      'echo: too many calls are waiting for an approval',
+    ]);
     desk.answer('allow_session');
     expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(['ok']));
   });
@@ -356,7 +361,7 @@ describe('what was allowed is looked at again when the call is sent', () => {
     const { error } = await callTool(guest, 'post', 'send', to);
     expect([error?.code, error?.message]).toEqual([
       'mcp_approval_denied',
-      'send: what was approved is not what would be done now',
+      'send: the approval does not match the call as it would be made now',
     ]);
     expect(host.told('tool_call.finished').at(-1)?.reason).toBe('approval_outdated');
     expect(sent()).toEqual([]);
@@ -537,7 +542,7 @@ describe('a tool with approval_policy policy', () => {
     const { error } = await callTool(guest, 'tiny', 'echo', hi);
     expect([error?.code, error?.message]).toEqual([
       'mcp_approval_denied',
-      'echo needs an approval (approval_policy: policy), and there is nobody here to give it',
+      'echo needs an approval (approval_policy: policy), and no approver is available',
     ]);
   });
 
@@ -548,7 +553,10 @@ describe('a tool with approval_policy policy', () => {
     expect(outcome(await callTool(guestOf(host, { decide: desk.decide, rules }), 'tiny', 'pid'))).toBe(
       'mcp_approval_denied',
     );
-    expect(desk.asked[0]?.cause).toEqual({ code: 'rule', text: '"ask me" of the node\'s approval rules asks for it' });
+    expect(desk.asked[0]?.cause).toEqual({
+      code: 'rule',
+      text: '"ask me" of the node\'s approval rules requires an approval',
+    });
   });
 
   it.each(['always', 'never'] as const)('is not needed for a rule to deny: %s [approval.rules.never]', async (mode) => {

@@ -58,7 +58,7 @@ describe('a toolbox with servers whose tools need an approval', () => {
     const box = toolbox({}, 'always', folder);
     await box.connect();
     const result = await box.tool('fs_list_directory').call({ path: folder });
-    expect(result).toMatchObject({ success: false, message: expect.stringContaining('nobody here to give it') });
+    expect(result).toMatchObject({ success: false, message: expect.stringContaining('no approver is available') });
   });
 
   it('takes rules and a time to answer in [approval.library]', async () => {
@@ -69,7 +69,7 @@ describe('a toolbox with servers whose tools need an approval', () => {
     await box.connect();
     expect(await box.tool('fs_list_directory').call({ path: folder })).toMatchObject({ success: true });
     const late = await box.tool('fs_get_file_info').call({ path: folder });
-    expect(late.message).toBe('get_file_info: nobody approved it within 50 ms (approval_timeout_ms)');
+    expect(late.message).toBe('get_file_info: no approval within 50 ms (approval_timeout_ms)');
     expect(() => toolbox({ approvalRules: [{ verdict: 'perhaps' }] }, 'policy', folder)).toThrow(McpConnectionError);
   });
 

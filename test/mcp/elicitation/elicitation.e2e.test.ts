@@ -136,7 +136,7 @@ describe('what a server asks during a call', () => {
       expect(JSON.parse(textOf(await callTool(guest, 'asker', 'name')))).toEqual({ result: { action: 'decline' } });
     }
     expect(refusals(host)).toEqual([
-      'server "asker" asks the user something, and gets "decline": there is nobody here to answer',
+      'server "asker" requested user input and received "decline": no user is available to answer',
     ]);
     expect(host.told('elicitation.asked')).toEqual([]);
     expect(host.told('elicitation.answered')[0]).toMatchObject({ action: 'decline', decided_by: 'nobody' });
@@ -169,7 +169,8 @@ describe('what a server asks during a call', () => {
       expect(JSON.parse(textOf(answer))).toEqual({ result: { action: 'decline' } });
     }
     expect(person.asked).toEqual([]);
-    const said = (name: string) => expect.stringContaining(`its form asks for "${name}": no secret is given in a form`);
+    const said = (name: string) =>
+      expect.stringContaining(`the form asks for "${name}": secrets must not be entered in a form`);
     expect(refusals(host)).toEqual([said('password'), said('v')]);
   });
 
@@ -196,10 +197,10 @@ describe('what a server asks during a call', () => {
     const host = await openHost([featured(record())]);
     const answers: [unknown, string][] = [
       [{ action: 'accept', content: {} }, '"name" is required'],
-      [{ action: 'accept', content: { name: 7 } }, '"name" must be a text'],
+      [{ action: 'accept', content: { name: 7 } }, '"name" must be a string'],
       [{ action: 'accept', content: { name: 'x', more: 1 } }, 'no field "more"'],
-      [{ action: 'perhaps' }, 'no answer that is known'],
-      [new TypeError('secret words'), 'the decider failed (TypeError)'],
+      [{ action: 'perhaps' }, 'returned an unknown answer'],
+      [new TypeError('secret words'), 'the elicitation handler failed (TypeError)'],
     ];
     const left = answers.map(([answer]) => answer);
     const elicit = async () => {

@@ -56,14 +56,14 @@ describe('the form of a question', () => {
   });
 
   it.each([
-    ['an object', { a: { type: 'object', properties: {} } }, 'neither a text'],
-    ['a list of objects', { a: { type: 'array', items: { type: 'object' } } }, 'something else than choices'],
-    ['no type', { a: { enum: ['x'] } }, 'neither a text'],
-    ['no choices', { a: { type: 'string', enum: [] } }, 'choose from nothing'],
-    ['a choice that is no text', { a: { type: 'string', enum: [1] } }, 'no text'],
+    ['an object', { a: { type: 'object', properties: {} } }, 'is not a string, number, boolean or choice'],
+    ['a list of objects', { a: { type: 'array', items: { type: 'object' } } }, 'something other than choices'],
+    ['no type', { a: { enum: ['x'] } }, 'is not a string, number, boolean or choice'],
+    ['no choices', { a: { type: 'string', enum: [] } }, 'an empty list of choices'],
+    ['a choice that is no text', { a: { type: 'string', enum: [1] } }, 'not a string'],
     ['too many choices', { a: { type: 'string', enum: Array(formLimits.options + 1).fill('x') } }, 'choices'],
-    ['no schema', { a: true }, 'described by no object'],
-    ['a long name', { ['x'.repeat(formLimits.nameChars + 1)]: { type: 'string' } }, 'a name of 101'],
+    ['no schema', { a: true }, 'a schema that is not an object'],
+    ['a long name', { ['x'.repeat(formLimits.nameChars + 1)]: { type: 'string' } }, 'a field name has 101'],
     ['too many fields', Object.fromEntries(Array.from({ length: 33 }, (_, n) => [n, { type: 'string' }])), '33 fields'],
     ['none', {}, 'no fields'],
   ])('with %s is shown to nobody [elicitation.bounds]', (_what, properties, why) => {
@@ -72,7 +72,7 @@ describe('the form of a question', () => {
   });
 
   it('that requires what it does not have is shown to nobody', () => {
-    expect(() => form({ a: { type: 'string' } }, ['b'])).toThrow('does not have');
+    expect(() => form({ a: { type: 'string' } }, ['b'])).toThrow('does not define');
     expect(() => parseForm({ type: 'string' })).toThrow(UnusableQuestion);
   });
 
@@ -109,7 +109,7 @@ describe('the form of a question', () => {
     expect(checkForm(fields, { c: false })).toEqual({ content: { a: 'x', c: false } });
     expect(checkForm(fields, {})).toEqual({ problem: '"c" is required' });
     expect(checkForm(fields, { c: true, d: 1 })).toEqual({ problem: 'the form has no field "d"' });
-    expect(checkForm(fields, 'x')).toEqual({ problem: 'there is no content' });
+    expect(checkForm(fields, 'x')).toEqual({ problem: 'content is missing' });
     const odd = parseForm(JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}'));
     expect(JSON.stringify(checkForm(odd, JSON.parse('{"__proto__":"x"}')))).toBe('{"content":{"__proto__":"x"}}');
   });
@@ -122,12 +122,12 @@ describe('a question', () => {
     [
       'a long message',
       { message: 'x'.repeat(MAX_QUESTION_MESSAGE_CHARS + 1), requestedSchema },
-      'its message has 4001',
+      'the message has 4001',
     ],
-    ['a message of a megabyte', { message: 'x'.repeat(1_000_000), requestedSchema }, 'its question has 10'],
-    ['a large form', { message: '', requestedSchema, more: 'x'.repeat(MAX_QUESTION_CHARS) }, 'at most 65536 are read'],
+    ['a message of a megabyte', { message: 'x'.repeat(1_000_000), requestedSchema }, 'the request has 10'],
+    ['a large form', { message: '', requestedSchema, more: 'x'.repeat(MAX_QUESTION_CHARS) }, 'the limit is 65536'],
     ['no message', { requestedSchema }, 'no message'],
-    ['an unknown mode', { message: '', mode: 'voice', requestedSchema }, 'neither form nor url'],
+    ['an unknown mode', { message: '', mode: 'voice', requestedSchema }, 'neither "form" nor "url"'],
   ])('with %s is shown to nobody [elicitation.bounds]', (_what, params, why) => {
     expect(() => ask(params)).toThrow(why);
   });

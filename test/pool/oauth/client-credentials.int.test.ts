@@ -77,7 +77,7 @@ describe('client credentials', () => {
     const bound = openPool({ variables }).pool;
     const { error } = await call(bound, recordOf(server, { ...bySecret, scopes: ['tools.read'] }), 'admin');
     expect(error).toMatchObject({ code: 'mcp_unavailable', retryable: false });
-    expect(error?.message).toContain('insufficient_scope: it wants tools.admin');
+    expect(error?.message).toContain('insufficient_scope: required scope tools.admin');
   });
 });
 
@@ -94,14 +94,16 @@ describe('no token', () => {
     const wrong = { CLIENT_SECRET: 'something-else-entirely' };
     const error = await failure(server, bySecret, wrong);
     expect(error).toMatchObject({ code: 'mcp_unavailable', retryable: false });
-    expect(error?.message).toMatch(/^server "tracker": no token: invalid_client.*check http\.oauth of its record$/s);
+    expect(error?.message).toMatch(
+      /^server "tracker": could not get a token: invalid_client.*check http\.oauth of the server$/s,
+    );
   });
 
   it('where the server trusts another issuer than the record, which alone gets the secret [mcp.oauth.issuer]', async () => {
     const other = await startProtectedServer();
     const server = await startProtectedServer({ namedIssuer: other.issuer });
     const error = await failure(server);
-    expect(error?.message).toContain(`trusts "${other.issuer}", but http.oauth.issuer of its record is`);
+    expect(error?.message).toContain(`names the authorization server "${other.issuer}", but http.oauth.issuer is`);
     expect(other.asked).toEqual([]);
     expect(error?.retryable).toBe(false);
   });
@@ -122,7 +124,7 @@ describe('no token', () => {
   it('where the key is none', async () => {
     const server = await startProtectedServer();
     const oauth = { grant: 'client_credentials', client_id: 'by-key', private_key: 'env:CLIENT_SECRET' };
-    expect((await failure(server, oauth))?.message).toContain('is no private key in PEM');
+    expect((await failure(server, oauth))?.message).toContain('does not refer to a private key in PEM format');
   });
 });
 

@@ -75,7 +75,7 @@ describe('a server cannot', () => {
       [WELL_KNOWN]: metadata(origin),
       '/token': (_request, response) => response.writeHead(307, { location: `${elsewhere.origin}/token` }).end(),
     }));
-    expect((await failureAt(server))?.message).toContain('server "hostile": no token');
+    expect((await failureAt(server))?.message).toContain('server "hostile": could not get a token');
     expect(elsewhere.seen).toEqual([]);
   });
 
@@ -99,7 +99,7 @@ describe('a server cannot', () => {
     const token_endpoint = 'http://login.example/token';
     const server = await hostile((origin) => ({ [WELL_KNOWN]: metadata(origin, { token_endpoint }) }));
     expect((await failureAt(server))?.message).toContain(
-      'its token endpoint "http://login.example/token" is not an https address',
+      'the token endpoint "http://login.example/token" is not an https url',
     );
   });
 
@@ -116,16 +116,16 @@ describe('a server cannot', () => {
     const server = await hostile(() => ({
       [WELL_KNOWN]: (_request, response) => response.writeHead(200).end(' '.repeat(1024 * 1024)),
     }));
-    expect((await failureAt(server))?.message).toContain('the answer has more than 262144 bytes');
+    expect((await failureAt(server))?.message).toContain('the response has more than 262144 bytes');
   });
 
   it('give a token that is no header, or is none for a bearer', async () => {
     const giving = (tokens: object) =>
       hostile((origin) => ({ [WELL_KNOWN]: metadata(origin), '/token': json(tokens) }));
     const odd = await failureAt(await giving({ access_token: 'a\r\nx: y', token_type: 'Bearer' }));
-    expect(odd?.message).toContain('the token has characters that no header can have');
+    expect(odd?.message).toContain('the token has characters that an HTTP header cannot carry');
     const proof = await failureAt(await giving({ access_token: LEAKED, token_type: 'DPoP' }));
-    expect(proof?.message).toContain('only bearer tokens can be used');
+    expect(proof?.message).toContain('only bearer tokens are supported');
   });
 
   it('make us ask for tokens without end', async () => {

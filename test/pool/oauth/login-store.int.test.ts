@@ -44,7 +44,7 @@ it('takes a file that is no login for none', () => {
 it('writes nothing where others can look [mcp.oauth.login.file]', () => {
   const directory = tempDir();
   chmodSync(directory, 0o755);
-  expect(() => new LoginStore(directory).write('a', login)).toThrow('is open to other users; run: chmod 700');
+  expect(() => new LoginStore(directory).write('a', login)).toThrow('is accessible to other users; run: chmod 700');
   expect(readdirSync(directory)).toEqual([]);
 });
 

@@ -102,7 +102,7 @@ describe('a login', () => {
         void fetch(`${redirect_uri}?error=access_denied&error_description=not+you&state=${state}&iss=${issuer}`);
       },
     });
-    await expect(failed).rejects.toThrow('the authorization server gave no code: access_denied: not you');
+    await expect(failed).rejects.toThrow('the authorization server returned no code: access_denied: not you');
   });
 
   it('is not taken from another issuer than the one that was asked [mcp.oauth.issuer]', async () => {
@@ -133,7 +133,7 @@ describe('a run', () => {
     const { pool } = openPool();
     const { error } = await call(pool, recordOf(server), 'hello');
     expect(error).toMatchObject({ code: 'mcp_unavailable', retryable: false });
-    expect(error?.message).toBe(needsLogin('nobody has logged in to it on this machine'));
+    expect(error?.message).toBe(needsLogin('this machine has no login for it'));
     expect(server.tokens.size).toBe(0);
   });
 
@@ -147,7 +147,7 @@ describe('a run', () => {
     expect(other.tokens.size).toBe(0);
     const elsewhere = recordOf(server, { ...byPerson, issuer: 'https://login.example' });
     expect((await call(openPool({ stateDir }).pool, elsewhere, 'hello')).error?.message).toContain(
-      'its record names another authorization server',
+      'the login was made with another authorization server',
     );
   });
 
@@ -190,7 +190,7 @@ describe('a run', () => {
     expect(await textOf(call(pool, recordOf(server), 'hello'))).toBe('hello');
     await server.revokeGrants();
     const { error } = await call(pool, recordOf(server), 'hello');
-    expect(error?.message).toBe(needsLogin('its login has ended'));
+    expect(error?.message).toBe(needsLogin('its login has expired or was revoked'));
     expect(JSON.stringify([error, log])).not.toContain(stored.refresh_token);
   });
 
@@ -200,7 +200,7 @@ describe('a run', () => {
     await logIn(server, stateDir);
     const { pool } = openPool({ stateDir });
     const { error } = await call(pool, recordOf(server), 'admin');
-    expect(error?.message).toBe(needsLogin('insufficient_scope: it wants tools.admin'));
+    expect(error?.message).toBe(needsLogin('insufficient_scope: required scope tools.admin'));
     const wider = await logIn(server, stateDir);
     expect(wider.scope?.split(' ')).toEqual(expect.arrayContaining(['tools.read', 'tools.admin']));
     expect(await textOf(call(pool, recordOf(server), 'admin'))).toBe('done');
@@ -212,6 +212,6 @@ describe('a run', () => {
     mkdirSync(loginsDirectory(stateDir), { mode: 0o700 });
     writeFileSync(fileOf(stateDir), '{}', { mode: 0o644 });
     const { error } = await call(openPool({ stateDir }).pool, recordOf(server), 'hello');
-    expect(error?.message).toContain('is open to other users (mode 644)');
+    expect(error?.message).toContain('is accessible to other users (mode 644)');
   });
 });

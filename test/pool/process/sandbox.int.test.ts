@@ -204,16 +204,16 @@ describe('a server that dies at its start in a sandbox', () => {
     const { pool } = openPool();
     const record = stdioRecord('confined', 'confined.mjs', { budgets: patient, sandbox: { network: 'deny' } });
     const outcome = await call(pool, record, 'place');
-    expect(outcome.error?.message).toContain(`not in it: ${fixture('confined.mjs')}`);
+    expect(outcome.error?.message).toContain(`not visible: ${fixture('confined.mjs')}`);
     expect(outcome.error?.message).toContain('sandbox.read_only_paths');
   });
 
   it.each([
     ['/no/such/path', 'does not exist on this node'],
     ['relative', 'must be an absolute path'],
-    ['/proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
-    ['/./proc', 'would show the processes of the host; a sandbox has a /proc of its own'],
-    ['/usr/../proc/1', 'would show the processes of the host; a sandbox has a /proc of its own'],
+    ['/proc', 'would expose the processes of the host; a sandbox has its own /proc'],
+    ['/./proc', 'would expose the processes of the host; a sandbox has its own /proc'],
+    ['/usr/../proc/1', 'would expose the processes of the host; a sandbox has its own /proc'],
   ])('for a listed path %s is told so', async (path, problem) => {
     const { pool } = openPool();
     const outcome = await call(pool, confined({ writable_paths: [path] }), 'place');
@@ -238,14 +238,14 @@ describe('a node that runs stdio servers in sandboxes only', () => {
   it('does so with one whose record says nothing, which then sees little', async () => {
     const { pool } = openPool({ stdio: 'sandboxed' });
     const outcome = await call(pool, stdioRecord('bare', 'confined.mjs', { budgets: patient }), 'place');
-    expect(outcome.error?.message).toContain(`not in it: ${fixture('confined.mjs')}`);
+    expect(outcome.error?.message).toContain(`not visible: ${fixture('confined.mjs')}`);
   });
 
   it('refuses them where there is none, and says why', async () => {
     const { pool } = openPool({ stdio: 'sandboxed', sandboxCommand: '/no/such/bwrap' });
     const outcome = await call(pool, confined({ mode: 'preferred' }), 'place');
     expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
-    expect(outcome.error?.message).toContain('mcp.stdio of this node is "sandboxed", and it is not run without one');
+    expect(outcome.error?.message).toContain('mcp.stdio of this node is "sandboxed", but no sandbox is available');
   });
 });
 
@@ -253,7 +253,7 @@ it('a node that runs no stdio servers starts nothing', async () => {
   const { pool, stateDir } = openPool({ stdio: 'deny' });
   const outcome = await call(pool, stdioRecord('tiny', 'tiny.mjs'), 'pid');
   expect(outcome).toMatchObject({ dispatched: false, error: { code: 'mcp_unavailable', retryable: false } });
-  expect(outcome.error?.message).toContain('this node runs no stdio servers (mcp.stdio = "deny")');
+  expect(outcome.error?.message).toContain('this node does not run stdio servers (mcp.stdio = "deny")');
   expect(existsSync(join(stateDir, 'home'))).toBe(false);
 });
 

@@ -49,6 +49,6 @@ describe('stderr', () => {
     };
     const { lines } = await logged([line.repeat(25), later, 'after\n'], () => now);
     expect(lines.filter((text) => text.startsWith('z'))).toHaveLength(10);
-    expect(lines.slice(10)).toEqual(['(1485 bytes of stderr were left out)', 'after']);
+    expect(lines.slice(10)).toEqual(['(1485 bytes of stderr were dropped)', 'after']);
   });
 });

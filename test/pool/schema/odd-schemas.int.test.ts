@@ -43,9 +43,9 @@ describe('a server with odd schemas', () => {
     for (const tool of ['bad_type', 'bad_type', 'remote_ref']) expect((await call(pool, record, tool)).ok).toBe(true);
     const said = log.filter(({ event }) => event === 'schema_unchecked').map(({ message }) => message);
     expect(said).toEqual([
-      'tool "output_async": its outputSchema is not used: the schema has $async',
-      'the arguments of tool "bad_type" are not checked here: a part of the schema cannot be used, and only the rest is checked: its type "strnig" means nothing here',
-      expect.stringMatching(/^the arguments of tool "remote_ref" .* its \$ref "https:.*" means nothing here$/),
+      'tool "output_async": its outputSchema is ignored: the schema has $async',
+      'the arguments of tool "bad_type" are not validated: part of the schema cannot be used; only the rest is validated: its type "strnig" is not supported',
+      expect.stringMatching(/^the arguments of tool "remote_ref" .* its \$ref "https:.*" is not supported$/),
     ]);
     expect((await call(pool, record, 'output_broken')).ok).toBe(true);
   });
@@ -54,7 +54,7 @@ describe('a server with odd schemas', () => {
     const { pool } = openPool();
     const outcome = await call(pool, { ...record, strict_schemas: true }, 'bad_type');
     expect(outcome).toMatchObject({ ok: false, dispatched: false });
-    expect(parsed(outcome).error?.message).toContain('its arguments cannot be checked (strict_schemas)');
+    expect(parsed(outcome).error?.message).toContain('its arguments cannot be validated (strict_schemas)');
     expect((await call(pool, { ...record, strict_schemas: true }, 'draft07', { item: 'a' })).ok).toBe(true);
   });
 

@@ -31,6 +31,6 @@ describe('an event stream', () => {
   });
 
   it('is refused where one event has too much in many lines', () => {
-    expect(() => filter(['data: 1234567890\n'.repeat(10)], 100)).toThrow(/larger than one message/);
+    expect(() => filter(['data: 1234567890\n'.repeat(10)], 100)).toThrow(/exceeds the maximum message size/);
   });
 });

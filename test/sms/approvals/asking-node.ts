@@ -46,7 +46,7 @@ export function questionOf(
     kind: bound.kind,
     tool: bound.tool_name,
     arguments: { path: '/data/x', content: 'a line' },
-    cause: { code: 'always', text: 'its record asks for every call' },
+    cause: { code: 'always', text: 'every call needs an approval' },
     definition,
     changes: [],
     signal,

@@ -178,7 +178,7 @@ describe('limits', () => {
     const args = Array.from({ length: 20 }, () => 'x'.repeat(10_000));
     const { status, body } = await sms.http('POST', servers, { json: { ...fsRecord, stdio: { command: 'x', args } } });
     expect(status).toBe(400);
-    expect(body.detail).toMatch(/bytes, at most 65536/);
+    expect(body.detail).toMatch(/bytes; the limit is 65536/);
   });
 
   it('headers beyond the limit are refused, and the server goes on', async () => {

@@ -281,7 +281,9 @@ describe('a registry with a queue', () => {
     };
     const clear = await start('--queue', 'nats://nats.example:4222');
     expect(clear.code).toBe(2);
-    expect(clear.stderr).toContain('--queue: inputs, results and journals would go to nats.example:4222 in clear');
+    expect(clear.stderr).toContain(
+      '--queue: inputs, results and journals would be sent to nats.example:4222 unencrypted',
+    );
     const tls = await start('--queue', queue().replace('nats:', 'tls:'));
     expect(tls.code).toBe(1);
     expect(tls.stderr).toContain('the server does not support TLS');

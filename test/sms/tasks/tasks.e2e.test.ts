@@ -77,7 +77,7 @@ describe('tasks of a registry', () => {
     const other = 'f'.repeat(64);
     expect(await detail({ wasm: `sha256:${other}` })).toContain(`PUT /admin/api/blobs/${other} first`);
     expect(await detail({}, 'default/other')).toContain('the path names default/other');
-    expect(await detail({ args: ['x'.repeat(300_000)] })).toContain('at most 262144 are allowed');
+    expect(await detail({ args: ['x'.repeat(300_000)] })).toContain('the limit is 262144');
     const notWasm = Buffer.from('not a module');
     const { text } = await putBlob(sms, notWasm);
     const { sha256 } = JSON.parse(text) as { sha256: string };
