@@ -1,4 +1,4 @@
-import type { AuditEvent, AuditFold, FoldedKind } from './event.ts';
+import { type AuditEvent, type AuditFold, type FoldedKind, NO_DECIDER } from './event.ts';
 
 /** How much of what costs its maker nothing is written in full, for each run. */
 export const foldLimits = {
@@ -140,7 +140,7 @@ export function foldedKind(event: AuditEvent): FoldedKind | null {
       return { ...nothing, of: event.event, server_id, tool_name, status, reason };
     }
     case 'elicitation.answered': {
-      if (event.decided_by !== 'nobody') return null;
+      if (event.decided_by !== NO_DECIDER) return null;
       const { server_id, tool_name, action: status, reason } = event;
       return { ...nothing, of: event.event, server_id, tool_name, status, reason };
     }

@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../../audit/event.ts';
+import { type AuditEvent, NO_DECIDER } from '../../audit/event.ts';
 import { cutText } from '../../base/cut-text.ts';
 import type { RuleVerdict } from '../../policy/approval-rules.ts';
 import type { ApprovalMode } from '../../protocol/record.ts';
@@ -7,7 +7,6 @@ import { DeskAnswer } from './desk.ts';
 import type { ApprovalOutcome } from './pending.ts';
 
 const MAX_REASON_CHARS = 500;
-const NOBODY = 'nobody';
 
 type DecidedEvent = Extract<AuditEvent, { event: 'approval.decided' }>;
 export type Decided = Pick<DecidedEvent, 'status' | 'decision' | 'decided_by'> & {
@@ -28,13 +27,13 @@ export function inTheTrail(outcome: ApprovalOutcome, decidedBy: string): Decided
     case 'covered':
       return { status: 'allowed', decision: 'allow_session', decided_by: decidedBy, reason: 'by another decision' };
     case 'timeout':
-      return { status: 'denied', decision: 'timeout', decided_by: NOBODY };
+      return { status: 'denied', decision: 'timeout', decided_by: NO_DECIDER };
     case 'withdrawn':
-      return { status: 'denied', decision: 'cancelled', decided_by: NOBODY, reason: outcome.error.message };
+      return { status: 'denied', decision: 'cancelled', decided_by: NO_DECIDER, reason: outcome.error.message };
   }
 }
 
-const deskName = ({ decidedBy }: DeskAnswer) => (decidedBy === null ? NOBODY : `sms: ${decidedBy}`);
+const deskName = ({ decidedBy }: DeskAnswer) => (decidedBy === null ? NO_DECIDER : `sms: ${decidedBy}`);
 
 /** Why somebody is asked, as a sentence. */
 export function causeOf(mode: ApprovalMode, verdict: RuleVerdict): ApprovalCause {

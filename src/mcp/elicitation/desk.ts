@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../../audit/event.ts';
+import { type AuditEvent, NO_DECIDER } from '../../audit/event.ts';
 import { abortWith, untilAborted } from '../../base/abort.ts';
 import { checkForm } from '../../pool/elicitation/form-values.ts';
 import type { Question, QuestionReply } from '../../pool/elicitation/question.ts';
@@ -11,7 +11,6 @@ import { secretField } from './secret-fields.ts';
 
 /** Questions to one guest's decider at the same time; what comes on top is cancelled. */
 export const MAX_PENDING_ELICITATIONS = 32;
-const NOBODY = 'nobody';
 
 /** What the server gets, and what the trail says of it. */
 interface Outcome {
@@ -130,14 +129,14 @@ export class ElicitationDesk {
 
 const byNobody = (action: 'decline' | 'cancel', reason: string): Outcome => ({
   reply: { action, why: reason },
-  decidedBy: NOBODY,
+  decidedBy: NO_DECIDER,
   reason,
 });
 
 /** Whoever waited for it knows that, so it is not said again. */
 const withdrawn = ({ reason }: AbortSignal): Outcome => ({
   reply: { action: 'cancel', why: null },
-  decidedBy: NOBODY,
+  decidedBy: NO_DECIDER,
   reason: wordsOf(reason),
 });
 

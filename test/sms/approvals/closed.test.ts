@@ -66,7 +66,11 @@ describe('a request as it is shown', () => {
 describe('a request that is too large', () => {
   it.each([
     ['arguments', { arguments: { x: 'x'.repeat(approvalLimits.argumentBytes) } }, 'the arguments have'],
-    ['definition', { definition: { x: 'x'.repeat(approvalLimits.definitionBytes) } }, 'the tool definition has more than'],
+    [
+      'definition',
+      { definition: { x: 'x'.repeat(approvalLimits.definitionBytes) } },
+      'the tool definition has more than',
+    ],
     ['run', { run: 'x'.repeat(approvalLimits.textChars + 1) }, 'run has more than'],
     ['policy', { policy: 'x'.repeat(approvalLimits.textChars + 1) }, 'policy has more than'],
   ])('by its %s is refused', (_, more, problem) => {

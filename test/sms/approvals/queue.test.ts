@@ -129,7 +129,10 @@ describe('a decision', () => {
     const { approval_id: id } = await node.open();
     const [won, lost] = await Promise.allSettled([ann.decide(id, 'allow_once'), bob.decide(id, 'deny')]);
     expect(won).toMatchObject({ status: 'fulfilled', value: { status: 'granted' } });
-    expect(lost).toMatchObject({ status: 'rejected', reason: { message: 'the approval is already granted, allow_once by ann' } });
+    expect(lost).toMatchObject({
+      status: 'rejected',
+      reason: { message: 'the approval is already granted, allow_once by ann' },
+    });
   });
 
   it('about what was looked at is refused where the request has changed since', async () => {
@@ -340,7 +343,10 @@ describe('time', () => {
     await pass(GRANT_MS - 1);
     expect((await store.get(id))?.status).toBe('granted');
     await pass(1);
-    expect(await store.get(id)).toMatchObject({ status: 'expired', reason: 'the grant expired before the call used it' });
+    expect(await store.get(id)).toMatchObject({
+      status: 'expired',
+      reason: 'the grant expired before the call used it',
+    });
     expect(queue.leftMs(approval)).toBe(0);
   });
 
