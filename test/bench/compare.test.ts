@@ -54,7 +54,7 @@ describe('the guard', () => {
     expect(slower.spear_abi_version).not.toBe(hostcalls.spear_abi_version);
     expect(slower.spear_abi_version(guest)).toBe(hostcalls.spear_abi_version(guest));
     expect(slower.time_now_ms).toBe(hostcalls.time_now_ms);
-    expect(() => slowHostcalls(['absent'], { turns: 1 })).toThrow('absent is no hostcall');
+    expect(() => slowHostcalls(['absent'], { turns: 1 })).toThrow('absent is not a hostcall');
     expect(['cchat_recv', 'spear_epoll_wait(0), one ready', 'cchat_create + cchat_close'].map(callOf)).toEqual([
       'cchat_recv',
       'spear_epoll_wait',

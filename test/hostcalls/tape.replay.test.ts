@@ -196,11 +196,11 @@ describe('a replay finds that', () => {
     (opened) => {
       for (const guest of guests) guest(opened);
     };
-  const at = (place: string, name = 'time_now_ms') => `at hostcall ${place.split('.')[0]} (${name}), place ${place}: `;
+  const at = (place: string, name = 'time_now_ms') => `at hostcall ${place.split('.')[0]} (${name}), position ${place}: `;
 
   it.each<[string, Guest, Guest, string]>([
-    ['a clock was read that is not', clock, nothing, `${at('1.1')}a clock was read here, and now nothing is`],
-    ['a clock is read that was not', both(nothing, clock), both(clock), `${at('1.1')}a clock is read here`],
+    ['a clock was read that is not', clock, nothing, `${at('1.1')}the journal has a clock read here`],
+    ['a clock is read that was not', both(nothing, clock), both(clock), `${at('1.1')}the guest reads a clock here`],
     [
       'a random value was drawn that is not',
       random,
@@ -209,25 +209,25 @@ describe('a replay finds that', () => {
         ({ tape }) => tape.marks(),
         ({ tape }) => tape.marks(),
       ),
-      `${at('1.1', 'random_i64')}a random value was drawn here, and now nothing is`,
+      `${at('1.1', 'random_i64')}the journal has a random value here`,
     ],
     [
       'a clock is read where a random value was drawn',
       ({ tape, call }) => call(CLOCK, [], () => tape.randomI64()),
       clock,
-      `${at('1.1')}a clock is read here`,
+      `${at('1.1')}the guest reads a clock here`,
     ],
     [
       'a random value is drawn where a clock was read',
       ({ tape, call }) => call(RANDOM, [], () => tape.wallMs()),
       random,
-      `${at('1.1', 'random_i64')}a random value is drawn here`,
+      `${at('1.1', 'random_i64')}the guest draws a random value here`,
     ],
     [
       'another message is posted',
       speaks('hello'),
       speaks('hullo'),
-      `${at('1.1')}what the guest has done so far is not what was recorded`,
+      `${at('1.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
       'no message is posted',
@@ -237,38 +237,38 @@ describe('a replay finds that', () => {
         tape.marks();
         tape.marks();
       },
-      `${at('1.1')}the host was told something here, and now nothing is`,
+      `${at('1.1')}the journal has a message to the host here`,
     ],
     ['the guest ends before', both(clock, clock), both(clock, ends), `${at('1.3')}the guest ends here`],
     [
       'a call has another number',
       both(({ call }) => call(CLOCK, [1]), clock),
       both(({ call }) => call(CLOCK, [2]), clock),
-      `${at('2.1')}what the guest has done so far is not what was recorded`,
+      `${at('2.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
       'a call is another',
       both(({ call }) => call(RANDOM, []), clock),
       both(({ call }) => call(CLOCK, []), clock),
-      `${at('2.1')}what the guest has done so far is not what was recorded`,
+      `${at('2.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
       'a call returns something else',
       both(({ call }) => call(CLOCK, [], () => {}, 0), clock),
       both(({ call }) => call(CLOCK, [], () => {}, -9), clock),
-      `${at('2.1')}what the guest has done so far is not what was recorded`,
+      `${at('2.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
       'a call passes another text',
       both(({ tape, call }) => call(CLOCK, [], () => tape.passesText('a')), clock),
       both(({ tape, call }) => call(CLOCK, [], () => tape.passesText('b')), clock),
-      `${at('2.1')}what the guest has done so far is not what was recorded`,
+      `${at('2.1')}the hostcalls of the guest up to here differ from the recorded ones`,
     ],
     [
       'a clock is read once less in a call',
       both(clock, ({ tape }) => tape.wallMs(), nothing),
       both(clock, nothing, nothing),
-      'a clock was read before this place, at 1.3',
+      'the journal has a clock read before this position, at 1.3',
     ],
     [
       'a message would be taken by another run',
@@ -277,13 +277,13 @@ describe('a replay finds that', () => {
         ({ call }) => call(RANDOM, []),
         ({ looks }) => looks(),
       ),
-      'what the guest has done so far is not what was recorded',
+      'the hostcalls of the guest up to here differ from the recorded ones',
     ],
     [
       'a clock is read before the first hostcall',
       clock,
       ({ tape }) => tape.wallMs(),
-      'before the first hostcall, place 0.1: a clock is read here',
+      'before the first hostcall, position 0.1: the guest reads a clock here',
     ],
   ])('%s, and names the place', (_, first, second, expected) => {
     const { events } = recorded(first);
@@ -304,7 +304,7 @@ describe('a replay finds that', () => {
       [
         'replay',
         'diverged',
-        expect.stringContaining('a wait ended by its timeout here, and now there is no such wait'),
+        expect.stringContaining('the journal has a timeout here, and the guest has no such timer'),
       ],
     ]);
   });
@@ -315,7 +315,7 @@ describe('a replay finds that', () => {
     await pass(900);
     expect(posted).toEqual([]);
     await pass(200);
-    expect(posted).toEqual([['replay', 'diverged', `${at('1.0')}the guest waits here for something that never came`]]);
+    expect(posted).toEqual([['replay', 'diverged', `${at('1.0')}the guest waits here for an event that the journal does not have`]]);
     await pass(60_000);
     expect([posted.length, vi.getTimerCount()]).toEqual([1, 0]);
   });

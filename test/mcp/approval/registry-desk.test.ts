@@ -98,7 +98,7 @@ describe('a question to the registry', () => {
     const answering = desk.ask(question());
     await pass(5_000);
     const { decision, reason } = await answering;
-    expect([decision, reason]).toEqual(['deny', expect.stringContaining('cannot be reached within 5000 ms')]);
+    expect([decision, reason]).toEqual(['deny', expect.stringContaining('is unreachable within 5000 ms')]);
     // What failed is for who runs the node, not for the model.
     expect([reason.includes('ECONNREFUSED'), said.join().includes('ECONNREFUSED')]).toEqual([false, true]);
     expect(opening.mock.calls.length).toBeLessThan(20);
@@ -192,7 +192,7 @@ describe('a grant', () => {
     const claiming = vi.spyOn(remote, 'claim').mockRejectedValue(new Error('ECONNREFUSED'));
     const redeeming = ticket?.claim(bound, args);
     await pass(30_000);
-    expect(await redeeming).toMatchObject({ outdated: false, message: expect.stringContaining('cannot be reached') });
+    expect(await redeeming).toMatchObject({ outdated: false, message: expect.stringContaining('is unreachable') });
     claiming.mockRestore();
     expect(await ticket?.claim(bound, args)).toBeNull();
   });
