@@ -2,7 +2,7 @@ import { type AuditTrail, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
-import type { AuditFlags } from './audit-flags.ts';
+import type { AuditFlags } from './flags.ts';
 
 const STDOUT = '-';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

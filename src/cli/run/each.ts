@@ -6,9 +6,9 @@ import type { RunResult } from '../../run/run-result.ts';
 import type { OpenTask } from '../../run/run-task.ts';
 import type { TaskRunOptions } from '../../run/task-options.ts';
 import { UsageError } from '../usage-error.ts';
-import type { EachFlags } from './each-flags.ts';
 import { EachProgress } from './each-progress.ts';
 import { type EachResult, EachResults } from './each-results.ts';
+import type { EachFlags } from './flags.ts';
 import { say } from './output.ts';
 
 /** Of what a guest logs, the end is kept for a result that tells of a failure. */
