@@ -142,19 +142,20 @@ function flagValues(found: Command, values: Values): Record<string, unknown> {
 }
 
 function flagValue(found: Command, name: string, spec: FlagSpec, given: Values[string]): unknown {
-  const { type, value, choices, min = 0, max = Number.MAX_SAFE_INTEGER } = spec;
-  const refuse = (expected: string) => {
-    throw new CommandUsageError(`--${name}: expected ${expected}, found ${JSON.stringify(given)}`, found);
+  const { type, value: placeholder, choices, min = 0, max = Number.MAX_SAFE_INTEGER } = spec;
+  const refuse = (expected: string, value: unknown = given) => {
+    throw new CommandUsageError(`--${name}: expected ${expected}, found ${JSON.stringify(value)}`, found);
   };
   if (given === undefined) {
-    if (spec.required) throw new CommandUsageError(`missing --${name} ${value}; usage: ${usageOf(found)}`, found);
+    if (spec.required) throw new CommandUsageError(`missing --${name} ${placeholder}; usage: ${usageOf(found)}`, found);
     return type === 'boolean' ? false : (spec.default ?? (spec.multiple ? [] : undefined));
   }
   if (type === 'number') {
     const amount = /^\d+$/.test(String(given)) ? Number(given) : Number.NaN;
     return amount >= min && amount <= max ? amount : refuse(`a whole number from ${min} to ${max}`);
   }
-  if (choices !== undefined && !choices.includes(String(given))) refuse(listed(choices));
+  const strange = choices && [given].flat().find((one) => !choices.includes(String(one)));
+  if (strange !== undefined) refuse(listed(choices ?? []), strange);
   return given;
 }
 

@@ -103,7 +103,7 @@ export function command<const Flags extends FlagSpecs>(
   return entry as unknown as Command;
 }
 
-type More = Omit<FlagSpec, 'type' | 'help' | 'value' | 'choices'>;
+type More = Omit<FlagSpec, 'type' | 'help' | 'value'>;
 
 export const flag = (help: string, more: Pick<More, 'short'> = {}) => ({ type: 'boolean' as const, help, ...more });
 

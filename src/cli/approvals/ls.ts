@@ -1,26 +1,20 @@
-import { approvalStatuses } from '../../protocol/approval.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { noArguments, type SpearCommand } from '../spear/command.ts';
+import type { JsonFlag, SpearCommand } from '../spear/command.ts';
 import { age, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
 import { fetchApprovals, outcomeText } from './shown.ts';
 
 const EVERY = 'all';
 
-export const listApprovals: SpearCommand = async (context) => {
+export const listApprovals: SpearCommand<JsonFlag & { readonly status: string }> = async (context) => {
   const { flags, print, say } = context;
-  noArguments(flags);
-  const status = flags.status ?? 'waiting';
-  if (status !== EVERY && !approvalStatuses.some((known) => known === status)) {
-    throw new UsageError(`--status ${status}: expected one of ${approvalStatuses.join(', ')}, ${EVERY}`);
-  }
+  const { status } = flags;
   const found = await fetchApprovals(context, status === EVERY ? '' : `&status=${status}`);
   if (flags.json) {
     print(`${JSON.stringify(found)}\n`);
     return spearExitCodes.ok;
   }
   const { approvals, total } = found;
-  if (approvals.length === 0) say(status === 'waiting' ? 'nothing waits for a decision' : 'there are none');
+  if (approvals.length === 0) say(status === 'waiting' ? 'no pending approvals' : 'no approvals');
   else {
     const rows = approvals.map((approval) => [
       approval.approval_id,
@@ -31,12 +25,11 @@ export const listApprovals: SpearCommand = async (context) => {
       approval.node_id,
       approval.server_id,
       approval.tool_name,
-      approval.requested_by ?? '-',
       approval.status === 'waiting' ? votesText(approval.votes.length, approval.needed) : outcomeText(approval),
     ]);
-    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'NODE', 'SERVER', 'TOOL', 'ASKED BY', 'STATUS'], rows));
+    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'NODE', 'SERVER', 'TOOL', 'STATUS'], rows));
   }
-  if (total > approvals.length) say(`and ${total - approvals.length} more`);
+  if (total > approvals.length) say(`… and ${total - approvals.length} more`);
   return spearExitCodes.ok;
 };
 

@@ -5,7 +5,7 @@ import { APPROVALS_PATH, type SpearContext } from '../spear/command.ts';
 import { SmsRequestError } from '../spear/sms-client.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** What the admin API says of a request; a list has no definition and no changes. */
+/** An approval request in responses of the admin API; in a list without definition and changes. */
 export interface ShownApproval extends Omit<Approval, 'salt' | 'claim' | 'epoch'> {
   readonly arguments_shortened: boolean;
   readonly changed: boolean;
@@ -21,17 +21,17 @@ export async function fetchApprovals({ client }: Pick<SpearContext, 'client'>, q
   return value as unknown as { readonly approvals: readonly ShownApproval[]; readonly total: number };
 }
 
-/** The id of the request that this is the beginning of. */
+/** Completes an unambiguous prefix of an id. */
 export async function wholeId(context: Pick<SpearContext, 'client'>, given: string): Promise<string> {
   if (!/^[0-9a-f]{1,16}(-\d{0,2})?$/.test(given))
-    throw new UsageError(`${JSON.stringify(given)} is no id of a request`);
+    throw new UsageError(`${JSON.stringify(given)} is not an approval id`);
   if (/^[0-9a-f]{16}-\d{1,2}$/.test(given)) return given;
   const { approvals } = await fetchApprovals(context, '');
   const begun = approvals.filter(({ approval_id: id }) => id.startsWith(given));
   const open = begun.filter(({ status }) => status === 'waiting');
   const [found, other] = open.length > 0 ? open : begun;
-  if (found === undefined) throw new SmsRequestError(`there is no approval ${given}`, spearExitCodes.failed);
-  if (other !== undefined) throw new UsageError(`${given}: several begin so; write more of it`);
+  if (found === undefined) throw new SmsRequestError(`no approval ${given}`, spearExitCodes.failed);
+  if (other !== undefined) throw new UsageError(`${given}: ambiguous id prefix; add more characters`);
   return found.approval_id;
 }
 

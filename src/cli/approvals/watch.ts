@@ -2,16 +2,15 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { backoffMs } from '../../base/backoff.ts';
 import { parseJson } from '../../base/json.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { APPROVALS_PATH, noArguments, type SpearCommand, type SpearContext } from '../spear/command.ts';
+import { APPROVALS_PATH, type SpearCommand, type SpearContext } from '../spear/command.ts';
 import { SmsRequestError } from '../spear/sms-client.ts';
 import { printable } from '../table.ts';
 import { fetchApprovals, outcomeText, type ShownApproval } from './shown.ts';
 
 const backoff = { firstMs: 200, maxMs: 5_000 };
 
-/** Tells of requests and what becomes of them. A connection that is lost is said, and what was missed is told after it. */
+/** Prints requests and decisions as they happen. Reconnects after a lost connection and prints what it missed. */
 export const watchApprovals: SpearCommand = async (context) => {
-  noArguments(context.flags);
   const interrupt = new AbortController();
   const stop = () => interrupt.abort();
   process.once('SIGINT', stop);
@@ -27,30 +26,30 @@ export const watchApprovals: SpearCommand = async (context) => {
 
 async function follow(context: SpearContext, signal: AbortSignal): Promise<void> {
   const { say } = context;
-  const told = new Map<string, number>();
+  const printed = new Map<string, number>();
   let failures = 0;
   let isFirst = true;
   while (!signal.aborted) {
     try {
       await listen(context, signal, async () => {
-        if (failures > 0) say('the registry is back');
+        if (failures > 0) say('reconnected to the registry');
         failures = 0;
-        await tell(context, told, isFirst);
+        await printNew(context, printed, isFirst);
         isFirst = false;
       });
     } catch (error) {
       if (!(error instanceof SmsRequestError) || signal.aborted) break;
-      // Whoever may not is not let in later either.
+      // A refused request would be refused again.
       if (isFirst || error.exitCode !== spearExitCodes.unreachable) throw error;
     }
     if (signal.aborted) break;
     failures += 1;
-    if (failures === 1) say('the connection to the registry was lost; it is tried again');
+    if (failures === 1) say('connection to the registry lost; reconnecting');
     await pause(backoffMs(backoff, failures, Math), signal);
   }
 }
 
-/** Calls back at the beginning and at every change, until the connection ends. */
+/** Calls back at the start and at every change, until the connection ends. */
 async function listen({ client }: SpearContext, signal: AbortSignal, changed: () => Promise<void>): Promise<void> {
   const response = await client.stream(`${APPROVALS_PATH}/events`, { accept: 'text/event-stream' }, signal);
   const events: EventSourceMessage[] = [];
@@ -67,13 +66,13 @@ async function listen({ client }: SpearContext, signal: AbortSignal, changed: ()
   }
 }
 
-/** What is new since it was last looked at: at first only what waits. */
-async function tell(context: SpearContext, told: Map<string, number>, isFirst: boolean): Promise<void> {
+/** Prints requests that changed since the last call; the first call prints only pending ones. */
+async function printNew(context: SpearContext, printed: Map<string, number>, isFirst: boolean): Promise<void> {
   const { approvals } = await fetchApprovals(context, '');
   for (const approval of [...approvals].sort((a, b) => a.mod_revision - b.mod_revision)) {
     const { approval_id: id, mod_revision: revision, status } = approval;
-    if ((told.get(id) ?? 0) >= revision) continue;
-    told.set(id, revision);
+    if ((printed.get(id) ?? 0) >= revision) continue;
+    printed.set(id, revision);
     if (!isFirst || status === 'waiting') context.print(line(approval, context.flags.json));
   }
 }

@@ -7,8 +7,8 @@ import { UsageError } from '../usage-error.ts';
 import { describeLine } from './line-text.ts';
 import type { TailFlags } from './tail-flags.ts';
 
-/** How often a followed file is looked at. */
-const LOOK_MS = 200;
+/** Poll interval of a followed file. */
+const POLL_MS = 200;
 
 export interface TailOutput {
   readonly print: (text: string) => unknown;
@@ -16,7 +16,7 @@ export interface TailOutput {
   readonly colours: boolean;
 }
 
-/** `spear audit tail`: with --follow until its reader goes away or a signal ends it. */
+/** `spear audit tail`; with --follow until stdout closes or a signal ends it. */
 export async function tailAudit(path: string, flags: TailFlags, output: TailOutput): Promise<number> {
   try {
     const follower = flags.follow ? new AuditFollower(path) : null;
@@ -26,11 +26,11 @@ export async function tailAudit(path: string, flags: TailFlags, output: TailOutp
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined || error instanceof UsageError) throw error;
-    throw new UsageError(`${path}: it cannot be read (${code})`);
+    throw new UsageError(`${path}: cannot be read (${code})`);
   }
 }
 
-/** The last lines that match, oldest first, and before those that the follower has. Reads no file that is not needed. */
+/** The last matching lines before the follower's start, oldest first. Reads only the files it needs. */
 function lastLines(path: string, { lines, matches }: TailFlags, follower: AuditFollower | null): string[] {
   let found: string[] = [];
   let newer = follower !== null;
@@ -60,7 +60,7 @@ async function follow(follower: AuditFollower, { matches }: TailFlags, output: T
       const line = parseLine(text);
       if (line !== null && matches(line)) show(text, output);
     }
-    await new Promise<void>((resolve) => setTimeout(resolve, LOOK_MS));
+    await new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
   }
   follower.close();
 }

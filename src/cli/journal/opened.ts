@@ -2,10 +2,10 @@ import { visible } from '../../base/visible-text.ts';
 import { JournalError } from '../../journal/journal-error.ts';
 import type { ReadJournal } from '../../journal/read-journal.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import type { JournalKeyFlags } from './key-flag.ts';
+import type { JournalKeyFlags } from './flags.ts';
 import { readWithKey } from './read-with-key.ts';
 
-/** Gives a journal to `use` if it is what was written; else the first bad line is named, and nothing else is said. */
+/** Calls `use` with an intact journal; otherwise prints the first bad line. */
 export async function withJournal(
   file: string,
   flags: JournalKeyFlags,

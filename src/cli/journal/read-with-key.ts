@@ -1,17 +1,15 @@
 import { type JournalKey, journalKey } from '../../journal/block-cipher.ts';
 import { JournalKeyMissing } from '../../journal/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../journal/read-journal.ts';
-import { configuredJournalKey, type JournalKeyFlags, namedJournalKey } from './key-flag.ts';
+import type { JournalKeyFlags } from './flags.ts';
+import { configuredJournalKey, namedJournalKey } from './key-flag.ts';
 
-/**
- * A journal and the key that opened it: that of the flag, or else that of the config, which is only read for a journal
- * that is encrypted. @throws JournalError, ConfigError
- */
+/** A journal and the key that opened it. Reads the config only for an encrypted journal. @throws JournalError, ConfigError */
 export async function readWithKey(
   file: string,
   flags: JournalKeyFlags,
 ): Promise<{ readonly read: ReadJournal; readonly key: string | null }> {
-  const named = namedJournalKey(flags['journal-key']);
+  const named = namedJournalKey(flags.journalKey);
   try {
     return { read: readJournal(file, keyOf(named)), key: named };
   } catch (error) {

@@ -11,7 +11,7 @@ export interface FollowedEvent {
 const MAX_TRIES = 20;
 const PAUSE_MS = 500;
 
-/** Events of a run to its end; a connection that is lost is made again, from where it was. */
+/** Events of a run until it ends. Reconnects after a lost connection and continues with the next event. */
 export async function followRun(
   client: NodeClient,
   path: string,

@@ -6,11 +6,11 @@ import type { NodeEndpoint } from '../../config/node/client.ts';
 import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 
-/** The node did not do what was asked. */
+/** The node or registry refused a request, or is unreachable. */
 export class NodeRequestError extends Error {
   readonly exitCode: number;
   readonly status: number;
-  /** What the type of its problem ends with; empty: it is none. */
+  /** Last part of the problem type; empty: the response is no problem document. */
   readonly kind: string;
 
   constructor(message: string, exitCode: number, status = 0, kind = '', cause?: unknown) {
@@ -29,7 +29,7 @@ export interface NodeRequest {
   readonly signal?: AbortSignal;
 }
 
-/** What messages call whoever is asked, and the variable that a token of it is in. */
+/** Names of the other side in messages, and the variable of its token. */
 export interface PeerWords {
   readonly peer: string;
   readonly command: string;
@@ -46,7 +46,7 @@ const PROBLEM = 'urn:spear:problem:';
 const NOT_SERVING = 503;
 const neverSent: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTFOUND', 'EHOSTUNREACH']);
 
-/** The HTTP interface of a node, or of a registry; who does not answer is left for the next one of the same. */
+/** HTTP client of a node or a registry. An address that does not answer is replaced by the next one. */
 export class NodeClient {
   readonly #endpoints: readonly NodeEndpoint[];
   readonly #words: PeerWords;
@@ -61,6 +61,11 @@ export class NodeClient {
     this.#words = words;
   }
 
+  /** For messages: `the node at …`. */
+  get description(): string {
+    return `the ${this.#words.peer} at ${this.#endpoint.address}`;
+  }
+
   async json(method: string, path: string, request: NodeRequest = {}): Promise<JsonValue> {
     return parseJson(Buffer.from(await this.bytes(method, path, request)).toString('utf8')) ?? null;
   }
@@ -71,20 +76,20 @@ export class NodeClient {
     let bytes = 0;
     for await (const chunk of response as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > MAX_ANSWER_BYTES) throw new NodeRequestError('the answer is too large', spearExitCodes.failed);
+      if (bytes > MAX_ANSWER_BYTES) throw new NodeRequestError('the response is too large', spearExitCodes.failed);
       chunks.push(chunk);
     }
     return Buffer.concat(chunks);
   }
 
-  /** An answer whose body is still to be read. @throws NodeRequestError for one that is a problem */
+  /** A response whose body is still to be read. @throws NodeRequestError for a problem document */
   async open(method: string, path: string, request: NodeRequest = {}): Promise<IncomingMessage> {
     for (let tries = 1; ; tries++) {
       try {
         return await this.#open(method, path, request);
       } catch (error) {
         if (!(error instanceof NodeRequestError) || tries >= this.#endpoints.length) throw error;
-        // What may have been done is not asked of the next one, unless it only reads.
+        // A request that may have taken effect is not repeated, unless it only reads.
         const untouched = error.status === NOT_SERVING || neverSent.has(errorCode(error.cause));
         if (!untouched && !(error.status === 0 && method === 'GET')) throw error;
         const next = (this.#endpoints.indexOf(this.#endpoint) + 1) % this.#endpoints.length;
@@ -104,7 +109,7 @@ export class NodeClient {
     const denied = status === 401 || status === 403;
     const advice =
       denied && this.#endpoint.token() === null
-        ? `no token was found: give --token-file, or set ${this.#words.tokenVariable}`
+        ? `no token found: pass --token-file or set ${this.#words.tokenVariable}`
         : String(detail ?? `HTTP status ${status}`);
     const kind = type.startsWith(PROBLEM) ? type.slice(PROBLEM.length) : '';
     throw new NodeRequestError(advice, denied ? spearExitCodes.denied : spearExitCodes.failed, status, kind);
@@ -134,7 +139,7 @@ export class NodeClient {
           ...headers,
         },
       });
-      const timer = setTimeout(() => request.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      const timer = setTimeout(() => request.destroy(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
       request.once('response', (response) => {
         clearTimeout(timer);
         resolve(response);
@@ -143,7 +148,8 @@ export class NodeClient {
         clearTimeout(timer);
         if (signal?.aborted) return reject(error);
         const why = errorCode(error) ?? errorText(error);
-        const message = `the ${peer} at ${address} cannot be reached: ${why}; is ${command} running there?`;
+        const start = socket === null ? `is ${command} running there?` : `start it with "${command}", or name another`;
+        const message = `cannot connect to the ${peer} at ${address}: ${why}; ${start}`;
         reject(new NodeRequestError(message, spearExitCodes.unreachable, 0, '', error));
       });
       request.end(body);

@@ -6,10 +6,9 @@ import { DIRECTORY_ORIGIN } from '../../sms/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
 import { printable } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
 import type { ShownServer } from './ls.ts';
 import { sideBySide } from './side-by-side.ts';
-import { runServer } from './test.ts';
+import { type RunServerFlags, runServer } from './test.ts';
 
 interface ShownPin {
   readonly tool_name: string;
@@ -19,13 +18,14 @@ interface ShownPin {
 
 const DEFAULT_COLUMNS = 100;
 
-/**
- * Takes the definitions that a server gives today. What is different from what was pinned is shown side by side; with --yes
- * it is accepted.
- */
-export const pinServer: SpearCommand = async (context) => {
-  const { flags, client, print, say } = context;
-  const [id, ...names] = argumentsOf(context);
+interface PinFlags extends RunServerFlags {
+  readonly yes: boolean;
+}
+
+/** Shows current tool definitions beside the pinned ones; --yes pins the current ones. */
+export const pinServer: SpearCommand<PinFlags> = async (context) => {
+  const { flags, args, client, print, say } = context;
+  const [id = '', ...names] = args;
   const before = await pinsOf(context, id);
   const result = await runServer(context, id);
   if (result === null) return spearExitCodes.failed;
@@ -33,7 +33,7 @@ export const pinServer: SpearCommand = async (context) => {
   const found = chosen.map((name) => ({ name, tool: result.tools.find((tool) => tool.name === name) }));
   const missing = found.filter(({ tool }) => tool === undefined).map(({ name }) => name);
   if (missing.length > 0) {
-    for (const name of missing) say(`${id} has no tool "${name}"`);
+    for (const name of missing) say(`${id}: no tool "${name}"`);
     return spearExitCodes.failed;
   }
   const tools = found.map(({ name, tool }) => ({ name, now: readDefinition(tool?.definition ?? {}) }));
@@ -45,7 +45,7 @@ export const pinServer: SpearCommand = async (context) => {
     const warn = await fileWarning(context, id);
     await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
     await warn();
-  } else if (isNew) say('nothing was changed; add --yes to accept it');
+  } else if (isNew) say('nothing was changed; --yes pins these definitions');
   if (flags.json) {
     const shown = changes.map(({ name, state, now }) => ({ tool_name: name, state, sha256: hashDefinition(now) }));
     print(`${JSON.stringify({ server_id: id, accepted: flags.yes, tools: shown })}\n`);
@@ -53,31 +53,25 @@ export const pinServer: SpearCommand = async (context) => {
   return spearExitCodes.ok;
 };
 
-/** From now on the server may change these tools as it likes. */
+/** Removes pins: the server may change these tools again. */
 export const unpinServer: SpearCommand = async (context) => {
-  const { flags, client, print, say } = context;
-  const [id, ...names] = argumentsOf(context);
+  const { flags, args, client, print, say } = context;
+  const [id = '', ...names] = args;
   const before = await pinsOf(context, id);
   const chosen = names.length > 0 ? names : [...before.keys()];
-  const strangers = chosen.filter((name) => !before.has(name));
-  for (const name of strangers) say(`${id}: "${name}" is not pinned`);
-  if (strangers.length > 0) return spearExitCodes.failed;
+  const unpinned = chosen.filter((name) => !before.has(name));
+  for (const name of unpinned) say(`${id}: "${name}" is not pinned`);
+  if (unpinned.length > 0) return spearExitCodes.failed;
   const body = JSON.stringify({ tools: Object.fromEntries(chosen.map((name) => [name, null])) });
   const warn = await fileWarning(context, id);
   const { value } = await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
   if (flags.json) print(`${JSON.stringify(value)}\n`);
-  else for (const name of chosen) print(`${printable(name)} is not pinned any more\n`);
+  else for (const name of chosen) print(`${printable(name)} unpinned\n`);
   await warn();
   return spearExitCodes.ok;
 };
 
-function argumentsOf({ flags }: SpearContext): [id: string, ...names: string[]] {
-  const [id, ...names] = flags.args;
-  if (id === undefined) throw new UsageError(`usage: spear servers ${flags.verb} ID [TOOL...]`);
-  return [id, ...names];
-}
-
-async function pinsOf({ client }: SpearContext, id: string): Promise<ReadonlyMap<string, ShownPin>> {
+async function pinsOf({ client }: Pick<SpearContext, 'client'>, id: string): Promise<ReadonlyMap<string, ShownPin>> {
   const { value } = await client.request('GET', `${serverPath(id)}/pins`);
   const { pins } = value as unknown as { pins: readonly ShownPin[] };
   return new Map(pins.map((pin) => [pin.tool_name, pin]));
@@ -97,22 +91,25 @@ interface Change {
 }
 
 function changeText({ name, state, before, now }: Change): string {
-  const title = `${visible(name)}: ${state === 'same' ? 'as it was pinned' : state === 'new' ? 'not pinned yet' : 'CHANGED'}`;
+  const title = `${visible(name)}: ${state === 'same' ? 'unchanged' : state === 'new' ? 'not pinned' : 'CHANGED'}`;
   const columns = process.stdout.columns ?? DEFAULT_COLUMNS;
   if (state === 'same') return `${title}\n`;
   if (state === 'new') return `${title}\n${sideBySide([{ path: 'description', after: now.description }], columns)}`;
-  if (before === null) return `${title}; what was pinned is not known here but for its hash\n`;
+  if (before === null) return `${title}; only the hash of the pinned definition is known\n`;
   return `${title}\n${sideBySide(definitionChanges(before, now), columns)}`;
 }
 
-/** A file in the registry's directory wins at the next load: whoever pins is told what to write there. */
-async function fileWarning({ client, say }: SpearContext, id: string): Promise<() => Promise<void>> {
+/** A file of the registry directory overrides pins at the next load: print what to add to it. */
+async function fileWarning(
+  { client, say }: Pick<SpearContext, 'client' | 'say'>,
+  id: string,
+): Promise<() => Promise<void>> {
   const read = async () => (await client.request('GET', serverPath(id))).value as unknown as ShownServer;
   const { origin } = await read();
   return async () => {
     if (!origin.startsWith(DIRECTORY_ORIGIN)) return;
     const pins = Object.entries((await read()).pins).map(([tool, sha256]) => `${JSON.stringify(tool)} = "${sha256}"`);
-    say(`its record comes from ${origin}: write this there, or the next load takes it back`);
+    say(`this server comes from ${origin}: add the next line there, or the next load removes the pins`);
     say(`pins = { ${pins.join(', ')} }`);
   };
 }

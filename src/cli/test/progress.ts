@@ -1,7 +1,7 @@
 const REDRAWN_EVERY_MS = 100;
 const ERASE = '\r\u001b[K';
 
-/** On a terminal: one line that says how far it is, and makes way for whatever else is written. */
+/** Progress line on a terminal; erased before other output. */
 export class Progress {
   readonly #screen: Pick<NodeJS.WriteStream, 'write' | 'isTTY'>;
   #drawnAt = 0;

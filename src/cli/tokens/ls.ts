@@ -1,9 +1,9 @@
 import type { TokenRecord } from '../../protocol/token-record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { noArguments, type SpearCommand, TOKENS_PATH } from '../spear/command.ts';
+import { type SpearCommand, TOKENS_PATH } from '../spear/command.ts';
 import { age, table } from '../table.ts';
 
-/** What the admin API says of a token. */
+/** A token in responses of the admin API. */
 export interface ShownToken extends Omit<TokenRecord, 'secrets'> {
   readonly secrets: readonly { readonly created_at_ms: number; readonly expires_at_ms: number | null }[];
   /** Null: never. */
@@ -11,7 +11,6 @@ export interface ShownToken extends Omit<TokenRecord, 'secrets'> {
 }
 
 export const listTokens: SpearCommand = async ({ flags, client, print }) => {
-  noArguments(flags);
   const { value } = await client.request('GET', TOKENS_PATH);
   if (flags.json) print(`${JSON.stringify(value)}\n`);
   else {
@@ -27,19 +26,19 @@ export const listTokens: SpearCommand = async ({ flags, client, print }) => {
       token.created_by,
       token.description,
     ]);
-    print(table(['NAME', 'ROLES', 'NAMESPACE', 'LAST USE', 'RENEWED', 'ENDS', 'MADE BY', 'DESCRIPTION'], rows));
+    print(table(['NAME', 'ROLES', 'NAMESPACE', 'LAST USE', 'RENEWED', 'EXPIRES', 'CREATED BY', 'DESCRIPTION'], rows));
   }
   return spearExitCodes.ok;
 };
 
 const since = (now: number, then: number) => age(Math.max(0, now - then));
 
-/** Also that a text from before a rotation is still valid: it is one that somebody may have forgotten. */
+/** Also shows that a token from before a rotation is still valid, which is easily forgotten. */
 function expiryText({ expires_at_ms, secrets }: ShownToken, now: number): string {
-  const until = (atMs: number) => (atMs <= now ? 'over' : `in ${age(atMs - now)}`);
+  const until = (atMs: number) => (atMs <= now ? 'expired' : `in ${age(atMs - now)}`);
   const older = secrets
     .slice(1)
     .flatMap((secret) => ((secret.expires_at_ms ?? 0) > now ? [secret.expires_at_ms ?? 0] : []));
   const end = expires_at_ms === null ? '-' : until(expires_at_ms);
-  return older.length === 0 ? end : `${end} (old text ${until(Math.max(...older))})`;
+  return older.length === 0 ? end : `${end} (old token ${until(Math.max(...older))})`;
 }

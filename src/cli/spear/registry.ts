@@ -1,0 +1,40 @@
+import { processEnvironment } from '../../config/process-environment.ts';
+import { findSmsAdmin, unprintedWarning } from '../../config/sms/client.ts';
+import type { FlagValues, Run } from '../command-table.ts';
+import { bounded, outputOf } from '../say.ts';
+import { UsageError } from '../usage-error.ts';
+import type { SpearCommand } from './command.ts';
+import type { registryConnection } from './flags.ts';
+import { SmsClient, SmsRequestError } from './sms-client.ts';
+
+const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
+
+/** Runs a command with a client for the registry that its flags name. */
+export function withRegistry<Flags>(run: SpearCommand<Flags>): Run<Flags & FlagValues<typeof registryConnection>> {
+  return async ({ flags, args, program }) => {
+    if (flags.token !== undefined && flags.tokenFile !== undefined) {
+      throw new UsageError('--token and --token-file cannot be combined');
+    }
+    const output = outputOf(program.name);
+    const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
+    const warning = unprintedWarning(endpoint, processEnvironment);
+    if (warning !== null) output.say(warning);
+    const client = new SmsClient(endpoint, flags.timeoutMs);
+    try {
+      return await run({ flags, args, client, env: processEnvironment, ...output });
+    } catch (error) {
+      if (!(error instanceof SmsRequestError)) throw error;
+      for (const line of bounded(describe(error))) output.say(line);
+      return error.exitCode;
+    }
+  };
+}
+
+function describe({ message, problem }: SmsRequestError): string[] {
+  const errors = Array.isArray(problem?.errors) ? problem.errors : [];
+  if (errors.length === 0) return [message];
+  return errors.map((error) => {
+    const { field, detail } = error as { field?: string; detail?: string };
+    return field ? `${field}: ${detail}` : String(detail);
+  });
+}
