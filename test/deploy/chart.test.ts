@@ -6,10 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { helm as findHelm } from '../../scripts/engines/helm.ts';
-import { parseSmsFlags } from '../../src/cli/sms/flags.ts';
-import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
+import { smsProgram } from '../../src/cli/sms/table.ts';
+import { spearletProgram } from '../../src/cli/spearlet/table.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { parsed } from '../cli/parsed.ts';
 import { complaint } from '../support/engines/use-engine.ts';
 
 /** Where it is not there yet, Go builds it. */
@@ -113,10 +114,8 @@ describe('the Helm chart', () => {
     );
     const [command, ...flags] = container(made, 'demo-spear-node').args;
     expect(command).toBe('spearlet');
-    expect(parseSpearletFlags(flags)).toMatchObject({
-      slots: 256,
-      sms: 'https://demo-spear-sms:50051',
-      taskDir: '/tasks',
+    expect(parsed(spearletProgram, flags)).toMatchObject({
+      flags: { slots: 256, sms: 'https://demo-spear-sms:50051', taskDir: '/tasks' },
     });
   });
 
@@ -168,8 +167,7 @@ describe('the Helm chart', () => {
       'sms.env[0].value=b',
     );
     const { args } = container(made, 'demo-spear-sms');
-    const parsed = parseSmsFlags(args.slice(1));
-    expect(parsed).toMatchObject({ kind: 'serve', flags: { queue: 'tls://nats:4222' } });
+    expect(parsed(smsProgram, args.slice(1))).toMatchObject({ path: 'spear-sms', flags: { queue: 'tls://nats:4222' } });
     const { spec } = named(made, 'StatefulSet', 'demo-spear-sms').spec.template;
     expect(spec.volumes).toContainEqual({ name: 'nats', secret: { secretName: 'nats-creds' } });
     expect(spec.containers[0]).toMatchObject({

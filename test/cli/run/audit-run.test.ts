@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { rotatedFiles } from '../../../src/audit/rotation.ts';
 import { verifyTrail } from '../../../src/audit/verify.ts';
-import { parseAuditFlags } from '../../../src/cli/run/audit-flags.ts';
 import { auditLines, trailLines } from '../../audit/audit-schema.ts';
 import { Cli, fixture, scratch, spearRun } from '../../e2e/spear-run.ts';
 import { recordDir, recordOf, script, taskWithMcp } from '../../mcp/mcp-run.ts';
@@ -27,20 +26,6 @@ const echoing = (args: Record<string, string>) => [
 ];
 
 describe('the flags', () => {
-  it.each<[Parameters<typeof parseAuditFlags>[0], string]>([
-    [{ 'audit-args': 'all' }, '--audit-args: expected one of redacted, sha256, shape, none, found "all"'],
-    [{ 'audit-max-bytes': '-1' }, '--audit-max-bytes: expected a whole number from 0 to 1099511627776, found "-1"'],
-    [{ 'audit-max-bytes': '64M' }, '--audit-max-bytes: expected a whole number'],
-    [{ 'audit-keep': '0' }, '--audit-keep: expected a whole number from 1 to 100000, found "0"'],
-  ])('%j is refused', (values, message) => {
-    expect(() => parseAuditFlags(values)).toThrow(message);
-  });
-
-  it('are read', () => {
-    const values = { audit: 'x', 'audit-args': 'shape', 'audit-max-bytes': '0', 'audit-keep': '3' };
-    expect(parseAuditFlags(values)).toEqual({ audit: 'x', auditArgs: 'shape', auditMaxBytes: 0, auditKeep: 3 });
-  });
-
   it('have no effect without a trail, which is said', async () => {
     const { code, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit-keep', '3']);
     expect({ code, stderr }).toEqual({
