@@ -2,7 +2,7 @@ import { visible } from '../base/visible-text.ts';
 
 const GAP = '  ';
 
-/** Columns as wide as their widest cell. What a terminal might take for a command is replaced. */
+/** Columns as wide as their widest cell. Control characters are replaced. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows].map((row) => row.map(printable));
   const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
@@ -27,7 +27,7 @@ const units: readonly (readonly [suffix: string, ms: number])[] = [
   ['s', SECOND],
 ];
 
-/** `3s`, `12m`, `4d`: enough to see whether something is fresh. */
+/** `3s`, `12m`, `4d`. */
 export function age(ms: number): string {
   const [suffix, unit] = units.find(([, size]) => ms >= size) ?? ['s', SECOND];
   return `${Math.floor(ms / unit)}${suffix}`;

@@ -109,7 +109,7 @@ async function explainRecord(
   const claims = new NameClaims(namedServers(view, task));
   findings.push(ok('name', `the model sees it as ${shownName(record, flags.tool, session, claims)}`));
   if (!flags.connect)
-    return [...findings, skipped('server', 'the server was not asked whether it has the tool; --connect asks')];
+    return [...findings, skipped('server', 'not checked whether the server has the tool; --connect checks it')];
   return [...findings, ...(await askServer(flags, question, record, host, registry))];
 }
 

@@ -8,18 +8,18 @@ import { gatedOutput } from './gated-output.ts';
 import { holdOutput } from './output.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
-/** Who approves the calls of a run and answers its servers, and the guest's input and output where they share the terminal with prompts. */
+/** Approvals and server questions of a run, and the guest's input and output where they share the terminal with prompts. */
 export function openApprovals(
   flags: Pick<RunFlags, 'approve' | 'sms'>,
   guestFds: { readonly stdout: number; readonly stderr: number },
 ): Pick<TaskRunOptions, 'approve' | 'elicit' | 'decidedBy' | 'stdin' | 'output'> {
   if (flags.approve === 'sms') {
     if (flags.sms !== undefined) return { approve: 'sms', decidedBy: 'sms' };
-    throw new UsageError('--approve sms: the people of which registry? --sms names it');
+    throw new UsageError('--approve sms needs --sms ADDRESS of the registry');
   }
   const canAsk = flags.approve !== 'deny' && hasTerminal();
   if (flags.approve === 'prompt' && !canAsk) {
-    throw new UsageError('--approve prompt: there is no terminal to ask on (/dev/tty); --approve deny denies instead');
+    throw new UsageError('--approve prompt: no terminal (/dev/tty); use --approve deny or sms');
   }
   if (!canAsk) return {};
   const terminal = new Terminal();
@@ -36,7 +36,7 @@ export function openApprovals(
 
 type OpenTerminal = ReturnType<PromptPorts['open']>;
 
-/** Nothing else is written while the question is open: a server, a model or a guest could paint over it. */
+/** Holds other output while a prompt is open: a server, a model or a guest could draw over it. */
 function whileHeld(open: () => OpenTerminal): OpenTerminal {
   const release = holdOutput();
   try {

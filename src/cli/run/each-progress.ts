@@ -2,7 +2,7 @@ const EVERY_MS = 200;
 const BAR_CHARS = 24;
 const ERASE_LINE = '\r\x1b[K';
 
-/** How far it is, on a terminal: one line that is written again and again. Elsewhere nothing is written. */
+/** Progress line of a batch, on a terminal only. */
 export class EachProgress {
   readonly #total: number;
   readonly #startedAt = performance.now();
@@ -24,11 +24,11 @@ export class EachProgress {
     process.stderr.write(ERASE_LINE + this.#line());
   }
 
-  /** The line goes; what came of it is said once. */
+  /** Erases the line and returns the summary. */
   end(): string {
     if (this.#isShown) process.stderr.write(ERASE_LINE);
-    const skipped = this.skipped > 0 ? `, ${this.skipped} were done before` : '';
-    return `${this.done} of ${this.#total} done, ${this.failed} failed${skipped}, ${this.tokens} tokens, ${this.#rate().toFixed(1)} a second`;
+    const skipped = this.skipped > 0 ? `, ${this.skipped} skipped` : '';
+    return `${this.done} of ${this.#total} done, ${this.failed} failed${skipped}, ${this.tokens} tokens, ${this.#rate().toFixed(1)} per second`;
   }
 
   #rate(): number {

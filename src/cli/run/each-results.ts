@@ -5,7 +5,7 @@ import { UsageError } from '../usage-error.ts';
 
 const PRIVATE = 0o600;
 
-/** What became of one input; a line of the results. */
+/** Result of one input; one line of the file. */
 export interface EachResult {
   readonly index: number;
   /** Of the input. */
@@ -24,24 +24,24 @@ export interface EachResult {
   readonly log?: string;
 }
 
-/** The file of results: a line is there as soon as its guest has ended, and stays whatever happens to the others. */
+/** Result file: a line is written as soon as its guest has ended. */
 export class EachResults {
   readonly #fd: number;
   readonly #done = new Set<string>();
 
   /** @throws UsageError */
-  constructor(file: string, goesOn: boolean) {
+  constructor(file: string, appends: boolean) {
     const before = existsSync(file) ? readFileSync(file, 'utf8') : '';
-    if (before !== '' && !goesOn) {
-      throw new UsageError(`--results ${file}: it is there already; --skip-done goes on with it, or name another`);
+    if (before !== '' && !appends) {
+      throw new UsageError(`--results ${file}: already exists; add --skip-done to continue it, or name another file`);
     }
     for (const line of before.split('\n')) this.#note(line);
     try {
       this.#fd = openSync(file, 'a', PRIVATE);
     } catch (error) {
-      throw new UsageError(`--results ${file}: it cannot be written (${errorCode(error)})`);
+      throw new UsageError(`--results ${file}: cannot be written (${errorCode(error)})`);
     }
-    // Half a line of a process that was killed stays half a line.
+    // Terminate the incomplete line of a killed process.
     if (before !== '' && !before.endsWith('\n')) writeSync(this.#fd, '\n');
   }
 

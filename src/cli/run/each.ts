@@ -11,7 +11,7 @@ import { type EachResult, EachResults } from './each-results.ts';
 import type { EachFlags } from './flags.ts';
 import { say } from './output.ts';
 
-/** Of what a guest logs, the end is kept for a result that tells of a failure. */
+/** Characters of the guest's log in the result of a failed guest. */
 const LOG_CHARS = 4_096;
 const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 const FAILED = 1;
@@ -23,7 +23,7 @@ export async function runEach(
   options: TaskRunOptions,
   signal: AbortSignal,
 ): Promise<number> {
-  if (!existsSync(flags.inputs)) throw new UsageError(`--each ${flags.inputs}: there is no such file`);
+  if (!existsSync(flags.inputs)) throw new UsageError(`--each ${flags.inputs}: no such file`);
   const results = new EachResults(flags.results, flags.skipDone);
   const progress = new EachProgress(await countLines(flags.inputs));
   const running = new Set<Promise<void>>();
@@ -36,7 +36,7 @@ export async function runEach(
         continue;
       }
       const one = runOne(task, { ...options, signal }, line).then(({ result, output, log }) => {
-        // One that was interrupted has no result: it is run again when somebody goes on.
+        // An interrupted guest has no result, so that --skip-done runs it again.
         if (result.reason === 'interrupted') return;
         const made = resultOf(index, sha256, result, output, log);
         results.add(made);
@@ -76,7 +76,7 @@ async function runOne(task: OpenTask, options: TaskRunOptions, line: string) {
     },
   });
   if (bytes <= MAX_OUTPUT_BYTES) return { result, output: Buffer.concat(output), log };
-  const message = `its output has more than ${MAX_OUTPUT_BYTES} bytes`;
+  const message = `the output exceeds ${MAX_OUTPUT_BYTES} bytes`;
   return {
     result: { ...result, reason: 'internal', exitCode: null, message } as RunResult,
     output: Buffer.alloc(0),
@@ -105,7 +105,7 @@ function shown(output: Buffer): Pick<EachResult, 'output' | 'output_base64'> {
   }
 }
 
-/** Lines by their place in the file; empty ones are no input. */
+/** Non-empty lines with their index in the file. */
 async function* inputsOf(file: string): AsyncGenerator<{ readonly index: number; readonly line: string }> {
   let index = 0;
   for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY })) {

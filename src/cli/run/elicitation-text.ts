@@ -6,24 +6,21 @@ import type { FormContent } from '../../pool/elicitation/form-values.ts';
 import { fieldKind } from './form-entry.ts';
 import { fieldLines, inGutter, type LineOptions } from './prompt-lines.ts';
 
-/*
- * What a person reads before answering a server. All that the server wrote stands behind the gutter, with whatever a
- * terminal would obey or hide written out.
- */
+/* Text of an elicitation prompt. Untrusted lines are escaped and stand behind the gutter. */
 
-/** More would push who asks off the screen. */
+/** More would scroll the name of the server off the screen. */
 const MAX_MESSAGE_LINES = 40;
 const BOLD = '\u001b[1m';
 const NOT_BOLD = '\u001b[22m';
 
-/** Who asks, during what, and its words. */
+/** Server, tool, message and requested fields. */
 export function describeQuestion(request: ElicitationRequest, options: LineOptions): string[] {
   const field = (name: string, text: string) => fieldLines(name, text, options);
   return [
     ...(request.task === null ? [] : field('task', request.task)),
     ...field('server', request.server),
     ...field('tool', request.tool),
-    "  the server's own words:",
+    '  message of the server:',
     ...messageLines(request.message, options),
     ...(request.mode === 'form' ? describeForm(request.fields, options) : describeAddress(request.url, options)),
   ];
@@ -37,9 +34,9 @@ function messageLines(message: string, options: LineOptions): string[] {
 
 function describeForm(fields: readonly FormField[], options: LineOptions): string[] {
   return [
-    `  it wants to know (${fields.length === 1 ? 'one field' : `${fields.length} fields`}):`,
+    `  it asks for ${fields.length === 1 ? 'one field' : `${fields.length} fields`}:`,
     ...fields.flatMap((field) => inGutter([fieldLine(field)], options)),
-    '  it gets what you type: never a password, key or card number',
+    '  the server receives what you type: do not enter a password, key or card number',
   ];
 }
 
@@ -54,23 +51,24 @@ export function describeField(field: FormField, place: string, options: LineOpti
     return `${index + 1}  ${visible(title === null ? value : `${title} (${value})`)}`;
   });
   const withDefault = field.default === null ? '' : `, Enter for ${visible(JSON.stringify(field.default))}`;
-  const left = field.default === null && !field.required ? ', Enter to leave it out' : '';
+  const left = field.default === null && !field.required ? ', Enter to skip' : '';
   return [`  field ${place}`, ...inGutter([`${fieldLine(field)}${withDefault}${left}`, ...words, ...listed], options)];
 }
 
-/** What would be sent, in the words of whoever typed it. */
+/** The values to be sent, as typed. */
 export function describeContent(content: FormContent, options: LineOptions): string[] {
   const lines = Object.entries(content).map(([name, value]) => `${visible(name)}: ${visible(JSON.stringify(value))}`);
-  return ['  the server gets:', ...inGutter(lines.length === 0 ? ['nothing'] : lines, options)];
+  return ['  to be sent to the server:', ...inGutter(lines.length === 0 ? ['nothing'] : lines, options)];
 }
 
-/** Where the address leads is what one has to decide about. */
+/** The host is what the user decides about, so it is bold. */
 function describeAddress(address: string, options: LineOptions): string[] {
   const { host, hostname } = new URL(address);
   const read = domainToUnicode(hostname);
-  const lookalike = read === hostname || read === '' ? [] : fieldLines('reads', `${read} (not plain letters)`, options);
+  const lookalike =
+    read === hostname || read === '' ? [] : fieldLines('reads', `${read} (non-ASCII host name)`, options);
   return [
-    '  it wants you to open this address, which is not opened for you:',
+    '  it asks you to open this address yourself:',
     ...inGutter([visible(address)], options),
     ...fieldLines('host', host, options).map((line) => `${BOLD}${line}${NOT_BOLD}`),
     ...lookalike,

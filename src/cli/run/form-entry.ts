@@ -3,7 +3,7 @@ import { type FormValue, fieldProblem } from '../../pool/elicitation/form-values
 
 export type FormEntry = { readonly value: FormValue | null } | { readonly problem: string };
 
-/** What somebody typed into a field; a value of null is left out. An empty line takes the default, if there is one. */
+/** Value of a typed line; null: field omitted. An empty line means the default, if there is one. */
 export function readEntry(field: FormField, typed: string): FormEntry {
   const text = field.kind === 'text' ? typed : typed.trim();
   if (text === '') {
@@ -17,14 +17,14 @@ export function readEntry(field: FormField, typed: string): FormEntry {
 }
 
 const kindProblems: Readonly<Record<FormField['kind'], string>> = {
-  text: 'must be a text',
+  text: 'must be text',
   number: 'must be a number',
   boolean: 'must be y or n',
   choice: 'must be one of the numbers above',
-  choices: 'must be numbers of those above, with commas between them',
+  choices: 'must be numbers from above, separated by commas',
 };
 
-/** Null: it is nothing of that kind. */
+/** Null: not a value of this kind. */
 function typedValue(field: FormField, text: string): FormValue | null {
   switch (field.kind) {
     case 'text':
@@ -43,13 +43,13 @@ function typedValue(field: FormField, text: string): FormValue | null {
   }
 }
 
-/** By its number, or by what is sent for it. */
+/** By number or by value. */
 function chosen(options: readonly FormOption[], text: string): string | null {
   const byNumber = /^\d+$/.test(text) ? options[Number(text) - 1] : undefined;
   return (byNumber ?? options.find(({ value }) => value === text))?.value ?? null;
 }
 
-/** What a field takes, in words. */
+/** Description of the accepted values. */
 export function fieldKind(field: FormField): string {
   switch (field.kind) {
     case 'text':

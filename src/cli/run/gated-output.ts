@@ -5,10 +5,7 @@ import { writeGuestBytes } from './output.ts';
 
 const STDOUT = 1;
 
-/**
- * The guest's output where a question may be asked on the same terminal: it goes through the host, which lets nothing
- * through while a question is open. The guest waits meanwhile, as it does for any slow reader.
- */
+/** Guest output on a terminal with prompts: held while a prompt is open; the guest blocks as for any slow reader. */
 export function gatedOutput(fds: { readonly stdout: number; readonly stderr: number }): OutputOption {
   return { stdout: gated(fds.stdout), stderr: gated(fds.stderr) };
 }

@@ -5,7 +5,7 @@ import type { SmsEndpoint, SmsEndpoints } from '../../config/sms/client.ts';
 import { connectLocalSocket } from '../../config/sms/local-socket.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 
-/** The registry did not do what was asked; `exitCode` says why in a way that scripts can use. */
+/** The registry refused a request, or is unreachable. */
 export class SmsRequestError extends Error {
   readonly exitCode: number;
   readonly problem: JsonObject | null;
@@ -32,11 +32,11 @@ export interface SmsAnswer {
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_ANSWER_BYTES = 512 * 1024 * 1024;
 
-/** What says that nothing was done, so that another registry may be asked. */
+/** Responses and errors without effect on the registry: another address may be tried. */
 const NOT_SERVING = 503;
 const neverSent: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTFOUND', 'EHOSTUNREACH']);
 
-/** The HTTP side of a registry, or of several that have the same records: who does not answer is left for the next one. */
+/** HTTP client of a registry. An address that does not answer is replaced by the next one. */
 export class SmsClient {
   readonly #endpoints: readonly [SmsEndpoint, ...SmsEndpoint[]];
   readonly #timeoutMs: number;
@@ -57,7 +57,7 @@ export class SmsClient {
     });
   }
 
-  /** What may have been done is not asked of the next one, unless it only reads. */
+  /** A request that may have taken effect is not repeated, unless it only reads. */
   async #ofAny<T>(method: string, ask: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -78,13 +78,13 @@ export class SmsClient {
     const detail = typeof problem?.detail === 'string' ? problem.detail : `HTTP status ${status}`;
     const denied = status === 401 || status === 403;
     if (denied && this.#endpoint.token() === null) {
-      const advice = 'no token was found: give --token-file, or set SPEAR_SMS_TOKEN';
+      const advice = 'no token found: pass --token-file or set SPEAR_SMS_TOKEN';
       return new SmsRequestError(advice, spearExitCodes.denied, problem);
     }
     return new SmsRequestError(detail, denied ? spearExitCodes.denied : spearExitCodes.failed, problem);
   }
 
-  /** An answer that goes on: the time of a request is that until it begins. Aborting the signal ends it. */
+  /** A streaming response; the timeout ends with its headers. Aborting the signal ends it. */
   stream(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<IncomingMessage> {
     return this.#ofAny('GET', () => this.#stream(path, headers, signal));
   }
@@ -132,12 +132,12 @@ export class SmsClient {
   }
 
   #unreachable(timedOut: boolean, error: unknown): SmsRequestError {
-    const reason = timedOut ? `no answer within ${this.#timeoutMs} ms` : describe(error);
+    const reason = timedOut ? `no response within ${this.#timeoutMs} ms` : describe(error);
     const hint =
       this.#endpoint.socket === null
         ? 'is spear-sms running there? --sms takes the address of its HTTP side'
-        : 'is spear-sms running?';
-    const message = `the registry at ${this.#endpoint.address} cannot be reached: ${reason}; ${hint}`;
+        : 'start it with "spear-sms", or name another with --sms';
+    const message = `cannot connect to the registry at ${this.#endpoint.address}: ${reason}; ${hint}`;
     return new SmsRequestError(message, spearExitCodes.unreachable, null, error);
   }
 
@@ -157,7 +157,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer has more than ${MAX_ANSWER_BYTES} bytes`);
+    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the response exceeds ${MAX_ANSWER_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
