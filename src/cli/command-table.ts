@@ -63,7 +63,7 @@ export interface Call<Flags> {
 /** Implementation of a command; resolves with the exit code. */
 export type Run<Flags> = (call: Call<Flags>) => Promise<number>;
 
-interface CommandTexts {
+export interface CommandTexts {
   /** Program and subcommands: `spear servers ls`. */
   readonly path: string;
   readonly summary: string;

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { Approval } from '../../protocol/approval.ts';
+import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { APPROVALS_PATH, type SpearContext } from '../spear/command.ts';
-import { SmsRequestError } from '../spear/sms-client.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** An approval request in responses of the admin API; in a list without definition and changes. */
@@ -30,7 +30,7 @@ export async function wholeId(context: Pick<SpearContext, 'client'>, given: stri
   const begun = approvals.filter(({ approval_id: id }) => id.startsWith(given));
   const open = begun.filter(({ status }) => status === 'waiting');
   const [found, other] = open.length > 0 ? open : begun;
-  if (found === undefined) throw new SmsRequestError(`no approval ${given}`, spearExitCodes.failed);
+  if (found === undefined) throw new RequestError(`no approval ${given}`, spearExitCodes.failed);
   if (other !== undefined) throw new UsageError(`${given}: ambiguous id prefix; add more characters`);
   return found.approval_id;
 }

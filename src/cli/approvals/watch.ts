@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { backoffMs } from '../../base/backoff.ts';
 import { parseJson } from '../../base/json.ts';
+import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { APPROVALS_PATH, type SpearCommand, type SpearContext } from '../spear/command.ts';
-import { SmsRequestError } from '../spear/sms-client.ts';
 import { printable } from '../table.ts';
 import { fetchApprovals, outcomeText, type ShownApproval } from './shown.ts';
 
@@ -38,7 +38,7 @@ async function follow(context: SpearContext, signal: AbortSignal): Promise<void>
         isFirst = false;
       });
     } catch (error) {
-      if (!(error instanceof SmsRequestError) || signal.aborted) break;
+      if (!(error instanceof RequestError) || signal.aborted) break;
       // A refused request would be refused again.
       if (isFirst || error.exitCode !== spearExitCodes.unreachable) throw error;
     }
@@ -51,7 +51,10 @@ async function follow(context: SpearContext, signal: AbortSignal): Promise<void>
 
 /** Calls back at the start and at every change, until the connection ends. */
 async function listen({ client }: SpearContext, signal: AbortSignal, changed: () => Promise<void>): Promise<void> {
-  const response = await client.stream(`${APPROVALS_PATH}/events`, { accept: 'text/event-stream' }, signal);
+  const response = await client.open('GET', `${APPROVALS_PATH}/events`, {
+    headers: { accept: 'text/event-stream' },
+    signal,
+  });
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const text = new TextDecoder();
@@ -62,7 +65,7 @@ async function listen({ client }: SpearContext, signal: AbortSignal, changed: ()
       if (isNew) await changed();
     }
   } catch (error) {
-    if (error instanceof SmsRequestError) throw error;
+    if (error instanceof RequestError) throw error;
   }
 }
 

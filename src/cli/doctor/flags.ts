@@ -45,32 +45,17 @@ export const explainFlags = {
 type DoctorValues = FlagValues<typeof doctorFlags>;
 type ExplainValues = FlagValues<typeof explainFlags>;
 
-export interface DoctorFlags extends DiagnosisFlags {
-  readonly wasm: string;
-  readonly backend: string | undefined;
-  readonly script: string | undefined;
-  readonly allowUnknownImports: boolean;
-  /** Whether a request may be sent to the model, and whether servers may be started. */
-  readonly askModel: boolean;
-  readonly connect: boolean;
-}
+export type DoctorFlags = ReturnType<typeof doctorFlagsOf>;
+export type ExplainFlags = ReturnType<typeof explainFlagsOf>;
 
-export interface ExplainFlags extends DiagnosisFlags {
-  readonly server: string;
-  readonly kind: CallKind;
-  /** Of a resource its URI. */
-  readonly tool: string;
-  readonly connect: boolean;
-}
-
-export function doctorFlagsOf({ flags, args: [wasm = ''] }: Call<DoctorValues>): DoctorFlags {
+export function doctorFlagsOf({ flags, args: [wasm = ''] }: Call<DoctorValues>) {
   const { backend, script, allowUnknownImports, offline, noModel } = flags;
   const options = { backend, script, allowUnknownImports, askModel: !offline && !noModel, connect: !offline };
   return { ...diagnosisFlags(flags), wasm, ...options };
 }
 
 /** @throws UsageError */
-export function explainFlagsOf({ flags, args: [server = '', tool = ''] }: Call<ExplainValues>): ExplainFlags {
+export function explainFlagsOf({ flags, args: [server = '', tool = ''] }: Call<ExplainValues>) {
   const { kind, connect } = flags;
   if (connect && kind !== 'tool') throw new UsageError('--connect checks tools only; remove it or --kind');
   return { ...diagnosisFlags(flags), server, tool, kind, connect };

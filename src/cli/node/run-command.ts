@@ -3,13 +3,13 @@ import { buffer } from 'node:stream/consumers';
 import { errorCode } from '../../base/error-text.ts';
 import { visibleLines } from '../../base/visible-text.ts';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import type { ApiClient } from '../api-client.ts';
 import type { Call, FlagValues } from '../command-table.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
 import { printable } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import type { submitFlags } from './flags.ts';
 import { type FollowedEvent, followRun } from './follow-run.ts';
-import type { NodeClient } from './node-client.ts';
 import { runSide } from './side.ts';
 
 /** `spear run TASK`: submits a run, waits for it, prints its output, and exits with the exit code of its guest. */
@@ -21,7 +21,8 @@ export async function submitRun({ flags, args: [given = ''] }: Call<FlagValues<t
   const runs = `/v1/namespaces/${encodeURIComponent(namespace)}`;
   const run = (await client.json('POST', `${runs}/tasks/${encodeURIComponent(task)}/runs`, {
     body: await inputOf(flags.input),
-    headers: { 'content-type': 'application/octet-stream', ...(key === undefined ? {} : { 'idempotency-key': key }) },
+    contentType: 'application/octet-stream',
+    headers: key === undefined ? {} : { 'idempotency-key': key },
   })) as unknown as RunRecord;
   process.stderr.write(`spear: submitted task ${printable(given)} to ${printable(client.description)} as ${run.id}\n`);
   if (flags.detach) {
@@ -43,7 +44,7 @@ async function inputOf(given: string | undefined): Promise<Uint8Array> {
 
 /** Ctrl-C stops waiting; the run continues on its node. */
 async function waitFor(
-  client: NodeClient,
+  client: ApiClient,
   path: string,
   { id }: RunRecord,
   { follow, json }: { readonly follow: boolean; readonly json: boolean },

@@ -2,19 +2,21 @@ import { visible } from '../../base/visible-text.ts';
 import { findNode } from '../../config/node/client.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin, isOwnSmsServing, unprintedWarning } from '../../config/sms/client.ts';
+import { ApiClient, nodePeer, RequestError, registryPeer } from '../api-client.ts';
 import { UsageError } from '../usage-error.ts';
 import type { SideFlags } from './flags.ts';
-import { NodeClient, NodeRequestError, registryWords } from './node-client.ts';
 
 /** The registry or node that handles a command, and the namespace. */
 export interface Side {
-  readonly client: NodeClient;
+  readonly client: ApiClient;
   readonly namespace: string;
 }
 
 const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
 /** Problem types of a registry that accepts no runs; older versions answer with the second. */
-const takesNoRuns: ReadonlySet<string> = new Set(['no-queue', 'no-such-path']);
+const takesNoRuns: ReadonlySet<unknown> = new Set(
+  ['no-queue', 'no-such-path'].map((kind) => `urn:spear:problem:${kind}`),
+);
 
 /** The side that a flag names, else a variable; else this user's registry if it serves, else this user's node. */
 export function taskSide(values: SideFlags): Side {
@@ -32,20 +34,20 @@ export async function runSide(values: SideFlags): Promise<Side> {
     await side.client.json('GET', `/v1/namespaces/${encodeURIComponent(side.namespace)}/runs?limit=1`);
     return side;
   } catch (error) {
-    if (error instanceof NodeRequestError && takesNoRuns.has(error.kind)) return nodeSide(values);
+    if (error instanceof RequestError && takesNoRuns.has(error.problem?.type)) return nodeSide(values);
     throw error;
   }
 }
 
 function nodeSide({ node, ca, tokenFile, namespace }: SideFlags): Side {
-  return { client: new NodeClient(findNode({ node, tokenFile, ca }, processEnvironment)), namespace };
+  return { client: new ApiClient(findNode({ node, tokenFile, ca }, processEnvironment), nodePeer), namespace };
 }
 
 function registrySide({ sms, ca, tokenFile, namespace }: SideFlags): Side {
   const endpoint = findSmsAdmin({ sms, ca, tokenFile }, processEnvironment, smsWords);
   const warning = unprintedWarning(endpoint, processEnvironment);
   if (warning !== null) process.stderr.write(`spear: ${visible(warning)}\n`);
-  return { client: new NodeClient(endpoint, registryWords), namespace };
+  return { client: new ApiClient(endpoint, registryPeer), namespace };
 }
 
 function isRegistryMeant({ sms, node }: SideFlags): boolean {

@@ -7,13 +7,13 @@ import { checkTaskRecord } from '../../config/task/schema.ts';
 import { parseTask } from '../../config/task/task-config.ts';
 import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
 import { TASKS_PATH } from '../../tasks/task-requests.ts';
+import { RequestError } from '../api-client.ts';
 import type { Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { bounded } from '../say.ts';
 import { age, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import type { SideFlags } from './flags.ts';
-import { NodeRequestError } from './node-client.ts';
 import { type Side, taskSide } from './side.ts';
 
 /** Long, because a component is compiled before it is accepted. */
@@ -66,18 +66,18 @@ export const applyTasks = onTasks(async ({ client, args, json }) => {
     try {
       await client.json('PUT', `/admin/api/blobs/${sha256}`, {
         body: bytes,
-        headers: { 'content-type': 'application/wasm' },
+        contentType: 'application/wasm',
       });
       applied.push(
         (await client.json('PUT', path, {
           body,
-          headers: { 'content-type': 'application/json' },
+          contentType: 'application/json',
           timeoutMs: APPLY_TIMEOUT_MS,
         })) as unknown as ShownTask,
       );
     } catch (error) {
-      if (!(error instanceof NodeRequestError)) throw error;
-      throw new NodeRequestError(`${file}: ${error.message}`, error.exitCode, error.status);
+      if (!(error instanceof RequestError)) throw error;
+      throw new RequestError(`${file}: ${error.message}`, error.exitCode, error.status);
     }
   }
   if (json) print(`${JSON.stringify({ tasks: applied })}\n`);

@@ -1,9 +1,9 @@
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import { type ApiRequest, RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { appliedText, contentOf, recordsOf } from '../read-records.ts';
 import type { SpearCommand, SpearContext } from '../spear/command.ts';
-import { type SmsRequest, SmsRequestError } from '../spear/sms-client.ts';
 import { IMPORT_PATH, type ImportAnswer, importAnswer } from './import.ts';
 
 const MAX_TRIES = 5;
@@ -36,13 +36,13 @@ async function send({ flags, client, print }: SpearContext, records: readonly Mc
 }
 
 /** Plans again if the registry changed between plan and apply. */
-async function planAndApply(client: SpearContext['client'], request: SmsRequest): Promise<ImportAnswer> {
+async function planAndApply(client: SpearContext['client'], request: ApiRequest): Promise<ImportAnswer> {
   for (let tries = 1; ; tries++) {
     const { plan } = importAnswer(await client.request('POST', IMPORT_PATH, request));
     try {
       return importAnswer(await client.request('POST', `${IMPORT_PATH}?apply=${plan}`, request));
     } catch (error) {
-      const overtaken = error instanceof SmsRequestError && error.problem?.status === 412;
+      const overtaken = error instanceof RequestError && error.status === 412;
       if (!overtaken || tries >= MAX_TRIES) throw error;
     }
   }

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import type { ApiResponse } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { bounded, MAX_LISTED } from '../say.ts';
 import { type JsonFlag, SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import type { SmsAnswer } from '../spear/sms-client.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -26,7 +26,7 @@ export interface ImportAnswer {
   readonly warnings: readonly { readonly field: string; readonly detail: string }[];
 }
 
-export function importAnswer({ value }: SmsAnswer): ImportAnswer {
+export function importAnswer({ value }: ApiResponse): ImportAnswer {
   return value as unknown as ImportAnswer;
 }
 

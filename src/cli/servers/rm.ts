@@ -1,6 +1,6 @@
+import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { PROFILES_PATH, SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import { SmsRequestError } from '../spear/sms-client.ts';
 
 export const removeServers = removal(SERVERS_PATH, 'server_id');
 export const removeProfiles = removal(PROFILES_PATH, 'name');
@@ -16,7 +16,7 @@ function removal(path: string, idField: string): SpearCommand {
         removed.push({ [idField]: id, revision: (value as { revision: unknown }).revision });
         if (!flags.json) print(`${id} removed\n`);
       } catch (error) {
-        if (!(error instanceof SmsRequestError) || error.exitCode !== spearExitCodes.failed) throw error;
+        if (!(error instanceof RequestError) || error.exitCode !== spearExitCodes.failed) throw error;
         say(`${id}: ${error.message}`);
         exitCode = error.exitCode;
       }

@@ -1,6 +1,6 @@
+import type { ApiClient } from '../api-client.ts';
 import type { Call } from '../command-table.ts';
 import type { ProgramOutput } from '../run-program.ts';
-import type { SmsClient } from './sms-client.ts';
 
 export interface JsonFlag {
   readonly json: boolean;
@@ -8,7 +8,7 @@ export interface JsonFlag {
 
 /** Call of a command that talks to the admin API of a registry. */
 export interface SpearContext<Flags = JsonFlag> extends ProgramOutput, Pick<Call<Flags>, 'flags' | 'args'> {
-  readonly client: SmsClient;
+  readonly client: ApiClient;
   readonly env: NodeJS.ProcessEnv;
 }
 

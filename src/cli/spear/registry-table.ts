@@ -1,6 +1,15 @@
 import { approvalStatuses } from '../../protocol/approval.ts';
 import { roles } from '../../protocol/people.ts';
-import { command, type FlagValues, flag, number, type Run, text } from '../command-table.ts';
+import {
+  type CommandTexts,
+  command,
+  type FlagSpecs,
+  type FlagValues,
+  flag,
+  number,
+  type Run,
+  text,
+} from '../command-table.ts';
 import type { SpearCommand } from './command.ts';
 import { registryConnection } from './flags.ts';
 
@@ -26,81 +35,85 @@ const exitCodes = {
 
 const PREFIX = ['ID may be any unambiguous prefix.'];
 
-/** Imports the command and what talks to a registry. */
-const registry =
-  <Flags>(load: () => Promise<SpearCommand<Flags>>) =>
-  async (): Promise<Run<Flags & FlagValues<typeof registryConnection>>> => {
-    const [{ withRegistry }, run] = await Promise.all([import('./registry.ts'), load()]);
-    return withRegistry(run);
-  };
+/** A command that talks to a registry: adds what all of them share. */
+const entry = <const Flags extends FlagSpecs>({
+  flags,
+  load,
+  ...texts
+}: Omit<CommandTexts, 'exitCodes'> & {
+  readonly flags: Flags;
+  readonly load: () => Promise<SpearCommand<FlagValues<Flags & typeof common>>>;
+}) =>
+  command({
+    ...texts,
+    flags: { ...flags, ...common },
+    exitCodes,
+    load: async () => {
+      const [{ withRegistry }, run] = await Promise.all([import('./registry.ts'), load()]);
+      return withRegistry(run) as unknown as Run<FlagValues<Flags & typeof common>>;
+    },
+  });
 
 /** Commands that manage what a registry has. */
 export const registryCommands = [
-  command({
+  entry({
     path: 'spear servers ls',
     summary: 'list all servers and the health that nodes report.',
-    flags: common,
+    flags: {},
     examples: ['spear servers ls', "spear servers ls --json | jq -r '.servers[].server_id'"],
-    exitCodes,
-    load: registry(async () => (await import('../servers/ls.ts')).listServers),
+    load: async () => (await import('../servers/ls.ts')).listServers,
   }),
-  command({
+  entry({
     path: 'spear servers get',
     summary: 'show one server and the reports of nodes about it.',
     args: 'ID',
-    flags: common,
+    flags: {},
     examples: ['spear servers get fs'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/ls.ts')).getServer),
+    load: async () => (await import('../servers/ls.ts')).getServer,
   }),
-  command({
+  entry({
     path: 'spear servers apply',
     summary: 'create or replace servers from files, all or none.',
     args: 'PATH...',
     description: ['PATH is a .toml or .json file, a directory of such files, or - for standard input.'],
-    flags: common,
+    flags: {},
     examples: ['spear servers apply mcp.d/'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/apply.ts')).applyServers),
+    load: async () => (await import('../servers/apply.ts')).applyServers,
   }),
-  command({
+  entry({
     path: 'spear servers rm',
     summary: 'remove servers.',
     args: 'ID...',
-    flags: common,
+    flags: {},
     examples: ['spear servers rm fs git'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/rm.ts')).removeServers),
+    load: async () => (await import('../servers/rm.ts')).removeServers,
   }),
-  command({
+  entry({
     path: 'spear servers test',
     summary: 'start a server on this machine, list its tools, stop it.',
     args: 'ID',
-    flags: { 'allow-env': allowEnv, ...common },
+    flags: { 'allow-env': allowEnv },
     examples: ['spear servers test fs --allow-env GITLAB_TOKEN'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/test.ts')).testRegisteredServer),
+    load: async () => (await import('../servers/test.ts')).testRegisteredServer,
   }),
-  command({
+  entry({
     path: 'spear servers pin',
     summary: 'compare current tool definitions with the pinned ones, and pin them.',
     args: 'ID [TOOL...]',
     description: ['Starts the server on this machine. Without TOOL, all allowed tools are compared.'],
-    flags: { yes: yes('pin the definitions that are shown'), 'allow-env': allowEnv, ...common },
+    flags: { yes: yes('pin the definitions that are shown'), 'allow-env': allowEnv },
     examples: ['spear servers pin fs --yes'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/pin.ts')).pinServer),
+    load: async () => (await import('../servers/pin.ts')).pinServer,
   }),
-  command({
+  entry({
     path: 'spear servers unpin',
     summary: 'remove pins, so that the server may change these tools again.',
     args: 'ID [TOOL...]',
-    flags: common,
+    flags: {},
     examples: ['spear servers unpin fs read_file'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/pin.ts')).unpinServer),
+    load: async () => (await import('../servers/pin.ts')).unpinServer,
   }),
-  command({
+  entry({
     path: 'spear servers login',
     summary: 'log in to a server with OAuth in the browser, for your runs on this machine.',
     args: 'ID',
@@ -113,83 +126,72 @@ export const registryCommands = [
         fallback: 'any free port',
       }),
       'allow-env': allowEnv,
-      ...common,
     },
     examples: ['spear servers login tracker --mcp-dir mcp.d'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/login.ts')).logInToServer),
+    load: async () => (await import('../servers/login.ts')).logInToServer,
   }),
-  command({
+  entry({
     path: 'spear servers logout',
     summary: 'remove the stored login of a server from this machine.',
     args: 'ID',
-    flags: common,
+    flags: {},
     examples: ['spear servers logout tracker'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/login.ts')).logOutOfServer),
+    load: async () => (await import('../servers/login.ts')).logOutOfServer,
   }),
-  command({
+  entry({
     path: 'spear servers import',
     summary: 'show what a file of many servers would change, and apply it.',
     args: 'FILE',
     flags: {
       yes: yes('apply the plan that is shown'),
       'dry-run': flag('only show the plan, even with --yes'),
-      ...common,
     },
     examples: ['spear servers import servers.json --yes'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/import.ts')).importServers),
+    load: async () => (await import('../servers/import.ts')).importServers,
   }),
-  command({
+  entry({
     path: 'spear servers export',
     summary: 'print all servers as JSON, or write one .toml file per server to DIR.',
     args: '[DIR]',
     flags: {
       reveal: flag('write secret env and header values instead of ********; files are readable by their owner only'),
-      ...common,
     },
     examples: ['spear servers export backup.d --reveal'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/export.ts')).exportServers),
+    load: async () => (await import('../servers/export.ts')).exportServers,
   }),
-  command({
+  entry({
     path: 'spear profiles ls',
     summary: 'list all profiles.',
-    flags: common,
+    flags: {},
     examples: ['spear profiles ls'],
-    exitCodes,
-    load: registry(async () => (await import('../profiles/ls.ts')).listProfiles),
+    load: async () => (await import('../profiles/ls.ts')).listProfiles,
   }),
-  command({
+  entry({
     path: 'spear profiles get',
     summary: 'show one profile.',
     args: 'NAME',
-    flags: common,
+    flags: {},
     examples: ['spear profiles get review'],
-    exitCodes,
-    load: registry(async () => (await import('../profiles/ls.ts')).getProfile),
+    load: async () => (await import('../profiles/ls.ts')).getProfile,
   }),
-  command({
+  entry({
     path: 'spear profiles apply',
     summary: 'create or replace profiles from files.',
     args: 'PATH...',
     description: ['PATH is a .toml or .json file, a directory of such files, or - for standard input.'],
-    flags: common,
+    flags: {},
     examples: ['spear profiles apply profiles.d/'],
-    exitCodes,
-    load: registry(async () => (await import('../profiles/apply.ts')).applyProfiles),
+    load: async () => (await import('../profiles/apply.ts')).applyProfiles,
   }),
-  command({
+  entry({
     path: 'spear profiles rm',
     summary: 'remove profiles.',
     args: 'NAME...',
-    flags: common,
+    flags: {},
     examples: ['spear profiles rm review'],
-    exitCodes,
-    load: registry(async () => (await import('../servers/rm.ts')).removeProfiles),
+    load: async () => (await import('../servers/rm.ts')).removeProfiles,
   }),
-  command({
+  entry({
     path: 'spear approvals ls',
     summary: 'list approval requests.',
     flags: {
@@ -197,23 +199,20 @@ export const registryCommands = [
         choices: [...approvalStatuses, 'all'],
         default: 'waiting',
       }),
-      ...common,
     },
     examples: ['spear approvals ls', 'spear approvals ls --status all'],
-    exitCodes,
-    load: registry(async () => (await import('../approvals/ls.ts')).listApprovals),
+    load: async () => (await import('../approvals/ls.ts')).listApprovals,
   }),
-  command({
+  entry({
     path: 'spear approvals show',
     summary: 'show one request: arguments, tool definition and votes.',
     args: 'ID',
     description: PREFIX,
-    flags: { full: flag('show long values and credentials in full; the audit log records it'), ...common },
+    flags: { full: flag('show long values and credentials in full; the audit log records it') },
     examples: ['spear approvals show 3f9a'],
-    exitCodes,
-    load: registry(async () => (await import('../approvals/show.ts')).showApproval),
+    load: async () => (await import('../approvals/show.ts')).showApproval,
   }),
-  command({
+  entry({
     path: 'spear approvals allow',
     summary: 'allow a tool call.',
     args: 'ID',
@@ -221,39 +220,34 @@ export const registryCommands = [
     flags: {
       session: flag('allow this tool for the rest of its session, with any arguments'),
       reason: reason('reason, for the audit log'),
-      ...common,
     },
     examples: ['spear approvals allow 3f9a --reason checked'],
-    exitCodes,
-    load: registry(async () => (await import('../approvals/decide.ts')).allowApproval),
+    load: async () => (await import('../approvals/decide.ts')).allowApproval,
   }),
-  command({
+  entry({
     path: 'spear approvals deny',
     summary: 'deny a tool call.',
     args: 'ID',
     description: PREFIX,
-    flags: { reason: reason('reason, which the model sees'), ...common },
+    flags: { reason: reason('reason, which the model sees') },
     examples: ['spear approvals deny 3f9a --reason "ask in the morning"'],
-    exitCodes,
-    load: registry(async () => (await import('../approvals/decide.ts')).denyApproval),
+    load: async () => (await import('../approvals/decide.ts')).denyApproval,
   }),
-  command({
+  entry({
     path: 'spear approvals watch',
     summary: 'print requests and decisions as they happen, until Ctrl-C.',
-    flags: common,
+    flags: {},
     examples: ['spear approvals watch'],
-    exitCodes,
-    load: registry(async () => (await import('../approvals/watch.ts')).watchApprovals),
+    load: async () => (await import('../approvals/watch.ts')).watchApprovals,
   }),
-  command({
+  entry({
     path: 'spear tokens ls',
     summary: 'list all tokens with roles, namespace and last use.',
-    flags: common,
+    flags: {},
     examples: ['spear tokens ls'],
-    exitCodes,
-    load: registry(async () => (await import('../tokens/ls.ts')).listTokens),
+    load: async () => (await import('../tokens/ls.ts')).listTokens,
   }),
-  command({
+  entry({
     path: 'spear tokens create',
     summary: 'create a token and print it once.',
     args: 'NAME',
@@ -264,43 +258,37 @@ export const registryCommands = [
       expires: text('TIME', 'lifetime such as 90d, 12h, 30m', { fallback: 'unlimited' }),
       description: text('TEXT', 'description in lists'),
       out,
-      ...common,
     },
     examples: [
       'spear tokens create ci --role operator --expires 90d -o ci.token',
       'spear tokens create alice --role viewer --role approver --namespace team-a',
     ],
-    exitCodes,
-    load: registry(async () => (await import('../tokens/change.ts')).createToken),
+    load: async () => (await import('../tokens/change.ts')).createToken,
   }),
-  command({
+  entry({
     path: 'spear tokens rotate',
     summary: 'replace a token; the old one stays valid for a while.',
     args: 'NAME',
     flags: {
       overlap: text('TIME', 'how long the old token stays valid; 0s: not at all', { fallback: '24h' }),
       out,
-      ...common,
     },
     examples: ['spear tokens rotate ci --overlap 1h -o ci.token'],
-    exitCodes,
-    load: registry(async () => (await import('../tokens/change.ts')).rotateToken),
+    load: async () => (await import('../tokens/change.ts')).rotateToken,
   }),
-  command({
+  entry({
     path: 'spear tokens revoke',
     summary: 'revoke a token at once.',
     args: 'NAME',
-    flags: common,
+    flags: {},
     examples: ['spear tokens revoke ci'],
-    exitCodes,
-    load: registry(async () => (await import('../tokens/change.ts')).revokeToken),
+    load: async () => (await import('../tokens/change.ts')).revokeToken,
   }),
-  command({
+  entry({
     path: 'spear nodes ls',
     summary: 'list the nodes that reported recently.',
-    flags: common,
+    flags: {},
     examples: ['spear nodes ls'],
-    exitCodes,
-    load: registry(async () => (await import('../nodes/ls.ts')).listNodes),
+    load: async () => (await import('../nodes/ls.ts')).listNodes,
   }),
 ];

@@ -1,11 +1,11 @@
 import { processEnvironment } from '../../config/process-environment.ts';
 import { findSmsAdmin, unprintedWarning } from '../../config/sms/client.ts';
+import { ApiClient, registryPeer } from '../api-client.ts';
 import type { FlagValues, Run } from '../command-table.ts';
-import { bounded, outputOf } from '../say.ts';
+import { outputOf } from '../say.ts';
 import { UsageError } from '../usage-error.ts';
 import type { SpearCommand } from './command.ts';
 import type { registryConnection } from './flags.ts';
-import { SmsClient, SmsRequestError } from './sms-client.ts';
 
 const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
 
@@ -19,22 +19,7 @@ export function withRegistry<Flags>(run: SpearCommand<Flags>): Run<Flags & FlagV
     const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
     const warning = unprintedWarning(endpoint, processEnvironment);
     if (warning !== null) output.say(warning);
-    const client = new SmsClient(endpoint, flags.timeoutMs);
-    try {
-      return await run({ flags, args, client, env: processEnvironment, ...output });
-    } catch (error) {
-      if (!(error instanceof SmsRequestError)) throw error;
-      for (const line of bounded(describe(error))) output.say(line);
-      return error.exitCode;
-    }
+    const client = new ApiClient(endpoint, registryPeer, flags.timeoutMs);
+    return run({ flags, args, client, env: processEnvironment, ...output });
   };
-}
-
-function describe({ message, problem }: SmsRequestError): string[] {
-  const errors = Array.isArray(problem?.errors) ? problem.errors : [];
-  if (errors.length === 0) return [message];
-  return errors.map((error) => {
-    const { field, detail } = error as { field?: string; detail?: string };
-    return field ? `${field}: ${detail}` : String(detail);
-  });
 }

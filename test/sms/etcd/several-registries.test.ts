@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePorts } from '../../../scripts/engines/owned-process.ts';
-import { SmsClient } from '../../../src/cli/spear/sms-client.ts';
+import { ApiClient, registryPeer } from '../../../src/cli/api-client.ts';
 import { findSmsAdmin } from '../../../src/config/sms/client.ts';
 import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
 import { RegistryCache } from '../../../src/registry/cache.ts';
