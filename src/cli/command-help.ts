@@ -78,7 +78,7 @@ function flagHelp({ help, multiple, required, min, max, type, default: standard,
 
 function groupHelp(program: Program, path: string): string {
   const isProgram = path === program.name;
-  const about = isProgram ? program.summary : (program.groups?.[path] ?? '');
+  const about = program.groups?.[path] ?? '';
   const first = program.commands.find((entry) => entry.path.startsWith(`${path} `));
   const examples = isProgram || first === undefined ? [] : first.examples;
   return `${[

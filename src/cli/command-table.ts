@@ -90,9 +90,8 @@ export interface Command extends CommandTexts {
 
 export interface Program {
   readonly name: string;
-  readonly summary: string;
   readonly commands: readonly Command[];
-  /** What the subcommands below a path have in common: `spear servers`. */
+  /** Summary of paths that only have subcommands: `spear`, `spear servers`. */
   readonly groups?: Readonly<Record<string, string>>;
 }
 

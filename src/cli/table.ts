@@ -15,6 +15,13 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return `${lines.join('\n')}\n`;
 }
 
+/** One `name: value` line per field that is not null. */
+export function fieldsText(value: object): string {
+  const fields = Object.entries(value).filter(([, field]) => field !== null);
+  const text = (field: unknown) => printable(typeof field === 'string' ? field : JSON.stringify(field));
+  return fields.map(([name, field]) => `${name}: ${text(field)}\n`).join('');
+}
+
 export function printable(text: string): string {
   return visible(text.replaceAll(/\p{Cc}/gu, ' '));
 }

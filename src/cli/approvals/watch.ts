@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { backoffMs } from '../../base/backoff.ts';
 import { parseJson } from '../../base/json.ts';
@@ -5,7 +6,7 @@ import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { APPROVALS_PATH, type SpearCommand, type SpearContext } from '../spear/command.ts';
 import { printable } from '../table.ts';
-import { fetchApprovals, outcomeText, type ShownApproval } from './shown.ts';
+import { fetchApprovals, outcomeText, type ShownApproval } from './approvals.ts';
 
 const backoff = { firstMs: 200, maxMs: 5_000 };
 
@@ -45,7 +46,7 @@ async function follow(context: SpearContext, signal: AbortSignal): Promise<void>
     if (signal.aborted) break;
     failures += 1;
     if (failures === 1) say('connection to the registry lost; reconnecting');
-    await pause(backoffMs(backoff, failures, Math), signal);
+    await setTimeout(backoffMs(backoff, failures, Math), undefined, { signal }).catch(() => {}); // aborted
   }
 }
 
@@ -86,14 +87,4 @@ function line(approval: ShownApproval, json: boolean): string {
   const what = `${task === null ? '' : `${task}: `}${server} ${tool}`;
   const more = status === 'waiting' && needed > 1 ? ` (${votes.length} of ${needed})` : '';
   return `${printable(`${new Date(approval.updated_at_ms).toISOString()} ${id} ${what} ${outcomeText(approval)}${more}`)}\n`;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

@@ -7,20 +7,14 @@ import { processEnvironment } from '../../config/process-environment.ts';
 import { readKey } from '../../config/read-key.ts';
 import type { Secret } from '../../secrets/secret.ts';
 import { readSecretFile } from '../../secrets/secret-file.ts';
-import type { Call } from '../command-table.ts';
+import type { Call, FlagValues } from '../command-table.ts';
 import { wantsColours } from '../paint.ts';
 import { UsageError } from '../usage-error.ts';
-import type { TailValues } from './flags.ts';
-import { tailAudit } from './tail.ts';
-import { parseTailFlags } from './tail-flags.ts';
+import type { auditVerifyFlags, TailValues } from './flags.ts';
+import { parseTailFlags, tailAudit } from './tail.ts';
 import { verifyAudit } from './verify.ts';
 
-interface VerifyFlags {
-  readonly json: boolean;
-  readonly config: string | undefined;
-  readonly key: readonly string[];
-  readonly strict: boolean;
-}
+type VerifyFlags = FlagValues<typeof auditVerifyFlags> & { readonly config: string | undefined };
 
 const print = (text: string) => process.stdout.write(text);
 

@@ -24,7 +24,3 @@ export const auditVerifyFlags = {
   strict: flag('exit with 1 also if lines were rotated away or lost, or a chain has no end'),
   json: flag('print one JSON value'),
 } as const;
-
-export const auditConfigFlag = {
-  config: text('FILE', 'host config', { fallback: '$SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists' }),
-} as const;

@@ -1,6 +1,8 @@
 import { type Colour, type Paint, paintFor } from '../paint.ts';
 import { printable } from '../table.ts';
-import type { AuditLine } from './tail-flags.ts';
+
+/** A line of an audit log, of any event. */
+export type AuditLine = Readonly<Record<string, unknown>>;
 
 const EVENT_COLUMN = 19;
 

@@ -6,7 +6,7 @@ import type { Call } from '../command-table.ts';
 import { runExitCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import type { JournalKeyFlags } from './flags.ts';
-import { readWithKey } from './read-with-key.ts';
+import { readWithKey } from './open-journal.ts';
 
 type ReplayFlags = JournalKeyFlags & { readonly wasm: string | undefined };
 

@@ -4,7 +4,7 @@ import { JournalError } from '../../journal/journal-error.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';
-import { withJournal } from './opened.ts';
+import { withJournal } from './open-journal.ts';
 import { writeMade } from './written.ts';
 
 const INDENT = 2;

@@ -7,7 +7,7 @@ import { spearExitCodes } from '../exit-codes.ts';
 import { wantsColours } from '../paint.ts';
 import { UsageError } from '../usage-error.ts';
 import type { JournalKeyFlags } from './flags.ts';
-import { withJournal } from './opened.ts';
+import { withJournal } from './open-journal.ts';
 import { timelineText } from './timeline-text.ts';
 import { writeMade } from './written.ts';
 

@@ -5,7 +5,7 @@ import { RecordedRun } from '../../journal/recorded-run.ts';
 import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';
-import { readWithKey } from './read-with-key.ts';
+import { readWithKey } from './open-journal.ts';
 
 type VerifyFlags = JournalKeyFlags & { readonly json: boolean };
 

@@ -1,7 +1,7 @@
 import type { RunRecord } from '../../protocol/run.ts';
 import type { Call, Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { age, printable, table } from '../table.ts';
+import { age, fieldsText, printable, table } from '../table.ts';
 import type { SideFlags } from './flags.ts';
 import { followRun } from './follow-run.ts';
 import { printResult, show } from './run-command.ts';
@@ -42,14 +42,7 @@ export const retryRun = onRun((run) => post(run, 'retry', ({ id }) => id));
 
 export const getRun = onRun(async ({ client, path, json }) => {
   const value = await client.json('GET', path);
-  if (json) {
-    process.stdout.write(`${JSON.stringify(value)}\n`);
-    return;
-  }
-  for (const [name, field] of Object.entries(value as Record<string, unknown>)) {
-    if (field === null) continue;
-    process.stdout.write(`${name}: ${printable(typeof field === 'object' ? JSON.stringify(field) : String(field))}\n`);
-  }
+  process.stdout.write(json ? `${JSON.stringify(value)}\n` : fieldsText(value as object));
 });
 
 /** Past and new events, until the run ends. */

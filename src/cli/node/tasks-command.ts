@@ -11,7 +11,7 @@ import { RequestError } from '../api-client.ts';
 import type { Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { bounded } from '../say.ts';
-import { age, printable, table } from '../table.ts';
+import { age, fieldsText, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 import type { SideFlags } from './flags.ts';
 import { type Side, taskSide } from './side.ts';
@@ -107,7 +107,7 @@ export const getTask = onTasks(async (words) => {
   const value = await client.json('GET', taskPath(namespace, name));
   if (json) return print(`${JSON.stringify(value)}\n`);
   const { all = [], ...task } = value as unknown as ShownTask;
-  for (const [field, text] of Object.entries(task)) if (text !== null) print(`${field}: ${printable(String(text))}\n`);
+  print(fieldsText(task));
   const rows = all.map((one) => [
     `${one.revision}${one.revision === task.live ? ' (live)' : ''}`,
     one.wasm.slice(0, 12),

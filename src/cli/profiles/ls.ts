@@ -1,7 +1,7 @@
 import type { McpProfile } from '../../protocol/profile.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
+import { age, fieldsText, table } from '../table.ts';
 
 /** A profile in responses of the admin API. */
 interface ShownProfile extends McpProfile {
@@ -31,12 +31,6 @@ export const listProfiles: SpearCommand = async ({ flags, client, print, say }) 
 
 export const getProfile: SpearCommand = async ({ flags, args: [name = ''], client, print }) => {
   const { value } = await client.request('GET', `${PROFILES_PATH}/${encodeURIComponent(name)}`);
-  if (flags.json) print(`${JSON.stringify(value)}\n`);
-  else {
-    for (const [field, content] of Object.entries(value as object)) {
-      if (content === null) continue;
-      print(`${field}: ${printable(typeof content === 'string' ? content : JSON.stringify(content))}\n`);
-    }
-  }
+  print(flags.json ? `${JSON.stringify(value)}\n` : fieldsText(value as object));
   return spearExitCodes.ok;
 };

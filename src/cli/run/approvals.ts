@@ -1,11 +1,13 @@
+import { Writable } from 'node:stream';
+import { isatty } from 'node:tty';
+import type { OutputOption, OutputTarget } from '../../run/guest-output.ts';
 import type { TaskRunOptions } from '../../run/task-options.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 import { createPromptDecider } from './approval-prompt.ts';
 import { createElicitationPrompt } from './elicitation-prompt.ts';
 import type { RunFlags } from './flags.ts';
-import { gatedOutput } from './gated-output.ts';
-import { holdOutput } from './output.ts';
+import { holdOutput, writeGuestBytes } from './output.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
 /** Approvals and server questions of a run, and the guest's input and output where they share the terminal with prompts. */
@@ -56,4 +58,20 @@ function whileHeld(open: () => OpenTerminal): OpenTerminal {
     release();
     throw error;
   }
+}
+
+const STDOUT = 1;
+
+/** Guest output on a terminal with prompts: held while a prompt is open; the guest blocks as for any slow reader. */
+export function gatedOutput(fds: { readonly stdout: number; readonly stderr: number }): OutputOption {
+  return { stdout: gated(fds.stdout), stderr: gated(fds.stderr) };
+}
+
+function gated(fd: number): OutputTarget {
+  if (!isatty(fd)) return fd;
+  const stream = fd === STDOUT ? 'stdout' : 'stderr';
+  return new Writable({
+    highWaterMark: 1,
+    write: (bytes: Uint8Array, _encoding, done) => writeGuestBytes(stream, bytes, done),
+  });
 }

@@ -2,8 +2,7 @@ import type { ElicitationAnswer, ElicitationDecider, ElicitationRequest } from '
 import type { FormField } from '../../pool/elicitation/form.ts';
 import type { FormContent, FormValue } from '../../pool/elicitation/form-values.ts';
 import { Conversation, ConversationEnded } from './conversation.ts';
-import { describeContent, describeField, describeQuestion } from './elicitation-text.ts';
-import { readEntry } from './form-entry.ts';
+import { describeContent, describeField, describeQuestion, readEntry } from './elicitation-text.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
 /** Of one form, before it is given up. */

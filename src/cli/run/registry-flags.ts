@@ -1,17 +1,9 @@
 import type { TaskWords } from '../../run/library-words.ts';
 import type { RegistryOptions } from '../../run/open-registry.ts';
+import type { FlagValues } from '../command-table.ts';
+import type { registryFlagSpecs } from './flags.ts';
 
-/** Flags that name the source of MCP servers. */
-export interface RegistryFlags {
-  readonly mcpDir: string | undefined;
-  /** Whether an invalid file refuses the whole directory. */
-  readonly strict: boolean;
-  readonly sms: string | undefined;
-  readonly smsToken: string | undefined;
-  readonly smsTokenFile: string | undefined;
-  readonly smsCa: string | undefined;
-  readonly requireRegistry: boolean;
-}
+type RegistryFlags = FlagValues<typeof registryFlagSpecs> & { readonly requireRegistry: boolean };
 
 export function registryOptions(flags: RegistryFlags): RegistryOptions {
   const { mcpDir: directory, strict, requireRegistry: required } = flags;

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../base/json.ts';
-import { readWithKey } from '../journal/read-with-key.ts';
+import { readWithKey } from '../journal/open-journal.ts';
 import { UsageError } from '../usage-error.ts';
 import type { RunFlags } from './flags.ts';
 import { fileFlags, otherFlags } from './journal.ts';

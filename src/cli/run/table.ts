@@ -4,7 +4,6 @@ import { runFlagSpecs } from './flags.ts';
 
 export const runProgramTable = {
   name: 'spear-run',
-  summary: 'run an agent compiled to WebAssembly in this process.',
   commands: [
     command({
       path: 'spear-run',

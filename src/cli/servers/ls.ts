@@ -2,7 +2,7 @@ import { cutText } from '../../base/cut-text.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
+import { age, fieldsText, table } from '../table.ts';
 
 /** A server in responses of the admin API. */
 export interface ShownServer extends McpServerRecord {
@@ -54,9 +54,7 @@ export const getServer: SpearCommand = async ({ flags, args: [id = ''], client, 
     return spearExitCodes.ok;
   }
   const { nodes, ...record } = value as unknown as ShownServer;
-  for (const [name, field] of Object.entries(record)) {
-    if (field !== null) print(`${name}: ${printable(typeof field === 'string' ? field : JSON.stringify(field))}\n`);
-  }
+  print(fieldsText(record));
   if (nodes.length > 0) {
     const rows = nodes.map((node) => [
       node.node_id,

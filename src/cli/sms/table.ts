@@ -6,9 +6,19 @@ const FIRST_START =
 
 const done = { 0: 'done', 1: 'failed', 2: 'invalid command line or config' } as const;
 
+const copyCommand = (verb: 'backup' | 'restore', summary: string) =>
+  command({
+    path: `spear-sms ${verb}`,
+    summary,
+    args: 'FILE',
+    flags: storeFlags,
+    examples: [`spear-sms ${verb} registry.backup`],
+    exitCodes: done,
+    load: async () => (await import('./command.ts'))[verb],
+  });
+
 export const smsProgram = {
   name: 'spear-sms',
-  summary: 'serve the registry of MCP servers, tasks and users that nodes follow.',
   commands: [
     command({
       path: 'spear-sms',
@@ -33,24 +43,8 @@ export const smsProgram = {
       },
       load: async () => (await import('./command.ts')).serveRegistry,
     }),
-    command({
-      path: 'spear-sms backup',
-      summary: 'write a consistent copy of the registry, also while it serves.',
-      args: 'FILE',
-      flags: storeFlags,
-      examples: ['spear-sms backup registry.backup'],
-      exitCodes: done,
-      load: async () => (await import('./command.ts')).backup,
-    }),
-    command({
-      path: 'spear-sms restore',
-      summary: 'replace the registry with a copy; it must not be serving.',
-      args: 'FILE',
-      flags: storeFlags,
-      examples: ['spear-sms restore registry.backup'],
-      exitCodes: done,
-      load: async () => (await import('./command.ts')).restore,
-    }),
+    copyCommand('backup', 'write a consistent copy of the registry, also while it serves.'),
+    copyCommand('restore', 'replace the registry with a copy; it must not be serving.'),
     command({
       path: 'spear-sms migrate',
       summary: 'copy all data of a registry to an empty place.',

@@ -36,12 +36,12 @@ const exitCodes = {
 const PREFIX = ['ID may be any unambiguous prefix.'];
 
 /** A command that talks to a registry: adds what all of them share. */
-const entry = <const Flags extends FlagSpecs>({
-  flags,
+const entry = <const Flags extends FlagSpecs = Record<never, never>>({
+  flags = {} as Flags,
   load,
   ...texts
 }: Omit<CommandTexts, 'exitCodes'> & {
-  readonly flags: Flags;
+  readonly flags?: Flags;
   readonly load: () => Promise<SpearCommand<FlagValues<Flags & typeof common>>>;
 }) =>
   command({
@@ -59,7 +59,6 @@ export const registryCommands = [
   entry({
     path: 'spear servers ls',
     summary: 'list all servers and the health that nodes report.',
-    flags: {},
     examples: ['spear servers ls', "spear servers ls --json | jq -r '.servers[].server_id'"],
     load: async () => (await import('../servers/ls.ts')).listServers,
   }),
@@ -67,7 +66,6 @@ export const registryCommands = [
     path: 'spear servers get',
     summary: 'show one server and the reports of nodes about it.',
     args: 'ID',
-    flags: {},
     examples: ['spear servers get fs'],
     load: async () => (await import('../servers/ls.ts')).getServer,
   }),
@@ -76,7 +74,6 @@ export const registryCommands = [
     summary: 'create or replace servers from files, all or none.',
     args: 'PATH...',
     description: ['PATH is a .toml or .json file, a directory of such files, or - for standard input.'],
-    flags: {},
     examples: ['spear servers apply mcp.d/'],
     load: async () => (await import('../servers/apply.ts')).applyServers,
   }),
@@ -84,7 +81,6 @@ export const registryCommands = [
     path: 'spear servers rm',
     summary: 'remove servers.',
     args: 'ID...',
-    flags: {},
     examples: ['spear servers rm fs git'],
     load: async () => (await import('../servers/rm.ts')).removeServers,
   }),
@@ -109,7 +105,6 @@ export const registryCommands = [
     path: 'spear servers unpin',
     summary: 'remove pins, so that the server may change these tools again.',
     args: 'ID [TOOL...]',
-    flags: {},
     examples: ['spear servers unpin fs read_file'],
     load: async () => (await import('../servers/pin.ts')).unpinServer,
   }),
@@ -134,7 +129,6 @@ export const registryCommands = [
     path: 'spear servers logout',
     summary: 'remove the stored login of a server from this machine.',
     args: 'ID',
-    flags: {},
     examples: ['spear servers logout tracker'],
     load: async () => (await import('../servers/login.ts')).logOutOfServer,
   }),
@@ -162,7 +156,6 @@ export const registryCommands = [
   entry({
     path: 'spear profiles ls',
     summary: 'list all profiles.',
-    flags: {},
     examples: ['spear profiles ls'],
     load: async () => (await import('../profiles/ls.ts')).listProfiles,
   }),
@@ -170,7 +163,6 @@ export const registryCommands = [
     path: 'spear profiles get',
     summary: 'show one profile.',
     args: 'NAME',
-    flags: {},
     examples: ['spear profiles get review'],
     load: async () => (await import('../profiles/ls.ts')).getProfile,
   }),
@@ -179,7 +171,6 @@ export const registryCommands = [
     summary: 'create or replace profiles from files.',
     args: 'PATH...',
     description: ['PATH is a .toml or .json file, a directory of such files, or - for standard input.'],
-    flags: {},
     examples: ['spear profiles apply profiles.d/'],
     load: async () => (await import('../profiles/apply.ts')).applyProfiles,
   }),
@@ -187,7 +178,6 @@ export const registryCommands = [
     path: 'spear profiles rm',
     summary: 'remove profiles.',
     args: 'NAME...',
-    flags: {},
     examples: ['spear profiles rm review'],
     load: async () => (await import('../servers/rm.ts')).removeProfiles,
   }),
@@ -201,7 +191,7 @@ export const registryCommands = [
       }),
     },
     examples: ['spear approvals ls', 'spear approvals ls --status all'],
-    load: async () => (await import('../approvals/ls.ts')).listApprovals,
+    load: async () => (await import('../approvals/approvals.ts')).listApprovals,
   }),
   entry({
     path: 'spear approvals show',
@@ -210,7 +200,7 @@ export const registryCommands = [
     description: PREFIX,
     flags: { full: flag('show long values and credentials in full; the audit log records it') },
     examples: ['spear approvals show 3f9a'],
-    load: async () => (await import('../approvals/show.ts')).showApproval,
+    load: async () => (await import('../approvals/approvals.ts')).showApproval,
   }),
   entry({
     path: 'spear approvals allow',
@@ -222,7 +212,7 @@ export const registryCommands = [
       reason: reason('reason, for the audit log'),
     },
     examples: ['spear approvals allow 3f9a --reason checked'],
-    load: async () => (await import('../approvals/decide.ts')).allowApproval,
+    load: async () => (await import('../approvals/approvals.ts')).allowApproval,
   }),
   entry({
     path: 'spear approvals deny',
@@ -231,21 +221,19 @@ export const registryCommands = [
     description: PREFIX,
     flags: { reason: reason('reason, which the model sees') },
     examples: ['spear approvals deny 3f9a --reason "ask in the morning"'],
-    load: async () => (await import('../approvals/decide.ts')).denyApproval,
+    load: async () => (await import('../approvals/approvals.ts')).denyApproval,
   }),
   entry({
     path: 'spear approvals watch',
     summary: 'print requests and decisions as they happen, until Ctrl-C.',
-    flags: {},
     examples: ['spear approvals watch'],
     load: async () => (await import('../approvals/watch.ts')).watchApprovals,
   }),
   entry({
     path: 'spear tokens ls',
     summary: 'list all tokens with roles, namespace and last use.',
-    flags: {},
     examples: ['spear tokens ls'],
-    load: async () => (await import('../tokens/ls.ts')).listTokens,
+    load: async () => (await import('../tokens/tokens.ts')).listTokens,
   }),
   entry({
     path: 'spear tokens create',
@@ -263,7 +251,7 @@ export const registryCommands = [
       'spear tokens create ci --role operator --expires 90d -o ci.token',
       'spear tokens create alice --role viewer --role approver --namespace team-a',
     ],
-    load: async () => (await import('../tokens/change.ts')).createToken,
+    load: async () => (await import('../tokens/tokens.ts')).createToken,
   }),
   entry({
     path: 'spear tokens rotate',
@@ -274,20 +262,18 @@ export const registryCommands = [
       out,
     },
     examples: ['spear tokens rotate ci --overlap 1h -o ci.token'],
-    load: async () => (await import('../tokens/change.ts')).rotateToken,
+    load: async () => (await import('../tokens/tokens.ts')).rotateToken,
   }),
   entry({
     path: 'spear tokens revoke',
     summary: 'revoke a token at once.',
     args: 'NAME',
-    flags: {},
     examples: ['spear tokens revoke ci'],
-    load: async () => (await import('../tokens/change.ts')).revokeToken,
+    load: async () => (await import('../tokens/tokens.ts')).revokeToken,
   }),
   entry({
     path: 'spear nodes ls',
     summary: 'list the nodes that reported recently.',
-    flags: {},
     examples: ['spear nodes ls'],
     load: async () => (await import('../nodes/ls.ts')).listNodes,
   }),

@@ -1,5 +1,5 @@
-import type { RunStatus } from '../../protocol/run.ts';
-import { auditConfigFlag, auditVerifyFlags, tailFlags } from '../audit/flags.ts';
+import { runStatuses } from '../../protocol/run-status.ts';
+import { auditVerifyFlags, tailFlags } from '../audit/flags.ts';
 import {
   type Call,
   type Command,
@@ -23,18 +23,6 @@ import { registryCommands } from './registry-table.ts';
 const json = flag('print JSON instead of text');
 const ofSide = { json, ...sideFlags };
 
-/** Spelled out: the module that defines them loads a schema library. */
-const runStatuses = [
-  'queued',
-  'running',
-  'waiting',
-  'parked',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'dead',
-] as const satisfies readonly RunStatus[];
-
 const listFlags = {
   task: text('NAME', 'only runs of this task'),
   limit: number('N', 'number of runs', { min: 1, max: 500, fallback: '50' }),
@@ -53,66 +41,31 @@ const journalExitCodes = {
   1: 'the journal is not intact; the first bad line is named',
   2: 'invalid command line',
 };
-const NAMES = ['NAME may be NAMESPACE/NAME.'];
-
-const tasksLoad =
-  <Name extends keyof typeof import('../node/tasks-command.ts')>(name: Name) =>
-  async () =>
-    (await import('../node/tasks-command.ts'))[name];
 const runsLoad =
   <Name extends keyof typeof import('../node/runs-command.ts')>(name: Name) =>
   async () =>
     (await import('../node/runs-command.ts'))[name];
 
-const taskCommands = [
+const taskCommands = (
+  [
+    ['apply', 'FILE...', 'create tasks, or add a revision, from files or directories.', 'tasks.d', 'applyTasks'],
+    ['ls', '', 'list all tasks.', '', 'listTasks'],
+    ['get', 'NAME', 'show one task and its revisions.', 'hello', 'getTask'],
+    ['promote', 'NAME@REVISION', 'make a newer or older revision the live one.', 'hello@2', 'promoteTask'],
+    ['rm', 'NAME...', 'remove tasks; their runs continue.', 'hello', 'removeTasks'],
+  ] as const
+).map(([verb, args, summary, example, name]) =>
   command({
-    path: 'spear tasks apply',
-    summary: 'create tasks, or add a revision, from .toml or .json files or directories.',
-    args: 'FILE...',
+    path: `spear tasks ${verb}`,
+    summary,
+    args,
+    description: args.startsWith('NAME') ? ['NAME may be NAMESPACE/NAME.'] : [],
     flags: ofSide,
-    examples: ['spear tasks apply tasks.d/hello.toml'],
+    examples: [`spear tasks ${verb} ${example}`.trim()],
     exitCodes: sideExitCodes,
-    load: tasksLoad('applyTasks'),
+    load: async () => (await import('../node/tasks-command.ts'))[name],
   }),
-  command({
-    path: 'spear tasks ls',
-    summary: 'list all tasks.',
-    flags: ofSide,
-    examples: ['spear tasks ls'],
-    exitCodes: sideExitCodes,
-    load: tasksLoad('listTasks'),
-  }),
-  command({
-    path: 'spear tasks get',
-    summary: 'show one task and its revisions.',
-    args: 'NAME',
-    description: NAMES,
-    flags: ofSide,
-    examples: ['spear tasks get hello'],
-    exitCodes: sideExitCodes,
-    load: tasksLoad('getTask'),
-  }),
-  command({
-    path: 'spear tasks promote',
-    summary: 'make a newer or older revision the live one.',
-    args: 'NAME@REVISION',
-    description: NAMES,
-    flags: ofSide,
-    examples: ['spear tasks promote hello@2'],
-    exitCodes: sideExitCodes,
-    load: tasksLoad('promoteTask'),
-  }),
-  command({
-    path: 'spear tasks rm',
-    summary: 'remove tasks; their runs continue.',
-    args: 'NAME...',
-    description: NAMES,
-    flags: ofSide,
-    examples: ['spear tasks rm hello'],
-    exitCodes: sideExitCodes,
-    load: tasksLoad('removeTasks'),
-  }),
-];
+);
 
 const runCommands = [
   command({
@@ -257,7 +210,7 @@ const auditCommands = [
       'One FILE includes its rotated files (FILE.1, FILE.2, …); several are used as given. Without FILE, audit.file of the config is checked.',
       'Not detected: removed last lines of a chain, and, without a key (audit.key of the config), a chain that was rewritten as a whole. The report says whether each chain has an end; --json has the hash of its last line, which, stored elsewhere, proves later that the chain reached this point. It also counts removed rotated files, lost lines, and events that were counted instead of written.',
     ],
-    flags: { ...auditVerifyFlags, ...auditConfigFlag },
+    flags: { ...auditVerifyFlags, config: journalKeyFlags.config },
     examples: ['spear audit verify audit.jsonl'],
     exitCodes: {
       0: 'the audit log is intact',
@@ -271,7 +224,7 @@ const auditCommands = [
     summary: 'print the last lines of an audit log.',
     args: '[FILE]',
     description: ['FILE includes its rotated files. Without FILE, audit.file of the config is read.'],
-    flags: { ...tailFlags, json: flag('print the lines as they are'), ...auditConfigFlag },
+    flags: { ...tailFlags, json: flag('print the lines as they are'), config: journalKeyFlags.config },
     examples: [
       "spear audit tail audit.jsonl -f --event 'tool_call.*' --status denied",
       "spear audit tail audit.jsonl --since 15m --tool 'write_*' --json",
@@ -374,8 +327,8 @@ const [serveNode] = spearletProgram.commands;
 
 export const spearProgram = {
   name: 'spear',
-  summary: 'run agents, and manage the registries and nodes that run them.',
   groups: {
+    spear: 'run agents, and manage the registries and nodes that run them.',
     'spear servers': 'manage the MCP servers of a registry (spear-sms).',
     'spear profiles': 'manage the profiles of a registry: selections of servers and tools that tasks name.',
     'spear approvals': 'show and decide tool calls that need an approval (spear-run --approve sms, spearlet --sms).',

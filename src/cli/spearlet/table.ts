@@ -3,7 +3,6 @@ import { spearletFlags } from './flags.ts';
 
 export const spearletProgram = {
   name: 'spearlet',
-  summary: 'run a node, which accepts runs over HTTP, queues them and runs their guests.',
   commands: [
     command({
       path: 'spearlet',

@@ -8,8 +8,7 @@ import { exitCodes, spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from '../journal/flags.ts';
 import { journalKeyOf } from '../journal/key-flag.ts';
 import { UsageError } from '../usage-error.ts';
-import { Progress } from './progress.ts';
-import { runJson, runText, summaryText } from './report.ts';
+import { Progress, runJson, runText, summaryText } from './report.ts';
 
 interface TestFlags extends JournalKeyFlags {
   readonly journals: readonly string[];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { auditJson } from '../../../src/audit/line-json.ts';
-import { parseTailFlags } from '../../../src/cli/audit/tail-flags.ts';
+import { parseTailFlags } from '../../../src/cli/audit/tail.ts';
 import { readCommandLine } from '../../../src/cli/command-line.ts';
 import { spearProgram } from '../../../src/cli/spear/table.ts';
 import { UsageError } from '../../../src/cli/usage-error.ts';

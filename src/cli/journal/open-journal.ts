@@ -1,6 +1,8 @@
+import { visible } from '../../base/visible-text.ts';
 import { type JournalKey, journalKey } from '../../journal/block-cipher.ts';
-import { JournalKeyMissing } from '../../journal/journal-error.ts';
+import { JournalError, JournalKeyMissing } from '../../journal/journal-error.ts';
 import { type ReadJournal, readJournal } from '../../journal/read-journal.ts';
+import { spearExitCodes } from '../exit-codes.ts';
 import type { JournalKeyFlags } from './flags.ts';
 import { configuredJournalKey, namedJournalKey } from './key-flag.ts';
 
@@ -20,3 +22,18 @@ export async function readWithKey(
 }
 
 const keyOf = (key: string | null): JournalKey | null => (key === null ? null : journalKey(key));
+
+/** Calls `use` with an intact journal; otherwise prints the first bad line. */
+export async function withJournal(
+  file: string,
+  flags: JournalKeyFlags,
+  use: (journal: ReadJournal) => number,
+): Promise<number> {
+  try {
+    return use((await readWithKey(file, flags)).read);
+  } catch (error) {
+    if (!(error instanceof JournalError)) throw error;
+    process.stderr.write(`spear: ${visible(error.message)}\n`);
+    return spearExitCodes.failed;
+  }
+}
