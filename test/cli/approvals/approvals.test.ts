@@ -27,7 +27,7 @@ describe('spear approvals', () => {
     const id = request?.approval_id ?? '';
     const short = id.slice(0, 6);
     const ls = await runSpear(['approvals', 'ls'], as(sms));
-    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +ASKED BY +STATUS$/m);
+    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +STATUS$/m);
     expect(ls.stdout).toMatch(
       new RegExp(`^${id} +\\d+s +23h +notes +run-1 +node-1 +fs +write_file +bootstrap-node +waiting$`, 'm'),
     );

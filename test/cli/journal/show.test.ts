@@ -89,7 +89,7 @@ describe('spear journal show', () => {
       expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
       expect(stderr).toMatch(/line \d+: it is not what was written/);
     }
-    expect(spear('show', join(scratch, 'none')).stderr).toContain('it cannot be read (ENOENT)');
+    expect(spear('show', join(scratch, 'none')).stderr).toContain('cannot be read (ENOENT)');
   });
 
   it.each([
@@ -127,6 +127,6 @@ describe('spear journal script', () => {
 
   it('says that there is none where no model answered', () => {
     const { status, stderr } = spear('script', journalWith(headerOf(tools), []));
-    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('no model answered in this run') });
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('the run has no model turns') });
   });
 });

@@ -53,7 +53,7 @@ describe('standard output', () => {
   it('cannot be shared with --json', async () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', '-', '--json']);
     expect(code).toBe(125);
-    expect(stderr).toBe('spear-run: --audit - and --json both want standard output; give --audit a file\n');
+    expect(stderr).toBe('spear-run: --audit - and --json both write to stdout; pass a file to --audit\n');
     expect(JSON.parse(stdout)).toMatchObject({ reason: 'usage' });
   });
 });

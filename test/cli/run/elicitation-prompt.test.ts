@@ -37,7 +37,7 @@ describe('the prompt for what a server asks', () => {
   it('shows who asks and what, takes a value for each field, and sends what was confirmed [elicitation.prompt]', async () => {
     const { terminal, answer } = ask(person);
     await terminal.asks(1, FILL_IN);
-    for (const text of ['forms', 'register', "the server's own words", '│ Who are you?', '│ name (required): text']) {
+    for (const text of ['forms', 'register', 'message of the server', '│ Who are you?', '│ name (required): text']) {
       expect(terminal.screen).toContain(text);
     }
     terminal.press('y');

@@ -63,7 +63,7 @@ describe('on a terminal', () => {
     const first = waits.waiting(start);
     for (let count = 0; count < 2; count++) waits.waiting({ what: 'server "b" to start', atMostMs: null });
     vi.advanceTimersByTime(SHOWN_AFTER_MS);
-    expect(drawn.at(-1)).toBe('waiting for server "a" to start (2 s, at most 28 s more); and for 1 more');
+    expect(drawn.at(-1)).toBe('waiting for server "a" to start (2 s, at most 28 s more); and 1 more');
     first();
     expect(drawn.at(-1)).toBe('waiting for server "b" to start (2 s)');
   });
