@@ -61,7 +61,9 @@ async function main(stage: Stage): Promise<number> {
   spear(['runs', 'result', id], monday);
   const lines = paid();
   const [paidOnce] = lines;
-  stage.say(`The ledger has ${lines.length} line: invoice ${paidOnce?.invoice}, amount ${paidOnce?.amount}, ${paidOnce?.run}`);
+  stage.say(
+    `The ledger has ${lines.length} line: invoice ${paidOnce?.invoice}, amount ${paidOnce?.amount}, ${paidOnce?.run}`,
+  );
   spear(['approvals', 'ls', '--status', 'used'], monday);
   stage.say(`The run used ${done.attempts} of ${done.max_attempts} attempts: waiting for an approval uses none.`);
 

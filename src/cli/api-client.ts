@@ -43,12 +43,7 @@ interface Peer {
   readonly tokenVariable: string;
 }
 
-export const nodePeer: Peer = {
-  name: 'node',
-  command: 'spearlet',
-  flag: '--node',
-  tokenVariable: 'SPEAR_NODE_TOKEN',
-};
+export const nodePeer: Peer = { name: 'node', command: 'spearlet', flag: '--node', tokenVariable: 'SPEAR_NODE_TOKEN' };
 export const registryPeer: Peer = {
   name: 'registry',
   command: 'spear-sms',

@@ -1,3 +1,4 @@
+import { version } from '../base/version.ts';
 import { flagsOf, subcommands, unknownCommand, usageOf } from './command-line.ts';
 import type { Call, Command, FlagSpec, Program } from './command-table.ts';
 
@@ -24,6 +25,12 @@ export function helpText(program: Program, path: string): string {
 /** `spear help [COMMAND...]` */
 export async function helpCommand({ program, args }: Call<object>): Promise<number> {
   process.stdout.write(helpText(program, knownPath(program, args)));
+  return 0;
+}
+
+/** `spear version` */
+export async function versionCommand({ program }: Call<object>): Promise<number> {
+  process.stdout.write(`${program.name} ${version}\n`);
   return 0;
 }
 

@@ -56,12 +56,10 @@ export function outcomeText({ status, decided_by: by, reason }: ShownApproval): 
   return `${status}${who}${reason === null ? '' : `: ${reason}`}`;
 }
 
-const EVERY = 'all';
-
 export const listApprovals: SpearCommand<JsonFlag & { readonly status: string }> = async (context) => {
   const { flags, print, say } = context;
   const { status } = flags;
-  const found = await fetchApprovals(context, status === EVERY ? '' : `&status=${status}`);
+  const found = await fetchApprovals(context, status === 'all' ? '' : `&status=${status}`);
   if (flags.json) {
     print(`${JSON.stringify(found)}\n`);
     return spearExitCodes.ok;

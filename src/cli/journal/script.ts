@@ -7,8 +7,6 @@ import type { JournalKeyFlags } from './flags.ts';
 import { withJournal } from './open-journal.ts';
 import { writeMade } from './written.ts';
 
-const INDENT = 2;
-
 type ScriptFlags = JournalKeyFlags & { readonly output: string | undefined };
 
 /** `spear journal script FILE`: the model's turns, for `spear-run --script`. */
@@ -18,7 +16,7 @@ export async function scriptJournal({ flags, args: [file = ''] }: Call<ScriptFla
     if (script.turns.length === 0) throw new JournalError(file, 'the run has no model turns, so there is no script');
     const checked = checkScript(file, script);
     if ('complaint' in checked) throw new JournalError(file, `cannot be converted to a script: ${checked.complaint}`);
-    writeMade(file, flags.output ?? '-', `${JSON.stringify(script, null, INDENT)}\n`);
+    writeMade(file, flags.output ?? '-', `${JSON.stringify(script, null, 2)}\n`);
     return spearExitCodes.ok;
   });
 }

@@ -28,6 +28,8 @@ export const registryFlagSpecs = {
   'sms-ca': text('FILE', "CA certificates to trust instead of the system's, PEM"),
 } as const;
 
+const { max_bytes: auditBytes, keep: auditKeep } = auditLimitSpecs;
+
 export const runFlagSpecs = {
   ...section('Task', {
     'task-config': text(
@@ -93,12 +95,14 @@ export const runFlagSpecs = {
       { fallback: 'redacted' },
     ),
     'audit-max-bytes': number('N', 'rotate FILE to FILE.1, FILE.2, … before it grows beyond N bytes; 0: never', {
-      ...bounds(auditLimitSpecs.max_bytes),
-      fallback: String(auditLimitSpecs.max_bytes.default),
+      min: auditBytes.min,
+      max: auditBytes.max,
+      fallback: String(auditBytes.default),
     }),
     'audit-keep': number('N', 'rotated files to retain', {
-      ...bounds(auditLimitSpecs.keep),
-      fallback: String(auditLimitSpecs.keep.default),
+      min: auditKeep.min,
+      max: auditKeep.max,
+      fallback: String(auditKeep.default),
     }),
   }),
   ...section('Journal ("spear replay FILE" replays it offline)', {
@@ -132,10 +136,6 @@ export const runFlagSpecs = {
     'dry-run': flag('check module, task, config and registry without running the guest'),
   }),
 } as const;
-
-function bounds({ min, max }: { readonly min: number; readonly max: number }) {
-  return { min, max } as const;
-}
 
 export type RunFlagValues = FlagValues<typeof runFlagSpecs>;
 export type AuditFlags = Pick<RunFlagValues, 'audit' | 'auditArgs' | 'auditMaxBytes' | 'auditKeep'>;

@@ -305,10 +305,7 @@ const toolCommands = [
     flags: {},
     examples: ['spear version'],
     exitCodes: { 0: 'done' },
-    load: async () => async () => {
-      process.stdout.write(`spear ${(await import('../../base/version.ts')).version}\n`);
-      return 0;
-    },
+    load: async () => (await import('../command-help.ts')).versionCommand,
   }),
 ];
 

@@ -380,5 +380,5 @@ it('spear audit --help and spear --help tell of both', async () => {
   const help = await new Promise<string>((resolve) => {
     execFile(process.execPath, [entry, '--help'], (_, text) => resolve(text));
   });
-  expect(help).toMatch(/spear audit verify \[FILE...\][^]*spear audit tail \[FILE\]/);
+  expect(help).toMatch(/spear audit verify \[FILE...\][\s\S]*spear audit tail \[FILE\]/);
 });

@@ -90,7 +90,7 @@ describe('the config of the node', () => {
     ['on_failure = "stop"', 'audit.on_failure: expected one of "continue", "refuse", found "stop"'],
     ['key = "0123456789abcdef"', 'audit.key: must be a reference, env:NAME or file:PATH, never the secret itself'],
     ['file = "a.jsonl"\nkey = "env:NOT_THERE"', 'audit.key: env:NOT_THERE: the environment variable is not set'],
-    ['file = "/nowhere/audit.jsonl"', 'audit.file /nowhere/audit.jsonl: it cannot be written (ENOENT)'],
+    ['file = "/nowhere/audit.jsonl"', 'audit.file /nowhere/audit.jsonl: cannot be written (ENOENT)'],
   ])('is refused with %s [audit.config]', async (line, message) => {
     const config = join(scratch, 'wrong.toml');
     writeFileSync(config, `[audit]\n${line}\n`);
