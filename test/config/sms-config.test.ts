@@ -234,11 +234,18 @@ describe('where clients find a registry', () => {
     ['http://127.0.0.1:6', endpoint, {}, 'own', 'local-admin', null],
     // Whoever is there now is not known: the process that wrote the file is gone.
     ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, {}, 'own', 'local-admin', null],
-    ['127.0.0.1:6', { ...endpoint, pid: 2 ** 22 + 1 }, { token: 't' }, 'http://127.0.0.1:6', 't', 'nothing proves'],
+    [
+      '127.0.0.1:6',
+      { ...endpoint, pid: 2 ** 22 + 1 },
+      { token: 't' },
+      'http://127.0.0.1:6',
+      't',
+      'is not authenticated',
+    ],
     ['127.0.0.1:9', endpoint, {}, 'own', 'local-admin', null],
-    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'nothing proves who listens'],
-    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'nothing proves who listens'],
-    ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'called in clear'],
+    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'is not authenticated'],
+    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'is not authenticated'],
+    ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'is not encrypted'],
   ] as const)('%s beside %j with %j is %s [sms.client.proved]', (sms, left, flags, address, token, warning) => {
     const { directory, env } = ownRegistry(left);
     const found = findSmsAdmin({ sms, ...flags }, env);

@@ -164,7 +164,7 @@ describe('openMcp throws', () => {
       onNotice: (text) => void notices.push(text),
     });
     expect(notices).toEqual([
-      expect.stringContaining('nothing proves who listens at http://127.0.0.1:1'),
+      expect.stringContaining('http://127.0.0.1:1 is not authenticated'),
       expect.stringContaining('going on without MCP until the registry answers'),
     ]);
     expect((await echo({ mcp })).stderr).toContain('cannot open tiny');

@@ -1,7 +1,4 @@
 import { runProgram } from '../run-program.ts';
-// Imported here as well, so that the bundler puts the implementation into this chunk: every further file costs start-up
-// time. perf: bench/topics/start.ts
-import './command.ts';
 import { print, say } from './output.ts';
 import { runProgramTable } from './table.ts';
 

@@ -48,7 +48,7 @@ describe('spear approvals', () => {
       'spear: it is granted already, allow_session by bootstrap-admin: fine\n',
     ]);
     const denied = await runSpear(['approvals', 'deny', 'zz'], as(sms));
-    expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is no id of a request\n']);
+    expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is not an approval id\n']);
     expect((await runSpear(['approvals', 'ls'], as(sms, sms.nodeToken))).code).toBe(4);
     expect(await listed(sms, '?status=granted')).toHaveLength(1);
   });
