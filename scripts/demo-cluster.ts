@@ -86,10 +86,10 @@ async function main(stage: Stage, nats: Cluster, etcd: Cluster): Promise<number>
   await submitted;
   const parked = await untilNobodyRuns(ask);
   if (parked.length > 0) {
-    stage.title('Calls that a kill left without an answer: were they made? Nobody knows, so somebody is asked');
+    stage.title('Calls without a result after a kill: their outcome is unknown, so an approver decides');
     stage.spear(['approvals', 'ls'], { env });
     for (const request of parked) {
-      const decision = ['--token-file', 'bob.token', '--reason', 'it may have been made: not again'];
+      const decision = ['--token-file', 'bob.token', '--reason', 'the call may have been made; do not repeat it'];
       stage.spear(['approvals', 'deny', request, ...decision], { env, quiet: true });
     }
     await untilNobodyRuns(ask, 'ended');
@@ -208,11 +208,11 @@ async function until(isSo: () => Promise<boolean>, what: string): Promise<void> 
 
 /** A cell for each run, in the order of their submission, and what the tool wrote down. */
 function tell(stage: Stage, runs: readonly RunRecord[]): number {
-  stage.title('What became of them');
+  stage.title('Results');
   const inOrder = runs.toSorted((a, b) => a.submitted_at_ms - b.submitted_at_ms);
   const cells = inOrder.map(({ status, attempts }) => (status !== 'succeeded' ? '!' : attempts > 1 ? '↻' : '·'));
   for (let at = 0; at < cells.length; at += WIDTH) stage.say(cells.slice(at, at + WIDTH).join(''));
-  stage.say('· at the first attempt   ↻ resumed on another node from its journal   ! did not succeed');
+  stage.say('· first attempt   ↻ resumed on another node from its journal   ! failed');
   const resumed = runs.filter(({ attempts }) => attempts > 1);
   for (const { id, attempts, node } of resumed) stage.say(`${id}: ${attempts} attempts, ended on ${node}`);
   const good = runs.filter(({ status }) => status === 'succeeded').length;
@@ -225,7 +225,7 @@ function tell(stage: Stage, runs: readonly RunRecord[]): number {
   stage.say(`${good} of ${RUNS} runs succeeded, ${resumed.length} of them resumed after a kill.`);
   stage.say(`The tool saw ${effects.length} of ${RUNS * CALLS.length} calls, ${twice} of them twice.`);
   if (unknown > 0)
-    stage.say(`${unknown} were not made: what became of a call was unknown, and nothing is repeated on a guess.`);
+    stage.say(`${unknown} calls were not made: an earlier call had an unknown outcome and was not repeated.`);
   const isHonest = unknown <= resumed.length * CALLS.length;
   return good === RUNS && twice === 0 && isHonest ? 0 : 1;
 }

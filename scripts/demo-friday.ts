@@ -1,7 +1,7 @@
-// Friday to Monday, on one machine and offline: an agent asks to pay an invoice, somebody has to allow it, the run is
-// parked, its node is killed; on Monday Ann says yes, a node takes the run up and pays, once. Then tomorrow's policy is
-// tried on what happened. Flags are given to the nodes: with a queue that two nodes can share (--queue …) the node of
-// Monday is another one, with data of its own.
+// Friday to Monday, on one machine and offline: an agent requests to pay an invoice, which needs an approval. The run is
+// parked and its node is killed. On Monday Ann approves; a node resumes the run and pays once. Then a changed policy is
+// tested on the recorded run. Flags are passed to the nodes: with a queue that two nodes can share (--queue …) the node
+// of Monday is another one, with its own data.
 import type { ChildProcess } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,11 +10,11 @@ import { root, Stage } from './demo-stage.ts';
 
 const WAIT_MS = 120_000;
 const LOOK_MS = 50;
-/** What `spear test` exits with that found a difference. */
+/** Exit code of `spear test` if a run differs. */
 const DIFFERS = 1;
 
 const nodeFlags = process.argv.slice(2);
-/** Where two nodes can share a queue, each has data of its own; otherwise the second takes over those of the first. */
+/** With a shared queue each node has its own data; otherwise the second node uses the data of the first. */
 const [friday, monday] = nodeFlags.includes('--queue') ? ['node-1', 'node-2'] : ['node', 'node'];
 
 await Stage.open('friday', main);
@@ -39,38 +39,41 @@ async function main(stage: Stage): Promise<number> {
   ]);
   spear(['tokens', 'create', 'ann', '--role', 'approver', '--out', 'ann.token'], friday);
 
-  stage.title('Friday, 17:55: an agent wants to pay an invoice, and paying needs a yes');
+  stage.title('Friday, 17:55: an agent requests to pay an invoice, which needs an approval');
   const first = await startNode(friday);
   const id = spear(['run', 'invoices', '--detach'], friday).trim();
   const parked = await until(stage, friday, id, 'parked');
   spear(['approvals', 'ls'], friday);
-  stage.say(`The run is ${parked.status}: no guest, no slot; its journal and a row are all that is left of it.`);
+  stage.say(`The run is ${parked.status}: it uses no guest and no slot, only its journal and one database row.`);
 
   stage.title('Friday, 18:30: the node is killed');
   await stage.end(first, 'SIGKILL');
   stage.say(`kill -9 ${first.pid}; the ledger has ${paid().length} lines.`);
 
-  stage.title('Monday, 9:00: Ann says yes; nothing runs yet');
+  stage.title('Monday, 9:00: Ann approves the payment while no node runs');
   const { parked_for: wanted } = parked;
   const request = wanted?.kind === 'approval' ? wanted.request : '';
   spear(['approvals', 'allow', request, '--token-file', 'ann.token', '--reason', 'checked'], friday);
 
-  stage.title(`Monday, 9:01: ${friday === monday ? 'a node is started again' : 'another node is started'}`);
+  stage.title(`Monday, 9:01: ${friday === monday ? 'the node is started again' : 'another node is started'}`);
   await startNode(monday);
   const done = await until(stage, monday, id, 'succeeded');
   spear(['runs', 'result', id], monday);
   const lines = paid();
-  stage.say(`The ledger has ${lines.length} line: ${JSON.stringify(lines[0])}`);
+  const [paidOnce] = lines;
+  stage.say(
+    `The ledger has ${lines.length} line: invoice ${paidOnce?.invoice}, amount ${paidOnce?.amount}, ${paidOnce?.run}`,
+  );
   spear(['approvals', 'ls', '--status', 'used'], monday);
-  stage.say(`${done.attempts} attempt: waiting for somebody costs none.`);
+  stage.say(`The run used ${done.attempts} of ${done.max_attempts} attempts: waiting for an approval uses none.`);
 
-  stage.title('Tuesday: would the policy that is planned have let it through?');
+  stage.title('Tuesday: would the planned policy have allowed the payment?');
   mkdirSync(join(workspace, 'journals'));
   writeFileSync(join(workspace, 'journals', `${id}.journal`), spear(['runs', 'journal', id], monday, { quiet: true }));
   const judged = spear(['test', '--journals', 'journals', '--policy', 'tomorrow.json'], monday, { exit: DIFFERS });
   const isRefused = judged.includes('ACME is under review');
   const isRight = isRefused && lines.length === 1 && lines[0]?.run === id && done.attempts === 1;
-  stage.say(isRight ? 'Paid once, and not again like this.' : 'That is not how it should be.');
+  stage.say(isRight ? 'Paid once, and denied by the planned policy.' : 'Unexpected result.');
   return isRight ? 0 : 1;
 }
 
@@ -121,8 +124,15 @@ async function until(stage: Stage, node: string, id: string, status: RunRecord['
   throw new Error(`the run is not ${status} after ${WAIT_MS / 1000} s`);
 }
 
-function paidIn(ledger: string): readonly { readonly run: string }[] {
+/** A line of the ledger; its `attempt` counts starts of the guest, resumes included, and is not shown. */
+interface Payment {
+  readonly invoice: string;
+  readonly amount: number;
+  readonly run: string;
+}
+
+function paidIn(ledger: string): readonly Payment[] {
   if (!existsSync(ledger)) return [];
   const lines = readFileSync(ledger, 'utf8').trim().split('\n');
-  return lines.map((line) => JSON.parse(line) as { run: string });
+  return lines.map((line) => JSON.parse(line) as Payment);
 }

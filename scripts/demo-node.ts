@@ -51,7 +51,7 @@ async function main(stage: Stage): Promise<number> {
     '--slots',
     '16',
   ]);
-  console.log(`  a node that takes runs: ${node.http}\n`);
+  console.log(`  a node that accepts runs: ${node.http}\n`);
   spear(['tasks', 'ls', '--node', nodeSocket]);
   const began = performance.now();
   const ask = asking(String(node.http), readFileSync(stage.path('ann.token'), 'utf8').trim());

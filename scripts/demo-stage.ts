@@ -10,13 +10,13 @@ const START_MS = 120_000;
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** A command that serves, and the line in which it said where. */
+/** A serving process, and the addresses it printed. */
 export interface Serving {
   readonly child: ChildProcess;
   readonly says: Readonly<Record<string, string>>;
 }
 
-/** Where a demo plays: a folder that is gone afterwards, commands that are shown as they are typed, and processes that end with it. */
+/** A demo: a temporary directory, commands that are printed as typed, and processes that end with it. */
 export class Stage {
   readonly workspace: string;
   readonly #running = new Set<ChildProcess>();
@@ -25,7 +25,7 @@ export class Stage {
     this.workspace = workspace;
   }
 
-  /** What `play` gives is the exit code of this process. */
+  /** `play` returns the exit code of this process. */
   static async open(name: string, play: (stage: Stage) => Promise<number>): Promise<void> {
     if (!existsSync(join(root, 'dist', 'spearlet.cjs'))) await import('./build.ts');
     const stage = new Stage(mkdtempSync(join(tmpdir(), `spear-demo-${name}-`)));
@@ -66,7 +66,7 @@ export class Stage {
     await exited;
   }
 
-  /** Runs a command, shows what it says, and gives it. `exit`: what it is to end with. */
+  /** Runs a command, prints its output and returns its stdout. `exit`: expected exit code. */
   spear(args: readonly string[], { env = {}, quiet = false, exit = 0 }: CommandOptions = {}): string {
     this.#show('spear', args);
     const command = [join(root, 'bin', 'spear.cjs'), ...args];

@@ -73,20 +73,20 @@ function trail(text: string): string {
     const about = describe(line);
     return about === null ? [] : [`${String(Date.parse(line.ts) - start).padStart(6)} ms  ${about}`];
   });
-  return ['What happened, from the audit trail:', ...rows].join('\n');
+  return ['The run in the audit log:', ...rows].join('\n');
 }
 
 function describe(line: AuditLine): string | null {
   switch (line.event) {
     case 'guest.started':
-      return `guest      ${line.module} begins, task ${line.task}`;
+      return `guest      ${line.module} started, task ${line.task}`;
     case 'guest.ended':
-      return `guest      ends with ${line.exit_code} after ${line.duration_ms} ms`;
+      return `guest      exited with ${line.exit_code} after ${line.duration_ms} ms`;
     case 'session.created':
-      return `session    may use ${line.servers.join(', ')}`;
+      return `session    servers: ${line.servers.join(', ')}`;
     case 'mcp.injected': {
       const refused = line.exclusions.map(({ tool_name }) => tool_name).join(', ');
-      return `inject     ${line.tools} tools of ${line.server_id}; kept out by the task: ${refused}`;
+      return `inject     ${line.tools} tools of ${line.server_id}; excluded by the task: ${refused}`;
     }
     case 'tool_call.finished': {
       const outcome =

@@ -2,16 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { auditHelp } from '../src/cli/audit/help.ts';
-import { doctorHelp, explainHelp } from '../src/cli/doctor/help.ts';
-import { journalHelp, replayHelp } from '../src/cli/journal/help.ts';
-import { runCommandHelp, runsHelp, tasksHelp } from '../src/cli/node/help.ts';
-import { runHelp } from '../src/cli/run/help.ts';
-import { smsHelp } from '../src/cli/sms/help.ts';
-import { spearHelp } from '../src/cli/spear/help.ts';
-import { spearletHelp } from '../src/cli/spearlet/help.ts';
-import { testHelp } from '../src/cli/test/help.ts';
 import { abiCalls, abiConventions, errnoTable, featureList } from './abi-page.ts';
+import { commandParts } from './command-reference.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
 import { fill } from './markdown.ts';
 import {
@@ -34,26 +26,10 @@ export interface Page {
   readonly text: string;
 }
 
-const asText = (help: string): string => `\`\`\`text\n${help.trimEnd()}\n\`\`\``;
-
 /** What stands between the marks of each page. */
 const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
   'docs/abi.md': { conventions: abiConventions, calls: abiCalls, features: featureList, errnos: errnoTable },
-  'docs/commands.md': {
-    'run-help': () => asText(runHelp),
-    'sms-help': () => asText(smsHelp),
-    'spearlet-help': () => asText(spearletHelp),
-    'tasks-help': () => asText(tasksHelp),
-    'run-command-help': () => asText(runCommandHelp),
-    'runs-help': () => asText(runsHelp),
-    'spear-help': () => asText(spearHelp),
-    'doctor-help': () => asText(doctorHelp),
-    'explain-help': () => asText(explainHelp),
-    'replay-help': () => asText(replayHelp),
-    'journal-help': () => asText(journalHelp),
-    'test-help': () => asText(testHelp),
-    'audit-help': () => asText(auditHelp),
-  },
+  'docs/commands.md': commandParts,
   'docs/configuration.md': {
     limits: limitsTable,
     'backend-limits': backendLimitsTable,

@@ -215,6 +215,12 @@ export const requirements: readonly Requirement[] = [
   { id: 'task.limits', promise: 'Limits of a task are checked against their ranges, and --limit has the last word.', docs: 'docs/configuration.md#limits' },
   { id: 'task.strict', promise: 'Mistakes in a task config are all named, with file, field and the nearest valid key.', docs: 'docs/configuration.md#the-task---task-config-file' },
 
+  { id: 'cli.table', promise: 'A command accepts only the flags that its help lists; any other is refused with the flag, the command and the nearest valid flag.', docs: 'docs/commands.md' },
+  { id: 'cli.run-file', promise: 'spear run FILE.wasm runs the module like spear-run, spear run TASK submits it, and both say which they did.', docs: 'docs/commands.md#spear-run-1' },
+  { id: 'cli.serve-aliases', promise: 'spear registry serve is spear-sms and spear node serve is spearlet, with the same options.', docs: 'docs/commands.md#spear-registry' },
+  { id: 'cli.completion', promise: 'spear completion prints a script for bash, zsh and fish that completes every command and flag.', docs: 'docs/commands.md#spear-completion' },
+  { id: 'cli.import-summary', promise: 'Applying or importing many servers prints counts instead of a line for each.', docs: 'docs/commands.md#spear-servers' },
+  { id: 'cli.warning-once', promise: 'The warning about an unauthenticated registry connection is printed once per process tree.', docs: 'docs/commands.md' },
   { id: 'cli.dry-run', promise: '--dry-run checks everything and runs nothing.', docs: 'docs/commands.md#spear-run' },
   { id: 'cli.exit-code.deadline', promise: 'A guest beyond its deadline is ended whatever it does, its output is kept, and the exit code is 124.', docs: 'docs/commands.md#the-end-of-a-run' },
   { id: 'cli.exit-code.guest', promise: 'The exit code is the one of the guest.', docs: 'docs/commands.md#spear-run' },
@@ -552,10 +558,10 @@ export const requirements: readonly Requirement[] = [
   { id: 'toolbox.failure', promise: 'A failed call of the toolbox is a result with success false and its reason.', docs: 'docs/library.md' },
   { id: 'toolbox.tools', promise: 'The toolbox gives and calls the tools of real servers on all transports.', docs: 'docs/library.md' },
 
-  { id: 'cli.trace', promise: 'spear-run --trace FILE keeps every request to the model and its answer, for its owner alone and within a bound.', docs: 'docs/commands.md#what-was-said-to-the-model---trace-file' },
-  { id: 'cli.follow', promise: 'spear-run --follow shows on stderr what the model says and which tools it calls while it happens, safe for terminals and never during a prompt.', docs: 'docs/commands.md#looking-on---follow' },
+  { id: 'cli.trace', promise: 'spear-run --trace FILE keeps every request to the model and its answer, for its owner alone and within a bound.', docs: 'docs/commands.md#model-trace---trace-file' },
+  { id: 'cli.follow', promise: 'spear-run --follow shows on stderr what the model says and which tools it calls while it happens, safe for terminals and never during a prompt.', docs: 'docs/commands.md#live-output---follow' },
   { id: 'library.model-events', promise: 'onModelEvent is told the events of every send, and the guest gets the same answer.', docs: 'docs/library.md#journals-traces-and-progress' },
-  { id: 'cli.waits', promise: 'What spear-run waits for longer than two seconds is said on stderr, and never during a prompt.', docs: 'docs/commands.md#what-it-waits-for' },
+  { id: 'cli.waits', promise: 'What spear-run waits for longer than two seconds is said on stderr, and never during a prompt.', docs: 'docs/commands.md#waits' },
 
   { id: 'compat.registry', promise: 'A registry file of an earlier version is opened, served and changed: servers, profiles, tokens, tasks, and approvals in every state; a backup of 0.2.0 is restored.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },
   { id: 'compat.audit', promise: 'Audit files of an earlier version are verified, with and without a key, and appended to.', docs: 'docs/compatibility.md#data-on-disk-and-wire-formats' },

@@ -1,8 +1,8 @@
-// What the commands exit with; scripts rely on it.
+// Exit codes; scripts rely on them.
 
-/** Of `spear-run`, when it is not the guest's own code. */
+/** `spear-run`, where the exit code is not that of the guest. */
 export const exitCodes = {
-  /** A replayed run did something else than what was recorded. */
+  /** A replayed run differs from its journal. */
   diverged: 123,
   deadline: 124,
   usage: 125,
@@ -12,10 +12,10 @@ export const exitCodes = {
   terminated: 143,
 } as const;
 
-/** Of `spear`. */
+/** `spear`. */
 export const spearExitCodes = {
   ok: 0,
-  /** There is no such server, the record is not valid, the test failed, or the registry refused for another reason. */
+  /** Not found, invalid, failed, or refused by the registry. */
   failed: 1,
   usage: 2,
   unreachable: 3,

@@ -9,6 +9,6 @@ const painted: Paint = (colour, text) => (text === '' ? '' : `\u001b[${codes[col
 
 export const paintFor = (colours: boolean): Paint => (colours ? painted : plain);
 
-/** Whether what is printed goes to somebody who can see colours and wants them. */
+/** Whether stdout is a terminal that shows colours. */
 export const wantsColours = (): boolean =>
   process.stdout.isTTY === true && !processEnvironment.NO_COLOR && processEnvironment.TERM !== 'dumb';

@@ -6,37 +6,44 @@ import { idOf, type RecordKind, type StoreStamps } from '../protocol/record-kind
 import { describeProblem } from '../sms/directory.ts';
 import { type DirectoryProblem, OUTSIDE, readRecordFile } from '../sms/directory-file.ts';
 import { scanDirectory } from '../sms/directory-scan.ts';
+import { bounded, MAX_LISTED } from './say.ts';
 import type { SpearContext } from './spear/command.ts';
 import { UsageError } from './usage-error.ts';
 
 interface ReadRecords<R> {
   readonly records: readonly R[];
-  /** Each with its place; `errors` keep everything from being sent. */
+  /** Each with file and line; with `errors` nothing is sent. */
   readonly errors: readonly string[];
   readonly warnings: readonly string[];
 }
 
-/** The records of all files that a command was given; null where one cannot be used, which was said. */
+/** The servers or profiles of all given files; null: one is invalid, and the reason was printed. */
 export async function recordsOf<R extends StoreStamps>(
   kind: RecordKind<R>,
-  { flags, say }: Pick<SpearContext, 'flags' | 'say'>,
+  { args, say }: Pick<SpearContext, 'args' | 'say'>,
 ): Promise<readonly R[] | null> {
-  if (flags.args.length === 0) {
-    throw new UsageError(`usage: spear ${kind.name}s apply PATH... (a file, a directory, or -)`);
-  }
-  const read = await Promise.all(flags.args.map((path) => readPath(kind, path)));
-  for (const warning of read.flatMap(({ warnings }) => warnings)) say(`warning: ${warning}`);
+  const read = await Promise.all(args.map((path) => readPath(kind, path)));
+  for (const warning of bounded(read.flatMap(({ warnings }) => warnings))) say(`warning: ${warning}`);
   const errors = read.flatMap((one) => one.errors);
-  for (const error of errors) say(error);
+  for (const error of bounded(errors)) say(error);
   if (errors.length > 0) return null;
   const records = read.flatMap((one) => one.records);
-  const ids = records.map((record) => idOf(kind, record));
-  const twice = ids.find((id, index) => ids.indexOf(id) !== index);
-  if (twice !== undefined) throw new UsageError(`the ${kind.name} "${twice}" is given twice; which one is meant?`);
+  const ids = new Set<string>();
+  for (const id of records.map((record) => idOf(kind, record))) {
+    if (ids.has(id)) throw new UsageError(`the ${kind.name} "${id}" is given twice`);
+    ids.add(id);
+  }
   return records;
 }
 
-/** As a registry takes it: without what the store writes. */
+/** A line per name where there are few, counts where there are many. */
+export function appliedText(noun: string, applied: readonly (readonly [name: string, outcome: string])[]): string {
+  if (applied.length <= MAX_LISTED) return applied.map(([name, outcome]) => `${name} ${outcome}\n`).join('');
+  const count = (wanted: string) => `${applied.filter(([, outcome]) => outcome === wanted).length} ${wanted}`;
+  return `${applied.length} ${noun}s: ${['created', 'updated', 'unchanged'].map(count).join(', ')}\n`;
+}
+
+/** Without the fields that the store sets. */
 export function contentOf<R extends StoreStamps>(record: R) {
   const { updated_at_ms: _updated, mod_revision: _revision, ...content } = record;
   return content;
@@ -46,7 +53,7 @@ async function readPath<R extends StoreStamps>(kind: RecordKind<R>, path: string
   if (path === '-') return readStandardInput(kind);
   const failed = (message: string) => ({ records: [], errors: [`${path}: ${message}`], warnings: [] });
   const found = await stat(path).catch(() => null);
-  if (found === null) return failed('there is no such file');
+  if (found === null) return failed('no such file');
   if (found.isDirectory()) {
     const { records, problems } = await scanDirectory(kind, path, { strict: false });
     return { records: records.map(({ record }) => record), ...sorted(path, problems) };
@@ -54,7 +61,7 @@ async function readPath<R extends StoreStamps>(kind: RecordKind<R>, path: string
   if (!/\.(?:toml|json)$/.test(path)) return failed('expected .toml or .json');
   const file = await readRecordFile(kind, dirname(path), basename(path), false);
   if (file.kind === 'outside') return failed(OUTSIDE);
-  if (file.kind === 'gone') return failed('there is no such file');
+  if (file.kind === 'gone') return failed('no such file');
   return { records: file.kind === 'good' ? [file.record] : [], ...sorted(dirname(path), file.problems) };
 }
 

@@ -3,10 +3,10 @@ import { exitCodes } from './exit-codes.ts';
 
 const signalCodes: Partial<Record<string, number>> = { SIGTERM: exitCodes.terminated, SIGHUP: exitCodes.hungUp };
 
-/** What a command exits with that was ended by a signal. */
+/** Exit code of a command that a signal ended. */
 export const signalCode = (signal: unknown): number => signalCodes[String(signal)] ?? exitCodes.interrupted;
 
-/** What a command exits with whose guest ended like this; `signal`: the one that interrupted it, if one did. */
+/** Exit code for the end of a guest; `signal`: the signal that interrupted it, if any. */
 export function runExitCode(
   { reason, exitCode: own }: Pick<RunResult, 'reason' | 'exitCode'>,
   signal: unknown,

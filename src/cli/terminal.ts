@@ -7,7 +7,7 @@ const TERMINAL = '/dev/tty';
 const STDIN = 0;
 const DEFAULT_COLUMNS = 80;
 
-/** Whether somebody can be asked: this process has a terminal and is not in its background. */
+/** Whether prompts are possible: this process has a terminal and runs in its foreground. */
 export function hasTerminal(): boolean {
   let fd: number;
   try {
@@ -22,7 +22,7 @@ export function hasTerminal(): boolean {
   }
 }
 
-/** Reading in the background would stop the whole process. Known on Linux only; elsewhere it is taken for granted. */
+/** Reading in the background would stop the process. Known on Linux only; assumed elsewhere. */
 function isInForeground(): boolean {
   try {
     // After the command in parentheses: state, parent, process group, session, terminal, foreground group.
@@ -33,23 +33,20 @@ function isInForeground(): boolean {
   }
 }
 
-/**
- * The controlling terminal, shared by the guest's standard input, where that is a terminal too, and prompts: two readers
- * of one terminal would each get some of the keys.
- */
+/** The controlling terminal, shared by guest stdin and prompts: two readers would each get some of the keys. */
 export class Terminal {
   #stdin: SharedInput | null = null;
 
-  /** For the guest. Null: its input is no terminal, nothing is shared. */
+  /** Guest stdin; null: stdin is not a terminal. */
   guestInput(): Readable | null {
     return this.#shared()?.guest() ?? null;
   }
 
   /** @throws if there is no terminal, or this process is in its background */
   open(): PromptTerminal & { close(): void } {
-    if (!isInForeground()) throw new Error('spear-run is in the background of its terminal');
+    if (!isInForeground()) throw new Error('this process runs in the background of its terminal');
     const screen = new WriteStream(openSync(TERMINAL, 'w'));
-    screen.on('error', () => {}); // it is gone; the keyboard tells
+    screen.on('error', () => {}); // closed; the keyboard reports it
     const shared = this.#shared();
     return {
       get columns() {
@@ -75,7 +72,7 @@ export class Terminal {
   }
 }
 
-/** One reader of a terminal: its input goes to the prompt while there is one, else to the guest when it asks for some. */
+/** The one reader of a terminal: input goes to the open prompt, else to the guest when it reads. */
 class SharedInput {
   readonly #tty: ReadStream;
   #prompt: { readonly onKeys: (keys: string) => void; readonly onLost: () => void } | null = null;

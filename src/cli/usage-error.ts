@@ -1,4 +1,4 @@
-/** The command line is wrong; the message says which flag, and what to do. */
+/** Wrong command line; the message names the flag and the fix. */
 export class UsageError extends Error {
   constructor(message: string) {
     super(message);

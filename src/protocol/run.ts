@@ -1,16 +1,7 @@
 import { z } from 'zod';
+import { type RunStatus, runStatuses } from './run-status.ts';
 
-export const runStatuses = [
-  'queued',
-  'running',
-  'waiting',
-  'parked',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'dead',
-] as const;
-export type RunStatus = (typeof runStatuses)[number];
+export { type RunStatus, runStatuses };
 
 /** What does not change any more. */
 export const endStatuses = ['succeeded', 'failed', 'cancelled', 'dead'] as const;

@@ -51,7 +51,7 @@ export async function openSms({
 }: OpenSmsOptions): Promise<OpenedSms> {
   // gRPC is worth its loading time only to a run that uses it.
   const [
-    { findSmsNode },
+    { findSmsNode, unprintedWarning },
     { createRemoteSource },
     { failoverSource },
     { readSnapshotFile, snapshotPath },
@@ -64,7 +64,8 @@ export async function openSms({
     import('../registry/keep-snapshot.ts'),
   ]);
   const { others, ...first } = findSmsNode(endpoint, processEnvironment, words);
-  const { address, warning } = first;
+  const { address } = first;
+  const warning = unprintedWarning(first, processEnvironment);
   if (warning !== null) told.say(warning);
   const { onInvalidRecord, onInvalidProfile } = told;
   const remote = ({ url, socket, token, ca }: SmsEndpoint) =>

@@ -240,11 +240,11 @@ describe('where clients find a registry', () => {
       { token: 't' },
       'http://127.0.0.1:6',
       't',
-      'does not authenticate the registry',
+      'is not authenticated',
     ],
     ['127.0.0.1:9', endpoint, {}, 'own', 'local-admin', null],
-    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'does not authenticate the registry'],
-    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'does not authenticate the registry'],
+    ['127.0.0.1:9', undefined, { token: 't' }, 'http://127.0.0.1:9', 't', 'is not authenticated'],
+    ['http://127.0.0.1:9', undefined, {}, 'http://127.0.0.1:9', undefined, 'is not authenticated'],
     ['http://far.example', undefined, { token: 't' }, 'http://far.example', 't', 'is not encrypted'],
   ] as const)('%s beside %j with %j is %s [sms.client.proved]', (sms, left, flags, address, token, warning) => {
     const { directory, env } = ownRegistry(left);

@@ -7,10 +7,11 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { findEngine } from '../../scripts/engines/bring.ts';
 import { helm as helmEngine } from '../../scripts/engines/helm.ts';
-import { parseSmsFlags } from '../../src/cli/sms/flags.ts';
-import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
+import { smsProgram } from '../../src/cli/sms/table.ts';
+import { spearletProgram } from '../../src/cli/spearlet/table.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { parsed } from '../cli/parsed.ts';
 import { needsEngine, skipIfMissing } from '../support/needs.ts';
 
 const chart = fileURLToPath(new URL('../../deploy/helm/spear', import.meta.url));
@@ -99,10 +100,8 @@ describe('the Helm chart', () => {
     );
     const [command, ...flags] = container(made, 'demo-spear-node').args;
     expect(command).toBe('spearlet');
-    expect(parseSpearletFlags(flags)).toMatchObject({
-      slots: 256,
-      sms: 'https://demo-spear-sms:50051',
-      taskDir: '/tasks',
+    expect(parsed(spearletProgram, flags)).toMatchObject({
+      flags: { slots: 256, sms: 'https://demo-spear-sms:50051', taskDir: '/tasks' },
     });
   });
 
@@ -154,8 +153,7 @@ describe('the Helm chart', () => {
       'sms.env[0].value=b',
     );
     const { args } = container(made, 'demo-spear-sms');
-    const parsed = parseSmsFlags(args.slice(1));
-    expect(parsed).toMatchObject({ kind: 'serve', flags: { queue: 'tls://nats:4222' } });
+    expect(parsed(smsProgram, args.slice(1))).toMatchObject({ path: 'spear-sms', flags: { queue: 'tls://nats:4222' } });
     const { spec } = named(made, 'StatefulSet', 'demo-spear-sms').spec.template;
     expect(spec.volumes).toContainEqual({ name: 'nats', secret: { secretName: 'nats-creds' } });
     expect(spec.containers[0]).toMatchObject({

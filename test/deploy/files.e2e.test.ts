@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { parseSpearletFlags } from '../../src/cli/spearlet/flags.ts';
+import { spearletProgram } from '../../src/cli/spearlet/table.ts';
 import { loadHostConfig } from '../../src/config/host/host-config.ts';
 import { loadSmsConfig } from '../../src/config/sms/sms-config.ts';
+import { parsed } from '../cli/parsed.ts';
 import { needsCommand, skipIfMissing } from '../support/needs.ts';
 
 const deploy = fileURLToPath(new URL('../../deploy/', import.meta.url));
@@ -46,7 +47,9 @@ describe('the compose file', () => {
   it('gives programs flags and configs that they take [deploy.compose]', async () => {
     const [program, ...flags] = compose.services.node.command as string[];
     expect(program).toBe('spearlet');
-    expect(parseSpearletFlags(flags)).toMatchObject({ listen: '0.0.0.0:8090', sms: 'https://sms:50051' });
+    expect(parsed(spearletProgram, flags)).toMatchObject({
+      flags: { listen: '0.0.0.0:8090', sms: 'https://sms:50051' },
+    });
     expect((await loadHostConfig({ file: join(deploy, 'compose/node.toml'), env: {} })).node.tls).not.toBeNull();
     const args = compose.services.sms.command as string[];
     const flag = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.split('=')[1];

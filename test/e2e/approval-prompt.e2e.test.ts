@@ -136,7 +136,7 @@ describe('spear-run on a terminal', () => {
     const args = ['--', 'fs', 'write_file', JSON.stringify({ path, content: 'by a guest' })];
     const run = runOnTerminal([mcp, ...taskWithMcp(['fs']), '--mcp-dir', recordDir({ 'fs.json': record }), ...args]);
     await run.shows(QUESTION);
-    expect(run.screen).toContain('the server says of it:');
+    expect(run.screen).toContain('description by the server:');
     expect(run.screen).toContain('"content": "by a guest"');
     run.press('y');
     expect(await run.finished()).toMatchObject({ code: 0, restored: true });

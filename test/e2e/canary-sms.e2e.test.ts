@@ -171,7 +171,7 @@ describe('a secret that goes into spear-sms', () => {
     sms.child.kill('SIGUSR2');
     await once(sms.child, 'exit');
     out['the log'] = sms.stderr();
-    expect(out['the log']).toContain('spear-sms: an internal error, please report it');
+    expect(out['the log']).toContain('spear-sms: internal error, please report it');
     // What a caller writes into the path or the flags is not a secret of the registry, but its token is.
     expect(canaries.foundIn(out)).toEqual([]);
   });

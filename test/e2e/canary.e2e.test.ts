@@ -180,7 +180,7 @@ describe('a secret that goes into spear-run', () => {
     cli.child.kill('SIGUSR2');
     const { code, stdout, stderr } = await cli.finished();
     expect(code).toBe(125);
-    expect(stderr).toContain('spear-run: an internal error, please report it');
+    expect(stderr).toContain('spear-run: internal error, please report it');
     expect(stderr).toContain('failed with');
     expect(stderr).toContain('caused by: Error: Bearer [redacted]');
     expect(canaries.foundIn({ stdout, stderr })).toEqual([]);

@@ -2,9 +2,11 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { runHelp } from '../../src/cli/run/help.ts';
+import { helpText } from '../../src/cli/command-help.ts';
+import { runProgramTable } from '../../src/cli/run/table.ts';
 import { fixture, scratch, spearRun } from './spear-run.ts';
 
+const runHelp = helpText(runProgramTable, 'spear-run');
 const hello = fixture('c/hello.wasm');
 
 function file(name: string, content: string | Uint8Array): string {
@@ -28,11 +30,19 @@ it('prints its help when a module and other flags are given too', async () => {
 
 describe('a command line that is wrong', () => {
   it.each<[string, string[], string]>([
-    ['no module', [], 'which module?'],
-    ['two modules', ['a.wasm', 'b.wasm'], `found "b.wasm" too; the guest's own arguments go after --`],
-    ['a misspelled flag', [hello, '--task-confg', 'x'], 'unknown option --task-confg; did you mean --task-config?'],
-    ['a flag with an underscore', [hello, '--dry_run'], 'unknown option --dry_run; did you mean --dry-run?'],
-    ['a flag like no other', [hello, '--frobnicate'], 'unknown option --frobnicate; spear-run --help lists them'],
+    ['no module', [], 'missing module'],
+    ['two modules', ['a.wasm', 'b.wasm'], 'unexpected argument "b.wasm"; arguments of the guest go after --'],
+    [
+      'a misspelled flag',
+      [hello, '--task-confg', 'x'],
+      'unknown option --task-confg for "spear-run"; did you mean --task-config?',
+    ],
+    ['a flag with an underscore', [hello, '--dry_run'], 'did you mean --dry-run?'],
+    [
+      'a flag like no other',
+      [hello, '--frobnicate'],
+      'unknown option --frobnicate for "spear-run"; "spear-run --help" lists them',
+    ],
     ['a short flag like no other', [hello, '-x'], 'unknown option -x'],
     ['a flag without its value', [hello, '--task-config'], '--task-config'],
     ['a value where none belongs', [hello, '--json=yes'], '--json'],
@@ -109,7 +119,7 @@ describe('--dry-run', () => {
     expect(stdout).toContain(`module   ${hello}: `);
     expect(stdout).toContain('backend  stub\n');
     expect(stdout).toContain(' max_fds=7 ');
-    expect(stdout).toMatch(/\nnothing was run\n$/);
+    expect(stdout).toMatch(/\nnot run \(--dry-run\)\n$/);
     expect(stdout).not.toContain('hello from C');
   });
 

@@ -38,7 +38,7 @@ describe('spear-run on a terminal', () => {
   it('shows an address and waits until it is done [elicitation.url]', async () => {
     const params = { mode: 'url', message: 'Log in.', url: 'https://login.example/x', elicitationId: '1' };
     const run = runOnTerminal([...setup, ...call('ask', { params })]);
-    await run.shows('d when you have done it');
+    await run.shows('d when done');
     expect(run.screen).toContain('│ https://login.example/x');
     run.press('d');
     expect(await run.finished()).toMatchObject({ code: 0, restored: true, stdout: expect.stringContaining('accept') });

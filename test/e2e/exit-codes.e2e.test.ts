@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { helpText } from '../../src/cli/command-help.ts';
 import { exitCodes } from '../../src/cli/exit-codes.ts';
-import { runHelp } from '../../src/cli/run/help.ts';
+import { runProgramTable } from '../../src/cli/run/table.ts';
 import { runnable } from '../support/small-modules.ts';
 import { withoutTable } from '../support/without-table.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
@@ -134,6 +135,7 @@ describe('a signal ends the guest, then the host', () => {
 });
 
 it('lists the exit codes in its help', () => {
+  const runHelp = helpText(runProgramTable, 'spear-run');
   for (const code of Object.values(exitCodes)) expect(runHelp).toMatch(new RegExp(`\\b${code} `));
 });
 

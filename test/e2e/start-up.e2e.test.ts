@@ -35,8 +35,10 @@ it('nothing of another package is read before a guest needs it [cli.start-up]', 
   };
   const entry = readFileSync(join(root, 'dist/spear-run.cjs'), 'utf8');
   // It imports the rest as soon as the guest's thread boots.
-  const [command] = [...entry.matchAll(/=> require\("\.\/(spear-run-command-[^"]+)"\)/g)].map(([, file]) => file);
+  const [command] = [...entry.matchAll(/=> require\("\.\/(spear-run-main-[^"]+)"\)/g)].map(([, file]) => file);
   visit('spear-run.cjs');
   visit(String(command));
+  const main = readFileSync(join(root, 'dist', String(command)), 'utf8');
+  for (const [, file = ''] of main.matchAll(/=> require\("\.\/(spear-run-command-(?!help)[^"]+)"\)/g)) visit(file);
   expect(read.size).toBeGreaterThan(2);
 });

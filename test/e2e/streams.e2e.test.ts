@@ -187,6 +187,6 @@ describe('user streams of spear-run', () => {
   it('refuse stdio beside another use of stdout [user-stream.flag]', async () => {
     const { code, stderr } = await spearRun([fixture('c/echo.wasm'), '--stream', 'stdio', '--json']);
     expect(code).toBe(125);
-    expect(stderr).toContain('--stream stdio: frames go to stdout, and so does --json');
+    expect(stderr).toContain('--stream stdio and --json both write to stdout');
   });
 });

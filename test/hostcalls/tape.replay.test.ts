@@ -196,7 +196,8 @@ describe('a replay finds that', () => {
     (opened) => {
       for (const guest of guests) guest(opened);
     };
-  const at = (place: string, name = 'time_now_ms') => `at hostcall ${place.split('.')[0]} (${name}), position ${place}: `;
+  const at = (place: string, name = 'time_now_ms') =>
+    `at hostcall ${place.split('.')[0]} (${name}), position ${place}: `;
 
   it.each<[string, Guest, Guest, string]>([
     ['a clock was read that is not', clock, nothing, `${at('1.1')}the journal has a clock read here`],
@@ -315,7 +316,9 @@ describe('a replay finds that', () => {
     await pass(900);
     expect(posted).toEqual([]);
     await pass(200);
-    expect(posted).toEqual([['replay', 'diverged', `${at('1.0')}the guest waits here for an event that the journal does not have`]]);
+    expect(posted).toEqual([
+      ['replay', 'diverged', `${at('1.0')}the guest waits here for an event that the journal does not have`],
+    ]);
     await pass(60_000);
     expect([posted.length, vi.getTimerCount()]).toEqual([1, 0]);
   });

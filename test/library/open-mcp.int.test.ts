@@ -164,7 +164,7 @@ describe('openMcp throws', () => {
       onNotice: (text) => void notices.push(text),
     });
     expect(notices).toEqual([
-      expect.stringContaining('http://127.0.0.1:1 does not authenticate the registry'),
+      expect.stringContaining('http://127.0.0.1:1 is not authenticated'),
       expect.stringContaining('MCP is unavailable until it responds'),
     ]);
     expect((await echo({ mcp })).stderr).toContain('cannot open tiny');

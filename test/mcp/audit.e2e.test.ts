@@ -198,7 +198,7 @@ describe('spear-run --audit', () => {
   it.runIf(process.platform === 'linux')('says so when the disk is full, and goes on [audit.failure]', async () => {
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', '/dev/full']);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'hello from C\n' });
-    expect(stderr).toBe('spear-run: --audit /dev/full: lines are lost, writing failed (ENOSPC)\n');
+    expect(stderr).toBe('spear-run: --audit /dev/full: audit events are lost, writing failed (ENOSPC)\n');
   });
 
   it('tells nothing of MCP where the task has it off', async () => {

@@ -77,7 +77,7 @@ describe('spear-run --mcp-dir', () => {
     const flags = [...taskWithMcp(['tiny']), '--mcp-dir', dir, '--strict'];
     const { code, stdout, stderr } = await spearRun([mcp, ...flags, ...echo]);
     expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-    expect(stderr).toContain(`spear-run: --mcp-dir ${dir}: --strict refuses the files above\n`);
+    expect(stderr).toContain(`spear-run: --mcp-dir ${dir}: refused by --strict because of the files above\n`);
   });
 
   it('runs with --strict where every file is right [cli.mcp.strict]', async () => {
@@ -193,7 +193,7 @@ describe('--dry-run', () => {
     expect(stderr).toMatch(/^spear-run: [^\n]+b\.json:1: allowed_tools is empty[^\n]+\n$/);
     expect(stdout).toContain('\nmcp      a\n         without b (deny_all): ');
     expect(stdout).toContain('\n         without c (unknown_server): ');
-    expect(stdout).toMatch(/\nnothing was run\n$/);
+    expect(stdout).toMatch(/\nnot run \(--dry-run\)\n$/);
     expect(existsSync(audit)).toBe(false);
     expect(processesWith(marker)).toEqual([]);
     const json = await spearRun([mcp, ...flags, '--json']);

@@ -1,17 +1,17 @@
+import { setTimeout } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { backoffMs } from '../../base/backoff.ts';
 import { parseJson } from '../../base/json.ts';
+import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { APPROVALS_PATH, noArguments, type SpearCommand, type SpearContext } from '../spear/command.ts';
-import { SmsRequestError } from '../spear/sms-client.ts';
+import { APPROVALS_PATH, type SpearCommand, type SpearContext } from '../spear/command.ts';
 import { printable } from '../table.ts';
-import { fetchApprovals, outcomeText, type ShownApproval } from './shown.ts';
+import { fetchApprovals, outcomeText, type ShownApproval } from './approvals.ts';
 
 const backoff = { firstMs: 200, maxMs: 5_000 };
 
-/** Tells of requests and what becomes of them. A connection that is lost is said, and what was missed is told after it. */
+/** Prints requests and decisions as they happen. Reconnects after a lost connection and prints what it missed. */
 export const watchApprovals: SpearCommand = async (context) => {
-  noArguments(context.flags);
   const interrupt = new AbortController();
   const stop = () => interrupt.abort();
   process.once('SIGINT', stop);
@@ -27,32 +27,35 @@ export const watchApprovals: SpearCommand = async (context) => {
 
 async function follow(context: SpearContext, signal: AbortSignal): Promise<void> {
   const { say } = context;
-  const told = new Map<string, number>();
+  const printed = new Map<string, number>();
   let failures = 0;
   let isFirst = true;
   while (!signal.aborted) {
     try {
       await listen(context, signal, async () => {
-        if (failures > 0) say('the registry is back');
+        if (failures > 0) say('reconnected to the registry');
         failures = 0;
-        await tell(context, told, isFirst);
+        await printNew(context, printed, isFirst);
         isFirst = false;
       });
     } catch (error) {
-      if (!(error instanceof SmsRequestError) || signal.aborted) break;
-      // Whoever may not is not let in later either.
+      if (!(error instanceof RequestError) || signal.aborted) break;
+      // A refused request would be refused again.
       if (isFirst || error.exitCode !== spearExitCodes.unreachable) throw error;
     }
     if (signal.aborted) break;
     failures += 1;
-    if (failures === 1) say('the connection to the registry was lost; it is tried again');
-    await pause(backoffMs(backoff, failures, Math), signal);
+    if (failures === 1) say('connection to the registry lost; reconnecting');
+    await setTimeout(backoffMs(backoff, failures, Math), undefined, { signal }).catch(() => {}); // aborted
   }
 }
 
-/** Calls back at the beginning and at every change, until the connection ends. */
+/** Calls back at the start and at every change, until the connection ends. */
 async function listen({ client }: SpearContext, signal: AbortSignal, changed: () => Promise<void>): Promise<void> {
-  const response = await client.stream(`${APPROVALS_PATH}/events`, { accept: 'text/event-stream' }, signal);
+  const response = await client.open('GET', `${APPROVALS_PATH}/events`, {
+    headers: { accept: 'text/event-stream' },
+    signal,
+  });
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const text = new TextDecoder();
@@ -63,17 +66,17 @@ async function listen({ client }: SpearContext, signal: AbortSignal, changed: ()
       if (isNew) await changed();
     }
   } catch (error) {
-    if (error instanceof SmsRequestError) throw error;
+    if (error instanceof RequestError) throw error;
   }
 }
 
-/** What is new since it was last looked at: at first only what waits. */
-async function tell(context: SpearContext, told: Map<string, number>, isFirst: boolean): Promise<void> {
+/** Prints requests that changed since the last call; the first call prints only pending ones. */
+async function printNew(context: SpearContext, printed: Map<string, number>, isFirst: boolean): Promise<void> {
   const { approvals } = await fetchApprovals(context, '');
   for (const approval of [...approvals].sort((a, b) => a.mod_revision - b.mod_revision)) {
     const { approval_id: id, mod_revision: revision, status } = approval;
-    if ((told.get(id) ?? 0) >= revision) continue;
-    told.set(id, revision);
+    if ((printed.get(id) ?? 0) >= revision) continue;
+    printed.set(id, revision);
     if (!isFirst || status === 'waiting') context.print(line(approval, context.flags.json));
   }
 }
@@ -84,14 +87,4 @@ function line(approval: ShownApproval, json: boolean): string {
   const what = `${task === null ? '' : `${task}: `}${server} ${tool}`;
   const more = status === 'waiting' && needed > 1 ? ` (${votes.length} of ${needed})` : '';
   return `${printable(`${new Date(approval.updated_at_ms).toISOString()} ${id} ${what} ${outcomeText(approval)}${more}`)}\n`;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

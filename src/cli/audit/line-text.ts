@@ -1,6 +1,8 @@
 import { type Colour, type Paint, paintFor } from '../paint.ts';
 import { printable } from '../table.ts';
-import type { TrailLine } from './tail-flags.ts';
+
+/** A line of an audit log, of any event. */
+export type AuditLine = Readonly<Record<string, unknown>>;
 
 const EVENT_COLUMN = 19;
 
@@ -12,8 +14,8 @@ const statusColours: Readonly<Record<string, Colour>> = {
   failed: 'yellow',
 };
 
-/** One line for people. Names in it come from guests, models and servers: nothing of them reaches the terminal as a command. */
-export function describeLine(line: TrailLine, colours: boolean): string {
+/** One readable line. Names come from guests, models and servers: control characters are removed. */
+export function describeLine(line: AuditLine, colours: boolean): string {
   const paint = paintFor(colours);
   const event = text(line.event);
   const about = event.startsWith('chain.') ? describeChain(line) : describeEvent(line, paint);
@@ -32,7 +34,7 @@ export function describeLine(line: TrailLine, colours: boolean): string {
   return parts.filter((part) => part !== '').join('  ');
 }
 
-function describeEvent(line: TrailLine, paint: Paint): string[] {
+function describeEvent(line: AuditLine, paint: Paint): string[] {
   const name = [line.server_id, line.kind, line.tool_name].filter((part) => typeof part === 'string').map(text);
   const status = text(line.status);
   const { args, reason, detail } = { args: line.args, reason: text(line.reason), detail: detailOf(line) };
@@ -48,7 +50,7 @@ function describeEvent(line: TrailLine, paint: Paint): string[] {
   ];
 }
 
-function detailOf(line: TrailLine): string {
+function detailOf(line: AuditLine): string {
   switch (line.event) {
     case 'guest.started':
       return [
@@ -68,7 +70,7 @@ function detailOf(line: TrailLine): string {
         .filter((part) => part !== '')
         .join(', ');
     case 'sms.started':
-      return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', without tokens' : ''}`;
+      return `${text(line.http)} and ${text(line.grpc)}${line.auth === false ? ', no tokens required' : ''}`;
     case 'sms.profile_changed':
     case 'sms.token_changed':
     case 'sms.task_changed':
@@ -112,7 +114,7 @@ function detailOf(line: TrailLine): string {
     case 'guest.ended':
       return typeof line.exit_code === 'number' ? `code ${line.exit_code}` : '';
     case 'session.created':
-      return `may use ${list(line.servers) || 'no server'}${without(line)}`;
+      return `servers: ${list(line.servers) || 'none'}${without(line)}`;
     case 'mcp.injected':
       return `${count(line.tools, 'tools')}${without(line)}`;
     case 'tool_call.progress':
@@ -125,7 +127,7 @@ function detailOf(line: TrailLine): string {
       return `${text(line.mode)}: ${text(line.action)} by ${text(line.decided_by)}`;
     case 'registry.applied':
     case 'profiles.applied':
-      return [change('changed', line.upserts, line.upserted), change('gone', line.deletes, line.deleted)]
+      return [change('changed', line.upserts, line.upserted), change('removed', line.deletes, line.deleted)]
         .filter((part) => part !== '')
         .join(', ');
     case 'registry.state':
@@ -137,30 +139,30 @@ function detailOf(line: TrailLine): string {
   }
 }
 
-function describeChain(line: TrailLine): string[] {
+function describeChain(line: AuditLine): string[] {
   switch (line.event) {
     case 'chain.started':
       return [`chain ${text(line.chain)}, process ${text(line.pid)}${who(line)}`];
     case 'chain.lost':
       return [`${text(line.lines)} lines could not be written (${text(line.reason)})`];
     case 'chain.repaired':
-      return [`half a line of ${text(line.torn_bytes)} bytes was left by a process that died`];
+      return [`an incomplete line of ${text(line.torn_bytes)} bytes was left by a process that crashed`];
     default:
       return [`chain ${text(line.chain)}`];
   }
 }
 
-/** Who asked a registry. */
-function caller({ actor, role, peer, via, method }: TrailLine): string {
-  if (via === 'process') return ' by itself';
-  const who = text(actor) || text(role) || 'nobody known';
+/** Caller of a registry. */
+function caller({ actor, role, peer, via, method }: AuditLine): string {
+  if (via === 'process') return ' by the registry';
+  const who = text(actor) || text(role) || 'an unknown caller';
   return ` by ${who}${text(peer) && ` from ${text(peer)}`}, ${text(via)} ${text(method)}`;
 }
 
-/** As much of a digest as tells two apart at a glance. */
+/** Enough of a digest to tell two apart. */
 const digest = (value: unknown) => (typeof value === 'string' ? `sha256 ${text(value.slice(0, 12))}…` : '');
 
-const who = ({ host, user, uid }: TrailLine) =>
+const who = ({ host, user, uid }: AuditLine) =>
   host === undefined ? '' : ` of ${text(user) || `uid ${text(uid)}`} on ${text(host)}`;
 
 const change = (what: string, number: unknown, ids: unknown) =>
@@ -169,12 +171,12 @@ const change = (what: string, number: unknown, ids: unknown) =>
 const moreThan = (number: number, ids: unknown) =>
   Array.isArray(ids) && number > ids.length ? ` and ${number - ids.length} more` : '';
 
-function without({ exclusions }: TrailLine): string {
+function without({ exclusions }: AuditLine): string {
   if (!Array.isArray(exclusions) || exclusions.length === 0) return '';
   const names = exclusions.map(
-    (item: TrailLine) => `${text(item.tool_name) || text(item.server_id)} (${text(item.reason)})`,
+    (item: AuditLine) => `${text(item.tool_name) || text(item.server_id)} (${text(item.reason)})`,
   );
-  return `, without ${names.join(', ')}`;
+  return `, excluded: ${names.join(', ')}`;
 }
 
 const list = (value: unknown) => (Array.isArray(value) ? value.map(text).join(', ') : '');

@@ -2,13 +2,74 @@ import { statSync } from 'node:fs';
 import { AuditFollower } from '../../audit/follow.ts';
 import { parseLine, readLines } from '../../audit/reader.ts';
 import { rotatedFiles } from '../../audit/rotation.ts';
+import { compilePattern } from '../../policy/pattern.ts';
+import { durationOf } from '../duration.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { UsageError } from '../usage-error.ts';
-import { describeLine } from './line-text.ts';
-import type { TailFlags } from './tail-flags.ts';
+import { type TailValues, tailFlags } from './flags.ts';
+import { type AuditLine, describeLine } from './line-text.ts';
 
-/** How often a followed file is looked at. */
-const LOOK_MS = 200;
+export interface TailFlags {
+  readonly follow: boolean;
+  readonly lines: number;
+  readonly matches: (line: AuditLine) => boolean;
+}
+
+const MAX_LINES = 1_000_000;
+
+/** @throws UsageError */
+export function parseTailFlags(values: Partial<TailValues>, now: Date): TailFlags {
+  const exact = (field: string, wanted: string | undefined) => (line: AuditLine) =>
+    wanted === undefined || line[field] === wanted;
+  const like = (field: string, pattern: string | undefined) => {
+    const matches = pattern === undefined ? null : compilePattern(pattern);
+    return (line: AuditLine) => matches === null || (typeof line[field] === 'string' && matches(line[field]));
+  };
+  const since = values.since === undefined ? null : parseSince(values.since, now);
+  const tests = [
+    exact('server_id', values.server),
+    like('tool_name', values.tool),
+    exact('session_id', values.session),
+    exact('task', values.task),
+    exact('instance', values.instance),
+    either(like('event', values.event), like('of', values.event)),
+    exact('status', values.status),
+    (line: AuditLine) => since === null || String(line.ts) >= since,
+  ];
+  return {
+    follow: values.follow ?? false,
+    lines: parseLines(values.lines ?? tailFlags.lines.default),
+    matches: (line) => tests.every((test) => test(line)),
+  };
+}
+
+/** A line that counts folded events matches like the events it counts. */
+const either =
+  (...tests: readonly ((line: AuditLine) => boolean)[]) =>
+  (line: AuditLine) =>
+    tests.some((test) => test(line));
+
+function parseLines(given: string): number {
+  if (given === 'all') return MAX_LINES;
+  const lines = Number(given);
+  if (/^\d+$/.test(given) && lines <= MAX_LINES) return lines;
+  throw new UsageError(`-n: expected a whole number from 0 to ${MAX_LINES}, or "all", found ${JSON.stringify(given)}`);
+}
+
+/** In the format of the audit log, so that times compare as strings. */
+function parseSince(given: string, now: Date): string {
+  const span = durationOf(given);
+  const ms = span === null ? Date.parse(given) : now.getTime() - span;
+  if (Number.isNaN(ms) || (span === null && !/^\d{4}-/.test(given))) {
+    throw new UsageError(
+      `--since: expected a time such as 2026-01-31T08:00:00Z, or 90s, 15m, 2h, 3d; found ${JSON.stringify(given)}`,
+    );
+  }
+  return new Date(ms).toISOString();
+}
+
+/** Poll interval of a followed file. */
+const POLL_MS = 200;
 
 export interface TailOutput {
   readonly print: (text: string) => unknown;
@@ -16,7 +77,7 @@ export interface TailOutput {
   readonly colours: boolean;
 }
 
-/** `spear audit tail`: with --follow until its reader goes away or a signal ends it. */
+/** `spear audit tail`; with --follow until stdout closes or a signal ends it. */
 export async function tailAudit(path: string, flags: TailFlags, output: TailOutput): Promise<number> {
   try {
     const follower = flags.follow ? new AuditFollower(path) : null;
@@ -26,11 +87,11 @@ export async function tailAudit(path: string, flags: TailFlags, output: TailOutp
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined || error instanceof UsageError) throw error;
-    throw new UsageError(`${path}: it cannot be read (${code})`);
+    throw new UsageError(`${path}: cannot be read (${code})`);
   }
 }
 
-/** The last lines that match, oldest first, and before those that the follower has. Reads no file that is not needed. */
+/** The last matching lines before the follower's start, oldest first. Reads only the files it needs. */
 function lastLines(path: string, { lines, matches }: TailFlags, follower: AuditFollower | null): string[] {
   let found: string[] = [];
   let newer = follower !== null;
@@ -60,7 +121,7 @@ async function follow(follower: AuditFollower, { matches }: TailFlags, output: T
       const line = parseLine(text);
       if (line !== null && matches(line)) show(text, output);
     }
-    await new Promise<void>((resolve) => setTimeout(resolve, LOOK_MS));
+    await new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
   }
   follower.close();
 }

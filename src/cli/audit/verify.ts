@@ -8,26 +8,26 @@ const MAX_CHAINS_SHOWN = 20;
 
 export interface VerifyRequest {
   readonly json: boolean;
-  /** What is gone, in whatever order it went, counts as a fault too. */
+  /** Missing lines are a failure even if rotation explains them. */
   readonly strict: boolean;
   readonly keys: readonly AuditKey[];
   readonly print: (text: string) => unknown;
 }
 
-/** What is not there any more, or never was, though nothing was tampered with. */
-interface Gone {
-  /** Rotated files before the first that is there. */
+/** Missing lines that rotation or a crash explains. */
+interface Missing {
+  /** Rotated files that were removed. */
   readonly files: number;
-  /** Lines before the first ones of the chains that are there. */
+  /** Lines of the chains in removed files. */
   readonly lines: number;
   /** Chains without an end. */
   readonly open: number;
 }
 
-/** `spear audit verify`: 0 if the trail is whole, 1 with the first bad line if it is not. */
+/** `spear audit verify`: 0 if the audit log is intact, 1 with the first bad line if it is not. */
 export function verifyAudit(files: readonly string[], { json, strict, keys, print }: VerifyRequest): number {
   const trail = read(files, keys);
-  const gone = whatIsGone(files, trail);
+  const gone = missingOf(files, trail);
   const isComplete = gone.files === 0 && gone.lines === 0 && gone.open === 0 && trail.lost === 0;
   const ok = trail.problem === null && (isComplete || !strict);
   if (json) print(`${JSON.stringify({ ok, files, ...toJson(trail, gone) })}\n`);
@@ -35,7 +35,7 @@ export function verifyAudit(files: readonly string[], { json, strict, keys, prin
   return ok ? spearExitCodes.ok : spearExitCodes.failed;
 }
 
-function whatIsGone(files: readonly string[], { chains }: VerifiedTrail): Gone {
+function missingOf(files: readonly string[], { chains }: VerifiedTrail): Missing {
   const [, first] = /\.(\d+)$/.exec(files[0] ?? '') ?? [];
   return {
     files: files.length > 1 && first !== undefined ? Number(first) - 1 : 0,
@@ -50,41 +50,38 @@ function read(files: readonly string[], keys: readonly AuditKey[]): VerifiedTrai
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UsageError(`${path ?? files.join(', ')}: it cannot be read (${code})`);
+    throw new UsageError(`${path ?? files.join(', ')}: cannot be read (${code})`);
   }
 }
 
-function describe(files: readonly string[], trail: VerifiedTrail, gone: Gone): string[] {
+function describe(files: readonly string[], trail: VerifiedTrail, gone: Missing): string[] {
   const { problem, chains } = trail;
   if (problem !== null) return [`${problem.file}:${problem.line}: ${problem.kind}: ${problem.detail}`];
   const where = files.length === 1 ? files[0] : `${files[0]} to ${files.at(-1)}`;
   const shown = chains.slice(-MAX_CHAINS_SHOWN).map(describeChain);
   const more = chains.length - shown.length;
   return [
-    `${where}: ${trail.lines} lines in ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'}, nothing changed or missing`,
+    `${where}: ${trail.lines} lines in ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'}, intact`,
     ...(more > 0 ? [`  ${more} earlier chains`] : []),
     ...shown,
     ...(gone.files > 0 ? [`  ${gone.files} older files were removed by rotation`] : []),
-    ...(gone.lines > 0 ? [`  ${gone.lines} lines of these chains stood in files that are gone`] : []),
-    ...(trail.folded > 0
-      ? [`  ${trail.folded} events were too many of one kind: the trail has counted them and not written each`]
-      : []),
-    ...(trail.repaired > 0 ? [`  ${trail.repaired} half lines were repaired and marked`] : []),
-    ...(trail.lost > 0
-      ? [`  ${trail.lost} lines could not be written at their time, which the trail says itself`]
-      : []),
-    ...(trail.unchained > 0 ? [`  ${trail.unchained} lines of version 1 have no chain: nothing is known of them`] : []),
+    ...(gone.lines > 0 ? [`  ${gone.lines} lines of these chains were in removed files`] : []),
+    ...(trail.folded > 0 ? [`  ${trail.folded} repeated events were counted instead of written`] : []),
+    ...(trail.repaired > 0 ? [`  ${trail.repaired} incomplete lines were repaired and marked`] : []),
+    ...(trail.lost > 0 ? [`  ${trail.lost} lines were lost when writing failed, as the audit log records`] : []),
+    ...(trail.unchained > 0 ? [`  ${trail.unchained} lines of format 1 have no chain and cannot be verified`] : []),
   ];
 }
 
 function describeChain({ chain, lines, firstTs, lastTs, from, ended, keyId, proved }: VerifiedChain): string {
-  const end = ended ? 'ended' : 'open: its process runs, was killed, or its last lines were taken away';
-  const start = from === 0 ? '' : `; begins at line ${from}, older files are gone`;
-  const key = keyId === null ? '' : `; key ${keyId}${proved ? '' : ', not given: only numbers and links were checked'}`;
+  const end = ended ? 'ended' : 'no end: its process is running or was killed, or its last lines were removed';
+  const start = from === 0 ? '' : `; starts at line ${from}, older files were removed`;
+  const key =
+    keyId === null ? '' : `; key ${keyId}${proved ? '' : ', not given: only sequence numbers and links were checked'}`;
   return `  ${chain}  ${firstTs} to ${lastTs}  ${lines} lines, ${end}${start}${key}`;
 }
 
-function toJson({ problem, lines, chains, repaired, lost, folded, unchained }: VerifiedTrail, gone: Gone) {
+function toJson({ problem, lines, chains, repaired, lost, folded, unchained }: VerifiedTrail, gone: Missing) {
   return {
     problem,
     lines,

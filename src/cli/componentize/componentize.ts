@@ -28,7 +28,7 @@ export async function componentize(module: Uint8Array, given?: World): Promise<U
   const modules = new Set(WebAssembly.Module.imports(compiled).map((found) => found.module));
   if (modules.has('spear')) {
     throw new ComponentizeError(
-      'it was compiled for the form of a module; compile it with -DSPEAR_COMPONENT (C) or asconfig.component.json (AssemblyScript)',
+      'compiled as a core module for Spear; compile with -DSPEAR_COMPONENT (C) or asconfig.component.json (AssemblyScript)',
     );
   }
   const adapters: [string, Uint8Array][] = modules.has(WASI)
@@ -38,7 +38,7 @@ export async function componentize(module: Uint8Array, given?: World): Promise<U
     const witSource = readFileSync(witFile(), 'utf8');
     return await componentNew(await componentEmbed({ binary: module, witSource, world }), adapters);
   } catch (error) {
-    throw new ComponentizeError(`it does not fit world ${world} of spear.wit: ${describe(error)}`);
+    throw new ComponentizeError(`does not match world ${world} of spear.wit: ${describe(error)}`);
   }
 }
 
@@ -46,7 +46,7 @@ async function compile(module: Uint8Array): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(module as Uint8Array<ArrayBuffer>);
   } catch (error) {
-    throw new ComponentizeError(`it is not a core module: ${(error as Error).message}`);
+    throw new ComponentizeError(`not a core module: ${(error as Error).message}`);
   }
 }
 
@@ -54,7 +54,7 @@ function worldOf(module: WebAssembly.Module): World {
   const exported = new Set(WebAssembly.Module.exports(module).map(({ name }) => name));
   if (exported.has('_start')) return 'imports';
   if (exported.has('run')) return 'task';
-  throw new ComponentizeError('it exports neither _start nor run: there is nothing to enter');
+  throw new ComponentizeError('exports neither _start nor run, so it has no entry point');
 }
 
 function describe(error: unknown): string {

@@ -17,20 +17,14 @@ import { compileLimits } from '../../protocol/limits.ts';
 import { withDefaultBackend } from '../../run/choose-backend.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
 import { flagWords } from '../run/registry-flags.ts';
-import type { OwnCommand } from '../spear/command.ts';
-import { type DoctorFlags, parseDoctorFlags } from './flags.ts';
-import { doctorHelp } from './help.ts';
+import { type DoctorFlags, doctorFlagsOf } from './flags.ts';
 import { reportJson, reportText, summaryOf } from './report.ts';
 
 const OLDEST_NODE = 24;
 
-/** `spear doctor`: walks everything between a task and its tools, without running the guest. */
-export const doctorCommand: OwnCommand = async (argv) => {
-  const flags = parseDoctorFlags(argv);
-  if (flags === 'help') {
-    process.stdout.write(doctorHelp);
-    return spearExitCodes.ok;
-  }
+/** `spear doctor`: checks everything between a task and its tools, without running the guest. */
+export async function doctorCommand(call: Parameters<typeof doctorFlagsOf>[0]): Promise<number> {
+  const flags = doctorFlagsOf(call);
   const interrupt = new AbortController();
   let interruptedCode: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -42,8 +36,8 @@ export const doctorCommand: OwnCommand = async (argv) => {
   try {
     const findings = await examine(flags, interrupt.signal);
     if (interruptedCode !== null) {
-      // What was cut off looks like a fault of the server or the model that it was cut off at.
-      process.stderr.write('spear: interrupted; what was found until then says nothing and is not shown\n');
+      // An interrupted step would look like a fault of the server or the model.
+      process.stderr.write('spear: interrupted; incomplete findings are not shown\n');
       return interruptedCode;
     }
     const wrong = findings.some(isBad);
@@ -56,7 +50,7 @@ export const doctorCommand: OwnCommand = async (argv) => {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
   }
-};
+}
 
 async function examine(flags: DoctorFlags, signal: AbortSignal): Promise<Finding[]> {
   const task = await diagnoseTask(flags);
@@ -81,7 +75,7 @@ async function examine(flags: DoctorFlags, signal: AbortSignal): Promise<Finding
 
 export function diagnoseNode(version: string, hasJspi: boolean): Finding {
   const text = `Node ${version}, ${hasJspi ? 'with' : 'without'} JSPI`;
-  const fix = `use Node ${OLDEST_NODE} or newer, without flags that turn WebAssembly features off`;
+  const fix = `use Node ${OLDEST_NODE} or newer, without flags that disable WebAssembly features`;
   if (Number.parseInt(version, 10) < OLDEST_NODE) return bad('node', text, { cause: 'old_node', fix });
   return hasJspi ? ok('node', text) : bad('node', text, { cause: 'no_jspi', fix });
 }
@@ -92,10 +86,10 @@ async function examineServers(
   host: CompiledHostConfig | null,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  if (policy === null) return [skipped('registry', 'registry and servers: not reached, the task has no MCP')];
-  if (host === null) return [skipped('registry', 'registry and servers: not reached, the host config is wrong')];
+  if (policy === null) return [skipped('registry', 'registry and servers: not checked, the task does not enable MCP')];
+  if (host === null) return [skipped('registry', 'registry and servers: not checked, the host config is invalid')];
   const { finding, registry, unusable } = await diagnoseRegistry(flags, host, policy.task);
-  if (registry === null) return [finding, skipped('server', 'servers: not reached')];
+  if (registry === null) return [finding, skipped('server', 'servers: not checked')];
   try {
     const { connect, timeoutMs } = flags;
     const approvals = approvalRules(host, taskRules);
@@ -109,9 +103,8 @@ async function examineServers(
       timeoutMs,
       signal,
     };
-    // Nothing can be said of the servers of a registry that is not there, or has none.
-    if (finding.status === 'bad') return [finding, skipped('server', 'servers: not reached')];
-    if (!policy.session.enabled) return [finding, skipped('server', 'servers: not reached, the session turns MCP off')];
+    if (finding.status === 'bad') return [finding, skipped('server', 'servers: not checked')];
+    if (!policy.session.enabled) return [finding, skipped('server', 'servers: not checked, the session disables MCP')];
     return [finding, ...(await diagnoseServers(question))];
   } finally {
     await registry.close();
@@ -124,17 +117,17 @@ async function examineModel(
   host: CompiledHostConfig | null,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  if (host === null || task === null) return [skipped('backend', 'backend and model: not reached')];
+  if (host === null || task === null) return [skipped('backend', 'backend and model: not checked')];
   let chosen: CompiledHostConfig;
   try {
     chosen = chooseBackend(host, flags, task.backend);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const fix = 'name one of the backends of the host config';
+    const fix = 'use a backend of the host config';
     return [bad('backend', error.message, { cause: 'unknown_backend', fix })];
   }
   const compiled = chosen.backends.get(chosen.defaultBackend);
-  if (compiled === undefined) return [skipped('backend', 'there is no backend')];
+  if (compiled === undefined) return [skipped('backend', 'no backend')];
   const backends = new BackendSet(chosen);
   try {
     return await diagnoseBackend({
@@ -148,7 +141,7 @@ async function examineModel(
   }
 }
 
-/** The model that a run with these flags would ask. */
+/** The backend that a run with these flags would use. */
 function chooseBackend(host: CompiledHostConfig, flags: DoctorFlags, taskBackend: string | null): CompiledHostConfig {
   if (flags.script !== undefined) {
     const script = { kind: 'scripted', name: 'script', script: resolve(flags.script) } as const;

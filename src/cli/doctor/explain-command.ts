@@ -24,27 +24,21 @@ import type { RegistryView, TaskPolicy } from '../../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RunRegistry } from '../../run/open-registry.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import type { OwnCommand } from '../spear/command.ts';
 import { hasTerminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
-import { type ExplainFlags, parseExplainFlags } from './flags.ts';
-import { explainHelp } from './help.ts';
+import { type ExplainFlags, explainFlagsOf } from './flags.ts';
 import { reportJson, reportText } from './report.ts';
 
 /** `spear explain SERVER NAME`: why a task can or cannot call a tool, read a resource or get a prompt. */
-export const explainCommand: OwnCommand = async (argv) => {
-  const flags = parseExplainFlags(argv);
-  if (flags === 'help') {
-    process.stdout.write(explainHelp);
-    return spearExitCodes.ok;
-  }
+export async function explainCommand(call: Parameters<typeof explainFlagsOf>[0]): Promise<number> {
+  const flags = explainFlagsOf(call);
   const problem = flags.kind === 'resource' ? uriProblem(flags.tool) : null;
   if (problem !== null) throw new UsageError(`the uri ${quoted(flags.tool)} ${problem}`);
   const findings = await explainTool(flags);
   const callable = !findings.some(isBad);
   const name = `${quoted(flags.tool)} of ${quoted(flags.server)}`;
   const looked = findings.some(({ what, status }) => what === 'registry' && status === 'skipped');
-  const but = looked ? ', as far as the task goes: no registry was asked' : '';
+  const but = looked ? ' (checked against the task only; no registry was given)' : '';
   const summary = callable
     ? `the task can ${verbs[flags.kind]} ${name}${but}`
     : `the task cannot ${verbs[flags.kind]} ${name}`;
@@ -55,7 +49,7 @@ export const explainCommand: OwnCommand = async (argv) => {
       : reportText(findings, summary, style),
   );
   return callable ? spearExitCodes.ok : spearExitCodes.failed;
-};
+}
 
 async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
   const { finding, policy, taskRules } = await diagnoseTask(flags);
@@ -66,7 +60,7 @@ async function explainTool(flags: ExplainFlags): Promise<Finding[]> {
     const question = aboutCall(null, policy.task, policy.session, flags.server, flags.tool, null, flags.kind);
     const answers = explain(question).filter(({ layer }) => layer !== 'node');
     const known = answers.map((answer) => layerFinding(answer, question));
-    return [...before, ...known, skipped('registry', 'registry: not asked; --mcp-dir or --sms names one')];
+    return [...before, ...known, skipped('registry', 'registry: not checked; pass --mcp-dir or --sms')];
   }
   const { finding: found, registry } = await diagnoseRegistry(flags, host, policy.task);
   if (registry === null) return [...before, found];
@@ -115,7 +109,7 @@ async function explainRecord(
   const claims = new NameClaims(namedServers(view, task));
   findings.push(ok('name', `the model sees it as ${shownName(record, flags.tool, session, claims)}`));
   if (!flags.connect)
-    return [...findings, skipped('server', 'the server was not asked whether it has the tool; --connect asks')];
+    return [...findings, skipped('server', 'not checked whether the server has the tool; --connect checks it')];
   return [...findings, ...(await askServer(flags, question, record, host, registry))];
 }
 
@@ -143,16 +137,21 @@ async function askServer(
     const dropped = list.dropped.find(({ name }) => name === tool);
     const definition = list.tools.find(({ name }) => name === tool);
     if (definition !== undefined) {
-      return [references, ...findings, ok('tool', 'the server has it'), ...pinFindings({ ...question, definition })];
+      return [
+        references,
+        ...findings,
+        ok('tool', 'the server has the tool'),
+        ...pinFindings({ ...question, definition }),
+      ];
     }
     const known = list.tools.map(({ name }) => name).slice(0, 20);
-    const fix = `it has ${known.join(', ') || 'none'}`;
+    const fix = `tools of this server: ${known.join(', ') || 'none'}`;
     const missing =
       dropped === undefined
         ? bad('tool', `the server has no tool ${quoted(tool)}`, { cause: 'unknown_tool', fix })
         : bad('tool', `the tool cannot be used: ${dropped.detail}`, {
             cause: dropped.reason,
-            fix: 'the server has to correct it',
+            fix: 'fix the tool definition on the server',
           });
     return [references, ...findings, missing];
   } finally {
@@ -177,9 +176,9 @@ function layerFinding(answer: LayerAnswer, question: PolicyQuestion): Finding {
 
 function approvalFindings(record: McpServerRecord, tool: string, rules: DiagnosedPolicy['approvals']): Finding[] {
   const notes = approvalNote(record, tool, rules);
-  if (notes.length === 0) return [ok('approval', 'approval: none is needed')];
+  if (notes.length === 0) return [ok('approval', 'approval: not needed')];
   const asks = notes.some((note) => note.includes('needs an approval') || note.includes(': ask'));
-  const who = asks && !hasTerminal() ? '; without a terminal, or with --approve deny, nobody can be asked: denied' : '';
+  const who = asks && !hasTerminal() ? '; without a terminal, or with --approve deny, the call is denied' : '';
   return [skipped('approval', `approval: ${notes.join('; ')}${who}`)];
 }
 

@@ -4,131 +4,78 @@ import { splitOnce } from '../../base/split-once.ts';
 import type { DiagnosisFlags } from '../../doctor/diagnosis.ts';
 import type { CallKind } from '../../protocol/call-kind.ts';
 import { isMcpParam, mcpParamKeys } from '../../protocol/mcp-params.ts';
-import { parseFlags, wholeNumber } from '../parse-flags.ts';
+import { type Call, choice, type FlagValues, flag, number, text } from '../command-table.ts';
+import { configFlag, registryFlagSpecs } from '../run/flags.ts';
 import { flagWords, registryOptions } from '../run/registry-flags.ts';
 import { UsageError } from '../usage-error.ts';
 
+/** Flags of doctor and explain: a task, its registry, and a session with these parameters. */
 const shared = {
-  'task-config': { type: 'string' },
-  config: { type: 'string' },
-  'mcp-dir': { type: 'string' },
-  strict: { type: 'boolean' },
-  sms: { type: 'string' },
-  'sms-token': { type: 'string' },
-  'sms-token-file': { type: 'string' },
-  'sms-ca': { type: 'string' },
-  param: { type: 'string', multiple: true },
-  'timeout-ms': { type: 'string' },
-  json: { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
+  config: configFlag,
+  ...registryFlagSpecs,
+  param: text('KEY=JSON', 'assume that the guest set this session parameter, such as mcp.server_ids', {
+    multiple: true,
+  }),
+  'timeout-ms': number('MS', 'timeout of each step', { min: 1, max: 600_000, default: 60_000 }),
 } as const;
 
-const doctorOptions = {
+const taskConfigHelp = 'task file, as for spear-run';
+
+export const doctorFlags = {
+  'task-config': text('FILE', taskConfigHelp),
   ...shared,
-  backend: { type: 'string' },
-  script: { type: 'string' },
-  'allow-unknown-imports': { type: 'boolean' },
-  'no-model': { type: 'boolean' },
-  offline: { type: 'boolean' },
+  backend: text('NAME', 'backend to check, as for spear-run'),
+  script: text('FILE', 'scripted model to check, as for spear-run'),
+  'allow-unknown-imports': flag('accept unknown imports, as for spear-run'),
+  'no-model': flag('send no request to the model'),
+  offline: flag('start no server and send no request to the model'),
+  json: flag('print one JSON value: ok, and findings with what, status (ok, bad, skipped), text, cause, fix, children'),
 } as const;
 
-const explainOptions = { ...shared, kind: { type: 'string' }, connect: { type: 'boolean' } } as const;
+const kinds = ['tool', 'resource', 'prompt'] as const satisfies readonly CallKind[];
 
-/** What both commands look at: a task, its registry, and a session with these parameters. */
+export const explainFlags = {
+  'task-config': text('FILE', taskConfigHelp, { required: true }),
+  kind: choice(kinds, 'what NAME is; of a resource NAME is its URI', { default: 'tool' }),
+  connect: flag('start or connect to the server and check that it has the tool'),
+  ...shared,
+  json: flag('print one JSON value: callable, server, kind, tool, findings'),
+} as const;
 
-export interface DoctorFlags extends DiagnosisFlags {
-  readonly wasm: string;
-  readonly backend: string | undefined;
-  readonly script: string | undefined;
-  readonly allowUnknownImports: boolean;
-  /** Whether a model may be asked, and whether servers may be started. */
-  readonly askModel: boolean;
-  readonly connect: boolean;
+type DoctorValues = FlagValues<typeof doctorFlags>;
+type ExplainValues = FlagValues<typeof explainFlags>;
+
+export type DoctorFlags = ReturnType<typeof doctorFlagsOf>;
+export type ExplainFlags = ReturnType<typeof explainFlagsOf>;
+
+export function doctorFlagsOf({ flags, args: [wasm = ''] }: Call<DoctorValues>) {
+  const { backend, script, allowUnknownImports, offline, noModel } = flags;
+  const options = { backend, script, allowUnknownImports, askModel: !offline && !noModel, connect: !offline };
+  return { ...diagnosisFlags(flags), wasm, ...options };
 }
 
-export interface ExplainFlags extends DiagnosisFlags {
-  readonly server: string;
-  readonly kind: CallKind;
-  /** Of a resource its uri. */
-  readonly tool: string;
-  /** Whether the server is asked if it has the tool. */
-  readonly connect: boolean;
+/** @throws UsageError */
+export function explainFlagsOf({ flags, args: [server = '', tool = ''] }: Call<ExplainValues>) {
+  const { kind, connect } = flags;
+  if (connect && kind !== 'tool') throw new UsageError('--connect checks tools only; remove it or --kind');
+  return { ...diagnosisFlags(flags), server, tool, kind, connect };
 }
 
-const DEFAULT_TIMEOUT_MS = 60_000;
-const MAX_TIMEOUT_MS = 600_000;
-
-const doctorUsage = 'usage: spear doctor task.wasm --task-config FILE [--mcp-dir DIR | --sms HOST:PORT]';
-const explainUsage =
-  'usage: spear explain SERVER NAME --task-config FILE [--kind KIND] [--mcp-dir DIR | --sms HOST:PORT]';
-
-export function parseDoctorFlags(argv: readonly string[]): DoctorFlags | 'help' {
-  const { values, positionals } = parseFlags(argv, doctorOptions, 'spear doctor');
-  if (values.help) return 'help';
-  const [wasm, ...more] = positionals;
-  if (wasm === undefined || more.length > 0) throw new UsageError(doctorUsage);
-  const offline = values.offline ?? false;
-  return {
-    ...common(values),
-    wasm,
-    backend: values.backend,
-    script: values.script,
-    allowUnknownImports: values['allow-unknown-imports'] ?? false,
-    askModel: !offline && !values['no-model'],
-    connect: !offline,
-  };
+function diagnosisFlags(flags: DoctorValues | ExplainValues): DiagnosisFlags {
+  const { taskConfig, config, param, timeoutMs, json } = flags;
+  const registry = registryOptions({ ...flags, requireRegistry: false });
+  return { taskConfig, config, registry, words: flagWords, params: param.map(parseParam), timeoutMs, json };
 }
 
-export function parseExplainFlags(argv: readonly string[]): ExplainFlags | 'help' {
-  const { values, positionals } = parseFlags(argv, explainOptions, 'spear explain');
-  if (values.help) return 'help';
-  const [server, tool, ...more] = positionals;
-  if (server === undefined || tool === undefined || more.length > 0) throw new UsageError(explainUsage);
-  if (values['task-config'] === undefined) throw new UsageError(`which task? ${explainUsage}`);
-  const kind = kinds.find((known) => known === (values.kind ?? 'tool'));
-  if (kind === undefined) throw new UsageError(`--kind ${values.kind}: must be ${kinds.join(', ')}`);
-  const connect = values.connect ?? false;
-  if (connect && kind !== 'tool') throw new UsageError('--connect asks for tools only: leave it out, or --kind');
-  return { ...common(values), server, kind, tool, connect };
-}
-
-const kinds: readonly CallKind[] = ['tool', 'resource', 'prompt'];
-
-type SharedValues = {
-  readonly [Name in keyof typeof shared]?:
-    | ((typeof shared)[Name]['type'] extends 'boolean' ? boolean : Name extends 'param' ? string[] : string)
-    | undefined;
-};
-
-function common(values: SharedValues): DiagnosisFlags {
-  return {
-    taskConfig: values['task-config'],
-    config: values.config,
-    registry: registryOptions({
-      mcpDir: values['mcp-dir'],
-      strict: values.strict ?? false,
-      sms: values.sms,
-      smsToken: values['sms-token'],
-      smsTokenFile: values['sms-token-file'],
-      smsCa: values['sms-ca'],
-      requireRegistry: false,
-    }),
-    words: flagWords,
-    params: (values.param ?? []).map(parseParam),
-    timeoutMs: wholeNumber('timeout-ms', values['timeout-ms'], { min: 1, max: MAX_TIMEOUT_MS }) ?? DEFAULT_TIMEOUT_MS,
-    json: values.json ?? false,
-  };
-}
-
-function parseParam(text: string): [string, JsonValue] {
-  const [key, json] = splitOnce(text, '=');
+function parseParam(given: string): [string, JsonValue] {
+  const [key, json] = splitOnce(given, '=');
   const example = `for example --param 'mcp.server_ids=["fs"]'`;
   if (json === null || !isMcpParam(key)) {
     const hint = isMcpParam(key) ? undefined : didYouMean(key, mcpParamKeys);
     if (hint !== undefined) throw new UsageError(`--param ${key}: ${hint}`);
-    throw new UsageError(`--param ${key}: expected KEY=JSON with a key of the session's MCP policy, ${example}`);
+    throw new UsageError(`--param ${key}: expected KEY=JSON with an mcp.* session parameter, ${example}`);
   }
   const value = parseJson(json);
-  if (value === undefined) throw new UsageError(`--param ${key}: what follows the = is not JSON, ${example}`);
+  if (value === undefined) throw new UsageError(`--param ${key}: the value is not JSON, ${example}`);
   return [key, value];
 }

@@ -6,7 +6,7 @@ const marks: Readonly<Record<FindingStatus, string>> = { ok: '✓', bad: '✗', 
 const colours: Readonly<Record<FindingStatus, string>> = { ok: '\x1b[32m', bad: '\x1b[31m', skipped: '\x1b[2m' };
 const RESET = '\x1b[0m';
 
-/** Alike findings in a row that a person reads; JSON has all of them. */
+/** Longest list of similar findings in text; JSON has all. */
 const SHOWN_ALIKE = 40;
 
 export interface ReportStyle {
@@ -14,7 +14,7 @@ export interface ReportStyle {
   readonly colours: boolean;
 }
 
-/** The findings as a tree, each that is wrong with its fix below it. Texts of servers cannot steer a terminal. */
+/** The findings as a tree; the fix is below each problem. Control characters are escaped. */
 export function reportText(findings: readonly Finding[], summary: string, style: ReportStyle): string {
   const lines = findings.flatMap((finding) => tree(finding, '', '', style));
   return knownSecrets.redact(`${[...lines, '', summary].join('\n')}\n`);
@@ -24,12 +24,12 @@ export function reportJson(findings: readonly Finding[], more: Readonly<Record<s
   return knownSecrets.redact(`${JSON.stringify({ ...more, findings: findings.map(findingJson) })}\n`);
 }
 
-/** Counts causes: what follows from another finding has no fix of its own, and what the same mends is one thing. */
+/** Counts distinct causes: a consequence has no fix of its own, and equal fixes count once. */
 export function summaryOf(findings: readonly Finding[]): string {
   const own = badOnes(findings).filter(({ fix, children }) => fix !== null && !children.some(isBad));
   const wrong = new Set(own.map(({ cause, fix }) => `${cause}: ${fix}`)).size;
-  if (wrong === 0) return 'nothing is wrong';
-  return `${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong`;
+  if (wrong === 0) return 'no problems found';
+  return `${wrong} ${wrong === 1 ? 'problem' : 'problems'} found`;
 }
 
 function tree(finding: Finding, lead: string, indent: string, style: ReportStyle): string[] {
@@ -38,7 +38,7 @@ function tree(finding: Finding, lead: string, indent: string, style: ReportStyle
   const children = shortened(finding.children);
   const below = children.length > 0 ? '│ ' : '  ';
   const lines = [`${lead}${mark} ${printable(text)}`];
-  // What policy keeps out is no fault: its fix would only be noise here, and is in the JSON.
+  // A tool that policy excludes is not a problem; its fix is only in the JSON.
   if (fix !== null && (status === 'bad' || finding.what !== 'tool'))
     lines.push(`${indent}${below}fix: ${printable(fix)}`);
   for (const [index, child] of children.entries()) {

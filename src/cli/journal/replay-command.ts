@@ -2,32 +2,19 @@ import { visible } from '../../base/visible-text.ts';
 import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
 import { runGuest } from '../../run/run-guest.ts';
-import { spearExitCodes } from '../exit-codes.ts';
-import { parseFlags } from '../parse-flags.ts';
+import type { Call } from '../command-table.ts';
 import { runExitCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
-import { replayHelp } from './help.ts';
-import { journalKeyOptions } from './key-flag.ts';
-import { readWithKey } from './read-with-key.ts';
+import type { JournalKeyFlags } from './flags.ts';
+import { readWithKey } from './open-journal.ts';
 
-const options = {
-  wasm: { type: 'string' },
-  ...journalKeyOptions,
-  help: { type: 'boolean', short: 'h' },
-} as const;
+type ReplayFlags = JournalKeyFlags & { readonly wasm: string | undefined };
 
-/** `spear replay FILE`: the guest lives through its run again, and nobody else does. */
-export async function replayCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, options, 'spear replay');
-  if (values.help) {
-    process.stdout.write(replayHelp);
-    return spearExitCodes.ok;
-  }
-  const [file, ...more] = positionals;
-  if (file === undefined || more.length > 0) throw new UsageError('usage: spear replay FILE [--wasm MODULE]');
-  const { read, key } = await readWithKey(file, values);
-  const wasm = values.wasm ?? read.header.wasm.path;
-  if (wasm === null) throw new UsageError(`${file}: which module? it does not know its file; --wasm MODULE names it`);
+/** `spear replay FILE`: runs the guest against the recorded results; nothing else runs. */
+export async function replayCommand({ flags, args: [file = ''] }: Call<ReplayFlags>): Promise<number> {
+  const { read, key } = await readWithKey(file, flags);
+  const wasm = flags.wasm ?? read.header.wasm.path;
+  if (wasm === null) throw new UsageError(`${file}: the journal does not name its module; pass --wasm MODULE`);
   const say = (text: string) => process.stderr.write(`spear: ${visible(text)}\n`);
   const result = await runGuest({
     wasm,

@@ -2,31 +2,28 @@ import { visible, visibleJson } from '../../base/visible-text.ts';
 import { timelineOf } from '../../journal/timeline.ts';
 import type { Timeline } from '../../journal/timeline-entry.ts';
 import { timelinePage } from '../../journal/timeline-page.ts';
+import type { Call } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { wantsColours } from '../paint.ts';
-import { parseFlags } from '../parse-flags.ts';
 import { UsageError } from '../usage-error.ts';
-import { journalKeyOptions } from './key-flag.ts';
-import { withJournal } from './opened.ts';
+import type { JournalKeyFlags } from './flags.ts';
+import { withJournal } from './open-journal.ts';
 import { timelineText } from './timeline-text.ts';
 import { writeMade } from './written.ts';
 
-const options = {
-  ...journalKeyOptions,
-  json: { type: 'boolean' },
-  html: { type: 'boolean' },
-  full: { type: 'boolean' },
-} as const;
-const USAGE = 'usage: spear journal show FILE [--full] [--json | --html [OUT]]';
+interface ShowFlags extends JournalKeyFlags {
+  readonly json: boolean;
+  readonly html: boolean;
+  readonly full: boolean;
+}
 
-/** `spear journal show FILE`: what happened in a run, for people. */
-export async function showJournal(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, options, 'spear journal show');
-  const [file, out, ...more] = positionals;
-  const { json = false, html = false, full = false } = values;
-  if (file === undefined || more.length > 0 || (out !== undefined && !html)) throw new UsageError(USAGE);
-  if (json && html) throw new UsageError('--json and --html: one of them');
-  return withJournal(file, values, (journal) => {
+/** `spear journal show FILE`: the timeline of a run. */
+export async function showJournal({ flags, args }: Call<ShowFlags>): Promise<number> {
+  const [file = '', out] = args;
+  const { json, html, full } = flags;
+  if (out !== undefined && !html) throw new UsageError(`unexpected argument ${JSON.stringify(out)}; OUT needs --html`);
+  if (json && html) throw new UsageError('--json and --html cannot be combined');
+  return withJournal(file, flags, (journal) => {
     const timeline = timelineOf(journal, { full });
     if (html) writePage(file, out ?? `${file}.html`, timeline);
     else

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { isJsonObject, parseJson } from '../../base/json.ts';
-import type { NodeClient } from './node-client.ts';
+import type { ApiClient } from '../api-client.ts';
 
 export interface FollowedEvent {
   readonly event: string;
@@ -11,9 +11,9 @@ export interface FollowedEvent {
 const MAX_TRIES = 20;
 const PAUSE_MS = 500;
 
-/** Events of a run to its end; a connection that is lost is made again, from where it was. */
+/** Events of a run until it ends. Reconnects after a lost connection and continues with the next event. */
 export async function followRun(
-  client: NodeClient,
+  client: ApiClient,
   path: string,
   onEvent: (event: FollowedEvent) => void,
   signal: AbortSignal,

@@ -3,49 +3,33 @@ import { buffer } from 'node:stream/consumers';
 import { errorCode } from '../../base/error-text.ts';
 import { visibleLines } from '../../base/visible-text.ts';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
+import type { ApiClient } from '../api-client.ts';
+import type { Call, FlagValues } from '../command-table.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
-import { parseFlags } from '../parse-flags.ts';
 import { printable } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
+import type { submitFlags } from './flags.ts';
 import { type FollowedEvent, followRun } from './follow-run.ts';
-import { runCommandHelp } from './help.ts';
-import type { NodeClient } from './node-client.ts';
-import { runSide, sideOptions } from './side.ts';
+import { runSide } from './side.ts';
 
-const options = {
-  ...sideOptions,
-  input: { type: 'string' },
-  follow: { type: 'boolean', short: 'f' },
-  detach: { type: 'boolean', short: 'd' },
-  'idempotency-key': { type: 'string' },
-} as const;
-
-/** `spear run TASK`: submits a run, waits for it, prints its result, and exits as its guest did. */
-export async function runCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, options, 'spear run');
-  if (values.help) {
-    process.stdout.write(runCommandHelp);
-    return spearExitCodes.ok;
-  }
-  const [given, ...more] = positionals;
-  if (given === undefined || more.length > 0) throw new UsageError('usage: spear run TASK [--input FILE|-] [--follow]');
-  const { client, namespace: named } = await runSide(values);
+/** `spear run TASK`: submits a run, waits for it, prints its output, and exits with the exit code of its guest. */
+export async function submitRun({ flags, args: [given = ''] }: Call<FlagValues<typeof submitFlags>>): Promise<number> {
+  const { client, namespace: named } = await runSide(flags);
   const [first = '', second] = given.split('/', 2);
   const [namespace, task] = second === undefined ? [named, first] : [first, second];
-  const key = values['idempotency-key'];
+  const key = flags.idempotencyKey;
   const runs = `/v1/namespaces/${encodeURIComponent(namespace)}`;
   const run = (await client.json('POST', `${runs}/tasks/${encodeURIComponent(task)}/runs`, {
-    body: await inputOf(values.input),
-    headers: { 'content-type': 'application/octet-stream', ...(key === undefined ? {} : { 'idempotency-key': key }) },
+    body: await inputOf(flags.input),
+    contentType: 'application/octet-stream',
+    headers: key === undefined ? {} : { 'idempotency-key': key },
   })) as unknown as RunRecord;
-  if (values.detach) {
-    process.stdout.write(values.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`);
+  process.stderr.write(`spear: submitted task ${printable(given)} to ${printable(client.description)} as ${run.id}\n`);
+  if (flags.detach) {
+    process.stdout.write(flags.json ? `${JSON.stringify(run)}\n` : `${run.id}\n`);
     return spearExitCodes.ok;
   }
-  return await seeOut(client, `${runs}/runs/${run.id}`, run, {
-    follow: values.follow ?? false,
-    json: values.json ?? false,
-  });
+  return waitFor(client, `${runs}/runs/${run.id}`, run, flags);
 }
 
 async function inputOf(given: string | undefined): Promise<Uint8Array> {
@@ -54,13 +38,13 @@ async function inputOf(given: string | undefined): Promise<Uint8Array> {
   try {
     return readFileSync(given);
   } catch (error) {
-    throw new UsageError(`--input ${given}: it cannot be read (${errorCode(error)}); - is standard input`);
+    throw new UsageError(`--input ${given}: cannot be read (${errorCode(error)}); - is standard input`);
   }
 }
 
-/** Ctrl-C leaves the run alone, and says how to come back to it. */
-async function seeOut(
-  client: NodeClient,
+/** Ctrl-C stops waiting; the run continues on its node. */
+async function waitFor(
+  client: ApiClient,
   path: string,
   { id }: RunRecord,
   { follow, json }: { readonly follow: boolean; readonly json: boolean },
@@ -74,7 +58,7 @@ async function seeOut(
     process.off('SIGINT', leave);
   }
   if (left.signal.aborted) {
-    process.stderr.write(`spear: the run goes on: spear runs get ${id}; spear runs cancel ${id} ends it\n`);
+    process.stderr.write(`spear: the run continues: spear runs get ${id}; spear runs cancel ${id} cancels it\n`);
     return exitCodes.interrupted;
   }
   const run = (await client.json('GET', path)) as unknown as RunRecord;
@@ -88,12 +72,12 @@ async function seeOut(
   return hasEnded(run.status) && code !== null && code !== 0 ? code & 0xff : spearExitCodes.failed;
 }
 
-/** Text of a guest reaches a terminal only with what a terminal might obey taken out. */
+/** Raw bytes, but without control sequences if stdout is a terminal. */
 export function printResult(bytes: Uint8Array): void {
   process.stdout.write(process.stdout.isTTY ? visibleLines(Buffer.from(bytes).toString('utf8')) : bytes);
 }
 
-/** On stderr, a line each, so that stdout has the result alone. */
+/** One line on stderr: stdout has only the result. */
 export function show({ event, data }: FollowedEvent): void {
   const line = (text: string) => process.stderr.write(`${printable(text)}\n`);
   switch (event) {
@@ -112,6 +96,6 @@ export function show({ event, data }: FollowedEvent): void {
       line(`status | ${String(data.status)}`);
       return;
     case 'gap':
-      line('… some events are not kept any more');
+      line('… some events were evicted');
   }
 }

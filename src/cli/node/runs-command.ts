@@ -1,66 +1,72 @@
-import { didYouMean } from '../../base/nearest-key.ts';
 import type { RunRecord } from '../../protocol/run.ts';
+import type { Call, Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { parseFlags } from '../parse-flags.ts';
-import { age, printable, table } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
+import { age, fieldsText, printable, table } from '../table.ts';
+import type { SideFlags } from './flags.ts';
 import { followRun } from './follow-run.ts';
-import { runsHelp } from './help.ts';
 import { printResult, show } from './run-command.ts';
-import { runSide, type Side, sideOptions } from './side.ts';
+import { runSide, type Side } from './side.ts';
 
-const options = {
-  ...sideOptions,
-  task: { type: 'string' },
-  status: { type: 'string' },
-  limit: { type: 'string' },
-} as const;
-
-interface Words extends Side {
-  readonly args: readonly string[];
+interface RunsFlags extends SideFlags {
   readonly json: boolean;
-  readonly query: string;
 }
 
-const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
-  ls: listRuns,
-  dead: (words) => listRuns({ ...words, query: `${words.query}&status=dead` }),
-  get: getRun,
-  result: async (words) => printResult(await words.client.bytes('GET', `${runPath(words)}/result`)),
-  logs: showLogs,
-  cancel: (words) =>
-    act(words, 'cancel', (run) => `${run.id} ${run.status === 'cancelled' ? 'cancelled' : 'is being ended'}`),
-  retry: (words) => act(words, 'retry', (run) => run.id),
-  // It may be piped to spear journal; a terminal gets it as text.
-  journal: async (words) => printResult(await words.client.bytes('GET', `${runPath(words)}/journal`)),
-};
+interface ListFlags extends RunsFlags {
+  readonly task: string | undefined;
+  readonly status?: string | undefined;
+  readonly limit: number | undefined;
+}
 
-/** `spear runs …` */
-export async function runsCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, options, 'spear runs');
-  const [verb, ...args] = positionals;
-  if (values.help || verb === undefined) {
-    process.stdout.write(runsHelp);
-    return verb === undefined && !values.help ? spearExitCodes.usage : spearExitCodes.ok;
-  }
-  const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (run === undefined) {
-    const known = Object.keys(verbs);
-    throw new UsageError(`there is no "runs ${verb}"; ${didYouMean(verb, known) ?? `there are ${known.join(', ')}`}`);
-  }
-  const given = Object.entries({ task: values.task, status: values.status, limit: values.limit });
+/** One run of the side that the flags name. */
+type OneRun = Side & { readonly path: string; readonly json: boolean };
+
+const onRun =
+  (act: (run: OneRun) => Promise<void>): Run<RunsFlags> =>
+  async ({ flags, args: [id = ''] }) => {
+    const side = await runSide(flags);
+    const path = `/v1/namespaces/${encodeURIComponent(side.namespace)}/runs/${encodeURIComponent(id)}`;
+    await act({ ...side, path, json: flags.json });
+    return spearExitCodes.ok;
+  };
+
+const printBytes = (what: string) =>
+  onRun(async ({ client, path }) => printResult(await client.bytes('GET', path + what)));
+
+export const runResult = printBytes('/result');
+export const runJournal = printBytes('/journal');
+
+export const cancelRun = onRun((run) =>
+  post(run, 'cancel', ({ id, status }) => `${id} ${status === 'cancelled' ? 'cancelled' : 'is being cancelled'}`),
+);
+export const retryRun = onRun((run) => post(run, 'retry', ({ id }) => id));
+
+export const getRun = onRun(async ({ client, path, json }) => {
+  const value = await client.json('GET', path);
+  process.stdout.write(json ? `${JSON.stringify(value)}\n` : fieldsText(value as object));
+});
+
+/** Past and new events, until the run ends. */
+export const runLogs = onRun(async ({ client, path }) => {
+  const interrupt = new AbortController();
+  process.once('SIGINT', () => interrupt.abort());
+  await followRun(client, path, show, interrupt.signal);
+});
+
+async function post({ client, path, json }: OneRun, verb: string, text: (run: RunRecord) => string): Promise<void> {
+  const run = (await client.json('POST', `${path}/${verb}`)) as unknown as RunRecord;
+  process.stdout.write(json ? `${JSON.stringify(run)}\n` : `${printable(text(run))}\n`);
+}
+
+export const deadRuns: Run<ListFlags> = (call) => listRuns({ ...call, flags: { ...call.flags, status: 'dead' } });
+
+export async function listRuns({ flags }: Pick<Call<ListFlags>, 'flags'>): Promise<number> {
+  const { client, namespace } = await runSide(flags);
+  const given = Object.entries({ task: flags.task, status: flags.status, limit: flags.limit?.toString() });
   const query = new URLSearchParams(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
-  await run({ ...(await runSide(values)), args, json: values.json ?? false, query: String(query) });
-  return spearExitCodes.ok;
-}
-
-async function listRuns({ client, namespace, args, json, query }: Words): Promise<void> {
-  if (args.length > 0)
-    throw new UsageError(`spear runs ls takes no ${JSON.stringify(args[0])}; spear runs get ID shows one`);
   const value = await client.json('GET', `/v1/namespaces/${encodeURIComponent(namespace)}/runs?${query}`);
-  if (json) {
+  if (flags.json) {
     process.stdout.write(`${JSON.stringify(value)}\n`);
-    return;
+    return spearExitCodes.ok;
   }
   const { runs, cursor } = value as unknown as { runs: readonly RunRecord[]; cursor: string | null };
   const rows = runs.map((run) => [
@@ -75,37 +81,8 @@ async function listRuns({ client, namespace, args, json, query }: Words): Promis
     run.submitted_by,
   ]);
   process.stdout.write(table(['RUN', 'TASK', 'STATUS', 'ATTEMPTS', 'EXIT', 'TOKENS', 'AGE', 'TOOK', 'BY'], rows));
-  if (cursor !== null) process.stdout.write('… older ones are not shown; --limit shows more\n');
-}
-
-async function getRun(words: Words): Promise<void> {
-  const value = await words.client.json('GET', runPath(words));
-  if (words.json) {
-    process.stdout.write(`${JSON.stringify(value)}\n`);
-    return;
-  }
-  for (const [name, field] of Object.entries(value as Record<string, unknown>)) {
-    if (field === null) continue;
-    process.stdout.write(`${name}: ${printable(typeof field === 'object' ? JSON.stringify(field) : String(field))}\n`);
-  }
-}
-
-/** What happened and happens, to its end. */
-async function showLogs(words: Words): Promise<void> {
-  const left = new AbortController();
-  process.once('SIGINT', () => left.abort());
-  await followRun(words.client, runPath(words), show, left.signal);
-}
-
-async function act(words: Words, verb: 'cancel' | 'retry', text: (run: RunRecord) => string): Promise<void> {
-  const run = (await words.client.json('POST', `${runPath(words)}/${verb}`)) as unknown as RunRecord;
-  process.stdout.write(words.json ? `${JSON.stringify(run)}\n` : `${printable(text(run))}\n`);
-}
-
-function runPath({ namespace, args }: Words): string {
-  const [id, ...more] = args;
-  if (id === undefined || more.length > 0) throw new UsageError('expected the id of one run; spear runs ls lists them');
-  return `/v1/namespaces/${encodeURIComponent(namespace)}/runs/${encodeURIComponent(id)}`;
+  if (cursor !== null) process.stdout.write('… older runs are not shown; --limit shows more\n');
+  return spearExitCodes.ok;
 }
 
 function exitText({ exit }: RunRecord): string {

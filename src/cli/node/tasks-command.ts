@@ -2,21 +2,21 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../base/error-text.ts';
-import { didYouMean } from '../../base/nearest-key.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { checkTaskRecord } from '../../config/task/schema.ts';
 import { parseTask } from '../../config/task/task-config.ts';
 import { DEFAULT_NAMESPACE } from '../../protocol/record.ts';
 import { TASKS_PATH } from '../../tasks/task-requests.ts';
+import { RequestError } from '../api-client.ts';
+import type { Run } from '../command-table.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { parseFlags } from '../parse-flags.ts';
-import { age, printable, table } from '../table.ts';
+import { bounded } from '../say.ts';
+import { age, fieldsText, printable, table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
-import { tasksHelp } from './help.ts';
-import { NodeRequestError } from './node-client.ts';
-import { type Side, sideOptions, taskSide } from './side.ts';
+import type { SideFlags } from './flags.ts';
+import { type Side, taskSide } from './side.ts';
 
-/** A component is compiled before it is accepted. */
+/** Long, because a component is compiled before it is accepted. */
 const APPLY_TIMEOUT_MS = 120_000;
 const TASK_FILE = /\.(?:toml|json)$/;
 
@@ -39,39 +39,24 @@ interface ShownTask {
   }[];
 }
 
-interface Words extends Side {
+interface TasksFlags extends SideFlags {
+  readonly json: boolean;
+}
+
+interface TaskCall extends Side {
   readonly args: readonly string[];
   readonly json: boolean;
 }
 
-const verbs: Readonly<Record<string, (words: Words) => Promise<void>>> = {
-  apply: applyTasks,
-  ls: listTasks,
-  get: getTask,
-  promote: promoteTask,
-  rm: removeTasks,
-};
+const onTasks =
+  (act: (call: TaskCall) => Promise<void>): Run<TasksFlags> =>
+  async ({ flags, args }) => {
+    await act({ ...taskSide(flags), args, json: flags.json });
+    return spearExitCodes.ok;
+  };
 
-/** `spear tasks …` */
-export async function tasksCommand(argv: readonly string[]): Promise<number> {
-  const { values, positionals } = parseFlags(argv, sideOptions, 'spear tasks');
-  const [verb, ...args] = positionals;
-  if (values.help || verb === undefined) {
-    process.stdout.write(tasksHelp);
-    return verb === undefined && !values.help ? spearExitCodes.usage : spearExitCodes.ok;
-  }
-  const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (run === undefined) {
-    const known = Object.keys(verbs);
-    throw new UsageError(`there is no "tasks ${verb}"; ${didYouMean(verb, known) ?? `there are ${known.join(', ')}`}`);
-  }
-  await run({ ...taskSide(values), args, json: values.json ?? false });
-  return spearExitCodes.ok;
-}
-
-async function applyTasks({ client, args, json }: Words): Promise<void> {
-  if (args.length === 0) throw new UsageError('usage: spear tasks apply FILE...');
-  // Everything is read before anything is sent.
+export const applyTasks = onTasks(async ({ client, args, json }) => {
+  // Read every file before sending any.
   const read = [];
   for (const file of args.flatMap(filesOf)) read.push(await readTask(file));
   const applied: ShownTask[] = [];
@@ -81,28 +66,27 @@ async function applyTasks({ client, args, json }: Words): Promise<void> {
     try {
       await client.json('PUT', `/admin/api/blobs/${sha256}`, {
         body: bytes,
-        headers: { 'content-type': 'application/wasm' },
+        contentType: 'application/wasm',
       });
       applied.push(
         (await client.json('PUT', path, {
           body,
-          headers: { 'content-type': 'application/json' },
+          contentType: 'application/json',
           timeoutMs: APPLY_TIMEOUT_MS,
         })) as unknown as ShownTask,
       );
     } catch (error) {
-      if (!(error instanceof NodeRequestError)) throw error;
-      throw new NodeRequestError(`${file}: ${error.message}`, error.exitCode, error.status);
+      if (!(error instanceof RequestError)) throw error;
+      throw new RequestError(`${file}: ${error.message}`, error.exitCode, error.status);
     }
   }
   if (json) print(`${JSON.stringify({ tasks: applied })}\n`);
   else
-    for (const { namespace, name, live, outcome } of applied)
-      print(printable(`${namespace}/${name}@${live} ${outcome}`), '\n');
-}
+    for (const line of bounded(applied.map((task) => `${task.namespace}/${task.name}@${task.live} ${task.outcome}`)))
+      print(printable(line), '\n');
+});
 
-async function listTasks({ client, args, json }: Words): Promise<void> {
-  if (args.length > 0) throw new UsageError(`spear tasks ls takes no ${JSON.stringify(args[0])}`);
+export const listTasks = onTasks(async ({ client, json }) => {
   const value = await client.json('GET', TASKS_PATH);
   if (json) return print(`${JSON.stringify(value)}\n`);
   const { tasks } = value as unknown as { tasks: readonly ShownTask[] };
@@ -115,15 +99,15 @@ async function listTasks({ client, args, json }: Words): Promise<void> {
     task.description,
   ]);
   print(table(['TASK', 'LIVE', 'WASM', 'AGE', 'FROM', 'DESCRIPTION'], rows));
-}
+});
 
-async function getTask(words: Words): Promise<void> {
+export const getTask = onTasks(async (words) => {
   const { client, json } = words;
-  const [namespace, name] = nameOf(words, 'NAME');
+  const [namespace, name] = nameOf(words, words.args[0] ?? '');
   const value = await client.json('GET', taskPath(namespace, name));
   if (json) return print(`${JSON.stringify(value)}\n`);
   const { all = [], ...task } = value as unknown as ShownTask;
-  for (const [field, text] of Object.entries(task)) if (text !== null) print(`${field}: ${printable(String(text))}\n`);
+  print(fieldsText(task));
   const rows = all.map((one) => [
     `${one.revision}${one.revision === task.live ? ' (live)' : ''}`,
     one.wasm.slice(0, 12),
@@ -131,41 +115,35 @@ async function getTask(words: Words): Promise<void> {
     one.created_by,
   ]);
   print(`\n${table(['REVISION', 'WASM', 'AGE', 'BY'], rows)}`);
-}
+});
 
-async function promoteTask(words: Words): Promise<void> {
+export const promoteTask = onTasks(async (words) => {
   const { client, args, json } = words;
-  const [, revision] = /@(\d+)$/.exec(args[0] ?? '') ?? [];
-  if (revision === undefined) throw new UsageError('usage: spear tasks promote NAME@REVISION');
-  const [namespace, name] = nameOf(
-    { ...words, args: [String(args[0]).replace(/@\d+$/, ''), ...args.slice(1)] },
-    'NAME@REVISION',
-  );
+  const [, task = '', revision] = /^(.*)@(\d+)$/.exec(args[0] ?? '') ?? [];
+  if (revision === undefined) throw new UsageError('expected NAME@REVISION, such as hello@2');
+  const [namespace, name] = nameOf(words, task);
   const value = await client.json('POST', `${taskPath(namespace, name)}/promote?revision=${revision}`);
   print(json ? `${JSON.stringify(value)}\n` : `${namespace}/${name}@${revision} is live\n`);
-}
+});
 
-async function removeTasks(words: Words): Promise<void> {
+export const removeTasks = onTasks(async (words) => {
   const { client, args } = words;
-  if (args.length === 0) throw new UsageError('usage: spear tasks rm NAME...');
   for (const arg of args) {
-    const [namespace, name] = nameOf({ ...words, args: [arg] }, 'NAME');
+    const [namespace, name] = nameOf(words, arg);
     await client.json('DELETE', taskPath(namespace, name));
     if (!words.json) print(`${namespace}/${name} removed\n`);
   }
   if (words.json) print(`${JSON.stringify({ removed: args })}\n`);
-}
+});
 
 /** `NAME`, or `NAMESPACE/NAME`. */
-function nameOf({ args, namespace }: Words, what: string): [string, string] {
-  const [given, ...more] = args;
-  if (given === undefined || more.length > 0) throw new UsageError(`expected one ${what}, or NAMESPACE/${what}`);
+function nameOf({ namespace }: TaskCall, given: string): [string, string] {
   const [first = '', second] = given.split('/', 2);
   return second === undefined ? [namespace, first] : [first, second];
 }
 
 function filesOf(path: string): string[] {
-  if (!existsSync(path)) throw new UsageError(`${path}: there is no such file`);
+  if (!existsSync(path)) throw new UsageError(`${path}: no such file`);
   if (!statSync(path).isDirectory()) return [path];
   return readdirSync(path)
     .filter((name) => TASK_FILE.test(name))

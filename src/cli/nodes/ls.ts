@@ -1,6 +1,6 @@
 import { reportedStates } from '../../registry/node-report.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { noArguments, type SpearCommand } from '../spear/command.ts';
+import type { SpearCommand } from '../spear/command.ts';
 import { age, table } from '../table.ts';
 
 interface ShownProcess {
@@ -13,13 +13,13 @@ interface ShownProcess {
 
 const head = ['NODE', 'PROCESSES', 'REGISTRY', 'REVISION', 'AGE', 'CONNECTED', 'DEGRADED', 'DOWN'];
 
-/** A row for each machine, however many runs it has; `--json` has every process. */
-export const listNodes: SpearCommand = async ({ flags, client, print }) => {
-  noArguments(flags);
+/** One row per machine; `--json` has every process. */
+export const listNodes: SpearCommand = async ({ flags, client, print, say }) => {
   const { value } = await client.request('GET', '/admin/api/mcp/nodes');
   if (flags.json) print(`${JSON.stringify(value)}\n`);
   else {
     const { nodes } = value as unknown as { nodes: readonly ShownProcess[] };
+    if (nodes.length === 0) say('no nodes have reported');
     const machines = Map.groupBy(nodes, ({ machine }) => machine);
     print(
       table(
@@ -31,7 +31,7 @@ export const listNodes: SpearCommand = async ({ flags, client, print }) => {
   return spearExitCodes.ok;
 };
 
-/** The worst of what the processes say: the state furthest from `ready`, the lowest revision; and the last word of any. */
+/** The worst report of the processes: the state furthest from `ready`, the lowest revision; and the newest report's age. */
 function summary(processes: readonly ShownProcess[]): string[] {
   const states = [...severity].filter((state) => processes.some(({ registry_state }) => registry_state === state));
   const servers = (health: string) =>
@@ -49,5 +49,5 @@ function summary(processes: readonly ShownProcess[]): string[] {
   ];
 }
 
-/** A process that begins is nothing to worry about; the others stand in the order of what is wrong. */
+/** From good to bad: a starting process is no problem. */
 const severity = ['ready', 'starting', ...reportedStates.filter((state) => state !== 'ready' && state !== 'starting')];

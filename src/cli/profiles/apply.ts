@@ -1,9 +1,9 @@
 import { profileKind } from '../../protocol/profile-kind.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { contentOf, recordsOf } from '../read-records.ts';
+import { appliedText, contentOf, recordsOf } from '../read-records.ts';
 import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
 
-/** Creates or replaces profiles from files, one after the other. Nothing is sent unless every file can be used. */
+/** Creates or replaces profiles from files, one after the other. Nothing is sent unless every file is valid. */
 export const applyProfiles: SpearCommand = async (context) => {
   const { flags, client, print } = context;
   const profiles = await recordsOf(profileKind, context);
@@ -18,8 +18,14 @@ export const applyProfiles: SpearCommand = async (context) => {
     const { changed, mod_revision } = value as { changed: boolean; mod_revision: number };
     const outcome = status === 201 ? 'created' : changed ? 'updated' : 'unchanged';
     applied.push({ name, outcome, mod_revision });
-    if (!flags.json) print(`${name} ${outcome}\n`);
   }
   if (flags.json) print(`${JSON.stringify({ profiles: applied })}\n`);
+  else
+    print(
+      appliedText(
+        'profile',
+        applied.map(({ name, outcome }) => [name, outcome]),
+      ),
+    );
   return spearExitCodes.ok;
 };

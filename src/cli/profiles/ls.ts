@@ -1,19 +1,19 @@
 import type { McpProfile } from '../../protocol/profile.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { noArguments, oneArgument, PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
+import { PROFILES_PATH, type SpearCommand } from '../spear/command.ts';
+import { age, fieldsText, table } from '../table.ts';
 
-/** What the admin API says of a profile. */
+/** A profile in responses of the admin API. */
 interface ShownProfile extends McpProfile {
   readonly origin: string;
 }
 
-export const listProfiles: SpearCommand = async ({ flags, client, print }) => {
-  noArguments(flags);
+export const listProfiles: SpearCommand = async ({ flags, client, print, say }) => {
   const { value } = await client.request('GET', PROFILES_PATH);
   if (flags.json) print(`${JSON.stringify(value)}\n`);
   else {
     const { profiles } = value as unknown as { profiles: readonly ShownProfile[] };
+    if (profiles.length === 0) say('no profiles');
     const rows = profiles.map((profile) => [
       profile.name,
       profile.server_ids.join(',') || '-',
@@ -29,15 +29,8 @@ export const listProfiles: SpearCommand = async ({ flags, client, print }) => {
   return spearExitCodes.ok;
 };
 
-export const getProfile: SpearCommand = async ({ flags, client, print }) => {
-  const name = oneArgument(flags, 'NAME');
+export const getProfile: SpearCommand = async ({ flags, args: [name = ''], client, print }) => {
   const { value } = await client.request('GET', `${PROFILES_PATH}/${encodeURIComponent(name)}`);
-  if (flags.json) print(`${JSON.stringify(value)}\n`);
-  else {
-    for (const [field, content] of Object.entries(value as object)) {
-      if (content === null) continue;
-      print(`${field}: ${printable(typeof content === 'string' ? content : JSON.stringify(content))}\n`);
-    }
-  }
+  print(flags.json ? `${JSON.stringify(value)}\n` : fieldsText(value as object));
   return spearExitCodes.ok;
 };

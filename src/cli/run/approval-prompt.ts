@@ -10,11 +10,11 @@ import {
   SETTLE_MS,
 } from './prompt-terminal.ts';
 
-/** Asks a person on a terminal, about one call after the other. */
+/** Asks the user on the terminal, one call at a time. */
 export function createPromptDecider(ports: PromptPorts, turns = new PromptTurns()): ApprovalDecider {
   return (request) =>
     turns.take(async (waiting) => {
-      if (request.signal.aborted) return denied('it was not needed any more');
+      if (request.signal.aborted) return denied('the call was cancelled');
       return askOn(ports, request, waiting);
     });
 }
@@ -26,7 +26,7 @@ async function askOn(ports: PromptPorts, request: ApprovalRequest, waiting: numb
   try {
     terminal = ports.open();
   } catch (error) {
-    return denied(`nobody could be asked: ${(error as Error).message}`);
+    return denied(`no prompt is possible: ${(error as Error).message}`);
   }
   try {
     return await new Question(terminal, ports, request, waiting).answer();
@@ -55,7 +55,7 @@ class Question {
     const { signal } = this.#request;
     const withdrawn = () => {
       this.#finish((signal.reason as Error).message);
-      resolve(denied('no answer is wanted any more'));
+      resolve(denied('the request was withdrawn'));
     };
     this.#show(false);
     this.#giveBack = this.#terminal.takeKeys(
@@ -63,7 +63,7 @@ class Question {
         const answer = this.#state === 'asking' ? this.#read(keys) : null;
         if (answer !== null) resolve(answer);
       },
-      () => resolve(denied('the terminal is gone')),
+      () => resolve(denied('the terminal was closed')),
     );
     const settled = setTimeout(() => this.#ask(), SETTLE_MS);
     signal.addEventListener('abort', withdrawn, { once: true });
@@ -89,13 +89,13 @@ class Question {
     this.#state = 'asking';
     const { shortened } = describeRequest(this.#request, { columns: this.#terminal.columns, full: false });
     const seconds = Math.max(0, Math.round((this.#request.deadlineMs - Date.now()) / 1_000));
-    const view = shortened ? ', v to see all of it' : '';
+    const view = shortened ? ', v to view it in full' : '';
     this.#terminal.write(
       `${PLAIN_TEXT}spear-run: allow it? y once, s for this session, n to deny${view} (${seconds} s): `,
     );
   }
 
-  /** Null: that was no answer. More than one key at once is something pasted. */
+  /** Null: not an answer. Several keys at once were pasted. */
   #read(keys: string): ApprovalAnswer | null {
     switch (keys.length > 1 ? keys.trimEnd() : keys) {
       case 'y':
@@ -113,12 +113,12 @@ class Question {
         return { decision: 'deny' };
       case 'v':
       case 'V':
-        this.#terminal.write('all of it\n');
+        this.#terminal.write('full view\n');
         this.#show(true);
         this.#ask();
         return null;
       case CTRL_C:
-        // No answer: the run ends, and with it this question. A denial would let the guest go on for a moment.
+        // Not a denial: that would let the guest continue until the run ends.
         this.#finish('interrupted');
         this.#ports.interrupt();
         return null;
@@ -127,7 +127,7 @@ class Question {
     }
   }
 
-  /** Ends the line of the question, so that what comes next begins on its own, and gives the keyboard back. */
+  /** Ends the line of the question and releases the keyboard. */
   #finish(text: string): void {
     if (this.#state === 'ended') return;
     this.#terminal.write(this.#state === 'asking' ? `${text}\n` : `spear-run: ${text}\n`);

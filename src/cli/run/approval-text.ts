@@ -7,17 +7,16 @@ import { type ToolHint, toolHints } from '../../policy/approval-rules.ts';
 import { fieldLines, inGutter, type LineOptions } from './prompt-lines.ts';
 
 /*
- * What a person reads before deciding. Almost all of it was written by somebody who is not trusted: the arguments by a
- * model, the description by a server. So none of it reaches the terminal as it is: what a terminal would obey or hide is
- * written out, and every line of it stands behind a gutter, broken by us and not by the edge of the screen, so that no
- * text can look like a line of the prompt. A credential is shown in part: enough to know which one it is.
+ * Text of an approval prompt. Most of it is untrusted: the arguments come from a model, the description from a server.
+ * Control and invisible characters are escaped, and every untrusted line is wrapped behind a gutter, so that no text can
+ * look like a line of the prompt. Credentials are shown in part, enough to recognize them.
  */
 
 const MAX_LINES = 30;
 const MAX_DESCRIPTION_CHARS = 300;
 const MAX_CHANGES = 12;
 const MAX_CHANGE_CHARS = 200;
-/** Also where everything is asked for: nobody reads more, and a terminal is slow. */
+/** Bound of the full view: a terminal is slow. */
 const MAX_FULL_LINES = 2_000;
 
 export interface TextOptions extends LineOptions {
@@ -45,8 +44,8 @@ export function describeRequest(request: ApprovalRequest, options: TextOptions):
     ...field(kindLabels[request.kind], request.tool),
     ...field('why', request.cause.text),
     ...hintLines(definition.annotations),
-    ...(description === '' ? [] : ['  the server says of it:', ...inGutter([visible(description)], options)]),
-    ...(changes.length === 0 ? [] : ['  CHANGED since you allowed it:', ...inGutter(changeLines(changes), options)]),
+    ...(description === '' ? [] : ['  description by the server:', ...inGutter([visible(description)], options)]),
+    ...(changes.length === 0 ? [] : ['  CHANGED since the last approval:', ...inGutter(changeLines(changes), options)]),
     '  arguments:',
     ...args.lines,
   ];
@@ -58,7 +57,7 @@ function hintLines(annotations: ApprovalRequest['definition']['annotations']): s
   const said = toolHints.filter((hint) => typeof annotations?.[hint] === 'boolean');
   if (said.length === 0) return [];
   const text = said.map((hint: ToolHint) => `${hint} ${annotations?.[hint]}`).join(', ');
-  return [`  hints   ${text} (the server's own words)`];
+  return [`  hints   ${text} (claimed by the server)`];
 }
 
 function changeLines(changes: readonly DefinitionChange[]): string[] {

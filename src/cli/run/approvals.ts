@@ -1,25 +1,27 @@
+import { Writable } from 'node:stream';
+import { isatty } from 'node:tty';
+import type { OutputOption, OutputTarget } from '../../run/guest-output.ts';
 import type { TaskRunOptions } from '../../run/task-options.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 import { createPromptDecider } from './approval-prompt.ts';
 import { createElicitationPrompt } from './elicitation-prompt.ts';
 import type { RunFlags } from './flags.ts';
-import { gatedOutput } from './gated-output.ts';
-import { holdOutput } from './output.ts';
+import { holdOutput, writeGuestBytes } from './output.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
-/** Who approves the calls of a run and answers its servers, and the guest's input and output where they share the terminal with prompts. */
+/** Approvals and server questions of a run, and the guest's input and output where they share the terminal with prompts. */
 export function openApprovals(
   flags: Pick<RunFlags, 'approve' | 'sms'>,
   guestFds: { readonly stdout: number; readonly stderr: number },
 ): Pick<TaskRunOptions, 'approve' | 'elicit' | 'decidedBy' | 'stdin' | 'output'> {
   if (flags.approve === 'sms') {
     if (flags.sms !== undefined) return { approve: 'sms', decidedBy: 'sms' };
-    throw new UsageError('--approve sms: the people of which registry? --sms names it');
+    throw new UsageError('--approve sms needs --sms ADDRESS of the registry');
   }
   const canAsk = flags.approve !== 'deny' && hasTerminal();
   if (flags.approve === 'prompt' && !canAsk) {
-    throw new UsageError('--approve prompt: there is no terminal to ask on (/dev/tty); --approve deny denies instead');
+    throw new UsageError('--approve prompt: no terminal (/dev/tty); use --approve deny or sms');
   }
   if (!canAsk) return {};
   const terminal = new Terminal();
@@ -36,7 +38,7 @@ export function openApprovals(
 
 type OpenTerminal = ReturnType<PromptPorts['open']>;
 
-/** Nothing else is written while the question is open: a server, a model or a guest could paint over it. */
+/** Holds other output while a prompt is open: a server, a model or a guest could draw over it. */
 function whileHeld(open: () => OpenTerminal): OpenTerminal {
   const release = holdOutput();
   try {
@@ -56,4 +58,20 @@ function whileHeld(open: () => OpenTerminal): OpenTerminal {
     release();
     throw error;
   }
+}
+
+const STDOUT = 1;
+
+/** Guest output on a terminal with prompts: held while a prompt is open; the guest blocks as for any slow reader. */
+export function gatedOutput(fds: { readonly stdout: number; readonly stderr: number }): OutputOption {
+  return { stdout: gated(fds.stdout), stderr: gated(fds.stderr) };
+}
+
+function gated(fd: number): OutputTarget {
+  if (!isatty(fd)) return fd;
+  const stream = fd === STDOUT ? 'stdout' : 'stderr';
+  return new Writable({
+    highWaterMark: 1,
+    write: (bytes: Uint8Array, _encoding, done) => writeGuestBytes(stream, bytes, done),
+  });
 }

@@ -2,21 +2,21 @@ import { type AuditSink, noAudit } from '../../audit/event.ts';
 import { errorCode } from '../../base/error-text.ts';
 import type { CompiledAudit } from '../../config/host/audit.ts';
 import { UsageError } from '../usage-error.ts';
-import type { AuditFlags } from './audit-flags.ts';
+import type { AuditFlags } from './flags.ts';
 
 const STDOUT = '-';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Whether the trail takes standard output for itself. */
+/** Whether the audit log goes to stdout. */
 export function auditsToStdout({ audit, json }: Pick<AuditFlags, 'audit'> & { readonly json: boolean }): boolean {
   const isStdout = audit === STDOUT;
   if (isStdout && json) {
-    throw new UsageError(`--audit ${audit} and --json both want standard output; give --audit a file`);
+    throw new UsageError(`--audit ${audit} and --json both write to stdout; pass a file to --audit`);
   }
   return isStdout;
 }
 
-/** The trail that the command line or else the node's config asks for. */
+/** The audit log of the command line, else of the host config. */
 export async function openRunAudit(
   flags: AuditFlags & { readonly dryRun: boolean; readonly json: boolean },
   config: CompiledAudit,
@@ -26,7 +26,7 @@ export async function openRunAudit(
 ): Promise<AuditSink> {
   const toStdout = auditsToStdout(flags);
   const path = flags.audit ?? config.file;
-  if (path === null) sayNoTrail(flags, say);
+  if (path === null) warnWithoutAudit(flags, say);
   if (path === null || flags.dryRun) return noAudit;
   const name = flags.audit === undefined ? `audit.file ${path}` : `--audit ${path}`;
   const key = config.key?.().reveal() ?? null;
@@ -39,7 +39,7 @@ export async function openRunAudit(
       keep: flags.auditKeep ?? config.keep,
       failureMode: config.onFailure,
       key,
-      onFailure: (code) => say(`${name}: lines are lost, writing failed (${code})`),
+      onFailure: (code) => say(`${name}: audit events are lost, writing failed (${code})`),
     });
     const release = flushBeforeSignals(() => log.flushNow());
     closers.push(async () => {
@@ -48,18 +48,18 @@ export async function openRunAudit(
     });
     return log.forTask(task);
   } catch (error) {
-    throw new UsageError(`${name}: it cannot be written (${errorCode(error)})`);
+    throw new UsageError(`${name}: cannot be written (${errorCode(error)})`);
   }
 }
 
-function sayNoTrail({ auditArgs, auditMaxBytes, auditKeep }: AuditFlags, say: (text: string) => void): void {
+function warnWithoutAudit({ auditArgs, auditMaxBytes, auditKeep }: AuditFlags, say: (text: string) => void): void {
   const given = { '--audit-args': auditArgs, '--audit-max-bytes': auditMaxBytes, '--audit-keep': auditKeep };
   for (const [flag, value] of Object.entries(given)) {
     if (value !== undefined) say(`${flag} has no effect without --audit FILE`);
   }
 }
 
-/** A signal that nobody else handles ends the process, after the lines so far are written. */
+/** Flushes the audit log before a signal without another handler ends the process. */
 function flushBeforeSignals(flush: () => void): () => void {
   const release = () => {
     for (const signal of signals) process.off(signal, handler);

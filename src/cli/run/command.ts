@@ -1,6 +1,5 @@
 import { dirname, resolve } from 'node:path';
 import { ModuleError, type ModuleProblem } from '../../abi/guest-module.ts';
-import { version } from '../../base/version.ts';
 import { BackendError, type ChatBackend } from '../../chat/backend.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadTaskConfig } from '../../config/task/task-config.ts';
@@ -11,46 +10,41 @@ import type { RunResult } from '../../run/run-guest.ts';
 import { type OpenTask, openTask, type TaskCheck } from '../../run/run-task.ts';
 import { serveMetrics } from '../../run/serve-metrics.ts';
 import type { TaskOptions, TaskRunOptions } from '../../run/task-options.ts';
+import type { Call } from '../command-table.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { runExitCode, signalCode } from '../run-exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { auditsToStdout, openRunAudit } from './audit.ts';
-import type { EachFlags } from './each-flags.ts';
-import { parseRunFlags, type RunFlags } from './flags.ts';
-import { runHelp } from './help.ts';
+import { type EachFlags, type RunFlags, type RunFlagValues, runFlags } from './flags.ts';
 import { journalOption } from './journal.ts';
 import { print, say, sayBlock, waits } from './output.ts';
 import { flagWords, registryOptions } from './registry-flags.ts';
 
-/** `spear-run`: from the command line to an exit code. */
-export async function main(argv: readonly string[]): Promise<number> {
-  let json = false;
+/** `spear-run FILE.wasm`, and `spear run FILE.wasm`. */
+export async function runModule(call: Call<RunFlagValues>): Promise<number> {
   try {
-    const flags = parseRunFlags(argv);
-    if (flags === 'help') return succeed(runHelp);
-    if (flags === 'version') return succeed(`spear-run ${version}\n`);
-    json = flags.json;
-    return await run(await withModule(await resumed(flags)));
+    return await run(await withModule(await resumed(runFlags(call))));
   } catch (error) {
     if (!isExpected(error)) throw error;
     for (const line of error.message.split('\n')) say(line);
-    if (json) print(`${JSON.stringify({ exit_code: exitCodes.usage, reason: 'usage', message: error.message })}\n`);
+    if (call.flags.json)
+      print(`${JSON.stringify({ exit_code: exitCodes.usage, reason: 'usage', message: error.message })}\n`);
     return exitCodes.usage;
   }
 }
 
-/** Loaded only where it is asked for. */
+/** Imported on demand. */
 async function resumed(flags: RunFlags): Promise<RunFlags> {
   return flags.resume === undefined ? flags : (await import('./resume-flags.ts')).withRecordedFlags(flags);
 }
 
-/** A task's file may name the module. @throws UsageError if nobody does */
+/** A task file may name the module. @throws UsageError if it does not */
 async function withModule(flags: RunFlags): Promise<RunFlags> {
   if (flags.wasm !== '') return flags;
   const file = String(flags.taskConfig);
   const { wasm } = await loadTaskConfig(file);
   if (wasm !== null) return { ...flags, wasm: resolve(dirname(file), wasm) };
-  throw new UsageError(`which module? ${file} names none: usage: spear-run task.wasm --task-config ${file}`);
+  throw new UsageError(`${file} names no module; usage: spear-run FILE.wasm --task-config ${file}`);
 }
 
 function isExpected(error: unknown): error is Error {
@@ -101,7 +95,7 @@ async function run(flags: RunFlags): Promise<number> {
   }
 }
 
-/** Nobody is asked about calls: there would be many questions at once. */
+/** Approvals are denied: prompts of many guests at once could not be told apart. */
 async function each(task: OpenTask, flags: EachFlags, audit: TaskRunOptions['audit']): Promise<number> {
   const { runEach } = await import('./each.ts');
   const interrupt = new AbortController();
@@ -111,7 +105,7 @@ async function each(task: OpenTask, flags: EachFlags, audit: TaskRunOptions['aud
   return interrupt.signal.aborted ? signalCode(interrupt.signal.reason) : code;
 }
 
-/** Where the guest's own output goes: stdout is wanted for something else where a result or the trail is printed. */
+/** Guest output; goes to stderr where stdout has the result object, the audit log or stream frames. */
 const guestFds = (flags: RunFlags) =>
   flags.json || auditsToStdout(flags) || flags.stream?.kind === 'stdio'
     ? { stdout: 2, stderr: 2 }
@@ -136,7 +130,7 @@ function taskOptions(flags: RunFlags, metrics: Metrics | null): TaskOptions {
   };
 }
 
-/** Loaded only where it is asked for. */
+/** Imported on demand. */
 async function openThreads(
   { isolation, each: many }: RunFlags,
   closers: (() => unknown)[],
@@ -148,7 +142,7 @@ async function openThreads(
   return threads;
 }
 
-/** Loaded only where it is asked for. */
+/** Imported on demand. */
 async function openTrace({ trace, dryRun }: RunFlags, closers: (() => unknown)[]): Promise<TaskOptions['trace']> {
   if (trace === undefined || dryRun) return null;
   const opened = (await import('./trace.ts')).openTrace(trace, say);
@@ -156,7 +150,7 @@ async function openTrace({ trace, dryRun }: RunFlags, closers: (() => unknown)[]
   return opened.write;
 }
 
-/** Loaded only where it is asked for. */
+/** Imported on demand. */
 async function openStreams(
   flags: RunFlags,
   closers: (() => unknown)[],
@@ -201,13 +195,15 @@ async function dryRun(flags: RunFlags, task: OpenTask): Promise<number> {
       .map(([name, value]) => `${name}=${value}`)
       .join(' ')}`,
     ...(task.mcp ? describeMcp(found) : []),
-    'nothing was run',
+    'not run (--dry-run)',
   ];
   return succeed(`${about.join('\n')}\n`);
 }
 
 function describeMcp({ servers, exclusions }: TaskCheck): string[] {
-  const left = exclusions.map(({ serverId, reason, detail }) => `         without ${serverId} (${reason}): ${detail}`);
+  const left = exclusions.map(
+    ({ serverId, reason, detail }) => `         excluded: ${serverId} (${reason}): ${detail}`,
+  );
   return [`mcp      ${servers.join(', ') || 'no server'}`, ...left];
 }
 
@@ -238,7 +234,7 @@ function report(flags: RunFlags, result: RunResult, interrupted: AbortSignal): n
     say(result.reason === 'module' ? `${flags.wasm}: ${describe(result)}` : describe(result));
   if (result.stack) sayBlock(indent(result.stack));
   if (result.droppedLogLines > 0) say(`${result.droppedLogLines} log lines were dropped`);
-  if (result.isolation.why !== null) say(`the guest had a thread of its own: ${result.isolation.why}`);
+  if (result.isolation.why !== null) say(`the guest ran on its own thread: ${result.isolation.why}`);
   if (flags.verbose) say(`hostcalls ${JSON.stringify(result.hostcalls)}`);
   if (flags.json) print(`${JSON.stringify(toJson(result, code))}\n`);
   return code;

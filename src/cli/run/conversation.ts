@@ -2,14 +2,13 @@ import { visible } from '../../base/visible-text.ts';
 import { columnsOf } from './prompt-lines.ts';
 import { CTRL_C, CTRL_D, PLAIN_TEXT, type PromptPorts, type PromptTerminal, SETTLE_MS } from './prompt-terminal.ts';
 
-/** Nobody types more into one field. */
 const MAX_LINE_CHARS = 4_096;
 const CTRL_U = '\u0015';
 const ESCAPE = '\u001b';
 const ERASE_LINE = '\r\u001b[K';
 const backspaces: ReadonlySet<string> = new Set(['\u007f', '\b']);
 
-/** No answer is wanted, or none will come. */
+/** The request was withdrawn, or the terminal was closed. */
 export class ConversationEnded extends Error {
   constructor(why: string) {
     super(why);
@@ -19,10 +18,7 @@ export class ConversationEnded extends Error {
 
 type Reader = (keys: string) => void;
 
-/**
- * Several questions to one person, one after the other. Keys that are pressed before a question is there do not count;
- * lines are only part of an answer, so that whoever types fast may.
- */
+/** A sequence of questions on the terminal. Keys that are pressed before a question is shown are ignored. */
 export class Conversation {
   readonly #terminal: PromptTerminal;
   readonly #ports: Pick<PromptPorts, 'interrupt'>;
@@ -36,12 +32,12 @@ export class Conversation {
     this.#terminal = terminal;
     this.#ports = ports;
     this.#signal = signal;
-    this.#ended.promise.catch(() => {}); // whoever waits is told
+    this.#ended.promise.catch(() => {}); // the reader gets the rejection
     this.#giveBack = terminal.takeKeys(
       (keys) => this.#take(keys),
       () => {
         this.#stop();
-        this.#ended.reject(new ConversationEnded('the terminal is gone'));
+        this.#ended.reject(new ConversationEnded('the terminal was closed'));
       },
     );
     signal.addEventListener('abort', this.#withdrawn, { once: true });
@@ -56,7 +52,7 @@ export class Conversation {
     if (!this.#isOver) this.#terminal.write(`${PLAIN_TEXT}${lines.map((line) => `${line}\n`).join('')}`);
   }
 
-  /** One key of these. More than one at once is something pasted. @throws ConversationEnded */
+  /** One of these keys. Several keys at once were pasted. @throws ConversationEnded */
   async key<Key extends string>(question: string, answers: Readonly<Record<Key, string>>): Promise<Key> {
     await this.#settled();
     this.#terminal.write(`${PLAIN_TEXT}${question}`);
@@ -79,7 +75,7 @@ export class Conversation {
     this.#terminal.write(PLAIN_TEXT);
     draw();
     const line = await this.#read<string | null>((keys, resolve) => {
-      // A key that moves something; what follows it is no text.
+      // A cursor or function key.
       if (keys.startsWith(ESCAPE)) return;
       for (const character of keys) {
         if (character === '\r' || character === '\n') return resolve(typed); // what was pasted behind it is dropped
@@ -94,14 +90,14 @@ export class Conversation {
     return line;
   }
 
-  /** Gives the keyboard back. */
+  /** Releases the keyboard. */
   close(): void {
     this.#signal.removeEventListener('abort', this.#withdrawn);
     this.#stop();
   }
 
   readonly #withdrawn = (): void => {
-    const why = this.#signal.reason instanceof Error ? this.#signal.reason.message : 'not needed any more';
+    const why = this.#signal.reason instanceof Error ? this.#signal.reason.message : 'the request was withdrawn';
     if (!this.#isOver) this.#terminal.write(`\nspear-run: ${visible(why)}\n`);
     this.#stop();
     this.#ended.reject(new ConversationEnded(why));
@@ -135,7 +131,7 @@ export class Conversation {
       this.#reader?.(keys);
       return;
     }
-    // No answer: the run ends, and with it this question. An answer would let the guest go on for a moment.
+    // Not an answer: that would let the guest continue until the run ends.
     this.#terminal.write('interrupted\n');
     this.#stop();
     this.#ports.interrupt();

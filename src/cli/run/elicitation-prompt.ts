@@ -2,8 +2,7 @@ import type { ElicitationAnswer, ElicitationDecider, ElicitationRequest } from '
 import type { FormField } from '../../pool/elicitation/form.ts';
 import type { FormContent, FormValue } from '../../pool/elicitation/form-values.ts';
 import { Conversation, ConversationEnded } from './conversation.ts';
-import { describeContent, describeField, describeQuestion } from './elicitation-text.ts';
-import { readEntry } from './form-entry.ts';
+import { describeContent, describeField, describeQuestion, readEntry } from './elicitation-text.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
 /** Of one form, before it is given up. */
@@ -14,7 +13,7 @@ type FormRequest = Extract<ElicitationRequest, { mode: 'form' }>;
 const declined: ElicitationAnswer = { action: 'decline' };
 const cancelled: ElicitationAnswer = { action: 'cancel' };
 
-/** Asks a person on a terminal what servers want to know, one question after the other. */
+/** Asks the user on the terminal what servers request (MCP elicitation), one request at a time. */
 export function createElicitationPrompt(ports: PromptPorts, turns = new PromptTurns()): ElicitationDecider {
   return (request) =>
     turns.take(async (waiting) => {
@@ -23,7 +22,7 @@ export function createElicitationPrompt(ports: PromptPorts, turns = new PromptTu
       try {
         terminal = ports.open();
       } catch {
-        return declined; // nobody could be asked
+        return declined; // no terminal
       }
       const conversation = new Conversation(terminal, ports, request.signal);
       try {
@@ -44,12 +43,12 @@ async function answer(
   waiting: number,
 ): Promise<ElicitationAnswer> {
   const more = waiting === 0 ? '' : ` (${waiting} more after this one)`;
-  const title = `spear-run: a server asks you something during a tool call${more}`;
+  const title = `spear-run: a server asks for input during a tool call${more}`;
   conversation.say(['', title, ...describeQuestion(request, conversation)]);
   const seconds = Math.max(0, Math.round((request.deadlineMs - Date.now()) / 1_000));
   const no = { n: 'declined', c: 'cancelled' } as const;
   if (request.mode === 'url') {
-    const question = `spear-run: d when you have done it, n to decline, c to cancel (${seconds} s): `;
+    const question = `spear-run: d when done, n to decline, c to cancel (${seconds} s): `;
     const key = await conversation.key(question, { d: 'done', ...no });
     return key === 'd' ? { action: 'accept' } : key === 'n' ? declined : cancelled;
   }
@@ -64,8 +63,8 @@ async function fillIn(conversation: Conversation, request: FormRequest): Promise
     const content = await readForm(conversation, request, attempts);
     if (!('content' in content)) return content;
     conversation.say(describeContent(content.content, conversation));
-    const answers = { y: 'sent', e: 'once more', n: 'declined' } as const;
-    const key = await conversation.key('spear-run: send it? y, e to fill it in again, n to decline: ', answers);
+    const answers = { y: 'sent', e: 'edit', n: 'declined' } as const;
+    const key = await conversation.key('spear-run: send it? y, e to edit, n to decline: ', answers);
     if (key !== 'e') return key === 'y' ? { action: 'accept', ...content } : declined;
   }
 }
@@ -97,9 +96,9 @@ async function readField(
     if ('value' in entry) return entry;
     attempts.left -= 1;
     if (attempts.left === 0) {
-      conversation.say([`spear-run: given up after ${MAX_WRONG_ENTRIES} entries that do not fit`]);
+      conversation.say([`spear-run: cancelled after ${MAX_WRONG_ENTRIES} invalid entries`]);
       return cancelled;
     }
-    conversation.say([`spear-run: that ${entry.problem}`]);
+    conversation.say([`spear-run: the value ${entry.problem}`]);
   }
 }

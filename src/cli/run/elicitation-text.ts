@@ -1,29 +1,25 @@
 import { domainToUnicode } from 'node:url';
 import { visible } from '../../base/visible-text.ts';
 import type { ElicitationRequest } from '../../mcp/elicitation/decider.ts';
-import type { FormField } from '../../pool/elicitation/form.ts';
-import type { FormContent } from '../../pool/elicitation/form-values.ts';
-import { fieldKind } from './form-entry.ts';
+import type { FormField, FormOption } from '../../pool/elicitation/form.ts';
+import { type FormContent, type FormValue, fieldProblem } from '../../pool/elicitation/form-values.ts';
 import { fieldLines, inGutter, type LineOptions } from './prompt-lines.ts';
 
-/*
- * What a person reads before answering a server. All that the server wrote stands behind the gutter, with whatever a
- * terminal would obey or hide written out.
- */
+/* Text of an elicitation prompt. Untrusted lines are escaped and stand behind the gutter. */
 
-/** More would push who asks off the screen. */
+/** More would scroll the name of the server off the screen. */
 const MAX_MESSAGE_LINES = 40;
 const BOLD = '\u001b[1m';
 const NOT_BOLD = '\u001b[22m';
 
-/** Who asks, during what, and its words. */
+/** Server, tool, message and requested fields. */
 export function describeQuestion(request: ElicitationRequest, options: LineOptions): string[] {
   const field = (name: string, text: string) => fieldLines(name, text, options);
   return [
     ...(request.task === null ? [] : field('task', request.task)),
     ...field('server', request.server),
     ...field('tool', request.tool),
-    "  the server's own words:",
+    '  message of the server:',
     ...messageLines(request.message, options),
     ...(request.mode === 'form' ? describeForm(request.fields, options) : describeAddress(request.url, options)),
   ];
@@ -37,9 +33,9 @@ function messageLines(message: string, options: LineOptions): string[] {
 
 function describeForm(fields: readonly FormField[], options: LineOptions): string[] {
   return [
-    `  it wants to know (${fields.length === 1 ? 'one field' : `${fields.length} fields`}):`,
+    `  it asks for ${fields.length === 1 ? 'one field' : `${fields.length} fields`}:`,
     ...fields.flatMap((field) => inGutter([fieldLine(field)], options)),
-    '  it gets what you type: never a password, key or card number',
+    '  the server receives what you type: do not enter a password, key or card number',
   ];
 }
 
@@ -54,25 +50,101 @@ export function describeField(field: FormField, place: string, options: LineOpti
     return `${index + 1}  ${visible(title === null ? value : `${title} (${value})`)}`;
   });
   const withDefault = field.default === null ? '' : `, Enter for ${visible(JSON.stringify(field.default))}`;
-  const left = field.default === null && !field.required ? ', Enter to leave it out' : '';
+  const left = field.default === null && !field.required ? ', Enter to skip' : '';
   return [`  field ${place}`, ...inGutter([`${fieldLine(field)}${withDefault}${left}`, ...words, ...listed], options)];
 }
 
-/** What would be sent, in the words of whoever typed it. */
+/** The values to be sent, as typed. */
 export function describeContent(content: FormContent, options: LineOptions): string[] {
   const lines = Object.entries(content).map(([name, value]) => `${visible(name)}: ${visible(JSON.stringify(value))}`);
-  return ['  the server gets:', ...inGutter(lines.length === 0 ? ['nothing'] : lines, options)];
+  return ['  to be sent to the server:', ...inGutter(lines.length === 0 ? ['nothing'] : lines, options)];
 }
 
-/** Where the address leads is what one has to decide about. */
+/** The host is what the user decides about, so it is bold. */
 function describeAddress(address: string, options: LineOptions): string[] {
   const { host, hostname } = new URL(address);
   const read = domainToUnicode(hostname);
-  const lookalike = read === hostname || read === '' ? [] : fieldLines('reads', `${read} (not plain letters)`, options);
+  const lookalike =
+    read === hostname || read === '' ? [] : fieldLines('reads', `${read} (non-ASCII host name)`, options);
   return [
-    '  it wants you to open this address, which is not opened for you:',
+    '  it asks you to open this address yourself:',
     ...inGutter([visible(address)], options),
     ...fieldLines('host', host, options).map((line) => `${BOLD}${line}${NOT_BOLD}`),
     ...lookalike,
   ];
+}
+
+export type FormEntry = { readonly value: FormValue | null } | { readonly problem: string };
+
+/** Value of a typed line; null: field omitted. An empty line means the default, if there is one. */
+export function readEntry(field: FormField, typed: string): FormEntry {
+  const text = field.kind === 'text' ? typed : typed.trim();
+  if (text === '') {
+    if (field.default === null && field.required) return { problem: 'is required' };
+    return { value: field.default };
+  }
+  const value = typedValue(field, text);
+  if (value === null) return { problem: kindProblems[field.kind] };
+  const problem = fieldProblem(field, value);
+  return problem === null ? { value } : { problem };
+}
+
+const kindProblems: Readonly<Record<FormField['kind'], string>> = {
+  text: 'must be text',
+  number: 'must be a number',
+  boolean: 'must be y or n',
+  choice: 'must be one of the numbers above',
+  choices: 'must be numbers from above, separated by commas',
+};
+
+/** Null: not a value of this kind. */
+function typedValue(field: FormField, text: string): FormValue | null {
+  switch (field.kind) {
+    case 'text':
+      return text;
+    case 'number':
+      return /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text) ? Number(text) : null;
+    case 'boolean':
+      if (/^(?:y|yes|true)$/i.test(text)) return true;
+      return /^(?:n|no|false)$/i.test(text) ? false : null;
+    case 'choice':
+      return chosen(field.options, text);
+    case 'choices': {
+      const values = text.split(',').map((part) => chosen(field.options, part.trim()));
+      return values.every((value) => value !== null) ? values : null;
+    }
+  }
+}
+
+/** By number or by value. */
+function chosen(options: readonly FormOption[], text: string): string | null {
+  const byNumber = /^\d+$/.test(text) ? options[Number(text) - 1] : undefined;
+  return (byNumber ?? options.find(({ value }) => value === text))?.value ?? null;
+}
+
+/** Description of the accepted values. */
+export function fieldKind(field: FormField): string {
+  switch (field.kind) {
+    case 'text':
+      return joined(
+        field.format === null ? 'text' : `text (${field.format})`,
+        range(field.minLength, field.maxLength, 'characters'),
+      );
+    case 'number':
+      return joined(field.integer ? 'whole number' : 'number', range(field.minimum, field.maximum, ''));
+    case 'boolean':
+      return 'yes or no';
+    case 'choice':
+      return `one of ${field.options.length}`;
+    case 'choices':
+      return joined(`some of ${field.options.length}`, range(field.minItems, field.maxItems, ''));
+  }
+}
+
+const joined = (...parts: readonly string[]) => parts.filter((part) => part !== '').join(', ');
+
+function range(least: number | null, most: number | null, what: string): string {
+  if (least === null && most === null) return '';
+  const bounds = least === null ? `at most ${most}` : most === null ? `at least ${least}` : `${least} to ${most}`;
+  return what === '' ? bounds : `${bounds} ${what}`;
 }

@@ -1,10 +1,7 @@
 import type { ModelEvent } from '../../chat/model-event.ts';
 import { endLine, sayOn } from './output.ts';
 
-/**
- * `--follow`: what models say and which tools they call, for whoever looks on. Each line begins with the name of its
- * session, so that no text of a model can pass for one of the host.
- */
+/** `--follow`. Each line starts with the name of its session, so that model output cannot look like a host message. */
 export function followModel(event: ModelEvent, session: string): void {
   switch (event.type) {
     case 'text':
@@ -17,7 +14,7 @@ export function followModel(event: ModelEvent, session: string): void {
       line(`${session} calls `, event.name);
       return;
     case 'tool_result':
-      line(`${session} has ${event.ok ? 'an answer' : 'an error'} of `, event.name);
+      line(`${session} ${event.ok ? 'result' : 'error'} of `, event.name);
       return;
     case 'error':
       line(`${session} failed: `, `${String(event.error.code)}: ${String(event.error.message)}`);

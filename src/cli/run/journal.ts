@@ -4,11 +4,11 @@ import type { JournalOption } from '../../run/journal-option.ts';
 import { namedJournalKey } from '../journal/key-flag.ts';
 import type { RunFlags } from './flags.ts';
 
-/** Flags that name files: kept in full, for a resumed run may be started elsewhere. */
+/** Flags that name files: recorded as absolute paths, because a run may be resumed from another directory. */
 export const fileFlags = ['taskConfig', 'config', 'script', 'mcpDir', 'smsTokenFile', 'smsCa'] as const;
 export const otherFlags = ['backend', 'strict', 'sms', 'requireRegistry', 'approve', 'noCache'] as const;
 
-/** What `--journal` and `--resume` come to. */
+/** `--journal` and `--resume`. */
 export function journalOption(flags: RunFlags): JournalOption | null {
   const { journal, journalSync: sync, resume, wasm: module } = flags;
   if (journal === undefined && resume === undefined) return null;

@@ -7,22 +7,22 @@ import { knownSecrets } from '../../secrets/redactor.ts';
 import { WaitDisplay } from './wait-display.ts';
 
 /*
- * The one way to the terminal. What is said may hold words of servers and models: whatever a terminal would obey or hide
- * is spelled out. And while a question is open nothing else is written: it could be painted over the question.
+ * All terminal output of spear-run. Messages may contain text of servers and models, so control characters are escaped.
+ * While a prompt is open other output is held, because it could be drawn over the prompt.
  */
 
-// Not process.stdout: its first use costs milliseconds, and a reader that went away would be an uncaught error.
+// Not process.stdout: its first use costs milliseconds, and a closed pipe would be an uncaught error.
 const output = new FdOutput({ stdout: 1, stderr: 2 });
 
 const STDERR = 2;
 const DEFAULT_COLUMNS = 80;
 const ERASED = '\r\u001b[K';
-/** Lines that wait for the end of a question; what comes beyond is counted. */
+/** Held lines; further ones are counted and dropped. */
 const MAX_HELD_LINES = 1_000;
-/** Of one of them that comes in pieces. */
+/** Characters of one held line. */
 const MAX_HELD_LINE = 16_384;
 
-/** What the run waits for, on stderr. Not while a guest prints: its thread writes by itself, and nobody can tell. */
+/** Wait messages on stderr. */
 export const waits = new WaitDisplay({
   say: (text) => say(text),
   get draw() {
@@ -30,7 +30,7 @@ export const waits = new WaitDisplay({
   },
 });
 
-/** What goes to stderr. With a start it goes on: its end has not come. */
+/** Text for stderr; with a start it is an unfinished line. */
 interface Said {
   readonly start: string | null;
   readonly text: string;
@@ -43,7 +43,7 @@ const heldWrites: (() => void)[] = [];
 /** The last line on stderr, while it has no end. */
 let unfinished: { readonly start: string; readonly showWaits: () => void } | null = null;
 
-/** A question has the terminal until what is returned here is called. */
+/** Holds output for a prompt; call the result to release it. */
 export function holdOutput(): () => void {
   endLine();
   const showWaits = waits.hold();
@@ -60,11 +60,11 @@ function release(): void {
   heldLines = [];
   droppedLines = 0;
   for (const line of lines) writeLine(line);
-  if (dropped > 0) say(`${dropped} more lines were not kept while a question was open`);
+  if (dropped > 0) say(`${dropped} more lines were dropped while a prompt was open`);
   for (const resume of heldWrites.splice(0)) resume();
 }
 
-/** Bytes of the guest, as they are, but not over a question; `done` when they are written. */
+/** Raw guest output, held while a prompt is open; calls `done` when written. */
 export function writeGuestBytes(stream: StandardStream, bytes: Uint8Array, done: () => void): void {
   if (questions > 0) {
     heldWrites.push(() => writeGuestBytes(stream, bytes, done));
@@ -78,27 +78,27 @@ export function writeGuestBytes(stream: StandardStream, bytes: Uint8Array, done:
 
 let redraws: boolean | undefined;
 
-/** Found out when something is waited for: what knows terminals would cost every start some milliseconds. */
+/** Evaluated on first use: loading node:tty costs milliseconds at start. */
 function canRedraw(): boolean {
   const { TERM = 'dumb' } = processEnvironment;
   redraws ??= TERM !== 'dumb' && process.getBuiltinModule('node:tty').isatty(STDERR);
   return redraws;
 }
 
-/** Never as wide as the terminal: a line that it breaks could not be taken away again. */
+/** Narrower than the terminal: a wrapped line could not be erased. */
 function draw(text: string): void {
   const line = text === '' ? '' : `spear-run: ${visible(knownSecrets.redact(text))}`;
   const columns = process.stderr.columns || DEFAULT_COLUMNS;
   output.write('stderr', Buffer.from(`${ERASED}${cutText(line, Math.max(1, columns - 2))}`));
 }
 
-/** What was asked for: help, the version, a result. */
+/** Help, version or result on stdout. */
 export function print(text: string): void {
   waits.erase();
-  write('stdout', knownSecrets.redact(text)); // data for programs: it stays as it is
+  write('stdout', knownSecrets.redact(text)); // data for programs: not escaped
 }
 
-/** What the host has to say while it runs a guest. */
+/** Message of the host on stderr. */
 export function say(text: string): void {
   sayLines(`spear-run: ${visible(knownSecrets.redact(text))}\n`);
 }
@@ -107,7 +107,7 @@ export function sayBlock(text: string): void {
   sayLines(`${visibleLines(knownSecrets.redact(text))}\n`);
 }
 
-/** Goes on with the line that began so, or begins it: others end it before they say something. `text` has no line ends. */
+/** Continues the unfinished line with this start, or starts it. Other output ends it. `text` has no line breaks. */
 export function sayOn(start: string, text: string): void {
   const clean = visible(knownSecrets.redact(text));
   if (questions > 0) holdOn(start, clean);

@@ -1,17 +1,9 @@
 import type { TaskWords } from '../../run/library-words.ts';
 import type { RegistryOptions } from '../../run/open-registry.ts';
+import type { FlagValues } from '../command-table.ts';
+import type { registryFlagSpecs } from './flags.ts';
 
-/** The flags of a command that say where the records of MCP servers are. */
-export interface RegistryFlags {
-  readonly mcpDir: string | undefined;
-  /** Whether a file that is wrong refuses the whole directory. */
-  readonly strict: boolean;
-  readonly sms: string | undefined;
-  readonly smsToken: string | undefined;
-  readonly smsTokenFile: string | undefined;
-  readonly smsCa: string | undefined;
-  readonly requireRegistry: boolean;
-}
+type RegistryFlags = FlagValues<typeof registryFlagSpecs> & { readonly requireRegistry: boolean };
 
 export function registryOptions(flags: RegistryFlags): RegistryOptions {
   const { mcpDir: directory, strict, requireRegistry: required } = flags;
@@ -19,7 +11,7 @@ export function registryOptions(flags: RegistryFlags): RegistryOptions {
   return { directory, strict, required, sms: address === undefined ? undefined : { address, token, tokenFile, ca } };
 }
 
-/** The names that the command line uses. */
+/** Option names in messages. */
 export const flagWords: TaskWords = {
   servers: 'servers',
   directory: '--mcp-dir',
@@ -27,7 +19,7 @@ export const flagWords: TaskWords = {
   smsTokenFile: '--sms-token-file',
   smsCa: '--sms-ca',
   required: '--require-registry',
-  refused: () => '--strict refuses the files above',
+  refused: () => 'refused by --strict because of the files above',
   backend: '--backend',
   approvalRules: 'mcp.approval_rules',
   service: 'spear-run',

@@ -1,19 +1,21 @@
 import type { JsonValue } from '../../base/json.ts';
-import { readWithKey } from '../journal/read-with-key.ts';
+import { readWithKey } from '../journal/open-journal.ts';
 import { UsageError } from '../usage-error.ts';
 import type { RunFlags } from './flags.ts';
 import { fileFlags, otherFlags } from './journal.ts';
 
-/** The flags of a resumed run: those it was started with, but for what is said anew. @throws JournalError, UsageError */
+/** Flags of a resumed run: the recorded ones, unless given again. @throws JournalError, UsageError */
 export async function withRecordedFlags(flags: RunFlags): Promise<RunFlags> {
   if (flags.resume === undefined) return flags;
   const { journal_bytes: _room, ...limits } = flags.limits;
   const changed =
     flags.guestArgs.length > 0 ? 'arguments' : Object.keys(flags.env).length > 0 ? '--env' : Object.keys(limits)[0];
   if (changed !== undefined) {
-    throw new UsageError(`--resume ${flags.resume}: a run keeps what it began with, and ${changed} would change it`);
+    throw new UsageError(
+      `--resume ${flags.resume}: cannot be combined with ${changed}; a resumed run keeps its recorded ones`,
+    );
   }
-  const asked = { 'journal-key': flags.journalKey, config: flags.config };
+  const asked = { journalKey: flags.journalKey, config: flags.config };
   const { command, wasm } = (await readWithKey(flags.resume, asked)).read.header;
   const recorded = (command ?? {}) as Readonly<Record<string, JsonValue | undefined>>;
   const given = Object.fromEntries(
@@ -21,6 +23,6 @@ export async function withRecordedFlags(flags: RunFlags): Promise<RunFlags> {
   );
   const module = flags.wasm === '' ? wasm.path : flags.wasm;
   if (module === null)
-    throw new UsageError(`--resume ${flags.resume}: which module? the journal does not know its file`);
+    throw new UsageError(`--resume ${flags.resume}: the journal does not name its module; pass it as FILE.wasm`);
   return { ...flags, ...given, wasm: module } as RunFlags;
 }

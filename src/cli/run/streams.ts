@@ -6,7 +6,7 @@ import { UsageError } from '../usage-error.ts';
 import { auditsToStdout } from './audit.ts';
 import type { RunFlags } from './flags.ts';
 
-/** The client side of the run's user streams, as `--stream` says; where it is stdio, the guest has no input of its own. */
+/** Client side of the user streams (`--stream`). With stdio the guest has no stdin. */
 export async function openStreams(
   address: StreamAddress,
   flags: RunFlags,
@@ -14,7 +14,7 @@ export async function openStreams(
   say: (text: string) => void,
 ): Promise<Pick<TaskRunOptions, 'streams' | 'stdin'>> {
   if (address.kind === 'stdio' && (flags.json || auditsToStdout(flags))) {
-    throw new UsageError(`--stream stdio: frames go to stdout, and so does ${flags.json ? '--json' : '--audit -'}`);
+    throw new UsageError(`--stream stdio and ${flags.json ? '--json' : '--audit -'} both write to stdout`);
   }
   const stdio = () => ({ input: process.stdin, output: process.stdout });
   const streams = await openStreamListener({ address, stdio, onProblem: say }).catch((error: Error) => {

@@ -1,14 +1,14 @@
 import { visible } from '../../base/visible-text.ts';
 import type { Wait, Waiting } from '../../base/waiting.ts';
 
-/** Whoever waits longer than this is told what for. */
-export const TOLD_AFTER_MS = 2_000;
+/** Longer waits are printed. */
+export const SHOWN_AFTER_MS = 2_000;
 const REDRAWN_EVERY_MS = 1_000;
 
 export interface WaitDisplayPorts {
-  /** One whole line, for good. */
+  /** Prints one line. */
   readonly say: (text: string) => void;
-  /** Puts this text into the line that the cursor is in; an empty one takes it away. Null: there is no terminal. */
+  /** Replaces the current line; empty text erases it. Null: no terminal. */
   readonly draw: ((text: string) => void) | null;
 }
 
@@ -19,14 +19,14 @@ interface RunningWait {
 }
 
 /**
- * Says what a run waits for, once it waits for long. On a terminal that is one line which is kept up to date and goes
- * away with the wait; elsewhere it is a plain line, and waits for the same thing at the same time share it.
+ * Prints long waits of a run. On a terminal one line is updated and erased when the wait ends; elsewhere each wait is one
+ * line, and concurrent waits for the same thing share it.
  */
 export class WaitDisplay {
   readonly #ports: WaitDisplayPorts;
   readonly #waits = new Set<RunningWait>();
   readonly #said = new Set<string>();
-  /** One for all: nearly every wait is over before anybody is told of it, and each call of a tool is one. */
+  /** One timer for all waits: each tool call is a wait, and most end before they are shown. */
   #look: NodeJS.Timeout | null = null;
   #redraw: NodeJS.Timeout | undefined;
   #drawn = false;
@@ -39,11 +39,11 @@ export class WaitDisplay {
   readonly waiting: Waiting = (wait) => {
     const running: RunningWait = { wait, startedAt: performance.now(), isLong: false };
     this.#waits.add(running);
-    if (this.#look === null) this.#lookIn(TOLD_AFTER_MS);
+    if (this.#look === null) this.#lookIn(SHOWN_AFTER_MS);
     return () => this.#end(running);
   };
 
-  /** Nothing is shown until what is returned here is called: the terminal is needed for a question. */
+  /** Hides waits while a prompt is open; call the result to show them again. */
   hold(): () => void {
     this.#holds += 1;
     this.erase();
@@ -53,7 +53,7 @@ export class WaitDisplay {
     };
   }
 
-  /** Before anything else is written to the terminal; the line comes back by itself. */
+  /** Call before other output; the line is redrawn later. */
   erase(): void {
     if (this.#drawn) this.#ports.draw?.('');
     this.#drawn = false;
@@ -65,7 +65,7 @@ export class WaitDisplay {
     if (running.isLong) this.#show();
   }
 
-  /** The same may be said again, unless somebody still waits for it. */
+  /** The same wait may be printed again when no other run part waits for it. */
   #forget(what: string): void {
     if (![...this.#waits].some(({ wait }) => wait.what === what)) this.#said.delete(what);
   }
@@ -76,7 +76,7 @@ export class WaitDisplay {
 
   #lookForLong(): void {
     this.#look = null;
-    const since = performance.now() - TOLD_AFTER_MS;
+    const since = performance.now() - SHOWN_AFTER_MS;
     let hasNews = false;
     let next = Number.POSITIVE_INFINITY;
     for (const running of this.#waits) {
@@ -106,7 +106,7 @@ export class WaitDisplay {
       return;
     }
     const more = new Set(waits.map(({ wait }) => wait.what)).size - 1;
-    draw(`${describe(first)}${more === 0 ? '' : `; and for ${more} more`}`);
+    draw(`${describe(first)}${more === 0 ? '' : `; and ${more} more`}`);
     this.#drawn = true;
     this.#redraw = setInterval(() => this.#show(), REDRAWN_EVERY_MS);
     this.#redraw.unref();

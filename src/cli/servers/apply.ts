@@ -1,22 +1,21 @@
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import { type ApiRequest, RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { contentOf, recordsOf } from '../read-records.ts';
+import { appliedText, contentOf, recordsOf } from '../read-records.ts';
 import type { SpearCommand, SpearContext } from '../spear/command.ts';
-import { type SmsRequest, SmsRequestError } from '../spear/sms-client.ts';
 import { IMPORT_PATH, type ImportAnswer, importAnswer } from './import.ts';
 
 const MAX_TRIES = 5;
 const outcomes = { create: 'created', update: 'updated', unchanged: 'unchanged' } as const;
 
-/** Creates or replaces servers from files, all or none. Nothing is sent unless every file can be used. */
+/** Creates or replaces servers from files, all or none. Nothing is sent unless every file is valid. */
 export const applyServers: SpearCommand = async (context) => {
   const records = await recordsOf(serverKind, context);
   if (records === null) return spearExitCodes.failed;
   return records.length === 0 ? spearExitCodes.ok : send(context, records);
 };
 
-/** The registry takes all of them or none. */
 async function send({ flags, client, print }: SpearContext, records: readonly McpServerRecord[]): Promise<number> {
   const body = JSON.stringify({ servers: records.map(contentOf) });
   const { servers } = await planAndApply(client, { body, contentType: 'application/json' });
@@ -26,18 +25,24 @@ async function send({ flags, client, print }: SpearContext, records: readonly Mc
     mod_revision,
   }));
   if (flags.json) print(`${JSON.stringify({ servers: applied })}\n`);
-  else for (const { server_id, outcome } of applied) print(`${server_id} ${outcome}\n`);
+  else
+    print(
+      appliedText(
+        'server',
+        applied.map(({ server_id, outcome }) => [server_id, outcome]),
+      ),
+    );
   return spearExitCodes.ok;
 }
 
-/** Somebody may change the registry between the plan and its carrying out; what was asked for is still meant then. */
-async function planAndApply(client: SpearContext['client'], request: SmsRequest): Promise<ImportAnswer> {
+/** Plans again if the registry changed between plan and apply. */
+async function planAndApply(client: SpearContext['client'], request: ApiRequest): Promise<ImportAnswer> {
   for (let tries = 1; ; tries++) {
     const { plan } = importAnswer(await client.request('POST', IMPORT_PATH, request));
     try {
       return importAnswer(await client.request('POST', `${IMPORT_PATH}?apply=${plan}`, request));
     } catch (error) {
-      const overtaken = error instanceof SmsRequestError && error.problem?.status === 412;
+      const overtaken = error instanceof RequestError && error.status === 412;
       if (!overtaken || tries >= MAX_TRIES) throw error;
     }
   }

@@ -4,24 +4,25 @@ import { stringify } from 'smol-toml';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../../base/json.ts';
 import { MASK } from '../../sms/mask.ts';
 import { spearExitCodes } from '../exit-codes.ts';
+import { bounded } from '../say.ts';
 import { SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import { UsageError } from '../usage-error.ts';
 
 const PRIVATE_FILE = 0o600;
 const NORMAL_FILE = 0o644;
-/** What belongs to a registry and not to a record. */
+/** Fields that the registry adds to a server. */
 const registryFields = new Set(['origin', 'nodes', 'updated_at_ms', 'mod_revision']);
 
-/** Writes records in the form that `apply`, `import` and a registry's directory take. */
-export const exportServers: SpearCommand = async ({ flags, client, print, say }) => {
-  const [directory, ...more] = flags.args;
-  if (more.length > 0) throw new UsageError('usage: spear servers export [DIR]');
+/** Writes servers in the format of `apply`, `import` and a registry directory. */
+export const exportServers: SpearCommand<{ readonly reveal: boolean }> = async (context) => {
+  const { flags, args, client, print, say } = context;
+  const [directory] = args;
   const { value } = await client.request('GET', flags.reveal ? '/api/v1/mcp/servers' : SERVERS_PATH);
   const servers = (value as unknown as { servers: readonly JsonObject[] }).servers.map(portable);
   const masked = servers.filter((server) => canonicalJson(server).includes(MASK)).map((server) => server.server_id);
   if (masked.length > 0) {
+    const names = bounded(masked.map(String)).join(', ');
     say(
-      `literal values of ${masked.join(', ')} are written as ${MASK}; a registry without them refuses those (--reveal)`,
+      `secret values of ${names} are written as ${MASK}; a registry without these servers refuses them (see --reveal)`,
     );
   }
   if (directory === undefined) {
@@ -39,7 +40,7 @@ export const exportServers: SpearCommand = async ({ flags, client, print, say })
   return spearExitCodes.ok;
 };
 
-/** Without what is absent: files have no null. */
+/** Without null fields: TOML has no null. */
 function portable(server: JsonObject): JsonObject {
   const entries = Object.entries(server).filter(([name]) => !registryFields.has(name));
   return withoutNull(Object.fromEntries(entries));

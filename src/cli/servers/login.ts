@@ -13,19 +13,26 @@ import { parseRecord } from '../../protocol/record-parse.ts';
 import type { ReferencePolicy } from '../../secrets/reference-policy.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { oneArgument, type SpearCommand, type SpearContext } from '../spear/command.ts';
+import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** Sends somebody to the authorization server of a server, and keeps the tokens for runs of this user. */
-export const logInToServer: SpearCommand = async (context) => {
-  const { flags, env, print, say } = context;
-  const id = oneArgument(flags, 'ID [--no-browser]');
+interface LoginFlags extends JsonFlag {
+  readonly mcpDir: string | undefined;
+  readonly allowEnv: readonly string[];
+  readonly noBrowser: boolean;
+  readonly port: number | undefined;
+}
+
+/** Runs the OAuth login of a server in the browser, and stores the tokens for runs of this user. */
+export const logInToServer: SpearCommand<LoginFlags> = async (context) => {
+  const { flags, args, env, print, say } = context;
+  const [id = ''] = args;
   const logins = openLogins(env);
   const record = await recordOf(id, context);
   if (record === null) return spearExitCodes.failed;
   const oauth = loginBlock(record);
   if (oauth === null) {
-    say(`${id}: nobody logs in to it: its record has no http.oauth with grant = "authorization_code"`);
+    say(`${id}: has no login: http.oauth.grant of this server is not "authorization_code"`);
     return spearExitCodes.failed;
   }
   const { mcp, egress, keyVariables } = await loadHostConfig({ env }).catch((error: unknown) => {
@@ -35,7 +42,7 @@ export const logInToServer: SpearCommand = async (context) => {
   const names = [...mcp.allowEnv, ...flags.allowEnv];
   const policy = { mode, names, paths: mcp.allowFiles, backendKeyNames: keyVariables };
   const interrupt = new AbortController();
-  const onSignal = () => interrupt.abort(new UsageError('interrupted; nothing was kept'));
+  const onSignal = () => interrupt.abort(new UsageError('interrupted; no token was stored'));
   process.once('SIGINT', onSignal);
   process.once('SIGTERM', onSignal);
   const library = await import('@modelcontextprotocol/client');
@@ -46,7 +53,7 @@ export const logInToServer: SpearCommand = async (context) => {
   const http = await createHttpClient(new EgressRules(egressOf(egress, mode)));
   try {
     const resolved = await resolveRecord(record, createSecretSource(policy, env));
-    if (resolved.http === null) throw new UsageError(`${id}: its record has no url`);
+    if (resolved.http === null) throw new UsageError(`${id}: the server has no url`);
     const stored = await login({
       serverId: id,
       target: resolved.http,
@@ -59,18 +66,18 @@ export const logInToServer: SpearCommand = async (context) => {
       wallClock: Date.now,
       show: (address) => {
         say(`log in at ${address.href}`);
-        if (flags.browser) openBrowser(address);
+        if (!flags.noBrowser) openBrowser(address);
       },
       port: flags.port ?? 0,
       signal: interrupt.signal,
     });
     const { issuer, scope, expires_at_ms } = stored;
     if (flags.json) print(`${JSON.stringify({ server_id: id, issuer, scope, expires_at_ms })}\n`);
-    else say(`${id}: logged in at ${issuer}${scope === null ? '' : `, for ${scope}`}`);
+    else say(`${id}: logged in at ${issuer}${scope === null ? '' : `, scope ${scope}`}`);
     return spearExitCodes.ok;
   } catch (error) {
-    if (interrupt.signal.aborted) say('interrupted; nothing was kept');
-    else if (isTimeout(error)) say(`${id}: nobody logged in in time; nothing was kept`);
+    if (interrupt.signal.aborted) say('interrupted; no token was stored');
+    else if (isTimeout(error)) say(`${id}: login timed out; no token was stored`);
     else say(oauthFailure(error, id, library).message);
     return spearExitCodes.failed;
   } finally {
@@ -80,17 +87,17 @@ export const logInToServer: SpearCommand = async (context) => {
   }
 };
 
-export const logOutOfServer: SpearCommand = async ({ flags, env, say }) => {
-  const id = oneArgument(flags, 'ID');
+export const logOutOfServer: SpearCommand = async ({ args, env, say }) => {
+  const [id = ''] = args;
   if (!isServerId(id)) throw new UsageError(`ID must be ${serverIdRule}`);
   const wasThere = openLogins(env).remove(id);
-  say(wasThere ? `${id}: its tokens are removed from this machine` : `${id}: there is no login on this machine`);
+  say(wasThere ? `${id}: logged out; its tokens were removed from this machine` : `${id}: no login on this machine`);
   return wasThere ? spearExitCodes.ok : spearExitCodes.failed;
 };
 
 function openLogins(env: NodeJS.ProcessEnv): LoginStore {
   const state = stateDirectory(env);
-  if (state === null) throw new UsageError('where are logins kept? set HOME or XDG_STATE_HOME');
+  if (state === null) throw new UsageError('no directory for logins: set HOME or XDG_STATE_HOME');
   return new LoginStore(loginsDirectory(state));
 }
 
@@ -98,8 +105,8 @@ function loginBlock({ http }: McpServerRecord): McpOAuth | null {
   return http?.oauth?.grant === 'authorization_code' ? http.oauth : null;
 }
 
-/** Of the directory that is given, else of the registry, whose admin API would hide values. */
-async function recordOf(id: string, { flags, client, say }: SpearContext): Promise<McpServerRecord | null> {
+/** From --mcp-dir, else from the registry; not from its admin API, which masks values. */
+async function recordOf(id: string, { flags, client, say }: SpearContext<LoginFlags>): Promise<McpServerRecord | null> {
   if (flags.mcpDir !== undefined) {
     const [{ scanDirectory }, { serverKind }] = await Promise.all([
       import('../../sms/directory-scan.ts'),
@@ -107,13 +114,13 @@ async function recordOf(id: string, { flags, client, say }: SpearContext): Promi
     ]);
     const { records } = await scanDirectory(serverKind, flags.mcpDir, { strict: false });
     const found = records.find(({ record }) => record.server_id === id);
-    if (found === undefined) say(`${flags.mcpDir} has no server ${id} that can be used`);
+    if (found === undefined) say(`${flags.mcpDir}: no valid server ${id}`);
     return found?.record ?? null;
   }
   const { value } = await client.request('GET', `/api/v1/mcp/servers/${encodeURIComponent(id)}`);
   const parsed = parseRecord(value, { strict: false });
   if (parsed.ok) return parsed.record;
-  for (const { path, message } of parsed.issues) say(`the registry's record of ${id}: ${path} ${message}`);
+  for (const { path, message } of parsed.issues) say(`server ${id} of the registry is invalid: ${path} ${message}`);
   return null;
 }
 
@@ -121,7 +128,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError';
 }
 
-/** Whoever has none, or a broken one, has the address on the terminal. */
+/** Best effort: the address is on the terminal as well. */
 function openBrowser(address: URL): void {
   const [command, ...args] = openers[process.platform] ?? ['xdg-open'];
   const child = spawn(command as string, [...args, address.href], { stdio: 'ignore', detached: true });

@@ -1,10 +1,10 @@
 import { cutText } from '../../base/cut-text.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { noArguments, oneArgument, SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
-import { age, printable, table } from '../table.ts';
+import { SERVERS_PATH, type SpearCommand, serverPath } from '../spear/command.ts';
+import { age, fieldsText, table } from '../table.ts';
 
-/** What the admin API says of a server. */
+/** A server in responses of the admin API. */
 export interface ShownServer extends McpServerRecord {
   readonly origin: string;
   readonly nodes: readonly ShownReport[];
@@ -20,15 +20,15 @@ export interface ShownReport {
 }
 
 const MAX_ERROR_CHARS = 60;
-/** From bad to good: the worst one that a node sees is shown first. */
+/** From bad to good: the worst health that a node reports is shown first. */
 const healthOrder = ['down', 'degraded', 'connected', 'idle'];
 
-export const listServers: SpearCommand = async ({ flags, client, print }) => {
-  noArguments(flags);
+export const listServers: SpearCommand = async ({ flags, client, print, say }) => {
   const { value } = await client.request('GET', SERVERS_PATH);
   if (flags.json) print(`${JSON.stringify(value)}\n`);
   else {
     const { servers } = value as unknown as { servers: readonly ShownServer[] };
+    if (servers.length === 0) say('no servers; "spear servers apply PATH" adds some');
     const rows = servers.map((server) => {
       const reports = [...server.nodes].sort(byHealth);
       return [
@@ -47,17 +47,14 @@ export const listServers: SpearCommand = async ({ flags, client, print }) => {
   return spearExitCodes.ok;
 };
 
-export const getServer: SpearCommand = async ({ flags, client, print }) => {
-  const id = oneArgument(flags, 'ID');
+export const getServer: SpearCommand = async ({ flags, args: [id = ''], client, print }) => {
   const { value } = await client.request('GET', serverPath(id));
   if (flags.json) {
     print(`${JSON.stringify(value)}\n`);
     return spearExitCodes.ok;
   }
   const { nodes, ...record } = value as unknown as ShownServer;
-  for (const [name, field] of Object.entries(record)) {
-    if (field !== null) print(`${name}: ${printable(typeof field === 'string' ? field : JSON.stringify(field))}\n`);
-  }
+  print(fieldsText(record));
   if (nodes.length > 0) {
     const rows = nodes.map((node) => [
       node.node_id,
@@ -80,7 +77,7 @@ function allowedText(patterns: readonly string[]): string {
   return patterns.length === 0 ? 'none' : patterns.join(',');
 }
 
-/** `down 1/3` where one of three nodes sees it so; `-` where no node has used it. */
+/** `down 1/3` if one of three nodes reports it down; `-` if no node has used the server. */
 function healthText(reports: readonly ShownReport[]): string {
   const worst = reports[0]?.health;
   if (worst === undefined) return '-';

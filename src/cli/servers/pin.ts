@@ -1,15 +1,15 @@
-import type { JsonObject } from '../../base/json.ts';
+import { cutText } from '../../base/cut-text.ts';
+import type { JsonObject, JsonValue } from '../../base/json.ts';
 import { visible } from '../../base/visible-text.ts';
 import { definitionChanges } from '../../mcp/approval/definition-difference.ts';
 import { hashDefinition, readDefinition, type ToolDefinition } from '../../policy/definition-hash.ts';
+import type { DefinitionChange } from '../../protocol/approval.ts';
 import { DIRECTORY_ORIGIN } from '../../sms/directory.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { type SpearCommand, type SpearContext, serverPath } from '../spear/command.ts';
 import { printable } from '../table.ts';
-import { UsageError } from '../usage-error.ts';
 import type { ShownServer } from './ls.ts';
-import { sideBySide } from './side-by-side.ts';
-import { runServer } from './test.ts';
+import { type RunServerFlags, runServer } from './test.ts';
 
 interface ShownPin {
   readonly tool_name: string;
@@ -19,13 +19,14 @@ interface ShownPin {
 
 const DEFAULT_COLUMNS = 100;
 
-/**
- * Takes the definitions that a server gives today. What is different from what was pinned is shown side by side; with --yes
- * it is accepted.
- */
-export const pinServer: SpearCommand = async (context) => {
-  const { flags, client, print, say } = context;
-  const [id, ...names] = argumentsOf(context);
+interface PinFlags extends RunServerFlags {
+  readonly yes: boolean;
+}
+
+/** Shows current tool definitions beside the pinned ones; --yes pins the current ones. */
+export const pinServer: SpearCommand<PinFlags> = async (context) => {
+  const { flags, args, client, print, say } = context;
+  const [id = '', ...names] = args;
   const before = await pinsOf(context, id);
   const result = await runServer(context, id);
   if (result === null) return spearExitCodes.failed;
@@ -33,7 +34,7 @@ export const pinServer: SpearCommand = async (context) => {
   const found = chosen.map((name) => ({ name, tool: result.tools.find((tool) => tool.name === name) }));
   const missing = found.filter(({ tool }) => tool === undefined).map(({ name }) => name);
   if (missing.length > 0) {
-    for (const name of missing) say(`${id} has no tool "${name}"`);
+    for (const name of missing) say(`${id}: no tool "${name}"`);
     return spearExitCodes.failed;
   }
   const tools = found.map(({ name, tool }) => ({ name, now: readDefinition(tool?.definition ?? {}) }));
@@ -45,7 +46,7 @@ export const pinServer: SpearCommand = async (context) => {
     const warn = await fileWarning(context, id);
     await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
     await warn();
-  } else if (isNew) say('nothing was changed; add --yes to accept it');
+  } else if (isNew) say('nothing was changed; --yes pins these definitions');
   if (flags.json) {
     const shown = changes.map(({ name, state, now }) => ({ tool_name: name, state, sha256: hashDefinition(now) }));
     print(`${JSON.stringify({ server_id: id, accepted: flags.yes, tools: shown })}\n`);
@@ -53,31 +54,25 @@ export const pinServer: SpearCommand = async (context) => {
   return spearExitCodes.ok;
 };
 
-/** From now on the server may change these tools as it likes. */
+/** Removes pins: the server may change these tools again. */
 export const unpinServer: SpearCommand = async (context) => {
-  const { flags, client, print, say } = context;
-  const [id, ...names] = argumentsOf(context);
+  const { flags, args, client, print, say } = context;
+  const [id = '', ...names] = args;
   const before = await pinsOf(context, id);
   const chosen = names.length > 0 ? names : [...before.keys()];
-  const strangers = chosen.filter((name) => !before.has(name));
-  for (const name of strangers) say(`${id}: "${name}" is not pinned`);
-  if (strangers.length > 0) return spearExitCodes.failed;
+  const unpinned = chosen.filter((name) => !before.has(name));
+  for (const name of unpinned) say(`${id}: "${name}" is not pinned`);
+  if (unpinned.length > 0) return spearExitCodes.failed;
   const body = JSON.stringify({ tools: Object.fromEntries(chosen.map((name) => [name, null])) });
   const warn = await fileWarning(context, id);
   const { value } = await client.request('PUT', `${serverPath(id)}/pins`, { body, contentType: 'application/json' });
   if (flags.json) print(`${JSON.stringify(value)}\n`);
-  else for (const name of chosen) print(`${printable(name)} is not pinned any more\n`);
+  else for (const name of chosen) print(`${printable(name)} unpinned\n`);
   await warn();
   return spearExitCodes.ok;
 };
 
-function argumentsOf({ flags }: SpearContext): [id: string, ...names: string[]] {
-  const [id, ...names] = flags.args;
-  if (id === undefined) throw new UsageError(`usage: spear servers ${flags.verb} ID [TOOL...]`);
-  return [id, ...names];
-}
-
-async function pinsOf({ client }: SpearContext, id: string): Promise<ReadonlyMap<string, ShownPin>> {
+async function pinsOf({ client }: Pick<SpearContext, 'client'>, id: string): Promise<ReadonlyMap<string, ShownPin>> {
   const { value } = await client.request('GET', `${serverPath(id)}/pins`);
   const { pins } = value as unknown as { pins: readonly ShownPin[] };
   return new Map(pins.map((pin) => [pin.tool_name, pin]));
@@ -97,22 +92,53 @@ interface Change {
 }
 
 function changeText({ name, state, before, now }: Change): string {
-  const title = `${visible(name)}: ${state === 'same' ? 'as it was pinned' : state === 'new' ? 'not pinned yet' : 'CHANGED'}`;
+  const title = `${visible(name)}: ${state === 'same' ? 'unchanged' : state === 'new' ? 'not pinned' : 'CHANGED'}`;
   const columns = process.stdout.columns ?? DEFAULT_COLUMNS;
   if (state === 'same') return `${title}\n`;
   if (state === 'new') return `${title}\n${sideBySide([{ path: 'description', after: now.description }], columns)}`;
-  if (before === null) return `${title}; what was pinned is not known here but for its hash\n`;
+  if (before === null) return `${title}; only the hash of the pinned definition is known\n`;
   return `${title}\n${sideBySide(definitionChanges(before, now), columns)}`;
 }
 
-/** A file in the registry's directory wins at the next load: whoever pins is told what to write there. */
-async function fileWarning({ client, say }: SpearContext, id: string): Promise<() => Promise<void>> {
+/** A file of the registry directory overrides pins at the next load: print what to add to it. */
+async function fileWarning(
+  { client, say }: Pick<SpearContext, 'client' | 'say'>,
+  id: string,
+): Promise<() => Promise<void>> {
   const read = async () => (await client.request('GET', serverPath(id))).value as unknown as ShownServer;
   const { origin } = await read();
   return async () => {
     if (!origin.startsWith(DIRECTORY_ORIGIN)) return;
     const pins = Object.entries((await read()).pins).map(([tool, sha256]) => `${JSON.stringify(tool)} = "${sha256}"`);
-    say(`its record comes from ${origin}: write this there, or the next load takes it back`);
+    say(`this server comes from ${origin}: add the next line there, or the next load removes the pins`);
     say(`pins = { ${pins.join(', ')} }`);
   };
+}
+
+const MIN_COLUMNS = 40;
+const BETWEEN = ' │ ';
+const INDENT = '  ';
+/** Of one value: whoever wants more looks at it as JSON. */
+const MAX_CHARS = 4_000;
+
+/** What was pinned on the left, what is there now on the right. All of it is a server's own text: nothing of it is obeyed. */
+export function sideBySide(changes: readonly DefinitionChange[], columns: number): string {
+  const width = Math.floor((Math.max(columns, MIN_COLUMNS) - INDENT.length - BETWEEN.length) / 2);
+  const row = (left: string, right: string) => `${INDENT}${left.padEnd(width)}${BETWEEN}${right}`.trimEnd();
+  const lines = changes.flatMap(({ path, before, after }) => {
+    const [left, right] = [broken(before, width), broken(after, width)];
+    const height = Math.max(left.length, right.length);
+    const rows = Array.from({ length: height }, (_, at) => row(left[at] ?? '', right[at] ?? ''));
+    return [`${INDENT}${visible(cutText(path, MAX_CHARS))}:`, row('pinned', 'now'), ...rows];
+  });
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function broken(value: JsonValue | undefined, width: number): string[] {
+  if (value === undefined) return ['(none)'];
+  const text = visible(cutText(typeof value === 'string' ? value : JSON.stringify(value), MAX_CHARS));
+  const parts: string[] = [];
+  const letters = [...text];
+  for (let at = 0; at < letters.length; at += width) parts.push(letters.slice(at, at + width).join(''));
+  return parts.length === 0 ? ["''"] : parts;
 }

@@ -1,24 +1,22 @@
+import { RequestError } from '../api-client.ts';
 import { spearExitCodes } from '../exit-codes.ts';
 import { PROFILES_PATH, SERVERS_PATH, type SpearCommand } from '../spear/command.ts';
-import { SmsRequestError } from '../spear/sms-client.ts';
-import { UsageError } from '../usage-error.ts';
 
-export const removeServers = removal(SERVERS_PATH, 'server_id', 'ID');
-export const removeProfiles = removal(PROFILES_PATH, 'name', 'NAME');
+export const removeServers = removal(SERVERS_PATH, 'server_id');
+export const removeProfiles = removal(PROFILES_PATH, 'name');
 
-/** Removes each; one that is not there does not keep the others. */
-function removal(path: string, idField: string, word: string): SpearCommand {
-  return async ({ flags, client, print, say }) => {
-    if (flags.args.length === 0) throw new UsageError(`usage: spear ${flags.noun} rm ${word}...`);
+/** Removes each; a missing one is reported and does not stop the others. */
+function removal(path: string, idField: string): SpearCommand {
+  return async ({ flags, args, client, print, say }) => {
     const removed: Record<string, unknown>[] = [];
     let exitCode: number = spearExitCodes.ok;
-    for (const id of flags.args) {
+    for (const id of args) {
       try {
         const { value } = await client.request('DELETE', `${path}/${encodeURIComponent(id)}`);
         removed.push({ [idField]: id, revision: (value as { revision: unknown }).revision });
         if (!flags.json) print(`${id} removed\n`);
       } catch (error) {
-        if (!(error instanceof SmsRequestError) || error.exitCode !== spearExitCodes.failed) throw error;
+        if (!(error instanceof RequestError) || error.exitCode !== spearExitCodes.failed) throw error;
         say(`${id}: ${error.message}`);
         exitCode = error.exitCode;
       }

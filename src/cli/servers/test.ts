@@ -8,14 +8,18 @@ import { parseRecord } from '../../protocol/record-parse.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
 import type { ServerTestResult } from '../../sms/server-test.ts';
 import { spearExitCodes } from '../exit-codes.ts';
-import { oneArgument, type SpearCommand, type SpearContext } from '../spear/command.ts';
+import type { JsonFlag, SpearCommand, SpearContext } from '../spear/command.ts';
 import { table } from '../table.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** Runs a server of the registry as a node on this machine would, and shows what it offers. */
-export const testRegisteredServer: SpearCommand = async (context) => {
-  const { flags, print, say } = context;
-  const id = oneArgument(flags, 'ID');
+export interface RunServerFlags extends JsonFlag {
+  readonly allowEnv: readonly string[];
+}
+
+/** Runs a registered server as a node on this machine would, and lists its tools. */
+export const testRegisteredServer: SpearCommand<RunServerFlags> = async (context) => {
+  const { flags, args, print, say } = context;
+  const [id = ''] = args;
   const result = await testHere(context, id, false);
   if (result === null) return spearExitCodes.failed;
   if (flags.json) print(`${JSON.stringify(result)}\n`);
@@ -30,34 +34,35 @@ export const testRegisteredServer: SpearCommand = async (context) => {
   return result.ok ? spearExitCodes.ok : spearExitCodes.failed;
 };
 
-/** What its tools are; null: it could not be asked, and the person was told why. */
-export async function runServer(context: SpearContext, id: string): Promise<ServerTestResult | null> {
+/** Starts a server and lists its tools; null: it failed, and the reason was printed. */
+export async function runServer(context: SpearContext<RunServerFlags>, id: string): Promise<ServerTestResult | null> {
   const result = await testHere(context, id, true);
   if (result === null || result.error === null) return result;
   sayFailure(context, result);
   return null;
 }
 
-function sayFailure({ say }: SpearContext, { error }: ServerTestResult): void {
+function sayFailure({ say }: Pick<SpearContext, 'say'>, { error }: ServerTestResult): void {
   if (error === null) return;
   say(`${error.code}: ${error.message}`);
-  if (/does not allow servers to use/.test(error.message)) say('a variable of yours is allowed by --allow-env NAME');
+  if (/does not allow servers to use/.test(error.message))
+    say('--allow-env NAME lets the server use an environment variable');
 }
 
 async function testHere(
-  { flags, client, env, say }: SpearContext,
+  { flags, client, env, say }: SpearContext<RunServerFlags>,
   id: string,
   definitions: boolean,
 ): Promise<ServerTestResult | null> {
-  // The admin API hides values that the server needs.
+  // The admin API masks values that the server needs.
   const { value } = await client.request('GET', `/api/v1/mcp/servers/${encodeURIComponent(id)}`);
   const parsed = parseRecord(value, { strict: false });
   if (!parsed.ok) {
-    for (const { path, message } of parsed.issues) say(`the registry's record of ${id}: ${path} ${message}`);
+    for (const { path, message } of parsed.issues) say(`server ${id} of the registry is invalid: ${path} ${message}`);
     return null;
   }
   const state = stateDirectory(env);
-  if (state === null) throw new UsageError('where may the server keep its files? set HOME or XDG_STATE_HOME');
+  if (state === null) throw new UsageError('no directory for files of the server: set HOME or XDG_STATE_HOME');
   const { mcp, egress, keyVariables } = await loadHostConfig({ env }).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.message) : error;
   });

@@ -12,7 +12,7 @@ import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
 const PRIVATE_FILE = 0o600;
 const BACKUP_TIMEOUT_MS = 10 * 60_000;
 
-/** Copies the registry: through the process that serves it, where there is one. Returns what to tell the user. */
+/** Copies the registry, through the process that serves it if there is one. Returns a message. */
 export async function backupRegistry(config: SmsConfig, file: string): Promise<string> {
   const target = resolve(file);
   const response = await askForBackup(config);
@@ -20,7 +20,7 @@ export async function backupRegistry(config: SmsConfig, file: string): Promise<s
     await writeWhole(target, response);
     return `backup of ${config.files.data} written to ${file} by the serving registry`;
   }
-  if (!existsSync(config.files.data)) throw new Error(`there is no registry at ${config.files.data}`);
+  if (!existsSync(config.files.data)) throw new Error(`no registry at ${config.files.data}`);
   const store = openSqliteStore(config.files.data);
   try {
     await store.backup(target);
@@ -32,10 +32,10 @@ export async function backupRegistry(config: SmsConfig, file: string): Promise<s
 
 export async function restoreRegistry(config: SmsConfig, file: string): Promise<string> {
   await restoreSqliteStore(resolve(file), config.files.data);
-  return `${config.files.data} restored from ${file}; it has a new epoch, so every node lists again`;
+  return `${config.files.data} restored from ${file}; it has a new epoch, so nodes fetch all data again`;
 }
 
-/** Null: nobody serves these data. */
+/** Null: no process serves this data. */
 async function askForBackup({ auth, files }: SmsConfig): Promise<IncomingMessage | null> {
   if (!existsSync(files.httpSocket)) return null;
   const token = auth ? tokenOfOwnRegistry(files.adminToken)() : null;
@@ -49,7 +49,7 @@ async function askForBackup({ auth, files }: SmsConfig): Promise<IncomingMessage
     asked.once('response', resolveWith);
     asked.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED') resolveWith(null);
-      else reject(new Error(`the registry at ${files.httpSocket} cannot be asked for a backup: ${error.message}`));
+      else reject(new Error(`the registry at ${files.httpSocket} cannot make a backup: ${error.message}`));
     });
     asked.end();
   });

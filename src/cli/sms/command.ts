@@ -1,61 +1,83 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorText } from '../../base/error-text.ts';
-import { version } from '../../base/version.ts';
-import { visible } from '../../base/visible-text.ts';
 import { stateDirectory } from '../../base/xdg-directories.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { loadSmsConfig, type SmsConfig } from '../../config/sms/sms-config.ts';
+import { loadSmsConfig, type SmsConfig, type SmsFlags } from '../../config/sms/sms-config.ts';
 import { profileKind } from '../../protocol/profile-kind.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
 import { createSecretSource } from '../../secrets/secret-source.ts';
 import { type DirectoryResult, describeProblem, loadDirectory, PROFILES_FOLDER } from '../../sms/directory.ts';
 import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
 import { DirectoryRefused, type RunningSms, startSms } from '../../sms/sms.ts';
 import { createMemoryStore, createMemoryStoreOf } from '../../sms/store/memory-store.ts';
 import { openStore } from '../../sms/store/open-store.ts';
+import type { FlagValues, Run } from '../command-table.ts';
+import type { ProgramOutput } from '../run-program.ts';
+import { bounded, MAX_LISTED, outputOf } from '../say.ts';
 import { UsageError } from '../usage-error.ts';
 import { backupRegistry, restoreRegistry } from './backup.ts';
-import { parseSmsFlags, type SmsCommand } from './flags.ts';
-import { smsHelp } from './help.ts';
+import type { smsServeFlags } from './flags.ts';
 
 const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
 
-const say = (text: string) => process.stderr.write(`spear-sms: ${visible(knownSecrets.redact(text))}\n`);
+type StoreFlags = Pick<ServeFlags, 'config' | 'data' | 'store' | 'insecureNoAuth'>;
+type ServeFlags = FlagValues<typeof smsServeFlags>;
 
-/** `spear-sms`: from the command line to an exit code. */
-export async function main(argv: readonly string[]): Promise<number> {
-  try {
-    const command = parseSmsFlags(argv);
-    if (command === 'help') return print(smsHelp);
-    if (command === 'version') return print(`spear-sms ${version}\n`);
-    return await run(command);
-  } catch (error) {
-    const message = errorText(error);
-    for (const line of message.split('\n')) say(line);
-    if (error instanceof UsageError || error instanceof ConfigError) return exitCodes.usage;
-    return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
-  }
+/** `spear-sms`, and `spear registry serve`. */
+export const serveRegistry = reporting<ServeFlags>(async ({ flags, program }) => {
+  const { dryRun: onlyLook, mcpRegistryDir, mcpDir, ...more } = flags;
+  const load = () => loadConfig({ ...more, registryDir: mcpRegistryDir ?? mcpDir });
+  return onlyLook ? dryRun(load(), outputOf(program.name)) : serve(load(), load);
+});
+
+export const backup = copying('backup', backupRegistry);
+export const restore = copying('restore', restoreRegistry);
+
+export const migrateTo = reporting<StoreFlags & { readonly from: string; readonly to: string }>(
+  async ({ flags: { from, to, ...flags }, program }) => {
+    const { migrate } = await import('./migrate.ts');
+    const { say } = outputOf(program.name);
+    for (const line of await migrate(from, to, smsFlags(flags), processEnvironment)) say(line);
+    return exitCodes.ok;
+  },
+);
+
+function copying(verb: string, copy: (config: SmsConfig, file: string) => Promise<string>): Run<StoreFlags> {
+  return reporting(async ({ flags, args: [file = ''], program }) => {
+    const config = loadConfig(flags);
+    if (config.etcd !== null) {
+      throw new UsageError(`${verb} needs a registry in a file; copy etcd with "etcdctl snapshot save"`);
+    }
+    outputOf(program.name).say(await copy(config, file));
+    return exitCodes.ok;
+  });
 }
 
-async function run(command: SmsCommand): Promise<number> {
-  if (command.kind === 'migrate') {
-    const { migrate } = await import('./migrate.ts');
-    for (const line of await migrate(command.from, command.to, command.flags, processEnvironment)) say(line);
-    return exitCodes.ok;
-  }
-  const config = loadSmsConfig({ flags: command.flags, env: processEnvironment });
-  if (command.kind === 'serve') {
-    const readAgain = () => loadSmsConfig({ flags: command.flags, env: processEnvironment });
-    return command.dryRun ? dryRun(config) : serve(config, readAgain);
-  }
-  if (config.etcd !== null) {
-    throw new UsageError(`${command.kind} is for a registry in a file: etcd copies itself (etcdctl snapshot save)`);
-  }
-  const copy = command.kind === 'backup' ? backupRegistry : restoreRegistry;
-  say(await copy(config, command.file));
-  return exitCodes.ok;
+type ConfigFlags = Partial<Omit<ServeFlags, 'dryRun' | 'mcpRegistryDir' | 'mcpDir'>> & Pick<SmsFlags, 'registryDir'>;
+
+/** An absent boolean flag leaves the decision to the variable and the config file. */
+const smsFlags = (flags: ConfigFlags): SmsFlags => ({
+  ...flags,
+  strict: flags.strict || undefined,
+  allowMassRemoval: flags.allowMassRemoval || undefined,
+  insecureNoAuth: flags.insecureNoAuth || undefined,
+  allowPlaintextBeyondLoopback: flags.allowPlaintextBeyondLoopback || undefined,
+});
+
+const loadConfig = (flags: ConfigFlags) => loadSmsConfig({ flags: smsFlags(flags), env: processEnvironment });
+
+/** Prints errors that are not about usage or config, and maps them to exit codes. */
+function reporting<Flags>(run: Run<Flags>): Run<Flags> {
+  return async (call) => {
+    try {
+      return await run(call);
+    } catch (error) {
+      if (error instanceof UsageError || error instanceof ConfigError) throw error;
+      for (const line of errorText(error).split('\n')) outputOf(call.program.name).say(line);
+      return error instanceof DirectoryRefused ? exitCodes.refused : exitCodes.failed;
+    }
+  };
 }
 
 async function serve(config: SmsConfig, readAgain: () => SmsConfig): Promise<number> {
@@ -81,12 +103,12 @@ async function serve(config: SmsConfig, readAgain: () => SmsConfig): Promise<num
   return exitCodes.ok;
 }
 
-/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reads tokens, certificate, rules about approvals and directory again. */
+/** The first SIGINT or SIGTERM shuts down gracefully, the second at once; SIGHUP reloads tokens, certificate, approval rules and directory. */
 function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     sms.reload().then(
       (result) => {
-        if (result === null) log('info', 'no_directory', { message: 'there is no --mcp-registry-dir to read again' });
+        if (result === null) log('info', 'no_directory', { message: 'no --mcp-registry-dir to reload' });
       },
       (error: unknown) => log('error', 'reload_failed', { message: errorText(error) }),
     );
@@ -104,9 +126,9 @@ function untilSignalled(sms: RunningSms, log: ServiceLog): Promise<void> {
   });
 }
 
-async function dryRun(config: SmsConfig): Promise<number> {
+async function dryRun(config: SmsConfig, output: ProgramOutput): Promise<number> {
   if (config.registryDir === null) throw new UsageError('--dry-run needs --mcp-registry-dir');
-  // What is not there yet is not created only to be looked at.
+  // Do not create a registry only to look at it.
   const kept = config.etcd !== null || existsSync(config.files.data) ? await openStore(config, openServiceLog()) : null;
   const store = kept ?? createMemoryStore();
   const profiles = kept?.profiles ?? createMemoryStoreOf(profileKind);
@@ -116,8 +138,8 @@ async function dryRun(config: SmsConfig): Promise<number> {
   try {
     const ofServers = await loadDirectory(store, config.registryDir, options);
     const ofProfiles = await loadDirectory(profiles, folder, { ...options, optional: true });
-    sayResult(config.registryDir, ofServers, '');
-    sayResult(folder, ofProfiles, 'profile ');
+    showResult(config.registryDir, ofServers, '', output);
+    showResult(folder, ofProfiles, 'profile ', output);
     const count = (of: (result: DirectoryResult) => number) => of(ofServers) + of(ofProfiles);
     const [changes, unchanged] = [count(({ plan }) => plan.changes.length), count(({ plan }) => plan.unchanged.length)];
     process.stdout.write(`${changes} changes, ${unchanged} unchanged\n`);
@@ -127,16 +149,18 @@ async function dryRun(config: SmsConfig): Promise<number> {
   }
 }
 
-function sayResult(directory: string, { problems, plan, refusal }: DirectoryResult, prefix: string): void {
-  for (const problem of problems) say(`${problem.severity}: ${describeProblem(directory, problem)}`);
-  for (const change of plan.changes) {
-    const fields = change.action === 'update' ? ` (${change.fields.join(', ')})` : '';
-    process.stdout.write(`${change.action} ${prefix}${change.id} from ${change.file}${fields}\n`);
+/** Small plans in full, large ones as counts; problems up to a bound. */
+function showResult(directory: string, result: DirectoryResult, prefix: string, { print, say }: ProgramOutput): void {
+  const { problems, plan, refusal } = result;
+  for (const line of bounded(problems.map((one) => `${one.severity}: ${describeProblem(directory, one)}`))) say(line);
+  if (plan.changes.length <= MAX_LISTED) {
+    for (const change of plan.changes) {
+      const fields = change.action === 'update' ? ` (${change.fields.join(', ')})` : '';
+      print(`${change.action} ${prefix}${change.id} from ${change.file}${fields}\n`);
+    }
+  } else {
+    const count = (action: string) => `${plan.changes.filter((change) => change.action === action).length} ${action}`;
+    print(`${prefix}${['create', 'update', 'delete'].map(count).join(', ')}\n`);
   }
   if (refusal !== null) say(`error: ${refusal}`);
-}
-
-function print(text: string): number {
-  process.stdout.write(text);
-  return exitCodes.ok;
 }

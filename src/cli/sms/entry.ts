@@ -1,6 +1,8 @@
 import { crashWithoutSecrets } from '../crash-output.ts';
-import { main } from './command.ts';
+import { runProgram } from '../run-program.ts';
+import { outputOf } from '../say.ts';
+import { smsProgram } from './table.ts';
 
 crashWithoutSecrets('spear-sms', 1);
-// Everything is closed and all output is written when main returns; what is left are libraries' idle timers.
-main(process.argv.slice(2)).then((code) => process.exit(code));
+// When it returns, everything is closed and all output is written; only idle timers of libraries are left.
+runProgram(smsProgram, process.argv.slice(2), outputOf('spear-sms')).then((code) => process.exit(code));

@@ -1,75 +1,46 @@
-import type { SmsFlags } from '../../config/sms/sms-config.ts';
-import { parseFlags } from '../parse-flags.ts';
-import { UsageError } from '../usage-error.ts';
+import { DEFAULT_GRPC_ADDRESS, DEFAULT_HTTP_ADDRESS } from '../../config/sms/address.ts';
+import { flag, text } from '../command-table.ts';
 
-const options = {
-  grpc: { type: 'string' },
-  http: { type: 'string' },
-  data: { type: 'string' },
-  store: { type: 'string' },
-  queue: { type: 'string' },
-  'mcp-registry-dir': { type: 'string' },
-  'mcp-dir': { type: 'string' },
-  'task-dir': { type: 'string' },
-  strict: { type: 'boolean' },
-  'allow-mass-removal': { type: 'boolean' },
-  'dry-run': { type: 'boolean' },
-  'tls-cert': { type: 'string' },
-  'tls-key': { type: 'string' },
-  'insecure-no-auth': { type: 'boolean' },
-  'allow-plaintext-beyond-loopback': { type: 'boolean' },
-  from: { type: 'string' },
-  to: { type: 'string' },
-  config: { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
-  version: { type: 'boolean', short: 'V' },
+/** Where the data of a registry are; each is also a variable and a config field. */
+export const storeFlags = {
+  data: text('FILE', 'SQLite file (SMS_DATA, store.file)', {
+    fallback: '$XDG_STATE_HOME/spear/sms/registry.db, else ~/.local/state/spear/sms/registry.db',
+  }),
+  store: text(
+    'URL',
+    'etcd://HOST:PORT,…[/PREFIX]: keep the data in etcd, so that several spear-sms can serve them (SMS_STORE, store.url; TLS and login: [store.etcd] of the config)',
+  ),
+  'insecure-no-auth': flag('require no tokens; loopback only (SMS_INSECURE_NO_AUTH, auth.insecure_no_auth)'),
+  config: text('FILE', 'config file (SMS_CONFIG)', { fallback: '~/.config/spear/sms.toml if it exists' }),
 } as const;
 
-export type SmsCommand =
-  | { readonly kind: 'serve'; readonly dryRun: boolean; readonly flags: SmsFlags }
-  | { readonly kind: 'backup' | 'restore'; readonly file: string; readonly flags: SmsFlags }
-  | { readonly kind: 'migrate'; readonly from: string; readonly to: string; readonly flags: SmsFlags };
-
-/** What `spear-sms` is to do, or what to print instead. */
-export function parseSmsFlags(argv: readonly string[]): SmsCommand | 'help' | 'version' {
-  const { values, positionals } = parseFlags(argv, options, 'spear-sms');
-  if (values.help) return 'help';
-  if (values.version) return 'version';
-  const flags: SmsFlags = {
-    config: values.config,
-    grpc: values.grpc,
-    http: values.http,
-    data: values.data,
-    store: values.store,
-    queue: values.queue,
-    registryDir: values['mcp-registry-dir'] ?? values['mcp-dir'],
-    taskDir: values['task-dir'],
-    strict: values.strict,
-    allowMassRemoval: values['allow-mass-removal'],
-    tlsCert: values['tls-cert'],
-    tlsKey: values['tls-key'],
-    insecureNoAuth: values['insecure-no-auth'],
-    allowPlaintextBeyondLoopback: values['allow-plaintext-beyond-loopback'],
-  };
-  const dryRun = values['dry-run'] ?? false;
-  const [command, file, ...more] = positionals;
-  const { from, to } = values;
-  if (command === 'migrate') {
-    if (file !== undefined || from === undefined || to === undefined || dryRun) {
-      throw new UsageError(
-        'usage: spear-sms migrate --from sqlite:FILE --to etcd://HOST:PORT,… (or the other way round)',
-      );
-    }
-    return { kind: 'migrate', from, to, flags };
-  }
-  if (from !== undefined || to !== undefined) throw new UsageError('--from and --to are for spear-sms migrate');
-  if (command === undefined) return { kind: 'serve', dryRun, flags };
-  if (command !== 'backup' && command !== 'restore') {
-    throw new UsageError(
-      `unknown command ${JSON.stringify(command)}; there are backup, restore and migrate, or none to serve`,
-    );
-  }
-  if (file === undefined || more.length > 0) throw new UsageError(`usage: spear-sms ${command} FILE`);
-  if (dryRun) throw new UsageError(`--dry-run does not go with ${command}`);
-  return { kind: command, file, flags };
-}
+export const smsServeFlags = {
+  grpc: text('HOST:PORT', 'gRPC address (SMS_GRPC, grpc.listen); port 0: any free port', {
+    fallback: DEFAULT_GRPC_ADDRESS,
+  }),
+  http: text('HOST:PORT', 'HTTP address (SMS_HTTP, http.listen)', { fallback: DEFAULT_HTTP_ADDRESS }),
+  ...storeFlags,
+  queue: text(
+    'URL',
+    'nats://HOST:PORT,… (tls:// beyond loopback): accept runs of the registered tasks; nodes with the same --queue run them (SMS_QUEUE, runs.queue; [nats] of the config has creds, ca, replicas)',
+  ),
+  'mcp-registry-dir': text(
+    'DIR',
+    'directory of MCP servers, one *.toml or *.json file each; read at start and on SIGHUP, all or nothing. Links inside DIR are followed (SMS_MCP_REGISTRY_DIR, mcp.registry_dir)',
+  ),
+  'mcp-dir': text('DIR', 'same as --mcp-registry-dir (SMS_MCP_DIR)'),
+  'task-dir': text(
+    'DIR',
+    'directory of tasks, one *.toml or *.json file each next to its module; read at start and on SIGHUP. An invalid file leaves its task unchanged (SMS_TASK_DIR, tasks.dir)',
+  ),
+  strict: flag('refuse to start if a file is invalid or has an unknown field (SMS_STRICT, mcp.strict)'),
+  'allow-mass-removal': flag(
+    'load a directory that became empty or lost a quarter of its servers (and more than 3). Without it such a directory is refused and the registry keeps what it has; POST /reload?allow_mass_removal=true allows it once (SMS_ALLOW_MASS_REMOVAL, mcp.allow_mass_removal)',
+  ),
+  'dry-run': flag('print what the directory would change, and exit'),
+  'tls-cert': text('FILE', 'certificate, PEM (SMS_TLS_CERT, tls.cert)'),
+  'tls-key': text('FILE', 'private key, PEM (SMS_TLS_KEY, tls.key)'),
+  'allow-plaintext-beyond-loopback': flag(
+    'serve other machines without TLS; tokens and data are sent in clear (SMS_ALLOW_PLAINTEXT_BEYOND_LOOPBACK, auth.allow_plaintext_beyond_loopback)',
+  ),
+} as const;

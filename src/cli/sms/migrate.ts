@@ -6,7 +6,7 @@ import { UsageError } from '../usage-error.ts';
 
 const FILE_SCHEME = 'sqlite:';
 
-/** Copies a registry to another place. Returns what to tell the user. */
+/** Copies a registry to another place. Returns messages. */
 export async function migrate(from: string, to: string, flags: SmsFlags, env: NodeJS.ProcessEnv): Promise<string[]> {
   const { counts, warnings } = await migrateRegistry(
     placeOf('--from', from, flags, env),
@@ -16,7 +16,7 @@ export async function migrate(from: string, to: string, flags: SmsFlags, env: No
   return [
     ...warnings,
     `copied from ${from} to ${to}: ${copied}`,
-    'it has a new epoch, so every node lists again; start spear-sms on it, and nothing on the one before',
+    'the copy has a new epoch, so nodes fetch all data again; start spear-sms on the copy and stop using the source',
   ];
 }
 

@@ -1,33 +1,28 @@
 import { resolve } from 'node:path';
 import { errorText } from '../../base/error-text.ts';
-import { version } from '../../base/version.ts';
-import { visible } from '../../base/visible-text.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadHostConfig } from '../../config/host/host-config.ts';
 import { defaultNodeDirectory } from '../../config/node/paths.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { knownSecrets } from '../../secrets/redactor.ts';
 import { openServiceLog, type ServiceLog } from '../../sms/service-log.ts';
 import { type RunningSpearlet, startSpearlet, TasksRefused } from '../../spearlet/spearlet.ts';
+import type { Call, FlagValues } from '../command-table.ts';
 import { flagWords } from '../run/registry-flags.ts';
+import { outputOf } from '../say.ts';
 import { UsageError } from '../usage-error.ts';
-import { parseSpearletFlags, type SpearletFlags } from './flags.ts';
-import { spearletHelp } from './help.ts';
+import type { spearletFlags } from './flags.ts';
 
 const exitCodes = { ok: 0, failed: 1, usage: 2, refused: 3, interrupted: 130, terminated: 143 } as const;
 
-const say = (text: string) => process.stderr.write(`spearlet: ${visible(knownSecrets.redact(text))}\n`);
+type SpearletFlags = FlagValues<typeof spearletFlags>;
 
-/** `spearlet`: from the command line to an exit code. */
-export async function main(argv: readonly string[]): Promise<number> {
+/** `spearlet`, and `spear node serve`. */
+export async function serveNode({ flags, program }: Call<SpearletFlags>): Promise<number> {
   try {
-    const flags = parseSpearletFlags(argv);
-    if (flags === 'help') return print(spearletHelp);
-    if (flags === 'version') return print(`spearlet ${version}\n`);
     return await serve(flags);
   } catch (error) {
-    for (const line of errorText(error).split('\n')) say(line);
-    if (error instanceof UsageError || error instanceof ConfigError) return exitCodes.usage;
+    if (error instanceof UsageError || error instanceof ConfigError) throw error;
+    for (const line of errorText(error).split('\n')) outputOf(program.name).say(line);
     return error instanceof TasksRefused ? exitCodes.refused : exitCodes.failed;
   }
 }
@@ -37,7 +32,7 @@ async function serve(flags: SpearletFlags): Promise<number> {
   const host = await loadHostConfig({ file: flags.config, env: processEnvironment });
   const { sms: address, smsToken: token, smsTokenFile: tokenFile, smsCa: ca, mcpDir: directory } = flags;
   if (address !== undefined && directory !== undefined) {
-    throw new UsageError('--mcp-dir and --sms: records come from one of them; leave the other out');
+    throw new UsageError('--mcp-dir and --sms cannot be combined: MCP servers come from one of them');
   }
   const node = await startSpearlet({
     host,
@@ -63,10 +58,10 @@ async function serve(flags: SpearletFlags): Promise<number> {
 function dataDirectory({ data }: SpearletFlags, configured: string | null): string {
   const directory = data === undefined ? (configured ?? defaultNodeDirectory(processEnvironment)) : resolve(data);
   if (directory !== null) return directory;
-  throw new ConfigError('where to keep the data? there is neither --data nor XDG_STATE_HOME nor HOME');
+  throw new ConfigError('no data directory: set --data, XDG_STATE_HOME or HOME');
 }
 
-/** The first SIGINT or SIGTERM ends it in good order, the second at once; SIGHUP reads tokens, tasks and records again. */
+/** The first SIGINT or SIGTERM shuts down gracefully, the second at once; SIGHUP reloads tokens, tasks and servers. */
 function untilSignalled(node: RunningSpearlet, log: ServiceLog): Promise<void> {
   process.on('SIGHUP', () => {
     node.reload().then(
@@ -85,9 +80,4 @@ function untilSignalled(node: RunningSpearlet, log: ServiceLog): Promise<void> {
       });
     }
   });
-}
-
-function print(text: string): number {
-  process.stdout.write(text);
-  return exitCodes.ok;
 }

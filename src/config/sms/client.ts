@@ -121,12 +121,21 @@ function findOne(
   return { url, socket: null, address: url, token: token ?? noToken, ca, warning: warningOf(url, isLocal, from) };
 }
 
-/** Whoever gives an address in clear and a token has decided to trust it, and is told what that means. */
+/** Risk of sending a token over a connection that does not authenticate the registry. */
 function warningOf(url: string, isLocal: boolean, from: string): string {
   return isLocal
-    ? `${from}: ${url} does not authenticate the registry: any user of this machine can listen there while the registry is down; ` +
+    ? `warning: ${from} ${url} is not authenticated: any local user can listen on this port while the registry is down; ` +
         `use its socket (${SOCKET_SCHEME}…/sockets/…) or https://`
-    : `${from}: ${url} is not encrypted: anyone on the network path can read the token and change the registry; use https://`;
+    : `warning: ${from} ${url} is not encrypted: others on the network can read the token and change data; use https://`;
+}
+
+const PRINTED_VARIABLE = 'SPEAR_SMS_WARNING_PRINTED';
+
+/** The warning of an endpoint, unless this process or one that started it has printed it. */
+export function unprintedWarning({ warning }: Pick<SmsEndpoint, 'warning'>, env: NodeJS.ProcessEnv): string | null {
+  if (warning === null || env[PRINTED_VARIABLE] === warning) return null;
+  env[PRINTED_VARIABLE] = warning;
+  return warning;
 }
 
 function isOwnAddress(own: SmsFiles, side: Side, url: string): boolean {

@@ -27,15 +27,13 @@ describe('spear approvals', () => {
     const id = request?.approval_id ?? '';
     const short = id.slice(0, 6);
     const ls = await runSpear(['approvals', 'ls'], as(sms));
-    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +ASKED BY +STATUS$/m);
-    expect(ls.stdout).toMatch(
-      new RegExp(`^${id} +\\d+s +23h +notes +run-1 +node-1 +fs +write_file +bootstrap-node +waiting$`, 'm'),
-    );
+    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +STATUS$/m);
+    expect(ls.stdout).toMatch(new RegExp(`^${id} +\\d+s +23h +notes +run-1 +node-1 +fs +write_file +waiting$`, 'm'));
     const show = await runSpear(['approvals', 'show', short], as(sms));
     expect(show.stdout).toContain('\\u{202e}x\\u001b[2J');
     expect(show.stdout).toContain('looks like a credential');
     expect(show.stdout).not.toMatch(/\p{Cc}(?<!\n)|\p{Cf}|ghp_0123456789/u);
-    expect(show.stderr).toContain('--full shows all of it');
+    expect(show.stderr).toContain('--full shows them');
     const full = await runSpear(['approvals', 'show', short, '--full', '--json'], as(sms));
     expect(JSON.parse(full.stdout).arguments).toEqual(hostile);
     expect(await runSpear(['approvals', 'allow', short, '--reason', 'fine', '--session'], as(sms))).toEqual({
@@ -50,7 +48,7 @@ describe('spear approvals', () => {
       'spear: the approval is already granted, allow_session by bootstrap-admin: fine\n',
     ]);
     const denied = await runSpear(['approvals', 'deny', 'zz'], as(sms));
-    expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is no id of a request\n']);
+    expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is not an approval id\n']);
     expect((await runSpear(['approvals', 'ls'], as(sms, sms.nodeToken))).code).toBe(4);
     expect(await listed(sms, '?status=granted')).toHaveLength(1);
   });

@@ -41,11 +41,11 @@ it('adapts WASI preview 1 of a program with a main, and enters it through wasi:c
 });
 
 it.each([
-  ['a text', 'package.json', [], 1, 'it is not a core module'],
-  ['a module of the core form', 'c/agent.wasm', [], 1, 'compile it with -DSPEAR_COMPONENT'],
-  ['a file that is not there', 'nothing.wasm', [], 2, 'it cannot be read (ENOENT)'],
+  ['a text', 'package.json', [], 1, 'not a core module'],
+  ['a module of the core form', 'c/agent.wasm', [], 1, 'compile with -DSPEAR_COMPONENT'],
+  ['a file that is not there', 'nothing.wasm', [], 2, 'cannot be read (ENOENT)'],
   ['an unknown world', 'c/hello.wasm', ['--world', 'moon'], 2, '--world: expected task or imports, found "moon"'],
-  ['a world that it does not fit', 'c/hello.wasm', ['--world', 'task'], 1, 'it does not fit world task of spear.wit'],
+  ['a world that it does not fit', 'c/hello.wasm', ['--world', 'task'], 1, 'does not match world task of spear.wit'],
 ])('refuses %s, says why, and writes nothing [component.componentize]', async (_what, file, more, code, message) => {
   const output = join(folder, `refused-${code}.wasm`);
   const input =
@@ -57,7 +57,7 @@ it.each([
 });
 
 it('explains itself [component.componentize]', async () => {
-  expect((await spear('--help')).stdout).toContain('spear componentize MODULE.wasm -o COMPONENT.wasm');
+  expect((await spear('--help')).stdout).toContain('spear componentize MODULE.wasm --output COMPONENT.wasm [options]');
   const { code, stderr } = await spear('only-one-argument.wasm');
   expect(stderr).toContain('usage: spear componentize');
   expect(code).toBe(2);

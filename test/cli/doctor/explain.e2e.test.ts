@@ -123,7 +123,7 @@ describe('spear explain', () => {
     expect(stdout).toMatch(/^✓ registry server_id: the registry has "l"$/m);
     expect(stdout).toMatch(/^✓ registry allowed_tools: the server allows "\*"$/m);
     expect(stdout).toMatch(/^✓ task mcp\.tool_allowlist: "tool_\*" matches$/m);
-    expect(stdout).toMatch(/^✓ approval: none is needed$/m);
+    expect(stdout).toMatch(/^✓ approval: not needed$/m);
     expect(stdout).toMatch(/^– budgets: tool_timeout_ms 8000, max_concurrency 8, max_tool_output_bytes 65536$/m);
     expect(stdout).toMatch(/^✓ the model sees it as mcp__bA__dG9vbF8x$/m);
     expect(stdout).toMatch(/\n\nthe task can call "tool_1" of "l"\n$/);
@@ -196,7 +196,9 @@ describe('spear explain', () => {
     const task = taskWithMcp(['tiny'], { 'mcp.tool_denylist': ['write_*'] });
     const yes = await spear(['explain', 'tiny', 'read', ...task]);
     expect(yes.code).toBe(0);
-    expect(yes.stdout).toContain('the task can call "read" of "tiny", as far as the task goes: no registry was asked');
+    expect(yes.stdout).toContain(
+      'the task can call "read" of "tiny" (checked against the task only; no registry was given)',
+    );
     const no = await explain('tiny', 'write_all', ...task);
     expect(no.code).toBe(1);
     expect(denials(no.findings)).toEqual(['denied_by_task']);
@@ -215,7 +217,7 @@ describe('spear explain', () => {
     const flags = [...taskWithMcp(['tiny']), ...tiny(), '--connect'];
     const there = await explain('tiny', 'echo', ...flags);
     expect(there.code).toBe(0);
-    expect(one(there.findings, 'tool').text).toBe('the server has it');
+    expect(one(there.findings, 'tool').text).toBe('the server has the tool');
     const missing = await explain('tiny', 'ecoh', ...flags);
     expect(missing.code).toBe(1);
     expect(one(missing.findings, 'tool')).toMatchObject({ status: 'bad', cause: 'unknown_tool' });

@@ -127,6 +127,6 @@ describe('spear journal script', () => {
 
   it('says that there is none where no model answered', () => {
     const { status, stderr } = spear('script', journalWith(headerOf(tools), []));
-    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('no model answered in this run') });
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('the run has no model turns') });
   });
 });

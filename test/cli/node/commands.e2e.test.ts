@@ -54,8 +54,8 @@ describe('spear tasks, run and runs', () => {
   });
 
   it('say what is wrong: words, files, nodes that are not there, tokens', () => {
-    expect(spear('tasks', 'aply').stderr).toContain('did you mean "apply"?');
-    expect(spear('runs', 'lst').stderr).toContain('did you mean "ls"?');
+    expect(spear('tasks', 'aply').stderr).toContain('did you mean "spear tasks apply"?');
+    expect(spear('runs', 'lst').stderr).toContain('did you mean "spear runs ls"?');
     expect(spear('run').status).toBe(2);
     expect(spear('run', 'hello', '--input', 'nowhere').stderr).toContain('cannot be read (ENOENT)');
     writeFileSync(join(folder, 'bad.toml'), 'name = "bad"\nwasm = "nowhere.wasm"\n');
@@ -91,6 +91,6 @@ describe('spear tasks, run and runs', () => {
     child.kill('SIGINT');
     expect((await exited)[0]).toBe(130);
     const id = /spear runs cancel (\S+)/.exec(said)?.[1] ?? '';
-    expect(spear('runs', 'cancel', id)).toMatchObject({ status: 0, stdout: `${id} is being ended\n` });
+    expect(spear('runs', 'cancel', id)).toMatchObject({ status: 0, stdout: `${id} is being cancelled\n` });
   });
 });

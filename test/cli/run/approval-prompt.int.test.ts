@@ -49,7 +49,7 @@ describe('the prompt', () => {
       requestWith({ arguments: { content, token: 'hunter2' } }).request,
     );
     await terminal.asks();
-    expect(terminal.screen).toContain(', v to see all of it');
+    expect(terminal.screen).toContain(', v to view it in full');
     expect(terminal.screen).not.toContain('hunter2');
     terminal.press('v');
     await terminal.asks(2);
@@ -122,14 +122,14 @@ describe('the prompt', () => {
     const answer = createPromptDecider(terminal.ports)(requestWith().request);
     await terminal.asks();
     terminal.hangUp();
-    expect(await answer).toEqual({ decision: 'deny', reason: 'the terminal is gone' });
+    expect(await answer).toEqual({ decision: 'deny', reason: 'the terminal was closed' });
     expect([terminal.raw, terminal.closed]).toEqual([false, 1]);
     const open = () => {
       throw new Error('spear-run is in the background of its terminal');
     };
     expect(await createPromptDecider({ ...terminal.ports, open })(requestWith().request)).toEqual({
       decision: 'deny',
-      reason: 'nobody could be asked: spear-run is in the background of its terminal',
+      reason: 'no prompt is possible: spear-run is in the background of its terminal',
     });
   });
 });

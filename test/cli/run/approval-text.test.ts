@@ -19,8 +19,8 @@ describe('the text of a request', () => {
       '  server  fs',
       '  tool    write_file',
       '  why     every call needs an approval (approval_policy: always)',
-      "  hints   readOnlyHint false, destructiveHint true (the server's own words)",
-      '  the server says of it:',
+      '  hints   readOnlyHint false, destructiveHint true (claimed by the server)',
+      '  description by the server:',
       '  │ Writes a file.',
       '  arguments:',
       '  │ {',
@@ -38,7 +38,7 @@ describe('the text of a request', () => {
       { path: 'annotations', before: { readOnlyHint: true }, after: undefined },
     ];
     const { lines } = show({ changes });
-    const at = lines.indexOf('  CHANGED since you allowed it:');
+    const at = lines.indexOf('  CHANGED since the last approval:');
     expect(lines.slice(at + 1, at + 8)).toEqual([
       '  │ description',
       '  │ - "Writes a file."',

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { auditJson } from '../../../src/audit/line-json.ts';
-import { auditCommand } from '../../../src/cli/audit/command.ts';
-import { parseTailFlags } from '../../../src/cli/audit/tail-flags.ts';
+import { parseTailFlags } from '../../../src/cli/audit/tail.ts';
+import { readCommandLine } from '../../../src/cli/command-line.ts';
+import { spearProgram } from '../../../src/cli/spear/table.ts';
 import { UsageError } from '../../../src/cli/usage-error.ts';
 import { samples } from '../../audit/audit-samples.ts';
 
@@ -49,41 +50,38 @@ describe('what spear audit tail shows', () => {
     ['7', 7],
     ['all', 1_000_000],
   ])('-n %s is %i lines', (text, expected) => {
-    expect(parseTailFlags({ lines: text }, now).lines).toBe(expected);
+    expect(parseTailFlags(text === undefined ? {} : { lines: text }, now).lines).toBe(expected);
   });
 });
 
 describe('spear audit', () => {
   it.each<[string, string[], string]>([
-    [
-      'a file that is not there',
-      ['verify', '/nowhere/audit.jsonl'],
-      '/nowhere/audit.jsonl: it cannot be read (ENOENT)',
-    ],
+    ['a file that is not there', ['verify', '/nowhere/audit.jsonl'], '/nowhere/audit.jsonl: cannot be read (ENOENT)'],
     [
       'no file at all',
       ['verify', '--config', '/nowhere/config.toml'],
       '/nowhere/config.toml: the config file cannot be read',
     ],
-    ['half a flag', ['tail', 'x', '--since'], "'--since"],
-    ['a flag that does not exist', ['verify', 'x', '--jsn'], 'unknown option --jsn; did you mean --json?'],
-    ['a misspelled verb', ['verfy', 'x'], 'there is no "audit verfy"; did you mean "audit verify"?'],
-    ['another verb', ['show', 'x'], 'there is no "audit show"; there are audit verify, audit tail'],
+    ['half a flag', ['tail', 'x', '--since'], '--since: missing value'],
+    ['a flag that does not exist', ['verify', 'x', '--jsn'], '"spear audit verify"; did you mean --json?'],
+    ['a misspelled verb', ['verfy', 'x'], 'unknown command "spear audit verfy"; did you mean "spear audit verify"?'],
+    ['another verb', ['show', 'x'], 'unknown command "spear audit show"; commands: verify, tail'],
     [
       'a number that is none',
       ['tail', 'x', '-n', 'ten'],
       '-n: expected a whole number from 0 to 1000000, or "all", found "ten"',
     ],
     ['a time that is none', ['tail', 'x', '--since', 'noon'], '--since: expected a time such as'],
-    ['two files to follow', ['tail', 'x', 'y'], 'spear audit tail shows one FILE; its rotated files belong to it'],
-    [
-      'a file to follow that is not there',
-      ['tail', '/nowhere/audit.jsonl'],
-      '/nowhere/audit.jsonl: it cannot be read (ENOENT)',
-    ],
+    ['two files to follow', ['tail', 'x', 'y'], 'unexpected argument "y"; usage: spear audit tail [FILE]'],
+    ['a file to follow that is not there', ['tail', '/nowhere/audit.jsonl'], 'cannot be read (ENOENT)'],
   ])('refuses %s', async (_, args, message) => {
-    const refused = await auditCommand(args).catch((error: unknown) => error);
+    const refused = await run(args).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(UsageError);
     expect((refused as Error).message).toContain(message);
   });
 });
+
+async function run(args: readonly string[]): Promise<unknown> {
+  const request = readCommandLine(spearProgram, ['audit', ...args]);
+  return request.kind === 'run' && (await request.call.command.load())(request.call);
+}

@@ -34,7 +34,7 @@ describe('spear-run --each', () => {
     writeFileSync(join(folder, 'inputs.jsonl'), '{"n":1}\n\n{"n":"other"}\n{"n":3}\n{"n":4}\n');
     writeFileSync(join(folder, 'out.jsonl'), `${readFileSync(join(folder, 'out.jsonl'), 'utf8')}{"index":9,"sh`);
     const again = spearRun(fixture('c/hello.wasm'), ...each, '--skip-done');
-    expect(again.stderr).toContain('2 of 4 done, 0 failed, 2 were done before');
+    expect(again.stderr).toContain('2 of 4 done, 0 failed, 2 skipped');
     const text = readFileSync(join(folder, 'out.jsonl'), 'utf8');
     expect(text.trim().split('\n')).toHaveLength(6);
   });
@@ -50,8 +50,10 @@ describe('spear-run --each', () => {
   it('refuses flags about one guest, and files that are not there', () => {
     const hello = fixture('c/hello.wasm');
     expect(spearRun(hello, '--each', 'x').stderr).toContain('--each needs --results');
-    expect(spearRun(hello, '--each', 'x', '--results', 'y', '--json').stderr).toContain('--json is about one guest');
-    expect(spearRun(hello, '--parallel', '3').stderr).toContain('--parallel belongs to --each');
+    expect(spearRun(hello, '--each', 'x', '--results', 'y', '--json').stderr).toContain(
+      '--json cannot be combined with --each',
+    );
+    expect(spearRun(hello, '--parallel', '3').stderr).toContain('--parallel needs --each');
     expect(spearRun(hello, '--each', 'nowhere', '--results', 'z').stderr).toContain('no such file');
   });
 

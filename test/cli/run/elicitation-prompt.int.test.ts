@@ -8,7 +8,7 @@ import { FakeTerminal } from './fake-terminal.ts';
 
 const FILL_IN = 'y to fill it in';
 const SEND = 'send it?';
-const DONE = 'd when you have done it';
+const DONE = 'd when done';
 
 function ask(question: Question) {
   const terminal = new FakeTerminal();
@@ -37,7 +37,7 @@ describe('the prompt for what a server asks', () => {
   it('shows who asks and what, takes a value for each field, and sends what was confirmed [elicitation.prompt]', async () => {
     const { terminal, answer } = ask(person);
     await terminal.asks(1, FILL_IN);
-    for (const text of ['forms', 'register', "the server's own words", '│ Who are you?', '│ name (required): text']) {
+    for (const text of ['forms', 'register', 'message of the server', '│ Who are you?', '│ name (required): text']) {
       expect(terminal.screen).toContain(text);
     }
     terminal.press('y');
@@ -56,10 +56,10 @@ describe('the prompt for what a server asks', () => {
     await terminal.asks(1, FILL_IN);
     terminal.press('y');
     await type(terminal, '');
-    await terminal.asks(1, 'that is required');
+    await terminal.asks(1, 'the value is required');
     await type(terminal, 'Ann');
     await type(terminal, '4.5');
-    await terminal.asks(1, 'that must be a whole number');
+    await terminal.asks(1, 'the value must be a whole number');
     await type(terminal, '');
     await terminal.asks(1, SEND);
     terminal.press('y');
@@ -72,7 +72,7 @@ describe('the prompt for what a server asks', () => {
     terminal.press('y');
     for (let entry = 0; entry < MAX_WRONG_ENTRIES; entry++) await type(terminal, '');
     expect(await answer).toEqual({ action: 'cancel' });
-    expect(terminal.screen).toContain('given up after');
+    expect(terminal.screen).toContain('cancelled after');
   });
 
   it.each([
@@ -172,8 +172,8 @@ describe('the prompt for what a server asks', () => {
     const whole = 'https://xn--pple-43d.example:8443/login?next=https://bank.example/#%E2%80%AEtxt';
     expect(terminal.screen.replaceAll('\n  │ ', '')).toContain(whole);
     expect(terminal.screen).toContain('\u001b[1m  host    xn--pple-43d.example:8443\u001b[22m');
-    expect(terminal.screen).toContain('(not plain letters)');
-    expect(terminal.screen).toContain('not opened for you');
+    expect(terminal.screen).toContain('(non-ASCII host name)');
+    expect(terminal.screen).toContain('open this address yourself');
     terminal.press('d');
     expect(await answer).toEqual({ action: 'accept' });
   });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseRunFlags } from '../../../src/cli/run/flags.ts';
-import { runHelp } from '../../../src/cli/run/help.ts';
 import { UsageError } from '../../../src/cli/usage-error.ts';
+import { parsedRun as parseRunFlags } from '../parsed.ts';
 
 it('gives every flag a value, given or not', () => {
   expect(parseRunFlags(['a.wasm'])).toMatchObject({
@@ -88,7 +87,7 @@ describe('what is wrong', () => {
 
   it('that has a value with a leading dash is told how to write it [cli.usage]', () => {
     expect(() => parseRunFlags(['a.wasm', '--sms-token', '-secret'])).toThrow(
-      '--sms-token: what follows begins with a dash',
+      '--sms-token: the value begins with a dash',
     );
     expect(() => parseRunFlags(['a.wasm', '--sms-token', '-secret'])).not.toThrow('-secret');
     expect(parseRunFlags(['a.wasm', '--sms-token=-secret'])).toMatchObject({ smsToken: '-secret' });
@@ -99,42 +98,27 @@ describe('what is wrong', () => {
   });
 });
 
-it('the help tells of every flag, and of no other', () => {
-  const told = new Set([...runHelp.matchAll(/^ {2}(?:-\w, )?--([\w-]+)/gm)].map(([, flag]) => flag));
-  for (const flag of told) {
-    const argv = ['a.wasm', `--${flag}`];
-    const values: Record<string, string> = {
-      limit: 'max_fds=1',
-      env: 'A=1',
-      approve: 'deny',
-      'audit-args': 'none',
-      'audit-max-bytes': '0',
-      'audit-keep': '1',
-      'journal-sync': 'disk',
-      stream: 'stdio',
-      isolation: 'shared',
-      parallel: '2',
-    };
-    const value = values[flag ?? ''] ?? 'value';
-    // Those of --each go together.
-    const each = ['--each', 'a.jsonl', '--results', 'b.jsonl'];
-    const attempts = [argv, [...argv, value], [...argv, ...each], [...argv, value, ...each]];
-    const accepted = attempts.some((attempt) => {
-      try {
-        return parseRunFlags(attempt) !== undefined;
-      } catch {
-        return false;
-      }
-    });
-    expect(accepted, `--${flag} of the help is a flag`).toBe(true);
-  }
-  const known = Object.keys(parseRunFlags(['a.wasm'])).filter((key) => key !== 'wasm' && key !== 'guestArgs');
-  known.push('results', 'parallel', 'skipDone'); // parts of `each`
-  const kebab = (key: string) =>
-    key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replace(/^limits$/, 'limit');
-  expect([...told].sort()).toEqual([...known.map(kebab), 'help', 'version'].sort());
-});
+describe('flags that do not go together', () => {
+  it.each([
+    [[], 'missing module'],
+    [['a.wasm', '--journal', 'a', '--resume', 'b'], '--journal and --resume cannot be combined'],
+    [['a.wasm', '--results', 'r'], '--results needs --each FILE'],
+    [['a.wasm', '--skip-done'], '--skip-done needs --each FILE'],
+    [['a.wasm', '--each', 'x'], '--each needs --results FILE'],
+    [['a.wasm', '--each', 'x', '--results', 'r', '--dry-run'], '--dry-run cannot be combined with --each'],
+    [['a.wasm', '--audit-args', 'all'], '--audit-args: expected redacted, sha256, shape or none, found "all"'],
+    [['a.wasm', '--audit-max-bytes=-1'], 'expected a whole number from 0 to 1099511627776, found "-1"'],
+    [['a.wasm', '--audit-keep', '0'], '--audit-keep: expected a whole number from 1 to 100000, found "0"'],
+    [['a.wasm', '--isolation', 'none'], '--isolation: expected thread or shared, found "none"'],
+  ])('%j', (argv, message) => {
+    expect(() => parseRunFlags(argv)).toThrow(message);
+  });
 
-it('the help fits an ordinary terminal', () => {
-  for (const line of runHelp.split('\n')) expect([...line].length, line).toBeLessThanOrEqual(120);
+  it('are read where they do', () => {
+    const argv = ['a.wasm', '--audit', 'x', '--audit-args', 'shape', '--audit-max-bytes', '0', '--audit-keep', '3'];
+    expect(parseRunFlags(argv)).toMatchObject({ audit: 'x', auditArgs: 'shape', auditMaxBytes: 0, auditKeep: 3 });
+    expect(parseRunFlags(['a.wasm', '--each', 'x', '--results', 'r'])).toMatchObject({
+      each: { inputs: 'x', results: 'r', parallel: 8, skipDone: false },
+    });
+  });
 });

@@ -35,8 +35,8 @@ describe('spear-run --follow', () => {
       'chat-1000 | add \\u{1b}[2Jthem.',
       'chat-1000 calls sum',
       'chat-1000 calls no\\nsuch',
-      'chat-1000 has an error of no\\nsuch',
-      'chat-1000 has an answer of sum',
+      'chat-1000 error of no\\nsuch',
+      'chat-1000 result of sum',
       'chat-1000 | spear-run: three',
     ]);
   });

@@ -17,7 +17,7 @@ it('what is said to a terminal is spelled out, and nothing is written while a qu
     'of two \\u{7}',
   ]);
   expect(lines.slice(-6)).toEqual([
-    'spear-run: 7 more lines were not kept while a question was open',
+    'spear-run: 7 more lines were dropped while a prompt was open',
     'printed during the question',
     'spear-run: and taken afterwards',
     'm | interrupted',

@@ -22,5 +22,5 @@ it('spear-run takes the file of a task, with the module that it names, and says 
   writeFileSync(file, 'name = "hello"\nwasm = = 1\n');
   expect(spearRun('--task-config', file).stderr).toMatch(/hello\.toml:2:\d+: not valid TOML/);
   writeFileSync(file, 'name = "hello"\n');
-  expect(spearRun('--task-config', file).stderr).toContain('names none');
+  expect(spearRun('--task-config', file).stderr).toContain('names no module');
 });

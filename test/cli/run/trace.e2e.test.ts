@@ -30,14 +30,14 @@ describe('the file of a trace', () => {
   it('that is full, or has reached its bound, is said once, and answers still come [cli.trace]', async () => {
     for (const [file, maxBytes, why] of [
       ['/dev/full', undefined, 'writing failed (ENOSPC)'],
-      [join(folder, 'bound.jsonl'), 200, 'it has the 200 bytes that a run may write'],
+      [join(folder, 'bound.jsonl'), 200, 'the limit of 200 bytes per run is reached'],
     ] as const) {
       const said: string[] = [];
       const trace = openTrace(file, (text) => said.push(text), maxBytes);
       const backend = traceModel({ run: 'run', write: trace.write })(await hello());
       for (let count = 0; count < 3; count++) expect(await backend.complete(hi, never)).toHaveProperty('choices');
       trace.close();
-      expect(said).toEqual([`--trace ${file}: lines are lost from here on, ${why}`]);
+      expect(said).toEqual([`--trace ${file}: stopped, ${why}`]);
     }
     expect(readFileSync(join(folder, 'bound.jsonl')).byteLength).toBeLessThanOrEqual(200);
   });
@@ -68,7 +68,7 @@ describe('spear-run --trace', () => {
     const refused = await spearRun([chat, '--script', script, '--trace', nowhere]);
     expect(refused).toMatchObject({
       code: 125,
-      stderr: `spear-run: --trace ${nowhere}: it cannot be written (ENOENT)\n`,
+      stderr: `spear-run: --trace ${nowhere}: cannot be written (ENOENT)\n`,
     });
     const dry = join(scratch, 'dry.jsonl');
     expect((await spearRun([chat, '--script', script, '--trace', dry, '--dry-run'])).code).toBe(0);

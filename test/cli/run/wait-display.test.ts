@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { TOLD_AFTER_MS, WaitDisplay } from '../../../src/cli/run/wait-display.ts';
+import { SHOWN_AFTER_MS, WaitDisplay } from '../../../src/cli/run/wait-display.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -21,7 +21,7 @@ describe('where there is no terminal', () => {
   it('a wait is a line, once, after two seconds [cli.waits]', () => {
     const { said, waits } = display(false);
     const over = waits.waiting(start);
-    vi.advanceTimersByTime(TOLD_AFTER_MS - 1);
+    vi.advanceTimersByTime(SHOWN_AFTER_MS - 1);
     expect(said).toEqual([]);
     vi.advanceTimersByTime(20_000);
     expect(said).toEqual(['waiting for server "a" to start (2 s, at most 28 s more)']);
@@ -34,11 +34,11 @@ describe('where there is no terminal', () => {
     const { said, waits } = display(false);
     waits.waiting(start)();
     const many = Array.from({ length: 50 }, () => waits.waiting({ what: 'a place', atMostMs: null }));
-    vi.advanceTimersByTime(TOLD_AFTER_MS);
+    vi.advanceTimersByTime(SHOWN_AFTER_MS);
     expect(said).toEqual(['waiting for a place (2 s)']);
     for (const over of many) over();
     waits.waiting({ what: 'a place', atMostMs: null });
-    vi.advanceTimersByTime(TOLD_AFTER_MS);
+    vi.advanceTimersByTime(SHOWN_AFTER_MS);
     expect(said).toHaveLength(2);
   });
 });
@@ -47,7 +47,7 @@ describe('on a terminal', () => {
   it('the line is kept up to date, and goes away with the wait [cli.waits]', () => {
     const { said, drawn, waits } = display(true);
     const over = waits.waiting(start);
-    vi.advanceTimersByTime(TOLD_AFTER_MS + 1_000);
+    vi.advanceTimersByTime(SHOWN_AFTER_MS + 1_000);
     expect(drawn).toEqual([
       'waiting for server "a" to start (2 s, at most 28 s more)',
       'waiting for server "a" to start (3 s, at most 27 s more)',
@@ -62,8 +62,8 @@ describe('on a terminal', () => {
     const { drawn, waits } = display(true);
     const first = waits.waiting(start);
     for (let count = 0; count < 2; count++) waits.waiting({ what: 'server "b" to start', atMostMs: null });
-    vi.advanceTimersByTime(TOLD_AFTER_MS);
-    expect(drawn.at(-1)).toBe('waiting for server "a" to start (2 s, at most 28 s more); and for 1 more');
+    vi.advanceTimersByTime(SHOWN_AFTER_MS);
+    expect(drawn.at(-1)).toBe('waiting for server "a" to start (2 s, at most 28 s more); and 1 more');
     first();
     expect(drawn.at(-1)).toBe('waiting for server "b" to start (2 s)');
   });
@@ -73,7 +73,7 @@ describe('on a terminal', () => {
     waits.waiting(start);
     waits.erase();
     expect(drawn).toEqual([]);
-    vi.advanceTimersByTime(TOLD_AFTER_MS);
+    vi.advanceTimersByTime(SHOWN_AFTER_MS);
     waits.erase();
     expect(drawn.at(-1)).toBe('');
     vi.advanceTimersByTime(1_000);
@@ -96,6 +96,6 @@ it.each([true, false])('nothing is shown while a question is open; on a terminal
 it('what a server wrote cannot steer the terminal [cli.waits]', () => {
   const { said, waits } = display(false);
   waits.waiting({ what: 'tool "\u001b[2J\r\u202eevil"', atMostMs: null });
-  vi.advanceTimersByTime(TOLD_AFTER_MS);
+  vi.advanceTimersByTime(SHOWN_AFTER_MS);
   for (const steering of ['\u001b', '\r', '\u202e']) expect(said[0]).not.toContain(steering);
 });

@@ -61,7 +61,7 @@ it('logs in, runs, logs out, and shows no token [mcp.oauth.login.command] [mcp.o
   const login = run('spear', ['servers', 'login', 'tracker', '--no-browser', '--mcp-dir', records], state);
   await consentInBrowser(await login.address);
   expect(await login.code, login.output()).toBe(0);
-  expect(login.output()).toContain(`tracker: logged in at ${server.issuer}, for tools.read`);
+  expect(login.output()).toContain(`tracker: logged in at ${server.issuer}, scope tools.read`);
   const file = join(state, 'spear', 'logins', 'tracker.json');
   const stored = JSON.parse(readFileSync(file, 'utf8')) as StoredLogin;
 
@@ -87,7 +87,7 @@ it('ends at Ctrl-C and leaves nothing [mcp.oauth.login.command]', async () => {
   await login.address;
   login.child.kill('SIGINT');
   expect(await login.code).toBe(1);
-  expect(login.output()).toContain('interrupted; nothing was kept');
+  expect(login.output()).toContain('interrupted; no token was stored');
   expect(readdirSync(state)).toEqual(['mcp.d']);
 });
 
@@ -99,9 +99,9 @@ it('says where nobody can log in', async () => {
   writeFileSync(join(records, 'open.json'), JSON.stringify(record));
   const login = run('spear', ['servers', 'login', 'open', '--mcp-dir', records], state);
   expect(await login.code).toBe(1);
-  expect(login.output()).toContain('open: nobody logs in to it');
+  expect(login.output()).toContain('open: has no login');
   const missing = run('spear', ['servers', 'login', 'other', '--mcp-dir', records], state);
   expect(await missing.code).toBe(1);
-  expect(missing.output()).toContain('has no server other that can be used');
+  expect(missing.output()).toContain('no valid server other');
   expect(await run('spear', ['servers', 'logout', 'open'], state).code).toBe(1);
 });

@@ -32,9 +32,9 @@ it('a tool that changed is held back until somebody accepts the difference, side
   const spear = (...args: string[]) => runSpear(['servers', ...args], env);
   const pins = async () => (await sms.http('GET', '/admin/api/mcp/servers/post/pins')).body.pins;
 
-  expect(await spear('pin', 'post')).toMatchObject({ code: 0, stderr: expect.stringContaining('add --yes') });
+  expect(await spear('pin', 'post')).toMatchObject({ code: 0, stderr: expect.stringContaining('--yes pins') });
   expect(await pins()).toEqual([]);
-  expect((await spear('pin', 'post', 'send', '--yes')).stdout).toContain('send: not pinned yet');
+  expect((await spear('pin', 'post', 'send', '--yes')).stdout).toContain('send: not pinned');
   expect(await pins()).toMatchObject([
     { tool_name: 'send', definition: { description: 'sends a message' }, pinned_by: 'bootstrap-admin' },
   ]);
@@ -43,11 +43,11 @@ it('a tool that changed is held back until somebody accepts the difference, side
   expect(changed.stdout).toContain('send: CHANGED');
   expect(changed.stdout).toMatch(/pinned +│ now\n +sends a message +│ sends money\\u\{202e\}\n/);
   await spear('pin', 'post', '--yes');
-  expect((await spear('pin', 'post')).stdout).toBe('send: as it was pinned\n');
+  expect((await spear('pin', 'post')).stdout).toBe('send: unchanged\n');
   expect(await spear('pin', 'post', 'nothing')).toMatchObject({
     code: 1,
-    stderr: 'spear: post has no tool "nothing"\n',
+    stderr: 'spear: post: no tool "nothing"\n',
   });
-  expect((await spear('unpin', 'post')).stdout).toBe('send is not pinned any more\n');
+  expect((await spear('unpin', 'post')).stdout).toBe('send unpinned\n');
   expect(await pins()).toEqual([]);
 });

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { commands, ownCommands } from '../../../src/cli/spear/commands.ts';
+import { subcommands } from '../../../src/cli/command-line.ts';
 import { main } from '../../../src/cli/spear/main.ts';
+import { spearProgram } from '../../../src/cli/spear/table.ts';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -19,30 +20,30 @@ async function spear(...argv: string[]): Promise<{ code: number; stdout: string;
   return { code, ...written };
 }
 
-const words = [...new Set([...[...commands.keys()].map((name) => name.split(' ', 1)[0] ?? ''), ...ownCommands.keys()])];
+const paths = [...new Set(spearProgram.commands.map(({ path }) => path))];
+const words = subcommands(spearProgram, 'spear');
 
 describe('help', () => {
   it.each(words)('on %s is had in each way of asking for it', async (word) => {
     const help = await spear('help', word);
     expect(help).toMatchObject({ code: 0, stderr: '' });
-    expect(help.stdout).toMatch(new RegExp(`^spear ${word} `));
+    expect(help.stdout).toMatch(new RegExp(`^spear ${word}: `));
     expect(help.stdout).toContain(`\nUsage:\n  spear ${word} `);
     expect(await spear(word, '--help')).toEqual(help);
     expect(await spear(word, '-h')).toEqual(help);
   });
 
-  it('without a command is that on all of them', async () => {
+  it('without a command lists all of them', async () => {
     const help = await spear('help');
     expect(await spear('--help')).toEqual(help);
-    for (const name of [...commands.keys(), ...ownCommands.keys(), 'help', 'version']) {
-      expect(help.stdout).toMatch(new RegExp(`^  spear ${name}\\b`, 'm'));
-    }
+    for (const path of paths) expect(help.stdout).toMatch(new RegExp(`^  ${path}\\b`, 'm'));
   });
 
-  it('on a verb is that on its command', async () => {
-    const help = await spear('help', 'servers');
-    expect(await spear('servers', 'ls', '--help')).toEqual(help);
-    expect(await spear('help', 'servers', 'ls')).toEqual(help);
+  it('on a command has its flags and no others', async () => {
+    const help = await spear('help', 'nodes', 'ls');
+    expect(await spear('nodes', 'ls', '--help')).toEqual(help);
+    expect(help.stdout).toContain('--timeout-ms MS');
+    expect(help.stdout).not.toContain('--port');
   });
 });
 
@@ -52,19 +53,31 @@ it('tells its version as a word too', async () => {
 });
 
 it.each([
-  [['docter', 'task.wasm', '--task-config', 'x'], 'there is no "docter"; did you mean "doctor"?'],
-  [['audti'], 'there is no "audti"; did you mean "audit"?'],
-  [['componentise', 'a.wasm', '-o', 'b'], 'there is no "componentise"; did you mean "componentize"?'],
-  [['server', 'ls'], 'there is no "server ls"; did you mean "servers ls"?'],
-  [['server'], 'there is no "server"; did you mean "servers"?'],
-  [['servers', 'lst'], 'there is no "servers lst"; did you mean "servers ls"?'],
-  [['nodes', 'xyzzyx'], 'there is no "nodes xyzzyx"; there are nodes ls'],
-  [['servers'], 'spear servers: what to do with them? there are servers ls, servers get,'],
-  [['help', 'docter'], 'there is no "docter"; did you mean "doctor"?'],
-  [['verison'], 'there is no "verison"; did you mean "version"?'],
-  [['qqqqqqqq'], 'there is no "qqqqqqqq"; there are servers ls,'],
+  [['docter', 'task.wasm', '--task-config', 'x'], 'unknown command "spear docter"; did you mean "spear doctor"?'],
+  [['audti'], 'unknown command "spear audti"; did you mean "spear audit"?'],
+  [['componentise', 'a.wasm', '-o', 'b'], 'did you mean "spear componentize"?'],
+  [['server', 'ls'], 'unknown command "spear server"; did you mean "spear servers"?'],
+  [['servers', 'lst'], 'unknown command "spear servers lst"; did you mean "spear servers ls"?'],
+  [['nodes', 'xyzzyx'], 'unknown command "spear nodes xyzzyx"; commands: ls'],
+  [['servers'], 'missing command after "spear servers": ls, get,'],
+  [[], 'missing command after "spear"; "spear --help" lists them'],
+  [['help', 'docter'], 'unknown command "spear docter"; did you mean "spear doctor"?'],
+  [['verison'], 'unknown command "spear verison"; did you mean "spear version"?'],
+  [['qqqqqqqq'], 'unknown command "spear qqqqqqqq"; commands: servers,'],
+  [['completion', 'csh'], 'expected bash, zsh, fish, found "csh"'],
 ])('%j is answered with what was meant', async (argv, complaint) => {
   const { code, stdout, stderr } = await spear(...argv);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  expect(stderr).toContain(`spear: ${complaint}`);
+  expect(stderr).toContain('spear: ');
+  expect(stderr).toContain(complaint);
 });
+
+it.each(['bash', 'zsh', 'fish'])(
+  'prints a completion script for %s with all four programs [cli.completion]',
+  async (shell) => {
+    const { code, stdout } = await spear('completion', shell);
+    expect(code).toBe(0);
+    for (const path of [...paths, 'spear-run', 'spear-sms backup', 'spearlet']) expect(stdout).toContain(`'${path}'`);
+    expect(stdout).toContain(shell === 'fish' ? '-l mcp-registry-dir' : '--mcp-registry-dir');
+  },
+);

@@ -24,7 +24,7 @@ describe('spear test', () => {
   it('exits with 0 where all are the same, and says so [journal.test]', () => {
     expect(spear('--journals', journals)).toEqual({
       status: 0,
-      stdout: '3 runs: 3 the same, 0 differ\n',
+      stdout: '3 runs: 3 unchanged, 0 differ\n',
       stderr: '',
     });
   });
@@ -35,13 +35,13 @@ describe('spear test', () => {
     expect(stdout).toContain(
       'files.journal: differs at call 1.1.1, work of count with {"label":"a"}\n  recorded: the call was made',
     );
-    expect(stdout).toContain('3 runs: 1 the same, 2 differ\n');
+    expect(stdout).toContain('3 runs: 1 unchanged, 2 differ\n');
   });
 
   it('gives a line of JSON for each run', () => {
     const guest = ['--wasm', fixture('c/files.wasm')];
     const { status, stdout, stderr } = spear('--journals', corpus.journal('files'), ...guest, '--json');
-    expect([status, stderr]).toEqual([0, '1 run: 1 the same, 0 differ\n']);
+    expect([status, stderr]).toEqual([0, '1 run: 1 unchanged, 0 differ\n']);
     expect(JSON.parse(stdout)).toEqual({
       file: corpus.journal('files'),
       run: expect.stringMatching(/^run-/),
@@ -63,15 +63,15 @@ describe('spear test', () => {
     const { status, stdout } = spear('--journals', folder, '--policy', corpus.records({ allowed_tools: ['seen'] }));
     expect(status).toBe(2);
     expect(stdout).toContain('b.journal: line ');
-    expect(stdout).toContain('2 runs: 0 the same, 1 differ, 1 cannot be used');
+    expect(stdout).toContain('2 runs: 0 unchanged, 1 differ, 1 unusable');
   });
 
   it.each([
-    [[], 'which runs? --journals DIR'],
+    [[], 'missing --journals PATH'],
     [['--journals', 'nowhere'], 'nowhere: cannot be read (ENOENT)'],
     [['--journals', corpus.records()], 'contains no journal'],
-    [['--journals', journals, 'x'], 'takes no "x"'],
-    [['--journals', journals, '--strict'], '--strict is about --policy'],
+    [['--journals', journals, 'x'], 'unexpected argument "x"'],
+    [['--journals', journals, '--strict'], '--strict needs --policy'],
     [['--journals', journals, '--jobs', '0'], '--jobs: expected a whole number from 1 to 64'],
     [['--journals', journals, '--polcy', 'x'], 'did you mean --policy'],
     [['--journals', journals, '--wasm', 'none.wasm'], 'none.wasm: no such file'],
@@ -92,7 +92,7 @@ describe('spear test', () => {
     child.stdout.destroy();
     const [code] = await once(child, 'close');
     expect(code).toBe(130);
-    expect(said).toMatch(/^\d of 3 runs: \d the same, 0 differ\n$/);
+    expect(said).toMatch(/^\d of 3 runs: \d unchanged, 0 differ\n$/);
   });
 
   it('tells what is known when it is interrupted', async () => {
@@ -116,6 +116,6 @@ describe('spear test', () => {
     expect(code).toBe(130);
     expect(lines.length).toBeLessThan(count);
     expect(lines.map((line) => JSON.parse(line).verdict)).toEqual(lines.map(() => 'same'));
-    expect(said).toBe(`${lines.length} of ${count} runs: ${lines.length} the same, 0 differ\n`);
+    expect(said).toBe(`${lines.length} of ${count} runs: ${lines.length} unchanged, 0 differ\n`);
   });
 });

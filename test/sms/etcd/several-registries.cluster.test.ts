@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePorts } from '../../../scripts/engines/owned-process.ts';
-import { SmsClient } from '../../../src/cli/spear/sms-client.ts';
+import { ApiClient, registryPeer } from '../../../src/cli/api-client.ts';
 import { findSmsAdmin } from '../../../src/config/sms/client.ts';
 import { RegistryDesk } from '../../../src/mcp/approval/registry-desk.ts';
 import { RegistryCache } from '../../../src/registry/cache.ts';
@@ -128,11 +128,12 @@ describe('who follows several registries', () => {
   it('spear asks the next one where the first does not listen [etcd.failover]', async () => {
     const [, b] = await startTwo();
     const [closed] = await freePorts(1);
-    const client = new SmsClient(
+    const client = new ApiClient(
       findSmsAdmin(
         { sms: `http://127.0.0.1:${closed},${b.sms.http}`, token: b.adminToken },
         { HOME: temporaryDirectory() },
       ),
+      registryPeer,
     );
     const put = await client.request('PUT', `${servers}/fs`, {
       body: JSON.stringify(fsRecord),

@@ -1,0 +1,170 @@
+import type { JsonObject } from '../../base/json.ts';
+import { readDefinition } from '../../policy/definition-hash.ts';
+import type { Approval, ApprovalDecision } from '../../protocol/approval.ts';
+import { RequestError } from '../api-client.ts';
+import { spearExitCodes } from '../exit-codes.ts';
+import { describeRequest } from '../run/approval-text.ts';
+import { APPROVALS_PATH, type JsonFlag, type SpearCommand, type SpearContext } from '../spear/command.ts';
+import { age, printable, table } from '../table.ts';
+import { UsageError } from '../usage-error.ts';
+
+/** An approval request in responses of the admin API; in a list without definition and changes. */
+export interface ShownApproval extends Omit<Approval, 'salt' | 'claim' | 'epoch'> {
+  readonly arguments_shortened: boolean;
+  readonly changed: boolean;
+  readonly decided_by: readonly string[];
+  readonly left_ms: number;
+  readonly why_not?: string | null;
+}
+
+const MOST = 1_000;
+
+export async function fetchApprovals({ client }: Pick<SpearContext, 'client'>, query: string) {
+  const { value } = await client.request('GET', `${APPROVALS_PATH}?limit=${MOST}${query}`);
+  return value as unknown as { readonly approvals: readonly ShownApproval[]; readonly total: number };
+}
+
+/** Completes an unambiguous prefix of an id. */
+export async function wholeId(context: Pick<SpearContext, 'client'>, given: string): Promise<string> {
+  if (!/^[0-9a-f]{1,16}(-\d{0,2})?$/.test(given))
+    throw new UsageError(`${JSON.stringify(given)} is not an approval id`);
+  if (/^[0-9a-f]{16}-\d{1,2}$/.test(given)) return given;
+  const { approvals } = await fetchApprovals(context, '');
+  const begun = approvals.filter(({ approval_id: id }) => id.startsWith(given));
+  const open = begun.filter(({ status }) => status === 'waiting');
+  const [found, other] = open.length > 0 ? open : begun;
+  if (found === undefined) throw new RequestError(`no approval ${given}`, spearExitCodes.failed);
+  if (other !== undefined) throw new UsageError(`${given}: ambiguous id prefix; add more characters`);
+  return found.approval_id;
+}
+
+export async function fetchApproval(
+  { client }: Pick<SpearContext, 'client'>,
+  id: string,
+  full: boolean,
+): Promise<ShownApproval> {
+  const { value } = await client.request('GET', `${APPROVALS_PATH}/${id}`);
+  const approval = value as unknown as ShownApproval;
+  if (!full) return approval;
+  const whole = await client.request('GET', `${APPROVALS_PATH}/${id}/arguments`);
+  return { ...approval, arguments: (whole.value as { arguments: JsonObject }).arguments };
+}
+
+/** `denied by ann: not now`. */
+export function outcomeText({ status, decided_by: by, reason }: ShownApproval): string {
+  const who = by.length === 0 ? '' : ` by ${by.join(' and ')}`;
+  return `${status}${who}${reason === null ? '' : `: ${reason}`}`;
+}
+
+export const listApprovals: SpearCommand<JsonFlag & { readonly status: string }> = async (context) => {
+  const { flags, print, say } = context;
+  const { status } = flags;
+  const found = await fetchApprovals(context, status === 'all' ? '' : `&status=${status}`);
+  if (flags.json) {
+    print(`${JSON.stringify(found)}\n`);
+    return spearExitCodes.ok;
+  }
+  const { approvals, total } = found;
+  if (approvals.length === 0) say(status === 'waiting' ? 'no pending approvals' : 'no approvals');
+  else {
+    const rows = approvals.map((approval) => [
+      approval.approval_id,
+      age(Math.max(0, Date.now() - approval.created_at_ms)),
+      approval.left_ms === 0 ? '-' : age(approval.left_ms),
+      approval.task ?? '-',
+      approval.run,
+      approval.node_id,
+      approval.server_id,
+      approval.tool_name,
+      approval.status === 'waiting' ? votesText(approval.votes.length, approval.needed) : outcomeText(approval),
+    ]);
+    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'NODE', 'SERVER', 'TOOL', 'STATUS'], rows));
+  }
+  if (total > approvals.length) say(`… and ${total - approvals.length} more`);
+  return spearExitCodes.ok;
+};
+
+const votesText = (votes: number, needed: number) => (needed === 1 ? 'waiting' : `waiting, ${votes} of ${needed}`);
+
+const DEFAULT_COLUMNS = 100;
+
+/** One request, as the prompt of spear-run shows it. */
+export const showApproval: SpearCommand<JsonFlag & { readonly full: boolean }> = async (context) => {
+  const { flags, args, print, say } = context;
+  const id = await wholeId(context, args[0] ?? '');
+  const approval = await fetchApproval(context, id, flags.full);
+  if (flags.json) {
+    print(`${JSON.stringify(approval)}\n`);
+    return spearExitCodes.ok;
+  }
+  const columns = process.stdout.columns ?? DEFAULT_COLUMNS;
+  const { lines } = describeRequest(requestOf(approval), { columns, full: flags.full });
+  print(`${[...headOf(approval), ...lines].join('\n')}\n`);
+  if (approval.arguments_shortened && !flags.full) say('some values are shortened or masked; --full shows them');
+  if (approval.status === 'waiting' && approval.why_not) say(`you cannot decide this request: ${approval.why_not}`);
+  return spearExitCodes.ok;
+};
+
+function headOf(approval: ShownApproval): string[] {
+  const { approval_id: id, run, ordinal, node_id: node, namespace, needed, votes, left_ms } = approval;
+  const left = left_ms === 0 ? '' : `, ${age(left_ms)} left`;
+  const field = (name: string, text: string) => `  ${name.padEnd(8)}${printable(text)}`;
+  return [
+    printable(`${id}: ${outcomeText(approval)}${left}`),
+    field('run', `${run}, call ${ordinal}`),
+    field('node', `${node}, namespace ${namespace}`),
+    ...(needed > 1
+      ? [field('needs', `${needed} approvers${approval.rule === null ? '' : ` (${approval.rule})`}`)]
+      : []),
+    ...votes.map(({ by: who, decision, reason }) =>
+      field('vote', `${decision} by ${who ?? 'an unauthenticated caller'}${reason === null ? '' : `: ${reason}`}`),
+    ),
+  ];
+}
+
+/** The fields that are printed. */
+function requestOf(approval: ShownApproval): Parameters<typeof describeRequest>[0] {
+  return {
+    task: approval.task,
+    run: approval.run,
+    session: approval.session,
+    callId: approval.call_id,
+    ordinal: approval.ordinal,
+    server: approval.server_id,
+    kind: approval.kind,
+    tool: approval.tool_name,
+    arguments: approval.arguments,
+    cause: { code: 'rule', text: approval.cause.text },
+    definition: readDefinition(approval.definition),
+    changes: approval.changes,
+    deadlineMs: approval.expires_at_ms,
+    signal: new AbortController().signal,
+  };
+}
+
+interface DecideFlags extends JsonFlag {
+  readonly reason: string | undefined;
+}
+
+export const allowApproval: SpearCommand<DecideFlags & { readonly session: boolean }> = (context) =>
+  decide(context, context.flags.session ? 'allow_session' : 'allow_once');
+
+export const denyApproval: SpearCommand<DecideFlags> = (context) => decide(context, 'deny');
+
+async function decide(context: SpearContext<DecideFlags>, decision: ApprovalDecision): Promise<number> {
+  const { flags, args, client, print } = context;
+  const id = await wholeId(context, args[0] ?? '');
+  const body = JSON.stringify({ decision, reason: flags.reason ?? null });
+  const options = { body, contentType: 'application/json' };
+  const { value } = await client.request('POST', `${APPROVALS_PATH}/${id}/decision`, options);
+  const approval = value as unknown as ShownApproval;
+  if (flags.json) print(`${JSON.stringify(approval)}\n`);
+  else if (approval.status === 'waiting') {
+    print(
+      printable(`${id}: ${approval.votes.length} of ${approval.needed} approvals; the call is still pending`).concat(
+        '\n',
+      ),
+    );
+  } else print(`${printable(`${id}: ${outcomeText(approval)}`)}\n`);
+  return spearExitCodes.ok;
+}

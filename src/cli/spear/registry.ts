@@ -1,0 +1,25 @@
+import { processEnvironment } from '../../config/process-environment.ts';
+import { findSmsAdmin, unprintedWarning } from '../../config/sms/client.ts';
+import { ApiClient, registryPeer } from '../api-client.ts';
+import type { FlagValues, Run } from '../command-table.ts';
+import { outputOf } from '../say.ts';
+import { UsageError } from '../usage-error.ts';
+import type { SpearCommand } from './command.ts';
+import type { registryConnection } from './flags.ts';
+
+const smsWords = { sms: '--sms', tokenFile: '--token-file', ca: '--ca' };
+
+/** Runs a command with a client for the registry that its flags name. */
+export function withRegistry<Flags>(run: SpearCommand<Flags>): Run<Flags & FlagValues<typeof registryConnection>> {
+  return async ({ flags, args, program }) => {
+    if (flags.token !== undefined && flags.tokenFile !== undefined) {
+      throw new UsageError('--token and --token-file cannot be combined');
+    }
+    const output = outputOf(program.name);
+    const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
+    const warning = unprintedWarning(endpoint, processEnvironment);
+    if (warning !== null) output.say(warning);
+    const client = new ApiClient(endpoint, registryPeer, flags.timeoutMs);
+    return run({ flags, args, client, env: processEnvironment, ...output });
+  };
+}

@@ -1,0 +1,11 @@
+export const runStatuses = [
+  'queued',
+  'running',
+  'waiting',
+  'parked',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'dead',
+] as const;
+export type RunStatus = (typeof runStatuses)[number];
