@@ -36,7 +36,7 @@ describe('a registry', () => {
 
   it('makes and revokes tokens', async () => {
     expect((await spear('tokens', 'create', 'ann', '--role', 'viewer', '-o', join(folder, 'ann.token'))).code).toBe(0);
-    expect((await spear('tokens', 'revoke', 'ann', '--yes')).code).toBe(0);
+    expect((await spear('tokens', 'revoke', 'ann')).code).toBe(0);
   });
 
   it('lists approvals and nodes, of which there are none yet', async () => {
