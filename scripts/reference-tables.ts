@@ -3,7 +3,6 @@ import { backendLimitSpecs } from '../src/config/host/limits.ts';
 import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
 import { smsLimitSpecs } from '../src/config/sms/limits.ts';
 import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
-import type { ToolErrorCode } from '../src/pool/errors.ts';
 import { poolLimitSpecs } from '../src/pool/pool-options.ts';
 import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
 import { type McpParamKey, mcpParamKeys } from '../src/protocol/mcp-params.ts';
@@ -53,26 +52,6 @@ export const budgetsTable = (): string =>
         { ...range, doc: budgetTexts[name as keyof typeof budgetRanges] },
       ]),
     ),
-  );
-
-const toolErrorTexts: Readonly<Record<ToolErrorCode, string>> = {
-  mcp_unavailable: 'the server cannot be started or reached, or was lost during the call',
-  mcp_timeout: 'the call took longer than `tool_timeout_ms`',
-  mcp_invalid_arguments: 'there is no such tool, or the arguments are no object or break its schema',
-  mcp_policy_denied: 'policy or egress rules do not let it, or no longer do',
-  mcp_output_too_large: 'the result was cut at its bound, or could not be read at all',
-  mcp_cancelled: 'the guest, the send or the run ended',
-  mcp_budget_exceeded: 'the line at the server was full or too slow, or too many servers run',
-  mcp_approval_denied: 'somebody or a rule said no, or nobody could be asked in time',
-  mcp_outcome_unknown: 'a resumed run had sent it before, and nobody knows whether it was done',
-  mcp_tool_error: 'the tool itself reported a failure, or broke its own output schema',
-};
-
-/** Codes of failed MCP calls. */
-export const toolErrorsTable = (): string =>
-  table(
-    ['code', 'when'],
-    Object.entries(toolErrorTexts).map(([name, when]) => [code(name), when]),
   );
 
 function specs(all: Readonly<Record<string, LimitSpec>>): string {
