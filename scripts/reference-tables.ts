@@ -3,7 +3,6 @@ import { backendLimitSpecs } from '../src/config/host/limits.ts';
 import { nodeLimitSpecs } from '../src/config/host/node-limits.ts';
 import { smsLimitSpecs } from '../src/config/sms/limits.ts';
 import { telemetryLimitSpecs } from '../src/config/telemetry.ts';
-import type { ToolErrorCode } from '../src/pool/errors.ts';
 import { poolLimitSpecs } from '../src/pool/pool-options.ts';
 import { type LimitSpec, limitSpecs } from '../src/protocol/limits.ts';
 import { type McpParamKey, mcpParamKeys } from '../src/protocol/mcp-params.ts';
@@ -54,26 +53,6 @@ export const budgetsTable = (): string =>
         { ...range, doc: budgetTexts[name as keyof typeof budgetRanges] },
       ]),
     ),
-  );
-
-const toolErrorTexts: Readonly<Record<ToolErrorCode, string>> = {
-  mcp_unavailable: 'the server cannot be started or is unreachable, or the connection was lost during the call',
-  mcp_timeout: 'the call took longer than `tool_timeout_ms`',
-  mcp_invalid_arguments: 'there is no such tool, or the arguments are not an object or violate its schema',
-  mcp_policy_denied: 'policy or egress rules deny the call, or denied it while it was in flight',
-  mcp_output_too_large: 'the result was truncated at its limit, or was too large to read',
-  mcp_cancelled: 'the guest, the send or the run ended during the call',
-  mcp_budget_exceeded: 'the queue of the server was full or too slow, or too many servers are running',
-  mcp_approval_denied: 'a user or a rule denied the call, or no decision was made in time',
-  mcp_outcome_unknown: 'a resumed run had already sent the call, and its result was not recorded',
-  mcp_tool_error: 'the tool itself reported a failure, or its result violates its output schema',
-};
-
-/** Codes of failed MCP calls. */
-export const toolErrorsTable = (): string =>
-  table(
-    ['code', 'when'],
-    Object.entries(toolErrorTexts).map(([name, when]) => [code(name), when]),
   );
 
 function specs(all: Readonly<Record<string, LimitSpec>>): string {

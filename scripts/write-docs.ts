@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { abiCalls, abiConventions, errnoTable, featureList } from './abi-page.ts';
 import { commandParts } from './command-reference.ts';
 import { assemblyScriptCalls, assemblyScriptComponentCalls, cComponentCalls, fillSource } from './component-sdk.ts';
+import { errorParts } from './error-catalogue.ts';
 import { fill } from './markdown.ts';
 import {
   backendLimitsTable,
@@ -15,7 +16,6 @@ import {
   sessionParamsTable,
   smsLimitsTable,
   telemetryLimitsTable,
-  toolErrorsTable,
 } from './reference-tables.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -35,7 +35,8 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
     'backend-limits': backendLimitsTable,
     'session-parameters': sessionParamsTable,
   },
-  'docs/mcp.md': { 'tool-errors': toolErrorsTable, budgets: budgetsTable, 'pool-limits': poolLimitsTable },
+  'docs/errors.md': errorParts,
+  'docs/mcp.md': { budgets: budgetsTable, 'pool-limits': poolLimitsTable },
   'docs/node.md': { 'node-limits': nodeLimitsTable },
   'docs/registry.md': { 'sms-limits': smsLimitsTable },
   'docs/telemetry.md': { 'telemetry-limits': telemetryLimitsTable },

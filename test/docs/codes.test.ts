@@ -1,7 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { ExclusionReason } from '../../src/policy/decision.ts';
+import {
+  errnos,
+  exclusions,
+  guestToolErrors,
+  problems,
+  sendErrors,
+  toolErrors,
+} from '../../scripts/error-catalogue.ts';
+import { calls } from '../../src/abi/calls.ts';
+import { errnoNames } from '../../src/abi/errno.ts';
 import { taskPolicyKeys } from '../../src/policy/task-policy.ts';
 import { parseRecord } from '../../src/protocol/record-parse.ts';
 import { codesIn, prose, readPage, root, tableBelow } from './pages.ts';
@@ -26,59 +35,46 @@ function documented(path: string, heading: string, column = 0): string[] {
 
 const chat = sourceOf('chat');
 
-it('docs/abi.md has every code of an error body, and no other', () => {
+it('the error catalogue has every code of an error body, and no other', () => {
   const thrown = found(chat, /(?:BackendError|errorBody|#error)\(\s*'(\w+)'/g);
   const byStatus = found(chat, /\[\d{3}, '(\w+)'\]/g);
   const fallback = found(chat, /\?\? '(\w+_error)'/g);
-  expect(documented('docs/abi.md', '### Error bodies')).toEqual(
-    [...new Set([...thrown, ...byStatus, ...fallback])].sort(),
+  expect(Object.keys(sendErrors).sort()).toEqual([...new Set([...thrown, ...byStatus, ...fallback])].sort());
+});
+
+it('the error catalogue has every code that a model reads about a tool of the guest, and no other', () => {
+  expect(Object.keys(guestToolErrors).sort()).toEqual(found(chat, /toolError\(\s*'(\w+)'/g));
+});
+
+it('the error catalogue has every problem type of registry and node with its status, and no other', () => {
+  const http = ['sms/http', 'sms/runs', 'spearlet/http'].map(sourceOf).join('\n');
+  const thrown = [/HttpProblem\(\s*(\d+),\s*'([\w-]+)'/g, /: \[(\d{3}), '([\w-]+)'\]/g].flatMap((pattern) =>
+    [...http.matchAll(pattern)].map(([, status, type]) => `${status} ${type}`),
   );
+  const listed = Object.entries(problems).map(([type, { status }]) => `${status} ${type}`);
+  expect(listed.sort()).toEqual([...new Set(thrown)].sort());
 });
 
-it('docs/abi.md has every code that a model reads about a tool of the guest', () => {
-  expect(documented('docs/abi.md', '### Tool messages')).toEqual(found(chat, /toolError\(\s*'(\w+)'/g));
+it('the error catalogue calls an errno reserved if and only if no call returns it', () => {
+  const returned = new Set(calls.flatMap((call) => Object.keys(call.errnos)));
+  const reserved = Object.entries(errnos).flatMap(([name, { cause }]) => (cause.startsWith('reserved') ? [name] : []));
+  expect(reserved).toEqual(errnoNames.filter((name) => !returned.has(name)));
 });
 
-it('docs/registry-protocol.md has every kind of problem, and no other', () => {
-  const http = sourceOf('sms/http') + sourceOf('sms/runs');
-  const kinds = [...found(http, /HttpProblem\(\s*\d+,\s*'([\w-]+)'/g), ...found(http, /: \[\d{3}, '([\w-]+)'\]/g)];
-  expect(documented('docs/registry-protocol.md', '### Problem types', 1)).toEqual([...new Set(kinds)].sort());
+it('docs/errors.md shows every row of the catalogue', () => {
+  const rows = (heading: string, column = 0) => documented('docs/errors.md', heading, column);
+  expect(rows('## Tool errors')).toEqual(Object.keys(toolErrors).sort());
+  expect(rows('## Errors of a send')).toEqual(Object.keys(sendErrors).sort());
+  expect(rows('## Errors of guest tools')).toEqual(Object.keys(guestToolErrors).sort());
+  expect(rows('## Exclusion reasons')).toEqual(Object.keys(exclusions).sort());
+  expect(rows('## HTTP problem types', 1)).toEqual(Object.keys(problems).sort());
+  expect(rows('## Errnos')).toEqual([...errnoNames].sort());
 });
 
 it('docs/registry-protocol.md has every path of the HTTP side', () => {
   const page = readPage('docs/registry-protocol.md').text;
   const http = sourceOf('sms/http').replaceAll(/\$\{ADMIN_PATH\}|\$\{servers\}/g, '');
   for (const path of found(http, /path: [`'](\/[^`']+)[`']/g)) expect(page).toContain(path);
-});
-
-/** By their type, so that none is left out. */
-const reasons: Readonly<Record<ExclusionReason, true>> = {
-  disabled: true,
-  registry_not_ready: true,
-  stale_registry: true,
-  unknown_server: true,
-  not_in_namespace: true,
-  not_allowed: true,
-  not_requested: true,
-  not_tagged: true,
-  unknown_profile: true,
-  not_in_profile: true,
-  deny_all: true,
-  denied_by_registry: true,
-  pin_mismatch: true,
-  denied_by_profile: true,
-  denied_by_task: true,
-  denied_by_session: true,
-  env_missing: true,
-  env_refused: true,
-  list_failed: true,
-  list_timeout: true,
-  name_collision: true,
-  schema_invalid: true,
-};
-
-it('docs/troubleshooting.md has every reason of an exclusion', () => {
-  expect(documented('docs/troubleshooting.md', '## Exclusion reasons')).toEqual(Object.keys(reasons).sort());
 });
 
 it('docs/mcp.md has every key of a task', () => {
