@@ -79,17 +79,21 @@ export class EtcdClient {
   ): Promise<T> {
     const endsAt = performance.now() + options.deadlineMs;
     let refusals = 0;
+    let last: EtcdError | null = null;
     for (let failures = 0; ; ) {
       const leftMs = Math.ceil(endsAt - performance.now());
+      const timeoutMs = Math.max(1, Math.min(TRY_MS, leftMs));
       const member = this.#current;
       try {
         await this.#logIn(member);
-        const timeoutMs = Math.max(1, Math.min(TRY_MS, leftMs));
         return await work(member, { timeoutMs, ...(options.signal ? { signal: options.signal } : {}) });
       } catch (error) {
         failures++;
         options.signal?.throwIfAborted();
-        const problem = this.#problemOf(error);
+        const isCutShort = timeoutMs < TRY_MS && ConnectError.from(error).code === Code.DeadlineExceeded;
+        // A try that had less time than others says nothing about the cause; the one before it may.
+        const problem: EtcdError = (isCutShort ? last : null) ?? this.#problemOf(error);
+        last = problem;
         refusals = problem.isOfMember ? refusals + 1 : 0;
         if (problem.isDefinite || refusals >= this.#members.length) throw problem;
         if (!wasNeverSent(error)) options.onDoubt?.();
