@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { boundCallFields } from '../../../src/protocol/approval.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
 import { startTestSms, stopAll } from '../running-sms.ts';
 import { boundCall, decide, deskAt, listed, questionOf, waiting } from './asking-node.ts';
 
@@ -113,14 +114,16 @@ describe('a request for an approval', () => {
   it('is denied when nobody decides in time, and a yes ends that is not used [approval.sms.times]', async () => {
     const unanswered = await deskAt(await startTestSms({ limit: { approval_wait_ms: 300 } })).ask(questionOf());
     expect(unanswered).toMatchObject({ decision: 'deny', decidedBy: null, reason: 'nobody decided within 300 ms' });
-    const sms = await startTestSms({ limit: { approval_grant_ms: 100 } });
-    const answering = deskAt(sms).ask(questionOf({ arguments: { late: true } }));
-    const [request] = await waiting(sms);
-    await decide(sms, request?.approval_id ?? '', 'allow_once');
-    const { ticket } = await answering;
-    await setTimeout((ticket?.leftMs ?? 0) + 20);
-    expect(await ticket?.claim(boundCall, { late: true })).toMatchObject({
-      message: expect.stringContaining('expired'),
+    await inEnoughTime(100, async (grantMs) => {
+      const sms = await startTestSms({ limit: { approval_grant_ms: grantMs } });
+      const answering = deskAt(sms).ask(questionOf({ arguments: { late: true } }));
+      const [request] = await waiting(sms);
+      await decide(sms, request?.approval_id ?? '', 'allow_once');
+      const { ticket } = await answering;
+      await setTimeout((ticket?.leftMs ?? 0) + 20);
+      expect(await ticket?.claim(boundCall, { late: true })).toMatchObject({
+        message: expect.stringContaining('expired'),
+      });
     });
   });
 
