@@ -90,16 +90,16 @@ export class EtcdClient {
       } catch (error) {
         failures++;
         options.signal?.throwIfAborted();
-        const isCutShort = timeoutMs < TRY_MS && ConnectError.from(error).code === Code.DeadlineExceeded;
-        // A try that had less time than others says nothing about the cause; the one before it may.
-        const problem: EtcdError = (isCutShort ? last : null) ?? this.#problemOf(error);
-        last = problem;
+        const problem = this.#problemOf(error);
         refusals = problem.isOfMember ? refusals + 1 : 0;
         if (problem.isDefinite || refusals >= this.#members.length) throw problem;
         if (!wasNeverSent(error)) options.onDoubt?.();
         this.leave(member);
         const pause = failures % this.#members.length === 0 ? ROUND_PAUSE_MS : 0;
-        if (performance.now() + pause >= endsAt) throw problem;
+        // A try that had less time than the others says nothing about the cause; the one before it may.
+        const isCutShort = timeoutMs < TRY_MS && ConnectError.from(error).code === Code.DeadlineExceeded;
+        if (!isCutShort) last = problem;
+        if (performance.now() + pause >= endsAt) throw last ?? problem;
         if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
       }
     }
