@@ -15,7 +15,10 @@ import { fsRecord, onStop, startTestSms, stopAll, type TestSms } from './running
 
 afterEach(stopAll);
 
-/** To the registry, which is in this process, everything from now on happens at once: no pause of a busy machine earns a peer more. */
+/**
+ * To the registry, which is in this process, everything happens at once from now on: no pause of a busy machine earns a
+ * peer more.
+ */
 function stopClock(): void {
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now());
   onStop(() => clock.mockRestore());
