@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ARGUMENT_BOUNDS, isSensitiveName, redactArguments } from '../../src/audit/redact-arguments.ts';
 import { isOrdinary, redactText, suspicious } from '../../src/audit/redact-text.ts';
 import type { JsonObject, JsonValue } from '../../src/base/json.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const MARK = '[redacted]';
 const secret = 'hunter2-and-more';
@@ -197,10 +198,11 @@ describe('a text', () => {
   });
 
   it('takes no longer than its bound however it is made', () => {
-    const started = performance.now();
-    for (const part of ['a', 'a:', '-', '--a', 'token ', 'a://', ':', 'password=', ' ', '"'])
-      redactText(part.repeat(1e6));
-    expect(performance.now() - started).toBeLessThan(5_000);
+    const took = cpuMs(() => {
+      for (const part of ['a', 'a:', '-', '--a', 'token ', 'a://', ':', 'password=', ' ', '"'])
+        redactText(part.repeat(1e6));
+    });
+    expect(took).toBeLessThan(5_000);
   });
 });
 

@@ -82,7 +82,7 @@ it('of two who edit the same server one is told, and sees what the other changed
   await two.page.getByLabel('Tags').fill('mine');
   await two.page.getByLabel('Name').fill('fs');
   await two.page.getByRole('button', { name: 'Apply my changes to the new revision' }).click();
-  await expect.poll(() => two.page.getByLabel('Name').inputValue(), { timeout: 20_000 }).toBe('Named by the first');
+  await expect.poll(() => two.page.getByLabel('Name').inputValue()).toBe('Named by the first');
   await two.page.getByText('The server is valid').waitFor();
   await two.page.getByRole('button', { name: 'Review changes' }).click();
   await two.page.getByRole('button', { name: 'Save' }).click();

@@ -62,7 +62,7 @@ it(
     page.on('dialog', () => expect.unreachable('a dialog was opened'));
     const waiting = async () =>
       (await sms.http('GET', '/admin/api/approvals?status=waiting')).body.approvals as { approval_id: string }[];
-    await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
+    await expect.poll(waiting).toHaveLength(1);
     const [{ approval_id: approval } = { approval_id: '' }] = await waiting();
 
     const harmless = async () => {

@@ -42,7 +42,7 @@ it(
         toolsHash: hash,
       }));
       const node = { nodeId: `m:${process}`, registryState: 'ready' as const, epoch: '', snapshotRevision: 1 };
-      const answer = await source.report({ ...node, servers, toolLists }, AbortSignal.timeout(20_000));
+      const answer = await source.report({ ...node, servers, toolLists }, AbortSignal.timeout(45_000));
       expect(answer.wantedToolLists).toEqual([]);
     }
     const console = await openConsole(open, test, sms);

@@ -111,7 +111,7 @@ it(
     const sms = await startTestSms();
     const node = await startNode(sms);
     await node.ask('POST', '/v1/namespaces/default/tasks/hello/runs', { body: 'x', headers: { prefer: 'wait=60' } });
-    await expect.poll(async () => (await runsOf(sms)).length, { timeout: 45_000 }).toBe(1);
+    await expect.poll(async () => (await runsOf(sms)).length).toBe(1);
     const [{ id } = { id: '' }] = await runsOf(sms);
     const token = await createToken(sms, { name: 'ann', roles: ['viewer'], namespace: 'default' });
     const console = await openConsole(open, test, sms, token);

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { helpText } from '../../src/cli/command-help.ts';
 import { exitCodes } from '../../src/cli/exit-codes.ts';
 import { runProgramTable } from '../../src/cli/run/table.ts';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { runnable } from '../support/small-modules.ts';
 import { withoutTable } from '../support/without-table.ts';
 import { Cli, fixture, scratch, spearRun } from './spear-run.ts';
@@ -38,15 +39,18 @@ const DEADLINE = ['--limit', 'timeout_ms=3000'];
 
 describe('124 after the deadline', () => {
   it('whatever the guest does, and what it wrote before is there [cli.exit-code.deadline]', async () => {
-    const catchAll = (mode: string) => [
-      ...[fixture('c/test/catch-all.wasm'), '--script', fixture('scripts/test/slow.json')],
-      ...[...DEADLINE, '--', mode],
-    ];
-    const guests = [[spin, ...DEADLINE], catchAll('sleep'), catchAll('wait'), catchAll('send')];
-    const stderr = 'spear-run: the guest ran longer than limits.timeout_ms = 3000\n';
-    for (const ended of await Promise.all(guests.map((args) => spearRun(args)))) {
-      expect(ended).toEqual({ code: 124, signal: null, stdout: 'before the loop\n', stderr });
-    }
+    await inEnoughTime(1_500, async (ms) => {
+      const deadline = ['--limit', `timeout_ms=${ms}`];
+      const catchAll = (mode: string) => [
+        ...[fixture('c/test/catch-all.wasm'), '--script', fixture('scripts/test/slow.json')],
+        ...[...deadline, '--', mode],
+      ];
+      const guests = [[spin, ...deadline], catchAll('sleep'), catchAll('wait'), catchAll('send')];
+      const stderr = `spear-run: the guest ran longer than limits.timeout_ms = ${ms}\n`;
+      for (const ended of await Promise.all(guests.map((args) => spearRun(args)))) {
+        expect(ended).toEqual({ code: 124, signal: null, stdout: 'before the loop\n', stderr });
+      }
+    });
   });
 
   it('of a guest that waits for input which never comes [cli.exit-code.deadline]', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SHOWN_CHARS, textShower } from '../../src/journal/shown-text.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const cut = textShower(false);
 const whole = textShower(true);
@@ -35,8 +36,9 @@ describe('a text that is shown', () => {
 
   it('takes no more time than its length, whatever it is', () => {
     const parts = ['-', 'a', '--a ', 'token: ', '-eyJ', 'https://a:', '-----BEGIN PRIVATE KEY-----', '["', '"a,'];
-    const started = performance.now();
-    for (const part of parts) whole(part.repeat(100_000 / part.length));
-    expect(performance.now() - started).toBeLessThan(10_000);
+    const took = cpuMs(() => {
+      for (const part of parts) whole(part.repeat(100_000 / part.length));
+    });
+    expect(took).toBeLessThan(10_000);
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { stdioRecord } from '../pool/pool-samples.ts';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { runFixture } from '../support/run-fixture.ts';
 import { openHost } from './mcp-host.ts';
 import { notingServer } from './noting-server.ts';
@@ -34,7 +35,7 @@ describe('a guest in C', () => {
   it.each(['result', 'epoll'])('that polls %s without ever suspending gets there [mcp.nonblocking]', async (how) => {
     const host = await openHost([stdioRecord('tiny', 'tiny.mjs')]);
     const args = ['tiny', 'echo', '{"message":"hi"}', how];
-    const run = await runFixture('c/test/mcp-poll.wasm', { args, mcp: host.guest(), limits: { timeout_ms: 15_000 } });
+    const run = await runFixture('c/test/mcp-poll.wasm', { args, mcp: host.guest(), limits: { timeout_ms: 50_000 } });
     expect(run).toMatchObject({ reason: 'exit', exitCode: 0, stdout: `polling\n${echoed}\n` });
   });
 });
@@ -67,10 +68,13 @@ describe('a guest that is ended in the middle of a call', () => {
     const server = notingServer('hanging', 'mid-call.mjs');
     const host = await openHost([server.record]);
     await host.pool.listTools(server.record);
-    const limits = { timeout_ms: 1_500 };
     const args = ['hanging', 'hang', '{}'];
-    const run = await runFixture('c/test/mcp-call.wasm', { args, mcp: host.guest(), limits });
-    expect(run.reason).toBe('deadline');
+    await inEnoughTime(1_500, async (ms) => {
+      const limits = { timeout_ms: ms };
+      const run = await runFixture('c/test/mcp-call.wasm', { args, mcp: host.guest(), limits });
+      expect(run.reason).toBe('deadline');
+      expect(server.lines()).not.toEqual([]);
+    });
     await server.until('call', 'cancelled');
   });
 

@@ -142,7 +142,7 @@ describe('the calls of one turn', () => {
     await say(guest, fd, 'user', 'go on');
     await setParam(guest, fd, 'tool_choice', 'none');
     await guest.call('cchat_send', fd, 0);
-    await expect.poll(() => guest.backend.requests.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => guest.backend.requests.length).toBe(2);
     expect(
       toolMessages(guest, 1).map(({ tool_call_id, content }) => [tool_call_id, errorCode(String(content))]),
     ).toEqual([

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { McpPolicyError } from '../../src/pool/errors.ts';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { call, eventually, openPool, stdioRecord, tempDir, textOf } from './pool-samples.ts';
 
 const counting = (id: string, max_concurrency: number, env: Record<string, string> = {}) =>
@@ -81,10 +82,12 @@ describe('beyond a budget', () => {
     const { pool } = openPool();
     const record = counting('counting', 1);
     await pool.listTools(record);
-    const calls = Array.from({ length: 4 }, (_, i) =>
-      call(pool, record, 'work', { label: `n${i}`, ms: 200 }, { timeoutMs: 600 }),
-    );
-    expect((await Promise.all(calls)).map(({ error }) => error)).toEqual([null, null, null, null]);
+    await inEnoughTime(600, async (timeoutMs) => {
+      const calls = Array.from({ length: 4 }, (_, i) =>
+        call(pool, record, 'work', { label: `n${i}`, ms: timeoutMs / 3 }, { timeoutMs }),
+      );
+      expect((await Promise.all(calls)).map(({ error }) => error)).toEqual([null, null, null, null]);
+    });
   });
 
   it('of all servers together, calls wait for each other', async () => {

@@ -6,7 +6,7 @@ import { resolveRecord } from '../../src/pool/resolved-record.ts';
 import type { ReferencePolicy } from '../../src/secrets/reference-policy.ts';
 import { referenceTo } from '../../src/secrets/references.ts';
 import { createSecretSource } from '../../src/secrets/secret-source.ts';
-import { call, eventually, httpRecord, openPool, stdioRecord, tempDir } from './pool-samples.ts';
+import { call, eventually, httpRecord, openPool, processesWith, stdioRecord, tempDir } from './pool-samples.ts';
 
 const listed: ReferencePolicy = { mode: 'listed', names: [], paths: [], backendKeyNames: [] };
 const web = (http: Record<string, unknown>, url = 'https://example.test/mcp') =>
@@ -125,8 +125,20 @@ describe('a secret', () => {
   it('never reaches the log, an error or the health of its server', async () => {
     const { pool, log } = openPool({ variables: { MCP_API_TOKEN: 'tok-98765' } });
     const env = { API_TOKEN: referenceTo('MCP_API_TOKEN') };
-    const record = stdioRecord('mute', 'mute.mjs', { env, budgets: { connect_timeout_ms: 1_000 } });
-    const outcome = await call(pool, record, 'anything');
+    const record = stdioRecord('mute', 'mute.mjs', { env, budgets: { connect_timeout_ms: 60_000 } });
+    let isOver = false;
+    const connecting = call(pool, record, 'anything').finally(() => {
+      isOver = true;
+    });
+    // It is started for either era, and each time killed when it has said something.
+    let said = 0;
+    await eventually(() => {
+      const lines = log.filter(({ event }) => event === 'stderr').length;
+      if (lines > said) for (const pid of processesWith('tok-98765')) process.kill(pid, 'SIGKILL');
+      said = lines;
+      expect(isOver).toBe(true);
+    });
+    const outcome = await connecting;
     expect(outcome.error?.message).toContain('waiting for a database with [redacted]');
     expect(log.find(({ event }) => event === 'stderr')?.message).toBe('waiting for a database with [redacted]');
     expect(JSON.stringify([outcome, log, pool.health()])).not.toContain('tok-98765');

@@ -67,8 +67,8 @@ describe('a server that never answers', () => {
   it('fails the call at its deadline and is told that it was cancelled', async () => {
     const trail = join(tempDir(), 'trail');
     const { pool } = openPool();
-    const record = stdioRecord('mid', 'mid-call.mjs', { env: { TRAIL: trail }, budgets: { tool_timeout_ms: 300 } });
-    const outcome = await call(pool, record, 'hang');
+    const record = stdioRecord('mid', 'mid-call.mjs', { env: { TRAIL: trail }, budgets: { tool_timeout_ms: 60_000 } });
+    const outcome = await call(pool, record, 'hang', {}, { timeoutMs: 300 });
     expect(outcome).toMatchObject({ ok: false, dispatched: true, error: { code: 'mcp_timeout', retryable: true } });
     expect(outcome.error?.message).toContain('300 ms');
     await eventually(() => expect(trailOf(trail)).toHaveLength(2));

@@ -33,15 +33,15 @@ it('tells what a call waits for: the start, the list, the answer', async () => {
 
 it('tells of a wait for a place, at the server and at any', async () => {
   const { waiting, begun, open } = noted();
-  const { pool } = openPool({ waiting, limits: { maxCallsInFlight: 1, queueTimeoutMs: 5_000 } });
+  const { pool } = openPool({ waiting, limits: { maxCallsInFlight: 1, queueTimeoutMs: 60_000 } });
   const narrow = stdioRecord('narrow', 'mid-call.mjs', { budgets: { max_concurrency: 1 } });
   const hanging = call(pool, narrow, 'hang');
   await eventually(() => expect(begun.at(-1)?.what).toBe('tool "hang" of server "narrow"'));
   const second = call(pool, narrow, 'pid');
   const third = call(pool, stdioRecord('other', 'tiny.mjs'), 'pid');
   const places = [
-    { what: 'a slot at server "narrow": limited to 1 concurrent calls', atMostMs: 5_000 },
-    { what: 'a call slot: 1 calls to servers are in flight', atMostMs: 5_000 },
+    { what: 'a slot at server "narrow": limited to 1 concurrent calls', atMostMs: 60_000 },
+    { what: 'a call slot: 1 calls to servers are in flight', atMostMs: 60_000 },
   ];
   for (const place of places) await eventually(() => expect([...open]).toContainEqual(place));
   await pool.close();

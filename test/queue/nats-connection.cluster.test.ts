@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openNats } from '../../src/queue/nats/connect.ts';
 import { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
 import { useNats } from '../support/engines/use-engine.ts';
+import { fastest } from '../support/fastest.ts';
 import { CutConnections } from '../torture/cluster/cut-connections.ts';
 import { clearStreams, nextClaim } from './nats-clusters.ts';
 import { newRun } from './queue-contract.ts';
@@ -34,21 +35,10 @@ afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
 });
 
-/** The best of some tries: a busy machine is no slow answer. */
-async function fastest(tries: number, work: (n: number) => Promise<void>): Promise<number> {
-  const took: number[] = [];
-  for (let n = 0; n < tries; n++) {
-    const began = performance.now();
-    await work(n);
-    took.push(performance.now() - began);
-  }
-  return Math.min(...took);
-}
-
 describe('a connection to NATS that is lost', () => {
   it('takes no longer than a new one: what was under way is asked again, what comes meanwhile waits [cluster.connection]', async () => {
     const queue = await queueThrough(network, LEASE_MS);
-    const ms = await fastest(3, async (n) => {
+    const ms = await fastest(REQUEST_MS, async (n) => {
       network.hold();
       const submitting = queue.submit(newRun(`cut-${n}`));
       network.cut();
@@ -60,7 +50,7 @@ describe('a connection to NATS that is lost', () => {
 
   it('is pulled over anew: a run that is submitted afterwards is given out at once [cluster.connection]', async () => {
     const queue = await queueThrough(network, LEASE_MS);
-    const ms = await fastest(2, async (n) => {
+    const ms = await fastest(REQUEST_MS, async (n) => {
       // It has asked for one when its connection is cut.
       await queue.claim('n', 'default', 1, LEASE_MS, () => true);
       network.cut();
@@ -73,7 +63,7 @@ describe('a connection to NATS that is lost', () => {
   it('is noticed when it is half open, before a lease has ended twice [cluster.connection]', async () => {
     const leaseMs = 1_500;
     const queue = await queueThrough(network, leaseMs);
-    const ms = await fastest(3, async (n) => {
+    const ms = await fastest(2 * leaseMs, async (n) => {
       network.halfOpen('client');
       await queue.submit(newRun(`half-${n}`));
     });

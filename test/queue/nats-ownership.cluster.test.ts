@@ -12,13 +12,13 @@ import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
 import type { OwnedRun } from '../../src/queue/nats/owned-run.ts';
 import type { Claim } from '../../src/queue/run-queue.ts';
 import { useNats } from '../support/engines/use-engine.ts';
-import { clearStreams, LEASE_MS, nextClaim, openQueue } from './nats-clusters.ts';
+import { clearStreams, LEASE_MS, nextClaim, openQueue, SHORT_LEASE_MS } from './nats-clusters.ts';
 import { newRun, success } from './queue-contract.ts';
 
 const cluster = useNats();
 const open: NatsQueue[] = [];
-const queueOf = async () => {
-  const queue = await openQueue(cluster());
+const queueOf = async (leaseMs = LEASE_MS) => {
+  const queue = await openQueue(cluster(), 1_000, leaseMs);
   open.push(queue);
   return queue;
 };
@@ -36,13 +36,13 @@ afterEach(async () => {
 
 describe('a run on NATS', () => {
   it('that another node has taken is lost at the next append, and nothing of it is written', async () => {
-    const [first, second] = [await queueOf(), await queueOf()];
+    const [first, second] = [await queueOf(SHORT_LEASE_MS), await queueOf(SHORT_LEASE_MS)];
     await first.submit(newRun('r1'));
     const zombie = await nextClaim(first);
     const writer = new SubjectJournal(ownedBy(first, zombie), neverFull, null);
     writer.append('{"t":"guest","e":"of the first"}');
     await writer.written();
-    await delay(LEASE_MS + 100); // as if it had been paused
+    await delay(SHORT_LEASE_MS + 100); // as if it had been paused
     const heir = await nextClaim(second, 'n2');
     expect(heir).toMatchObject({ attempt: 2, run: { node: 'n2' } });
     writer.append('{"t":"guest","e":"of a zombie"}');
@@ -70,7 +70,7 @@ describe('a run on NATS', () => {
   });
 
   it('that is finished in its journal is finished everywhere by whoever finds it, and not run again', async () => {
-    const [first, second] = [await queueOf(), await queueOf()];
+    const [first, second] = [await queueOf(SHORT_LEASE_MS), await queueOf(SHORT_LEASE_MS)];
     await first.submit(newRun('r1'));
     const claim = await nextClaim(first);
     const { status, exit, cost } = success('');
@@ -205,7 +205,7 @@ describe('a run on NATS that is new', () => {
   it.each(['runs', 'parks'] as const)(
     'is not marked by a node that was paused, where it %s elsewhere',
     async (then) => {
-      const [first, second] = [await queueOf(), await queueOf()];
+      const [first, second] = [await queueOf(SHORT_LEASE_MS), await queueOf(SHORT_LEASE_MS)];
       await first.submit(newRun('r1'));
       const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
       const nc = connectionOf(first);
@@ -292,6 +292,6 @@ describe('streams on NATS', () => {
     const other = await openQueue(cluster(), 1_000, LEASE_MS + 1_000);
     open.push(other);
     const claiming = other.claim('n2', 'default', 1, LEASE_MS, () => true);
-    await expect(claiming).rejects.toThrow(/ack_wait = 2000 ms.*node\.lease_ms = 3000/);
+    await expect(claiming).rejects.toThrow(/ack_wait = 60000 ms.*node\.lease_ms = 61000/);
   });
 });

@@ -10,8 +10,12 @@ import { readSecretFile } from '../../src/secrets/secret-file.ts';
 import { newAuthority } from '../support/certificates.ts';
 import { natsAccounts } from '../support/engines/nats-accounts.ts';
 import { useNats } from '../support/engines/use-engine.ts';
+import { fastest } from '../support/fastest.ts';
 import { nextClaim } from './nats-clusters.ts';
 import { newRun, success } from './queue-contract.ts';
+
+/** A request that nobody answers takes longer. */
+const AT_ONCE_MS = 4_000;
 
 const folder = mkdtempSync(join(tmpdir(), 'spear-nats-security-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -145,11 +149,12 @@ describe('a NATS server with TLS and accounts', () => {
     ],
     ['an account without JetStream', { creds: 'file:without.creds', ca: 'ca.pem' }, 'JetStream'],
   ])('refuses %s at once, and says what to mend without a secret [cluster.tls]', async (_, document, message) => {
-    const before = performance.now();
-    const error = await failure(document);
-    expect(error.message).toContain(message);
-    expect(error).toBeInstanceOf(NatsSetupError);
-    expect(performance.now() - before).toBeLessThan(4_000);
+    const ms = await fastest(AT_ONCE_MS, async () => {
+      const error = await failure(document);
+      expect(error.message).toContain(message);
+      expect(error).toBeInstanceOf(NatsSetupError);
+    });
+    expect(ms).toBeLessThan(AT_ONCE_MS);
   });
 
   it.each([
@@ -162,14 +167,14 @@ describe('a NATS server with TLS and accounts', () => {
 
   it('takes renewed credentials when the time of those before is over, without a restart [cluster.accounts]', async () => {
     const seconds = () => Math.floor(Date.now() / 1000);
-    written('short.creds', accounts.creds('team-a', seconds() + 3));
+    written('short.creds', accounts.creds('team-a', seconds() + 8));
     const queue = await queueOf({ creds: 'file:short.creds', ca: 'ca.pem' });
     await queue.submit(newRun('before'));
     written('short.creds', accounts.creds('team-a', seconds() + 600));
-    await expect.poll(() => statuses, { timeout: 20_000 }).toEqual(['disconnect', 'reconnect']);
+    await expect.poll(() => statuses).toEqual(['disconnect', 'reconnect']);
     expect((await queue.submit(newRun('after'))).created).toBe(true);
     expect((await queue.get('default', 'before'))?.status).toBe('queued');
-  }, 40_000);
+  });
 });
 
 describe('a NATS server that lets nobody do what runs need', () => {
@@ -179,11 +184,12 @@ describe('a NATS server that lets nobody do what runs need', () => {
   });
 
   it('is not waited for: what was forbidden is said at once [cluster.tls]', async () => {
-    const before = performance.now();
-    const error = await failure({}, 'nats', strict);
-    expect(error).toBeInstanceOf(NatsSetupError);
-    expect(error.message).toContain('Permissions Violation for Publish to "$JS.API.INFO"');
-    expect(performance.now() - before).toBeLessThan(4_000);
+    const ms = await fastest(AT_ONCE_MS, async () => {
+      const error = await failure({}, 'nats', strict);
+      expect(error).toBeInstanceOf(NatsSetupError);
+      expect(error.message).toContain('Permissions Violation for Publish to "$JS.API.INFO"');
+    });
+    expect(ms).toBeLessThan(AT_ONCE_MS);
   });
 });
 
@@ -199,10 +205,10 @@ describe('a NATS server that asks for certificates', () => {
     const [member] = verifying().members;
     await member?.kill();
     await member?.start();
-    await expect.poll(() => statuses.at(-1), { timeout: 20_000 }).toBe('reconnect');
+    await expect.poll(() => statuses.at(-1)).toBe('reconnect');
     expect((await queue.get('default', 'before'))?.status).toBe('queued');
     expect((await queue.submit(newRun('after'))).created).toBe(true);
-  }, 40_000);
+  });
 
   it.each([
     ['none', { ca: 'ca.pem' }, 'a client certificate is required; set nats.cert and nats.key'],
@@ -221,11 +227,12 @@ describe('a NATS server that asks for certificates', () => {
     ['a key that others can read', { ca: 'ca.pem', cert: 'node.crt', key: 'open.key' }, 'run: chmod 600'],
   ])('refuses %s at once, and says what to mend [cluster.tls]', async (_, document, message) => {
     written('open.key', node.key, 0o644);
-    const before = performance.now();
-    const error = await failure(document, 'tls', verifying);
-    expect(error.message).toContain(message);
-    expect(error).toBeInstanceOf(NatsSetupError);
-    expect(performance.now() - before).toBeLessThan(4_000);
+    const ms = await fastest(AT_ONCE_MS, async () => {
+      const error = await failure(document, 'tls', verifying);
+      expect(error.message).toContain(message);
+      expect(error).toBeInstanceOf(NatsSetupError);
+    });
+    expect(ms).toBeLessThan(AT_ONCE_MS);
   });
 
   it('is not asked with a certificate without its key', () => {

@@ -12,7 +12,7 @@ import { FakeOldSms } from './fake-old-sms.ts';
 afterEach(stopAll);
 
 const soon = { backoff: { firstMs: 20, maxMs: 100 } };
-const signal = () => AbortSignal.timeout(10_000);
+const signal = () => AbortSignal.timeout(45_000);
 
 function startCache(options: RegistryCacheOptions): RegistryCache {
   const cache = new RegistryCache({ timing: soon, ...options });

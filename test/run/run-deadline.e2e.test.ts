@@ -1,6 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { runFixture } from '../support/run-fixture.ts';
+import { starvedMs } from '../support/starved.ts';
 import { call, drop, i32Const, WasmModule } from '../support/wasm-encoder.ts';
 
 const PROMISED_MS = 50;
@@ -9,36 +11,33 @@ const HARD_MS = 10_000;
 /** Long enough for a thread to start and the guest to get going. */
 const TIMEOUT_MS = 1_500;
 const RUNS = 5;
-/** A busy machine tells little in one go; a host that is slow to end a guest is slow every time. */
-const TRIES = 5;
 
-const limits = { timeout_ms: TIMEOUT_MS };
-const deadline = {
+const deadlineOf = (ms: number) => ({
   reason: 'deadline',
   exitCode: null,
-  message: `the guest ran longer than limits.timeout_ms = ${TIMEOUT_MS}`,
-};
+  message: `the guest ran longer than limits.timeout_ms = ${ms}`,
+});
 
-const overrun = ({ durations }: { durations: { totalMs: number } }) => durations.totalMs - TIMEOUT_MS;
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 
 describe('at its deadline', () => {
   it(`an endless loop is ended within ${PROMISED_MS} ms, and what it wrote is there`, {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
-    let best = Number.POSITIVE_INFINITY;
-    for (let tried = 0; tried < TRIES && best > PROMISED_MS; tried++) {
+    await inEnoughTime(TIMEOUT_MS, async (ms) => {
       const overruns: number[] = [];
       for (let count = 0; count < RUNS; count++) {
-        const run = await runFixture('c/test/spin.wasm', { limits });
-        expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
-        overruns.push(overrun(run));
+        const starvedBefore = starvedMs(process.pid);
+        const run = await runFixture('c/test/spin.wasm', { limits: { timeout_ms: ms } });
+        expect(run).toMatchObject({ ...deadlineOf(ms), stdout: 'before the loop\n' });
+        const overrun = run.durations.totalMs - ms;
+        expect(overrun).toBeLessThan(HARD_MS);
+        expect(overrun).toBeGreaterThanOrEqual(-5);
+        // What this thread waited for a processor is the machine's delay, not the host's.
+        overruns.push(overrun - (starvedMs(process.pid) - starvedBefore));
       }
-      expect(Math.max(...overruns)).toBeLessThan(HARD_MS);
-      expect(Math.min(...overruns)).toBeGreaterThanOrEqual(-5);
-      best = Math.min(best, median(overruns));
-    }
-    expect(best).toBeLessThanOrEqual(PROMISED_MS);
+      expect(median(overruns)).toBeLessThanOrEqual(PROMISED_MS);
+    });
   });
 
   const again = (body: readonly number[]) => [0x03, 0x40, ...body, 0x0c, 0x00, 0x0b];
@@ -68,38 +67,42 @@ describe('at its deadline', () => {
   });
 
   it.each(['sleep', 'wait', 'send'])('a guest that catches everything is ended in a %s', async (mode) => {
-    const run = await runFixture('c/test/catch-all.wasm', {
-      limits,
-      args: [mode],
-      backend: 'scripts/test/slow.json',
+    await inEnoughTime(TIMEOUT_MS, async (ms) => {
+      const run = await runFixture('c/test/catch-all.wasm', {
+        limits: { timeout_ms: ms },
+        args: [mode],
+        backend: 'scripts/test/slow.json',
+      });
+      expect(run).toMatchObject({ ...deadlineOf(ms), stdout: 'before the loop\n' });
+      expect(run.durations.totalMs - ms).toBeLessThan(HARD_MS);
     });
-    expect(run).toMatchObject({ ...deadline, stdout: 'before the loop\n' });
-    expect(overrun(run)).toBeLessThan(HARD_MS);
   });
 
   it('a callback that never returns is ended, and its send with it', async () => {
-    const run = await runFixture('c/test/callback.wasm', {
-      limits,
-      args: ['spin'],
-      backend: 'scripts/test/probe.json',
+    await inEnoughTime(TIMEOUT_MS, async (ms) => {
+      const run = await runFixture('c/test/callback.wasm', {
+        limits: { timeout_ms: ms },
+        args: ['spin'],
+        backend: 'scripts/test/probe.json',
+      });
+      expect(run).toMatchObject({ ...deadlineOf(ms), chat: { sends: 1 } });
+      expect(run.stdout).toContain('call 1:');
     });
-    expect(run).toMatchObject({ ...deadline, chat: { sends: 1 } });
-    expect(run.stdout).toContain('call 1:');
   });
 
   it('a guest that polls without a pause is ended', async () => {
     const run = await runFixture('c/test/poll-spin.wasm', {
-      limits,
+      limits: { timeout_ms: TIMEOUT_MS },
       args: ['both'],
       backend: 'scripts/test/slow.json',
     });
-    expect(run).toMatchObject(deadline);
+    expect(run).toMatchObject(deadlineOf(TIMEOUT_MS));
   });
 
   it('a guest that waits for stdin is ended', async () => {
     const stdin = new PassThrough();
-    const run = await runFixture('c/test/echo-stdin.wasm', { limits, stdin: () => stdin });
-    expect(run).toMatchObject(deadline);
+    const run = await runFixture('c/test/echo-stdin.wasm', { limits: { timeout_ms: TIMEOUT_MS }, stdin: () => stdin });
+    expect(run).toMatchObject(deadlineOf(TIMEOUT_MS));
     expect(stdin.destroyed).toBe(true);
   });
 });

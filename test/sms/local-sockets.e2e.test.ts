@@ -34,7 +34,7 @@ it('serves this user on sockets that nobody else can reach, and takes them away 
   expect(await healthOf(httpSocket)).toContain('ok');
   const source = createRemoteSource({ address: 'http://localhost', socket: grpcSocket, token: nodeToken });
   onStop(() => source.close());
-  expect(await source.list(AbortSignal.timeout(10_000))).toMatchObject({ revision: 0, records: [] });
+  expect(await source.list(AbortSignal.timeout(45_000))).toMatchObject({ revision: 0, records: [] });
   source.close();
   await sms.close();
   expect([grpcSocket, httpSocket, endpoint].map((path) => existsSync(path))).toEqual([false, false, false]);
@@ -64,7 +64,7 @@ it('says nothing to a socket in a directory that is open to others', async () =>
   await expect(healthOf(join(directory, 'http.sock'))).rejects.toThrow('is accessible to other users; run: chmod 700');
   const source = createRemoteSource({ address: 'http://localhost', socket: join(directory, 'http.sock') });
   onStop(() => source.close());
-  await expect(source.list(AbortSignal.timeout(10_000))).rejects.toThrow('is accessible to other users');
+  await expect(source.list(AbortSignal.timeout(45_000))).rejects.toThrow('is accessible to other users');
   expect(sockets).toEqual([]);
 });
 

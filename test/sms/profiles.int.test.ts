@@ -16,7 +16,7 @@ afterEach(stopAll);
 
 const PROFILES = '/admin/api/mcp/profiles';
 const review = { name: 'review', server_ids: ['git'], server_tags: ['search'], allowed_tools: { git: ['get_*'] } };
-const signal = () => AbortSignal.timeout(20_000);
+const signal = () => AbortSignal.timeout(45_000);
 
 function grpc({ sms }: TestSms, token: string) {
   const transport = createGrpcTransport({

@@ -98,7 +98,7 @@ describe('runs of nodes in a registry', () => {
   it('are forgotten with a node that says nothing more', async () => {
     const sms = await startTestSms({ limit: { node_expiry_ms: 1_000 } });
     await report(sms, [run('r-1')]);
-    await expect.poll(() => listed(sms), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => listed(sms)).toEqual([]);
   });
 
   it('beyond what is taken, or that are none, change nothing', async () => {
@@ -131,7 +131,7 @@ describe('the timeline of a run', () => {
     const viewer = await createToken(sms, { name: 'ann', roles: ['viewer'] });
     expect(await ask(sms, viewer)).toMatchObject({ status: 403 });
     const answer = ask(sms);
-    await expect.poll(() => wanted(sms), { timeout: 20_000 }).toEqual(['r-1']);
+    await expect.poll(() => wanted(sms)).toEqual(['r-1']);
     // Another node cannot answer for it.
     const other = { nodeId: 'other:n2', runs: [], timelines: [{ runId: 'r-1', picture: '{}', problem: '' }] };
     await sms.source().reportRuns(other, signal);
@@ -140,7 +140,7 @@ describe('the timeline of a run', () => {
     expect(await wanted(sms)).toEqual([]);
     const trail = () => readFileSync(sms.config.audit?.file ?? '', 'utf8').split('\n');
     const shown = () => trail().filter((line) => line.includes('"sms.journal_read"') && line.includes('"r-1"'));
-    await expect.poll(shown, { timeout: 20_000 }).toHaveLength(1);
+    await expect.poll(shown).toHaveLength(1);
   });
 
   it('that a node cannot give, or that is none, is said so', async () => {
@@ -152,7 +152,7 @@ describe('the timeline of a run', () => {
       ['no json', '', 'sent an invalid timeline'],
     ] as const) {
       const answer = ask(sms);
-      await expect.poll(() => wanted(sms), { timeout: 20_000 }).toEqual(['r-1']);
+      await expect.poll(() => wanted(sms)).toEqual(['r-1']);
       await give(sms, text, problem);
       const { status, text: body } = await answer;
       expect(status).toBe(503);

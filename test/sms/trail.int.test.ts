@@ -68,7 +68,7 @@ describe('the trail of a registry', () => {
     await test.http('PUT', `${servers}/fs`, { json: fsRecord, headers: { 'if-match': '"9"' } });
     await test
       .source('not-a-token-of-anybody')
-      .list(AbortSignal.timeout(10_000))
+      .list(AbortSignal.timeout(45_000))
       .catch(() => {});
     const refused = named(await trailOf(test), 'sms.refused');
     expect(refused.map(({ role, via, status, code, reason }) => [role, via, status, code, reason])).toEqual([

@@ -13,7 +13,7 @@ it('an attempt that could not be made is told of as any other that is made again
     traces: null,
   } as unknown as RunAttemptsOptions);
   const claim = { run: { id: 'run-1', namespace: 'default', max_attempts: 3 }, attempt: 1, isCancelled: false };
-  const outcome = await attempts.attempt(claim as unknown as Claim, AbortSignal.timeout(1_000));
+  const outcome = await attempts.attempt(claim as unknown as Claim, new AbortController().signal);
   expect(outcome).toEqual({ kind: 'again', counts: true, pause: false, why: 'the tasks are out of reach' });
   const told = events
     .of('run-1')

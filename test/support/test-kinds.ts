@@ -1,7 +1,7 @@
 /** Kinds of tests, by the suffix of their file: `x.int.test.ts` is an integration test, plain `x.test.ts` a unit test. */
 
 /** Only a test that hangs reaches these limits, however busy the machine is. */
-const patient = { testTimeout: 60_000, hookTimeout: 60_000, maxConcurrency: 2 };
+const patient = { testTimeout: 60_000, hookTimeout: 60_000, maxConcurrency: 2, expect: { poll: { timeout: 45_000 } } };
 
 interface Kind {
   readonly name: string;

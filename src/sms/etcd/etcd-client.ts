@@ -79,12 +79,13 @@ export class EtcdClient {
   ): Promise<T> {
     const endsAt = performance.now() + options.deadlineMs;
     let refusals = 0;
+    let last: EtcdError | null = null;
     for (let failures = 0; ; ) {
       const leftMs = Math.ceil(endsAt - performance.now());
+      const timeoutMs = Math.max(1, Math.min(TRY_MS, leftMs));
       const member = this.#current;
       try {
         await this.#logIn(member);
-        const timeoutMs = Math.max(1, Math.min(TRY_MS, leftMs));
         return await work(member, { timeoutMs, ...(options.signal ? { signal: options.signal } : {}) });
       } catch (error) {
         failures++;
@@ -95,7 +96,10 @@ export class EtcdClient {
         if (!wasNeverSent(error)) options.onDoubt?.();
         this.leave(member);
         const pause = failures % this.#members.length === 0 ? ROUND_PAUSE_MS : 0;
-        if (performance.now() + pause >= endsAt) throw problem;
+        // A try that had less time than the others says nothing about the cause; the one before it may.
+        const isCutShort = timeoutMs < TRY_MS && ConnectError.from(error).code === Code.DeadlineExceeded;
+        if (!isCutShort) last = problem;
+        if (performance.now() + pause >= endsAt) throw last ?? problem;
         if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
       }
     }

@@ -178,7 +178,7 @@ it('shows what nodes report, by server and by node', async () => {
       .source()
       .report(
         { nodeId, registryState, epoch: '', snapshotRevision: 1, servers: servers as [] },
-        AbortSignal.timeout(5_000),
+        AbortSignal.timeout(45_000),
       );
   await send('node-1', [{ ...server, health: 'connected', lastError: null, toolCount: 14 }]);
   await send('node-2', [{ ...server, health: 'down', lastError: 'no\u001b[31m such command', toolCount: null }]);

@@ -125,7 +125,7 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
         async (guest, host) => {
           const fd = await openServer(guest, 'slow');
           const listed = list(guest, fd);
-          await expect.poll(() => host.pool.stats().connected, { timeout: 10_000 }).toBe(1);
+          await expect.poll(() => host.pool.stats().connected).toBe(1);
           await host.remove('slow');
           return listed;
         },
@@ -139,7 +139,7 @@ export const mcpPeerErrnos: readonly ErrnoCase[] = [
         async (guest, host) => {
           const fd = await openServer(guest, 'slow');
           const listed = list(guest, fd);
-          await expect.poll(() => host.pool.stats().connected, { timeout: 10_000 }).toBe(1);
+          await expect.poll(() => host.pool.stats().connected).toBe(1);
           await host.upsert(Object.freeze({ ...answersLate, allowed_tools: [] }));
           return listed;
         },

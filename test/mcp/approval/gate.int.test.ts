@@ -14,6 +14,7 @@ import { StaticRegistry } from '../../../src/registry/static-registry.ts';
 import { taskWith } from '../../policy/policy-samples.ts';
 import { eventually, npmServer, stdioRecord, tempDir } from '../../pool/pool-samples.ts';
 import { sampleRecord } from '../../protocol/record-samples.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
 import { eraHas } from '../../support/server-era.ts';
 import { callOf, inject, never, openHost } from '../mcp-host.ts';
 import { asking, but, callTool, Desk, guestOf, outcome, rulesOf } from './approval-host.ts';
@@ -176,16 +177,18 @@ describe('while a call waits for its approval', () => {
   });
 
   it('the tool’s time does not run', async () => {
-    const record = but(asking(tiny), { budgets: { ...tiny.budgets, tool_timeout_ms: 100 } });
-    const host = await openHost([record]);
-    const desk = new Desk();
-    const answer = callTool(guestOf(host, { decide: desk.decide }), 'tiny', 'echo', hi);
-    await desk.next();
-    // Another call's question, asked later, runs out of a time that is longer than the tool's.
-    const impatient = guestOf(host, { decide: desk.decide, timeoutMs: 300 }, { run: 'run-2' });
-    expect(outcome(await callTool(impatient, 'tiny', 'echo', hi))).toBe('mcp_approval_denied');
-    desk.answer('allow_once');
-    expect(outcome(await answer)).toBe('ok');
+    await inEnoughTime(100, async (toolMs) => {
+      const record = but(asking(tiny), { budgets: { ...tiny.budgets, tool_timeout_ms: toolMs } });
+      const host = await openHost([record]);
+      const desk = new Desk();
+      const answer = callTool(guestOf(host, { decide: desk.decide }), 'tiny', 'echo', hi);
+      await desk.next();
+      // Another call's question, asked later, runs out of a time that is longer than the tool's.
+      const impatient = guestOf(host, { decide: desk.decide, timeoutMs: 3 * toolMs }, { run: 'run-2' });
+      expect(outcome(await callTool(impatient, 'tiny', 'echo', hi))).toBe('mcp_approval_denied');
+      desk.answer('allow_once');
+      expect(outcome(await answer)).toBe('ok');
+    });
   });
 
   it('no answer in time denies it, and tells whoever was asked [approval.timeout]', async () => {

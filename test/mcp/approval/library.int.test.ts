@@ -13,6 +13,7 @@ import {
 } from '../../../src/index.ts';
 import { fixture, npmServer } from '../../pool/pool-records.ts';
 import { tempDir } from '../../pool/pool-samples.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
 import { Desk } from './approval-host.ts';
 
 function toolbox(options: Omit<ToolboxOptions, 'servers'>, approval: object | string, folder: string): McpToolbox {
@@ -86,9 +87,6 @@ describe('a toolbox with servers whose tools need an approval', () => {
   });
 });
 
-/** More than a run takes whose calls nobody thinks about. */
-const RUN_MS = 2_500;
-
 describe('runGuest with approve', () => {
   const servers = [
     {
@@ -128,11 +126,13 @@ describe('runGuest with approve', () => {
   });
 
   it('stops the clock of the run while somebody thinks [approval.clocks]', async () => {
-    const approve = async () => {
-      await setTimeout(RUN_MS);
-      return 'allow_once' as const;
-    };
-    expect(await run({ approve, limits: { timeout_ms: RUN_MS } })).toMatchObject({ reason: 'exit', exitCode: 0 });
+    await inEnoughTime(1_500, async (ms) => {
+      const approve = async () => {
+        await setTimeout(ms);
+        return 'allow_once' as const;
+      };
+      expect(await run({ approve, limits: { timeout_ms: ms } })).toMatchObject({ reason: 'exit', exitCode: 0 });
+    });
   });
 
   it('ends the question with the guest', async () => {

@@ -6,6 +6,7 @@ import { McpToolbox } from '../../../src/index.ts';
 import { MAX_QUESTIONS_PER_CALL } from '../../../src/pool/elicitation/call-questions.ts';
 import { MAX_OPEN_QUESTIONS } from '../../../src/pool/elicitation/server-questions.ts';
 import { eventually, fixture, stdioRecord } from '../../pool/pool-samples.ts';
+import { inEnoughTime } from '../../support/enough-time.ts';
 import { type Answer, callTool, guestOf, outcome } from '../approval/approval-host.ts';
 import { type McpHost, openHost } from '../mcp-host.ts';
 import { bothEras, everything, featured, Person, roots } from './asking-servers.ts';
@@ -31,7 +32,7 @@ describe.each(['stdio', 'streamable_http', 'http_sse_legacy'] as const)(
       const guest = guestOf(host, { task: 'notes', elicit: person.elicit });
       // It lists such tools once it was told what it may ask.
       await eventually(async () => {
-        const list = await guest.listTools('every', AbortSignal.timeout(30_000));
+        const list = await guest.listTools('every', AbortSignal.timeout(45_000));
         expect(JSON.stringify(list)).toContain('trigger-url-elicitation');
         expect(JSON.stringify(list)).toContain('get-roots-list');
       });
@@ -64,7 +65,7 @@ describe.each(['stdio', 'streamable_http', 'http_sse_legacy'] as const)(
 it('a server of the old era is told nothing by default, and then lists no such tool [elicitation.off]', async () => {
   const host = await openHost([await everything('stdio')]);
   const guest = guestOf(host, { elicit: new Person(accepted).elicit });
-  const list = JSON.stringify(await guest.listTools('every', AbortSignal.timeout(30_000)));
+  const list = JSON.stringify(await guest.listTools('every', AbortSignal.timeout(45_000)));
   expect(list).toContain('get-sum');
   for (const name of ['trigger-elicitation', 'trigger-url-elicitation', 'get-roots-list']) {
     expect(list).not.toContain(`"${name}`);
@@ -225,21 +226,23 @@ describe('what a server asks during a call', () => {
   });
 
   it('takes none of the time of its call, which goes on afterwards [elicitation.clock]', async () => {
-    const other = { ...record({ tool_timeout_ms: 400 }), server_id: 'other' };
-    const host = await openHost([featured(record({ tool_timeout_ms: 400 })), other]);
-    const person = new Person();
-    const guest = guestOf(host, { elicit: person.elicit });
-    await callTool(guest, 'asker', 'late');
-    const slow = callTool(guest, 'asker', 'name');
-    await person.next();
-    // As long as the call itself may take.
-    expect(outcome(await callTool(guest, 'other', 'hold'))).toBe('mcp_timeout');
-    person.answer(accepted);
-    expect(JSON.parse(textOf(await slow))).toEqual({ result: accepted });
-    const held = callTool(guest, 'asker', 'askThenHold');
-    await person.next();
-    person.answer(accepted);
-    expect(outcome(await held)).toBe('mcp_timeout');
+    await inEnoughTime(400, async (tool_timeout_ms) => {
+      const other = { ...record({ tool_timeout_ms }), server_id: 'other' };
+      const host = await openHost([featured(record({ tool_timeout_ms })), other]);
+      const person = new Person();
+      const guest = guestOf(host, { elicit: person.elicit });
+      await callTool(guest, 'asker', 'late');
+      const slow = callTool(guest, 'asker', 'name');
+      await person.next();
+      // As long as the call itself may take.
+      expect(outcome(await callTool(guest, 'other', 'hold'))).toBe('mcp_timeout');
+      person.answer(accepted);
+      expect(JSON.parse(textOf(await slow))).toEqual({ result: accepted });
+      const held = callTool(guest, 'asker', 'askThenHold');
+      await person.next();
+      person.answer(accepted);
+      expect(outcome(await held)).toBe('mcp_timeout');
+    });
   });
 
   it('ends with its call: cancelled, revoked, or answered without waiting [elicitation.cancel]', async () => {

@@ -37,7 +37,7 @@ async function logIn(
     wallClock: Date.now,
     show: (address) => void consentInBrowser(address),
     port: 0,
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(45_000),
     ...options,
   });
 }

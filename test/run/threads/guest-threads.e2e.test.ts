@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable, Writable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { GuestThreads, type GuestThreadsOptions, type RunOptions, runGuest } from '../../../src/index.ts';
@@ -42,24 +42,30 @@ function open(options: GuestThreadsOptions = { threads: 1 }) {
 }
 
 describe('guests that share a thread', () => {
-  it('take turns: while two spin a third begins and ends, and each is ended at its own deadline [threads.turns]', async () => {
-    const { run } = open();
+  it('take turns: while two spin a third begins and ends, and each is ended at its own end [threads.turns]', async () => {
+    const { run, seated } = open();
     const ends: string[] = [];
-    const spin = (name: string, timeout_ms: number) =>
-      spinning()
-        .then((wasm) => run(wasm, { limits: { ...PATIENT, timeout_ms } }))
-        .then(({ reason, isolation }) => {
-          ends.push(name);
-          return [reason, isolation.kind];
-        });
-    const first = spin('first', 1_000);
-    const second = spin('second', 2_000);
+    const spin = async (name: string, more: Partial<RunOptions>) => {
+      const { reason, isolation } = await run(spinning(), more);
+      ends.push(name);
+      return [reason, isolation.kind];
+    };
+    const stops = [new AbortController(), new AbortController()];
+    const [first, second] = stops.map(({ signal }, at) => spin(`spins ${at}`, { signal }));
+    await until(() => seated() === 2, 'two to be seated');
     expect(await run(answering(7))).toMatchObject({ reason: 'exit', exitCode: 7, isolation: { kind: 'shared' } });
-    ends.push('third');
-    expect(await first).toEqual(['deadline', 'shared']);
+    expect(await spin('at its deadline', { limits: { ...PATIENT, timeout_ms: 1_000 } })).toEqual([
+      'deadline',
+      'shared',
+    ]);
     expect(await run(answering(8))).toMatchObject({ exitCode: 8 });
-    expect(await second).toEqual(['deadline', 'shared']);
-    expect(ends).toEqual(['third', 'first', 'second']);
+    expect(ends).toEqual(['at its deadline']);
+    stops[1]?.abort();
+    expect(await second).toEqual(['interrupted', 'shared']);
+    expect(await run(answering(9))).toMatchObject({ exitCode: 9 });
+    expect(ends).toEqual(['at its deadline', 'spins 1']);
+    stops[0]?.abort();
+    expect(await first).toEqual(['interrupted', 'shared']);
   });
 
   it('are ended alone where they wait, and the others wait on [threads.end]', async () => {
@@ -185,7 +191,7 @@ describe('a guest that holds its thread', () => {
     const neighbour = run(waiting());
     await until(() => seated() === 1, 'the neighbour to be seated');
     const held = await holding();
-    const limits = { turn_ms: 50, timeout_ms: 5_000 };
+    const limits = { turn_ms: 50 };
     expect(await run(held, { limits })).toMatchObject({
       reason: 'lost',
       message: expect.stringContaining('did not yield for limits.turn_ms = 50'),
@@ -195,7 +201,7 @@ describe('a guest that holds its thread', () => {
       reason: 'lost',
       message: expect.stringContaining('another guest blocked it'),
     });
-    expect(await run(held, { limits })).toMatchObject({
+    expect(await run(held, { limits: { ...limits, timeout_ms: 5_000 } })).toMatchObject({
       isolation: { kind: 'thread', why: 'a guest of this module blocked its shared thread' },
     });
     expect(await run(answering(6))).toMatchObject({ exitCode: 6, isolation: { kind: 'shared' } });
@@ -207,17 +213,19 @@ describe('a guest that holds its thread', () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'run.journal');
     const wasm = module(
-      '(drop (call $log (i32.const 2) (i32.const 64) (i32.const 5))) (call $sleep (i32.const 2000)) (i32.const 9)',
+      `(drop (call $log (i32.const 2) (i32.const 64) (i32.const 5)))
+       (drop (call $read (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 8))) (i32.load (i32.const 8))`,
       '(data (i32.const 64) "begun")',
     );
     const output: string[] = [];
     const take = (_stream: string, bytes: Uint8Array) => void output.push(Buffer.from(bytes).toString());
-    const neighbour = run(wasm, { journal: { file }, output: take });
+    const neighbour = run(wasm, { journal: { file }, output: take, stdin: () => new PassThrough() });
     await until(() => output.length === 1, 'what it says first');
     expect(seated()).toBe(1);
-    await run(holding(), { limits: { turn_ms: 50, timeout_ms: 5_000 } });
+    await run(holding(), { limits: { turn_ms: 50 } });
     expect((await neighbour).reason).toBe('lost');
-    const resumed = await run(wasm, { journal: { file, mode: 'resume' }, output: take });
+    const stdin = () => Readable.from([Buffer.from('nine more')]);
+    const resumed = await run(wasm, { journal: { file, mode: 'resume' }, output: take, stdin });
     expect(resumed).toMatchObject({ reason: 'exit', exitCode: 9, isolation: { kind: 'shared' } });
     expect(output).toEqual(['begun\n']);
   });
@@ -238,11 +246,13 @@ describe('components in the fast lane', () => {
   it('share a thread as well, also one that spins and one that waits [threads.components]', async () => {
     const { run } = open();
     const output: string[] = [];
-    const spin = spinning().then((wasm) => run(wasm, { limits: { ...PATIENT, timeout_ms: 3_000 } }));
+    const stop = new AbortController();
+    const spin = run(spinning(), { signal: stop.signal });
     const result = await runGuestOf('rust/hello.component.wasm', run, output);
     expect(result).toMatchObject({ reason: 'exit', exitCode: 0, isolation: { kind: 'shared' } });
     expect(output.join('')).toContain('hello');
-    expect((await spin).reason).toBe('deadline');
+    stop.abort();
+    expect((await spin).reason).toBe('interrupted');
   });
 });
 

@@ -97,7 +97,7 @@ describe('who follows several registries', () => {
     };
     const source = failoverSource([createRemoteSource({ address: a.grpc }), createRemoteSource({ address: b.grpc })]);
     onStop(() => source.close());
-    const { revision } = await source.list(AbortSignal.timeout(20_000));
+    const { revision } = await source.list(AbortSignal.timeout(45_000));
     const told: { name: string | undefined; prevRevision: number; revision: number }[] = [];
     const stop = new AbortController();
     const following = (async () => {
@@ -147,7 +147,7 @@ describe('who follows several registries', () => {
     const { members } = etcd();
     const a = await startTestSms({ etcd: etcdConfig(members), limit: { heartbeat_ms: 200 } });
     const source = a.source();
-    const { revision } = await source.list(AbortSignal.timeout(20_000));
+    const { revision } = await source.list(AbortSignal.timeout(45_000));
     let ended: unknown = null;
     void (async () => {
       for await (const _ of source.watch(revision, new AbortController().signal));
@@ -160,7 +160,7 @@ describe('who follows several registries', () => {
     try {
       await until(() => ended !== null, 'the watch to end');
       expect(String(ended)).toContain('may be out of date');
-      await expect(source.list(AbortSignal.timeout(20_000))).rejects.toThrow('may be out of date');
+      await expect(source.list(AbortSignal.timeout(45_000))).rejects.toThrow('may be out of date');
       expect(await a.http('GET', '/readyz', { token: null })).toMatchObject({ status: 503 });
       const put = await a.http('PUT', `${servers}/fs`, { json: fsRecord });
       expect(put).toMatchObject({ status: 503, body: { type: 'urn:spear:problem:not-current' } });
@@ -169,7 +169,7 @@ describe('who follows several registries', () => {
       third?.resume();
     }
     await eventually(
-      async () => (await source.list(AbortSignal.timeout(5_000))).revision >= revision,
+      async () => (await source.list(AbortSignal.timeout(45_000))).revision >= revision,
       'the registry to serve again',
     );
   });

@@ -36,7 +36,7 @@ describe('two stores on one etcd', () => {
     const [a, b] = await openTwo();
     const { record } = await a.upsert(sampleRecord('x'));
     // Both know the record; of two writers at the same moment one wins.
-    await b.watch(0, AbortSignal.timeout(20_000))[Symbol.asyncIterator]().next();
+    await b.watch(0, AbortSignal.timeout(45_000))[Symbol.asyncIterator]().next();
     const both = await Promise.allSettled(
       [a, b].map((store, n) =>
         store.upsert(sampleRecord('x', { display_name: `${n}` }), { ifModRevision: record.mod_revision }),

@@ -55,7 +55,7 @@ describe('a client of another library with the original numbers alone', () => {
     await client.call('UpsertMcpServer', { record: { ...original, server_id: 'b' } });
     const stream = node(sms).stream('WatchMcpServers', { since_revision: 1 });
     expect(await nextMessage(stream)).toEqual({ event: { revision: 2, upserts: ['b'], deletes: [] } });
-    const other = sms.source().watch(2, AbortSignal.timeout(10_000))[Symbol.asyncIterator]();
+    const other = sms.source().watch(2, AbortSignal.timeout(45_000))[Symbol.asyncIterator]();
     for (let beats = 0; beats < 3; beats++) expect((await other.next()).value).toMatchObject({ heartbeat: true });
     await client.call('DeleteMcpServer', { server_id: 'fs' });
     expect(await nextMessage(stream)).toEqual({ event: { revision: 3, upserts: [], deletes: ['fs'] } });

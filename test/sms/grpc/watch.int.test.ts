@@ -40,7 +40,7 @@ async function failure(items: AsyncIterator<RegistryWatchItem>): Promise<unknown
 describe('a watch with records', () => {
   it('carries the changed record, and links events by prev_revision [sms.watch.records] [sms.watch.prev_revision]', async () => {
     const sms = await startTestSms();
-    const { epoch } = await sms.source().list(AbortSignal.timeout(5_000));
+    const { epoch } = await sms.source().list(AbortSignal.timeout(45_000));
     const items = watch(sms, 0);
     expect(await next(items)).toEqual({ heartbeat: true, epoch, revision: 0 });
     await put(sms, 'a', { tags: ['x'] });

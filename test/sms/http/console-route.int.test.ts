@@ -77,7 +77,7 @@ async function withNode(sms: TestSms): Promise<void> {
       servers: [{ ...server, latencyMs: 12, toolsHash: list.hash }],
       toolLists: [list],
     },
-    AbortSignal.timeout(5_000),
+    AbortSignal.timeout(45_000),
   );
 }
 

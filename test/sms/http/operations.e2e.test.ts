@@ -77,7 +77,7 @@ describe('a disk without room', () => {
     ]);
     expect((await sms.http('GET', '/metrics')).text).toMatch(/^spear_sms_writable 0$/m);
     expect((await sms.http('GET', servers)).body).toMatchObject({ revision: 1, servers: [{ server_id: 'fs' }] });
-    expect((await sms.source().list(AbortSignal.timeout(5_000))).records).toHaveLength(1);
+    expect((await sms.source().list(AbortSignal.timeout(45_000))).records).toHaveLength(1);
     expect((await sms.http('DELETE', `${servers}/fs`)).status).toBe(200);
     expect((await sms.http('GET', '/readyz')).status).toBe(200);
   });
@@ -239,7 +239,7 @@ describe('the directory', () => {
 });
 
 describe('reports of nodes', () => {
-  const send = (sms: TestSms, given = report('node-1')) => sms.source().report(given, AbortSignal.timeout(5_000));
+  const send = (sms: TestSms, given = report('node-1')) => sms.source().report(given, AbortSignal.timeout(45_000));
 
   it('are shown with their age, by server and by node', async () => {
     const sms = await startTestSms();
@@ -277,9 +277,9 @@ describe('reports of nodes', () => {
 
   it('need the token of the node, and sense', async () => {
     const sms = await startTestSms({ limit: { max_nodes: 1 } });
-    await expect(sms.source('wrong-token-wrong-token').report(report('n'), AbortSignal.timeout(5_000))).rejects.toThrow(
-      'unauthenticated',
-    );
+    await expect(
+      sms.source('wrong-token-wrong-token').report(report('n'), AbortSignal.timeout(45_000)),
+    ).rejects.toThrow('unauthenticated');
     await expect(send(sms, report('no spaces'))).rejects.toThrow('node_id');
     await expect(send(sms, { ...report('n'), registryState: 'fine' as 'ready' })).rejects.toThrow('registry_state');
     const bad = { serverId: 'fs', health: 'splendid' as 'down', lastError: null, toolCount: 1, reconnects: 0 };

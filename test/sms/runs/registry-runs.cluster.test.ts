@@ -259,7 +259,7 @@ describe('a registry with a queue', () => {
     expect(away.status).toBe(503);
     expect(await away.text()).toMatch(/queue-unavailable.*the run queue is unreachable: no connection to NATS/);
     await member?.start();
-    await expect.poll(async () => (await list()).status, { timeout: 30_000 }).toBe(200);
+    await expect.poll(async () => (await list()).status).toBe(200);
     const found = (await (await list()).json()) as { runs: unknown[] };
     expect(found.runs.length).toBeGreaterThan(0);
     expect(await alone.end('SIGTERM')).toBe(0);
