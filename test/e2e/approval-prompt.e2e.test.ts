@@ -178,7 +178,7 @@ describe('spear-run --approve', () => {
 
   it('is refused where it is neither [approval.cli]', async () => {
     const { code, stderr } = await spearRun([...setup(), '--approve', 'maybe', ...echo('hi')]);
-    expect([code, stderr]).toEqual([125, 'spear-run: --approve maybe: expected prompt, sms or deny\n']);
+    expect([code, stderr]).toEqual([125, 'spear-run: --approve: expected prompt, sms or deny, found "maybe"\n']);
   });
 });
 

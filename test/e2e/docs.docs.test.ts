@@ -22,14 +22,14 @@ it('a page without its marks is an error, not a page without tables', () => {
   expect(() => fill('a\n', 'x', 'new')).toThrow('<!-- x -->');
 });
 
-it('the README has the two commands on its first screen, and .ci/run calls the second and the guard of the bench [docs.commands]', () => {
+it('the README has the two commands on its first screen, and .ci/run calls the second, the second tier and the guard of the bench [docs.commands]', () => {
   const screen = readme.split('\n').slice(0, FIRST_SCREEN).join('\n');
   expect(screen).toContain('```\nnpm install && npm run demo\n```');
   expect(screen).toContain(`\`\`\`\n${TEST_COMMAND}\n\`\`\``);
   const script = join(root, '.ci/run');
   expect(statSync(script).mode & 0o111).toBe(0o111);
-  const calls = readFileSync(script, 'utf8').trimEnd().split('\n').slice(-2);
-  expect(calls).toEqual([TEST_COMMAND, 'npm run bench:check']);
+  const calls = readFileSync(script, 'utf8').trimEnd().split('\n').slice(-4);
+  expect(calls).toEqual([TEST_COMMAND, 'npm run engines', 'npm run test:all', 'npm run bench:check']);
 });
 
 it('the pages name only npm scripts that exist [docs.commands]', () => {

@@ -34,7 +34,9 @@ describe('a journal that an earlier version wrote', () => {
     copyFileSync(fixture(`journals/${name}`), file);
     const wasm = fixture(`journals/${format}.wasm`);
     const opens = name.includes('encrypted') ? ['--journal-key', 'env:KEY'] : [];
-    expect(command('spear', 'journal', 'verify', file, ...opens).stdout).toContain('cut off by a crash');
+    expect(command('spear', 'journal', 'verify', file, ...opens).stdout).toContain(
+      'incomplete write of a crashed process',
+    );
     const replayed = command('spear', 'replay', file, '--wasm', wasm, ...opens);
     expect(replayed.status).toBe(130);
     expect(replayed.stdout).not.toBe('');

@@ -69,7 +69,7 @@ describe('the file of a journal', () => {
     expect(records.length).toBeLessThan(all.length);
     expect(records).toEqual(all.slice(0, records.length));
     expect(tornBytes).toBeGreaterThan(0);
-    expect(command('spear', 'journal', 'verify', path).stdout).toContain('cut off by a crash');
+    expect(command('spear', 'journal', 'verify', path).stdout).toContain('incomplete write of a crashed process');
   });
 
   it('whose writer was killed has lines without a hash: they count, and are sealed when it goes on [journal.format]', () => {
@@ -83,7 +83,9 @@ describe('the file of a journal', () => {
     expect(records.map(({ t }) => t)).toEqual(unsealed.map((line) => (JSON.parse(line) as { t: string }).t));
     expect([tornBytes, end.unsealed]).toEqual([15, unsealed.map((line) => `${line}\n`).join('')]);
     const verified = command('spear', 'journal', 'verify', path);
-    expect(verified.stdout).toContain(`its last ${end.unsealed.length} bytes were written just before it was killed`);
+    expect(verified.stdout).toContain(
+      `the last ${end.unsealed.length} bytes were written just before the process was killed`,
+    );
     const resumed = command('spear-run', '--resume', path);
     expect(resumed).toMatchObject({ status: 0, stdout: 'tool sum {"a":2,"b":40} -> {"sum":42}\n2 + 40 = 42\n' });
     expect(readJournal(path)).toMatchObject({ tornBytes: 0, end: { unsealed: '' } });

@@ -192,7 +192,7 @@ describe('spear-run --audit', () => {
     const audit = join(scratch, 'no', 'such', 'folder');
     const { code, stdout, stderr } = await spearRun([fixture('c/hello.wasm'), '--audit', audit]);
     expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-    expect(stderr).toBe(`spear-run: --audit ${audit}: it cannot be written (ENOENT)\n`);
+    expect(stderr).toBe(`spear-run: --audit ${audit}: cannot be written (ENOENT)\n`);
   });
 
   it.runIf(process.platform === 'linux')('says so when the disk is full, and goes on [audit.failure]', async () => {

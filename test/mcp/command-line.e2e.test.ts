@@ -191,8 +191,8 @@ describe('--dry-run', () => {
     const { code, stdout, stderr } = await spearRun([mcp, ...flags, '--', 'a', 'pid', '{}']);
     expect(code).toBe(0);
     expect(stderr).toMatch(/^spear-run: [^\n]+b\.json:1: allowed_tools is empty[^\n]+\n$/);
-    expect(stdout).toContain('\nmcp      a\n         without b (deny_all): ');
-    expect(stdout).toContain('\n         without c (unknown_server): ');
+    expect(stdout).toContain('\nmcp      a\n         excluded: b (deny_all): ');
+    expect(stdout).toContain('\n         excluded: c (unknown_server): ');
     expect(stdout).toMatch(/\nnot run \(--dry-run\)\n$/);
     expect(existsSync(audit)).toBe(false);
     expect(processesWith(marker)).toEqual([]);

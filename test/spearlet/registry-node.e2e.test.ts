@@ -90,7 +90,7 @@ describe('a node with a registry', () => {
     const refused = spear('tasks', 'apply', '--node', env.SPEAR_NODE, join(folder, 'hello.toml'));
     expect(refused.status).toBe(1);
     expect(refused.stderr).toContain('loads its tasks from the registry at unix:');
-    expect(spear('tasks', 'ls', '--sms', 'x', '--node', 'y').stderr).toContain('leave the other out');
+    expect(spear('tasks', 'ls', '--sms', 'x', '--node', 'y').stderr).toContain('cannot be combined');
   });
 
   it('gives a changed task to runs that are submitted afterwards; a run keeps its revision [node.sms-tasks]', async () => {

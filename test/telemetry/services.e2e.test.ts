@@ -78,7 +78,7 @@ describe('a node that is traced', () => {
     const inside = spans.filter(({ parentSpanId }) => parentSpanId === attempt.spanId).map(({ name }) => name);
     expect(inside.filter((name) => name.startsWith('chat'))).toHaveLength(3);
     expect(inside.filter((name) => name === 'execute_tool work')).toHaveLength(3);
-    expect([...collector.metrics()]).toContain('spearlet_queue_depth');
+    await expect.poll(() => [...collector.metrics()]).toContain('spearlet_queue_depth');
   });
 
   it('has every attempt in the same trace, also after it was killed [telemetry.node]', async () => {
