@@ -16,6 +16,8 @@ export default defineConfig({
     // Half of the time is spent waiting for processes and deadlines, so one more file runs than there are cores.
     maxWorkers: Math.max(2, availableParallelism()) + 1,
     sequence: { sequencer: SlowestFirst },
+    // The OpenID provider of some tests warns about its own test settings at every start.
+    onConsoleLog: (log) => !log.includes('oidc-provider WARNING'),
     projects: kinds.map(({ name, include, exclude, options }) => ({
       extends: true,
       test: { name, include: [...include], exclude: [...exclude], ...options },

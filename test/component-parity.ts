@@ -19,12 +19,12 @@ export const sharedTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'hostcalls/parse-json': () => import('./hostcalls/parse-json.test.ts'),
   'mcp/chat': () => import('./mcp/chat.int.test.ts'),
   'mcp/hostcalls': () => import('./mcp/hostcalls.int.test.ts'),
-  'mcp/offers': () => import('./mcp/offers.int.test.ts'),
+  'mcp/offers': () => import('./mcp/offers.e2e.test.ts'),
   'mcp/once': () => import('./mcp/once.int.test.ts'),
   'mcp/submit': () => import('./mcp/submit.int.test.ts'),
   'mcp/tool-choice': () => import('./mcp/tool-choice.int.test.ts'),
   'mcp/turns': () => import('./mcp/turns.int.test.ts'),
-  'mcp/two-hundred': () => import('./mcp/two-hundred.int.test.ts'),
+  'mcp/two-hundred': () => import('./mcp/two-hundred.e2e.test.ts'),
   'guest/core/check-order': () => import('./guest/core/check-order.test.ts'),
 };
 

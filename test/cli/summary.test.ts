@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { appliedText } from '../../src/cli/read-records.ts';
 import { bounded } from '../../src/cli/say.ts';
-import { unprintedWarning } from '../../src/config/sms/client.ts';
+import { takeWarning, unprintedWarning } from '../../src/config/sms/client.ts';
 
 it('names few servers and counts many [cli.import-summary]', () => {
   expect(
@@ -22,7 +22,8 @@ it('prints at most 20 refused entries and how many more there are [cli.import-su
 
 it('prints a warning once, and not in processes that inherit the environment [cli.warning-once]', () => {
   const env: NodeJS.ProcessEnv = {};
-  expect(unprintedWarning({ warning: 'not authenticated' }, env)).toBe('not authenticated');
+  expect(takeWarning({ warning: 'not authenticated' }, env)).toBe('not authenticated');
+  expect(takeWarning({ warning: 'not authenticated' }, env)).toBeNull();
   expect(unprintedWarning({ warning: 'not authenticated' }, env)).toBeNull();
   expect(unprintedWarning({ warning: 'not authenticated' }, { ...env })).toBeNull();
   expect(unprintedWarning({ warning: 'of another registry' }, { ...env })).toBe('of another registry');

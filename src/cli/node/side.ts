@@ -1,7 +1,7 @@
 import { visible } from '../../base/visible-text.ts';
 import { findNode } from '../../config/node/client.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
-import { findSmsAdmin, isOwnSmsServing, unprintedWarning } from '../../config/sms/client.ts';
+import { findSmsAdmin, isOwnSmsServing, takeWarning } from '../../config/sms/client.ts';
 import { ApiClient, nodePeer, RequestError, registryPeer } from '../api-client.ts';
 import { UsageError } from '../usage-error.ts';
 import type { SideFlags } from './flags.ts';
@@ -45,7 +45,7 @@ function nodeSide({ node, ca, tokenFile, namespace }: SideFlags): Side {
 
 function registrySide({ sms, ca, tokenFile, namespace }: SideFlags): Side {
   const endpoint = findSmsAdmin({ sms, ca, tokenFile }, processEnvironment, smsWords);
-  const warning = unprintedWarning(endpoint, processEnvironment);
+  const warning = takeWarning(endpoint, processEnvironment);
   if (warning !== null) process.stderr.write(`spear: ${visible(warning)}\n`);
   return { client: new ApiClient(endpoint, registryPeer), namespace };
 }

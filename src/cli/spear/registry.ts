@@ -1,5 +1,5 @@
 import { processEnvironment } from '../../config/process-environment.ts';
-import { findSmsAdmin, unprintedWarning } from '../../config/sms/client.ts';
+import { findSmsAdmin, takeWarning } from '../../config/sms/client.ts';
 import { ApiClient, registryPeer } from '../api-client.ts';
 import type { FlagValues, Run } from '../command-table.ts';
 import { outputOf } from '../say.ts';
@@ -17,7 +17,7 @@ export function withRegistry<Flags>(run: SpearCommand<Flags>): Run<Flags & FlagV
     }
     const output = outputOf(program.name);
     const endpoint = findSmsAdmin(flags, processEnvironment, smsWords);
-    const warning = unprintedWarning(endpoint, processEnvironment);
+    const warning = takeWarning(endpoint, processEnvironment);
     if (warning !== null) output.say(warning);
     const client = new ApiClient(endpoint, registryPeer, flags.timeoutMs);
     return run({ flags, args, client, env: processEnvironment, ...output });

@@ -131,10 +131,15 @@ function warningOf(url: string, isLocal: boolean, from: string): string {
 
 const PRINTED_VARIABLE = 'SPEAR_SMS_WARNING_PRINTED';
 
-/** The warning of an endpoint, unless this process or one that started it has printed it. */
+/** The warning of an endpoint, unless a command that started this process has printed it. */
 export function unprintedWarning({ warning }: Pick<SmsEndpoint, 'warning'>, env: NodeJS.ProcessEnv): string | null {
-  if (warning === null || env[PRINTED_VARIABLE] === warning) return null;
-  env[PRINTED_VARIABLE] = warning;
+  return env[PRINTED_VARIABLE] === warning ? null : warning;
+}
+
+/** The same for a command, which prints it now: commands that it starts do not repeat it. */
+export function takeWarning(endpoint: Pick<SmsEndpoint, 'warning'>, env: NodeJS.ProcessEnv): string | null {
+  const warning = unprintedWarning(endpoint, env);
+  if (warning !== null) env[PRINTED_VARIABLE] = warning;
   return warning;
 }
 
