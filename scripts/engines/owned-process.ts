@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -61,22 +62,25 @@ function unref(child: ChildProcess): void {
   if (stdin && 'unref' in stdin && typeof stdin.unref === 'function') stdin.unref();
 }
 
-/** Ports of 127.0.0.1 that nobody has, all different. */
+/** Below the ports that systems give to outgoing connections, one of which could take the port of a stopped engine. */
+const PORT_RANGE = { from: 20_000, to: 32_000 };
+
+/** Free ports of 127.0.0.1, all different. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports: number[] = [];
-  for (const server of servers) {
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('a TCP server has no port');
-    ports.push(address.port);
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(PORT_RANGE.from, PORT_RANGE.to);
+    if (!ports.has(port) && (await isFree(port))) ports.add(port);
   }
-  for (const server of servers) {
-    server.close();
-    await once(server, 'close');
-  }
-  return ports;
+  return [...ports];
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 const READY_MS = 45_000;

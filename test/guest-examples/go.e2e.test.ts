@@ -1,17 +1,18 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { installedGo } from '../../scripts/engines/go.ts';
 import { fixture, root, scratch, spearRun } from '../e2e/spear-run.ts';
-import { needsCommand, skipIfMissing } from '../support/needs.ts';
+import { needs, skipIfMissing } from '../support/needs.ts';
 import { expectResources } from './resources-expectations.ts';
 
 const BUILD_MS = 300_000;
 const script = ['--script', fixture('scripts/inventory.json')];
 
 /** The compiler keeps what it built before in the cache of whoever runs the tests. */
-function build(example: string): string {
+function build(go: string, example: string): string {
   const output = join(scratch, `${example}.wasm`);
-  const { status, stderr } = spawnSync('go', ['build', '-ldflags=-s -w', '-o', output, `./${example}`], {
+  const { status, stderr } = spawnSync(go, ['build', '-ldflags=-s -w', '-o', output, `./${example}`], {
     cwd: join(root, 'guest-examples/go'),
     env: { ...process.env, GOOS: 'wasip1', GOARCH: 'wasm', GOTOOLCHAIN: 'local' },
     encoding: 'utf8',
@@ -21,13 +22,14 @@ function build(example: string): string {
   return output;
 }
 
-describe('guests in Go (built here, so this needs the command go)', () => {
+const go = await installedGo();
+
+describe('guests in Go', () => {
   const built: Record<string, string> = {};
-  const missing = needsCommand('go', 'install Go from https://go.dev/dl', ['version']);
-  skipIfMissing(missing);
+  skipIfMissing(needs(go !== null, 'Go', 'npm run engines'));
   beforeAll(() => {
-    if (missing !== undefined) return;
-    for (const example of ['hello', 'stock', 'resources']) built[example] = build(example);
+    if (go === null) return;
+    for (const example of ['hello', 'stock', 'resources']) built[example] = build(go, example);
   }, BUILD_MS);
 
   it('hello says hello [guests.go]', async () => {
