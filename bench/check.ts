@@ -1,8 +1,8 @@
-// Guards what calls cost: compares their ratios with bench/baseline.json and fails on a regression.
+// Guards what calls cost: compares their ratios with a committed baseline and fails on a regression.
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { ACCEPTED_PROCESSES, measureBaseline, readBaseline } from './guard/baseline.ts';
+import { ACCEPTED_PROCESSES, baselineFor, measureBaseline, readBaseline } from './guard/baseline.ts';
 import {
   type Compared,
   FOREIGN_TOLERANCE,
@@ -17,11 +17,12 @@ import { findPlant, measure, PROCESSES } from './guard/measure.ts';
 import { prove } from './guard/prove.ts';
 import { callOf, type Plant, parseSlowDown, type SlowDown } from './guard/slow-down.ts';
 import { warnOfOldBuild } from './guests/built.ts';
+import { environment } from './report/environment.ts';
 
 const usage = `Usage: npm run bench:check -- [options]
 
-Compares the cost of hostcalls, a governed call and a turn of the tool loop with bench/baseline.json: hostcalls by time,
-the others by processor time, each as a ratio to a yardstick. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline (by
+Compares the cost of hostcalls, a governed call and a turn of the tool loop with a baseline: hostcalls by time, the
+others by processor time, each as a ratio to a yardstick. A ratio more than ${Math.round((TOLERANCE - 1) * 100)} % above its baseline (by
 processor time: ${Math.round((PROCESS_TOLERANCE - 1) * 100)} %) is measured again, in more processes; it fails the check if it stays there. On
 another machine than that of the baseline, which is reported, only ratios more than ${Math.round((FOREIGN_TOLERANCE - 1) * 100)} % above it count.
 
@@ -31,13 +32,14 @@ another machine than that of the baseline, which is reported, only ratios more t
   --prove FILE           proves that it detects every slow-down of 30 % and passes unchanged code, on a quiet machine;
                          takes about twenty minutes, stores its progress in FILE and resumes from it when run again
   --only GROUP           hostcalls (figures by time) or processor (figures by processor time)
-  --baseline FILE        baseline file; default: bench/baseline.json
+  --baseline FILE        baseline file; default: the file in bench/baselines for this
+                         processor, else bench/baselines/default.json
   --help                 this text`;
 
 /** Somebody looks whether it is noticed: about so much is enough. */
 const SLOW_CORRECTIONS = 2;
 
-const committed = fileURLToPath(new URL('./baseline.json', import.meta.url));
+const baselines = fileURLToPath(new URL('./baselines', import.meta.url));
 
 /** Of every figure of that call, measured as it is. */
 async function slowerBy({ call, percent }: SlowDown, groups: readonly FigureGroup[]): Promise<Plant> {
@@ -94,7 +96,7 @@ async function checkAndReport(file: string, plant: Plant, groups: readonly Figur
     console.error(`${name}: ${verdict}, ratio ${number(measured)}, its baseline is ${number(baseline)}`);
   }
   console.error(`${problems.length} of ${compared.length} ratios regressed (${seconds} s).`);
-  console.error('If this is intended: run npm run bench:check -- --accept, and commit bench/baseline.json');
+  console.error('If this is intended: run npm run bench:check -- --accept, and commit bench/baselines');
   return 1;
 }
 
@@ -139,7 +141,7 @@ async function main(): Promise<number> {
     console.log(usage);
     return 0;
   }
-  const file = values.baseline ?? committed;
+  const file = values.baseline ?? baselineFor(environment('full').cpu, baselines);
   const groups = values.only === undefined ? figureGroups : figureGroups.filter((group) => group === values.only);
   if (groups.length === 0)
     throw new Error(`--only ${values.only}: unknown group; known groups: ${figureGroups.join(' and ')}`);

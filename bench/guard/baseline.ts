@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Environment, environment } from '../report/environment.ts';
 import { type Machine, type Ratios, ratiosOf, yardsticksOf } from './compare.ts';
 import { type FigureGroup, figureGroups } from './figure-groups.ts';
@@ -26,6 +27,13 @@ export function readBaseline(file: string): Baseline {
   } catch (error) {
     throw new Error(`${file}: ${(error as Error).message}; create one with npm run bench:check -- --accept`);
   }
+}
+
+/** The file in `folder` that was measured on a processor of that name, else default.json. */
+export function baselineFor(cpu: string, folder: string): string {
+  const files = readdirSync(folder).sort();
+  const own = files.find((name) => readBaseline(join(folder, name)).environment.cpu === cpu);
+  return join(folder, own ?? 'default.json');
 }
 
 /** What is measured now. */

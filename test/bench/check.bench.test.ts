@@ -24,7 +24,7 @@ async function check(...args: string[]): Promise<{ code: number; stdout: string;
 
 /** The committed ratios, times a factor. */
 function scaledBaseline(factor: number): void {
-  const { ratios, ...rest } = JSON.parse(readFileSync(join(root, 'bench/baseline.json'), 'utf8'));
+  const { ratios, ...rest } = JSON.parse(readFileSync(join(root, 'bench/baselines/default.json'), 'utf8'));
   const scaled = Object.entries(ratios).map(([name, ratio]) => [name, Number(ratio) * factor]);
   writeFileSync(baseline, JSON.stringify({ ...rest, ratios: Object.fromEntries(scaled) }));
 }
