@@ -4,6 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { afterAll, afterEach } from 'vitest';
+import { needsCommand, skipIfMissing } from './needs.ts';
+
+// It makes the terminal.
+skipIfMissing(needsCommand('script', 'apt-get install bsdutils'));
 
 /** Far beyond anything a test waits for: a process that is still there then hangs. */
 const HANGS_MS = 60_000;
