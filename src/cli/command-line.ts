@@ -93,6 +93,9 @@ function parse(program: Program, found: Command, argv: readonly string[]) {
   }
 }
 
+/** What a mistyped option looks like; a token that was pasted as an option does not. */
+const OPTION_NAME = /^--?[a-z][a-z-]{0,40}$/;
+
 /** Never repeats a value: it may be a token. */
 function flagProblem({ code, message }: Error & { readonly code?: unknown }, program: Program, found: Command): string {
   const given = /'(?:-\w, )?(-[^' =<]+)/.exec(message)?.[1] ?? '';
@@ -102,7 +105,8 @@ function flagProblem({ code, message }: Error & { readonly code?: unknown }, pro
     const other = program.commands.find(({ flags }) => Object.hasOwn(flags, name));
     const elsewhere = other === undefined ? '' : `; it is an option of "${other.path}"`;
     const advice = near === undefined ? `"${found.path} --help" lists them` : `did you mean --${near}?`;
-    return `unknown option ${given} for "${found.path}"${elsewhere}; ${advice}`;
+    const shown = OPTION_NAME.test(given) ? given : '(not shown: it may be a secret)';
+    return `unknown option ${shown} for "${found.path}"${elsewhere}; ${advice}`;
   }
   if (message.includes('is ambiguous')) {
     return `${given}: the value begins with a dash; write ${given}=VALUE`;

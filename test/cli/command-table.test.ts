@@ -70,6 +70,9 @@ describe('a flag of another command', () => {
     expect(refused('servers', 'ls', '--jsn')).toThrow(
       'unknown option --jsn for "spear servers ls"; did you mean --json?',
     );
+    expect(refused('servers', 'ls', '--Zz.As9JifgJwmy8Eh6ZBG2R')).toThrow(
+      'unknown option (not shown: it may be a secret) for "spear servers ls"; "spear servers ls --help" lists them',
+    );
     expect(refused('run', 'hello', '--task-config', 'x')).toThrow('unknown option --task-config for "spear run"');
     expect(refused('run', 'hello.wasm', '--detach')).toThrow('unknown option --detach for "spear run"');
   });
