@@ -48,8 +48,8 @@ export function diagnoseRecord(record: McpServerRecord): Finding {
   const budgets = `tool_timeout_ms ${timeout}, max_concurrency ${concurrency}, connect_timeout_ms ${connect}`;
   const { elicitation, roots } = record.client_features;
   const asks = elicitation.length === 0 ? '' : `; it may request user input (${elicitation.join(', ')})`;
-  const told = roots.length === 0 ? '' : `; it receives ${roots.length} roots`;
-  const about = `${record.transport}, ${where}; ${budgets}${asks}${told}`;
+  const rootsNote = roots.length === 0 ? '' : `; it receives ${roots.length} roots`;
+  const about = `${record.transport}, ${where}; ${budgets}${asks}${rootsNote}`;
   return ok('record', `server at revision ${record.mod_revision}: ${about}`);
 }
 

@@ -118,7 +118,7 @@ async function fileWarning(
 const MIN_COLUMNS = 40;
 const BETWEEN = ' │ ';
 const INDENT = '  ';
-/** Of one value: whoever wants more looks at it as JSON. */
+/** Characters shown of one value; --json prints all of it. */
 const MAX_CHARS = 4_000;
 
 /** What was pinned on the left, what is there now on the right. All of it is a server's own text: nothing of it is obeyed. */
