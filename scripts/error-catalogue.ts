@@ -34,6 +34,10 @@ export const toolErrors: Entries<ToolErrorCode> = {
     'policy or egress rules deny the call, or denied it while it was in flight',
     '`spear explain SERVER TOOL` names the layer and the pattern',
   ),
+  mcp_stopped: entry(
+    'an operator stopped calls like this one; the message has the reason and the id of the stop',
+    '`spear stop` lists active stops; `spear stop --lift ID` lifts one ([Emergency stop](registry.md#emergency-stop))',
+  ),
   mcp_output_too_large: entry(
     'the result was truncated at its limit, or was too large to read',
     'ask for less, or raise `max_tool_output_bytes` of the server or the session',
@@ -139,6 +143,7 @@ export const exclusions: Entries<ExclusionReason> = {
     'the node has no registry snapshot yet',
     '`spear servers ls`; check that the registry is reachable',
   ),
+  stopped: entry('an operator stopped calls like this one', '`spear stop` lists active stops and their reasons'),
   stale_registry: entry(
     'the last snapshot is older than the node accepts',
     'reconnect the registry, or raise [`max_staleness_ms`](registry.md#how-nodes-follow-the-registry)',
@@ -279,6 +284,7 @@ export const problems: Readonly<Record<string, ProblemEntry>> = {
     'compare with the [API](registry-protocol.md#http-api) or `/openapi.json`',
   ),
   'no-such-profile': problem(404, 'there is no such profile', '`spear profiles ls`'),
+  'no-such-stop': problem(404, 'there is no such stop, or it was lifted', '`spear stop` lists active stops'),
   'no-such-run': problem(404, 'there is no such run in the namespace, or its retention ended', '`spear runs ls`'),
   'no-such-server': problem(404, 'there is no such server', '`spear servers ls`'),
   'no-such-task': problem(404, 'there is no such task or version', '`spear tasks ls`'),
@@ -287,8 +293,8 @@ export const problems: Readonly<Record<string, ProblemEntry>> = {
   'already-decided': problem(409, 'the approval request was decided or has expired', 'none needed'),
   'kept-elsewhere': problem(
     409,
-    'the registry stores its data in etcd and makes no backup',
-    '`etcdctl snapshot save`, or `spear-sms migrate`',
+    'the registry stores its data in etcd, or the node its runs in NATS, and makes no backup',
+    '`etcdctl snapshot save`, or `spear-sms migrate`; [backup of NATS](cluster.md#backup)',
   ),
   'no-directory': problem(409, 'the registry was started without `--mcp-registry-dir`', 'start it with a directory'),
   'no-queue': problem(
@@ -298,6 +304,7 @@ export const problems: Readonly<Record<string, ProblemEntry>> = {
   ),
   'not-ended': problem(409, 'the run has not ended', 'wait for the end, or cancel the run'),
   'not-running': problem(409, 'the run has ended or runs on another node', '`spear runs get ID` names the node'),
+  'too-many-stops': problem(409, 'too many stops of the caller are active', 'lift some with `spear stop --lift ID`'),
   'profile-exists': problem(409, 'a profile with this name exists', 'replace it with its ETag'),
   'server-exists': problem(409, 'a server with this id exists', 'replace it with its ETag'),
   'streams-elsewhere': problem(
@@ -357,17 +364,49 @@ export const problems: Readonly<Record<string, ProblemEntry>> = {
     'retry; check that the node is connected',
   ),
   'not-current': problem(503, 'the registry cannot confirm that its data is current', 'retry; check etcd'),
-  'queue-unavailable': problem(503, 'the queue of runs is unreachable', 'retry; check the NATS servers'),
+  'queue-unavailable': problem(
+    503,
+    'the queue of runs is unreachable, or did not answer in time',
+    'retry with the same Idempotency-Key; check the NATS servers',
+  ),
   'registry-unavailable': problem(
     503,
-    'the node cannot check the token at the registry',
-    'retry, or use a token of the node',
+    'the node has no response from its registry: it cannot check the token, or does not know the task yet',
+    'retry; use a token of the node where the token cannot be checked',
   ),
   'shutting-down': problem(503, 'the service is stopping', 'retry at another node, or after the restart'),
+  'too-many-connections': problem(
+    429,
+    'streams, waiting requests and uploads have all connections that are not reserved',
+    'retry after `Retry-After`; `reserved_connections`, `max_connections_per_peer`',
+  ),
+  'too-many-requests': problem(
+    429,
+    'the caller has too many requests in flight',
+    'retry after `Retry-After`; `requests_per_caller`',
+  ),
+  'too-many-streams': problem(
+    429,
+    'the caller, or all callers together, have too many open streams',
+    'close some streams, or retry after `Retry-After`; `streams_per_caller`, `max_streams`',
+  ),
+  'too-many-uploads': problem(
+    429,
+    'too many request bodies are being received',
+    'retry after `Retry-After`; `uploads_per_caller`, `max_upload_bytes`',
+  ),
+  'upload-too-slow': problem(
+    408,
+    'the request body came slower than the minimum rate',
+    'send the body faster, or lower `upload_bytes_per_second`',
+  ),
+  'too-many-lookups': problem(
+    429,
+    'a node received too many unknown tokens, from this address or in total',
+    'retry after `Retry-After`; check the token',
+  ),
   'too-many-answers': problem(503, 'clients read large responses too slowly', 'retry after `Retry-After`'),
-  'too-many-inputs': problem(503, 'too many run inputs are being uploaded', 'retry after `Retry-After`'),
   'too-many-questions': problem(503, 'too many access queries run at the same time', 'retry'),
-  'too-many-readers': problem(503, 'too many clients follow events', 'close some event streams, then retry'),
   'too-many-tasks': problem(
     503,
     'too many modules are uploaded or tasks changed at the same time',
@@ -444,6 +483,10 @@ const endReasons: Entries<RunReason> = {
   memory: entry(
     'the JavaScript objects of the guest filled the heap of its thread (not its linear memory)',
     'close descriptors; keep fewer sends and calls open',
+  ),
+  required_server: entry(
+    'a server of `mcp.required_server_ids` did not start, list its tools or pass policy',
+    'the message names server and reason; `spear servers test ID`, `spear doctor`',
   ),
   interrupted: entry('a signal or a cancel request ended the run', 'none needed; with a journal, resume it'),
   module: entry('the module could not be loaded', '`spear-run --dry-run` names the import or the section'),

@@ -16,7 +16,7 @@ export const code = (text: string): string => `\`${text}\``;
 
 /** 65536 → 64 KiB, 1800000 → 1,800,000: what a person can compare. */
 export function amount(name: string, value: number): string {
-  if (name.includes('bytes')) {
+  if (name.includes('bytes') && value > 0) {
     for (const [unit, size] of units) if (value % size === 0) return `${value / size} ${unit}`;
   }
   return value.toLocaleString('en-US');

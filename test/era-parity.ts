@@ -8,6 +8,7 @@ export const poolTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'pool/connection-scope': () => import('./pool/connection-scope.int.test.ts'),
   'pool/direct-http': () => import('./pool/direct-http.int.test.ts'),
   'pool/direct-stdio': () => import('./pool/direct-stdio.int.test.ts'),
+  'pool/failed-servers': () => import('./pool/failed-servers.int.test.ts'),
   'pool/http-answers': () => import('./pool/http-answers.int.test.ts'),
   'pool/http-servers': () => import('./pool/http-servers.e2e.test.ts'),
   'pool/oauth/client-credentials': () => import('./pool/oauth/client-credentials.int.test.ts'),
@@ -24,6 +25,7 @@ export const dispatchTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'mcp/approval/gate': () => import('./mcp/approval/gate.int.test.ts'),
   'mcp/chat': () => import('./mcp/chat.int.test.ts'),
   'mcp/content-kinds': () => import('./mcp/content-kinds.int.test.ts'),
+  'mcp/degraded': () => import('./mcp/degraded.int.test.ts'),
   'mcp/dispatch': () => import('./mcp/dispatch.int.test.ts'),
   'mcp/hostcalls': () => import('./mcp/hostcalls.int.test.ts'),
   'mcp/injected-names': () => import('./mcp/injected-names.int.test.ts'),
@@ -40,6 +42,7 @@ export const dispatchTests: Readonly<Record<string, () => Promise<unknown>>> = {
   'mcp/submit': () => import('./mcp/submit.int.test.ts'),
   'mcp/tool-choice': () => import('./mcp/tool-choice.int.test.ts'),
   'mcp/turns': () => import('./mcp/turns.int.test.ts'),
+  'mcp/stops': () => import('./mcp/stops.int.test.ts'),
 };
 
 const PURE = 'speaks to no server';
@@ -68,6 +71,7 @@ export const testedOnce: Readonly<Record<string, string>> = {
   'mcp/processes': COMMAND,
   'mcp/schema-types': PURE,
   'mcp/search/ranking': PURE,
+  'mcp/server-troubles': PURE,
   'mcp/tool-events': PURE,
   'mcp/tool-names': PURE,
   'mcp/toolbox': 'its servers are from npm, of the era that they have',
@@ -87,6 +91,7 @@ export const testedOnce: Readonly<Record<string, string>> = {
   'pool/oauth/hostile-servers': 'about authorization servers, which know no eras',
   'pool/oauth/login':
     'about authorization servers, which know no eras; calls with their tokens are in client-credentials',
+  'pool/oauth/mix-up': 'about authorization servers, which know no eras',
   'pool/pool-options': PURE,
   'pool/process/': 'about processes, below any protocol',
   'pool/progress': 'has both eras itself',

@@ -48,6 +48,8 @@ interface AuditSmsApproval {
   /** Of the canonical arguments, by a salt of the request. */
   readonly args_sha256: string;
   readonly tool_sha256: string;
+  /** User who submitted the run; null: unknown. Absent in events of earlier versions. */
+  readonly submitted_by?: string | null;
   /** How many have to allow it. */
   readonly needed: number;
   /** Names of those who said something so far. */
@@ -281,6 +283,21 @@ export type AuditEvent =
   | ({
       readonly event: 'sms.token_changed';
       readonly token: string;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly revision: number;
+      readonly fields: readonly string[];
+      readonly before: object | null;
+      readonly after: object | null;
+    } & AuditCaller)
+  /** The same of stops: `create` stops, `delete` lifts. */
+  | ({
+      readonly event: 'sms.stop_write_started';
+      readonly stops: readonly string[];
+      readonly changes: number;
+    } & AuditCaller)
+  | ({
+      readonly event: 'sms.stop_changed';
+      readonly stop_id: string;
       readonly action: 'create' | 'update' | 'delete';
       readonly revision: number;
       readonly fields: readonly string[];

@@ -31,17 +31,16 @@ export class PausableDeadline {
     };
   }
 
-  /** Takes time off the clock, also while it stands still. */
+  /** Takes time off the clock, also while it stands still; a negative time is given back. */
   spend(ms: number): void {
     if (this.#isOver) return;
     const runs = this.#startedAt !== null;
     this.#stop();
     this.#leftMs -= ms;
-    if (runs) this.#start();
-    else if (this.#leftMs <= 0) {
+    if (this.#leftMs <= 0) {
       this.clear();
       this.#expire();
-    }
+    } else if (runs) this.#start();
   }
 
   clear(): void {

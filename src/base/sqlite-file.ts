@@ -1,6 +1,16 @@
-import { chmodSync, closeSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { backup, DatabaseSync } from 'node:sqlite';
 import { errorText } from './error-text.ts';
 
 // Records may hold what their authors should have kept out of them, so the files are for their owner alone.
@@ -10,7 +20,12 @@ const PRIVATE_DIRECTORY = 0o700;
 // Primary result codes of SQLite.
 const SQLITE_READONLY = 8;
 const SQLITE_IOERR = 10;
+const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
+const SQLITE_NOTADB = 26;
+
+/** A write takes some pages of 4 KiB, twice. */
+const MIN_FREE_BYTES = 64 * 1024;
 
 /** How long another process may hold the file before opening it fails. */
 export const LOCK_TIMEOUT_MS = 2_000;
@@ -22,6 +37,32 @@ export class DatabaseInUse extends Error {
     this.name = 'DatabaseInUse';
   }
 }
+
+/** The content of the file is not what SQLite wrote. */
+export class DatabaseDamaged extends Error {
+  constructor(path: string, reason: string, remedy: string) {
+    super(`${path} is damaged (${reason}); ${remedy}`);
+    this.name = 'DatabaseDamaged';
+  }
+}
+
+/** The result of `work`; an error of SQLite about a damaged file names the file and the remedy. @throws DatabaseDamaged */
+export function namingDamage<T>(path: string, remedy: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    const sqlite = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    if (!isDamage(sqlite)) throw error;
+    throw new DatabaseDamaged(path, errorText(sqlite), remedy);
+  }
+}
+
+function isDamage(error: unknown): boolean {
+  const code = primaryCode(error);
+  return code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
+}
+
+const primaryCode = (error: unknown) => Number((error as { readonly errcode?: unknown } | null)?.errcode ?? 0) & 0xff;
 
 /** Opens a database that no other process can open at the same time, and creates it where there is none. */
 export function openExclusively(path: string): DatabaseSync {
@@ -36,7 +77,7 @@ export function openExclusively(path: string): DatabaseSync {
     db.close();
     const reason = errorText(error);
     if (reason.includes('locked')) throw new DatabaseInUse(path);
-    throw new Error(`cannot open ${path}: ${reason}`);
+    throw new Error(`cannot open ${path}: ${reason}`, { cause: error });
   }
 }
 
@@ -61,6 +102,50 @@ export function removeLogs(path: string): void {
   for (const suffix of ['-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
 }
 
+/** Writes a consistent copy of an open database to `path`, while writes to the database continue. */
+export async function copyDatabase(source: DatabaseSync, path: string): Promise<void> {
+  removeDatabase(path);
+  createPrivately(path);
+  await backup(source, path);
+}
+
+/** Changes a closed database, and leaves nothing of it in a write-ahead log: the one file may be moved. */
+export function editDatabase<T>(path: string, edit: (db: DatabaseSync) => T): T {
+  const db = openExclusively(path);
+  try {
+    const result = edit(db);
+    db.exec('PRAGMA journal_mode = DELETE');
+    return result;
+  } finally {
+    db.close();
+  }
+}
+
+/** @throws if the check of SQLite finds damage */
+export function checkIntegrity(db: DatabaseSync, name: string): void {
+  const check = db.prepare('PRAGMA integrity_check').get();
+  if (check?.integrity_check !== 'ok') throw new Error(`${name} is damaged: ${check?.integrity_check}`);
+}
+
+/** Writes a copy of an open database to `PATH.format-N`, before its format is changed. @throws if there is no room for it */
+export function keepCopy(db: DatabaseSync, path: string, format: number): void {
+  const copy = `${path}.format-${format}`;
+  const partial = `${copy}.partial`;
+  try {
+    rmSync(partial, { force: true });
+    createPrivately(partial);
+    db.prepare('VACUUM INTO ?').run(partial);
+    const file = openSync(partial, 'r+');
+    fsyncSync(file);
+    closeSync(file);
+    renameSync(partial, copy);
+  } catch (error) {
+    throw new Error(`cannot keep a copy of ${path} as ${copy} before its format is changed: ${errorText(error)}`);
+  } finally {
+    rmSync(partial, { force: true });
+  }
+}
+
 export function inTransaction(db: DatabaseSync, work: () => void): void {
   db.exec('BEGIN IMMEDIATE');
   try {
@@ -73,10 +158,21 @@ export function inTransaction(db: DatabaseSync, work: () => void): void {
   }
 }
 
+/** Why a write to this file would fail for lack of disk space; null: there is room, or the free space is unknown. */
+export function noSpace(path: string): string | null {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize < MIN_FREE_BYTES ? 'no space left on the disk; free some space' : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Without the path: anybody may be told. */
 export function whyNotStored(error: unknown): string {
   const reason = errorText(error);
-  const code = Number((error as { readonly errcode?: unknown }).errcode ?? 0) & 0xff;
+  const code = primaryCode(error);
+  if (isDamage(error)) return `the file is damaged (${reason}); stop the process and restore a backup`;
   if (code === SQLITE_FULL) return `no space left on the disk (${reason}); free some space, then try again`;
   if (code === SQLITE_IOERR) {
     return `the disk cannot be written (${reason}); it may be full, over a quota or broken: fix that, then try again`;

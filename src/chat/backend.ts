@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ImagePlacement } from '../config/host/image-placement.ts';
+import type { TimedRecord } from '../protocol/journal.ts';
 
 /** An OpenAI-compatible `/chat/completions` request: the backend adds nothing but what its transport needs. */
 export interface ChatRequest extends JsonObject {
@@ -37,6 +38,8 @@ export interface ChatBackend {
   readonly images?: ImagePlacement | undefined;
   /** Answers with a whole `chat.completion` body, or throws a {@link BackendError} or the signal's reason. */
   complete(request: ChatRequest, signal: AbortSignal, by?: AskedBy): Promise<JsonObject>;
+  /** Takes the records of a resumed run, for a backend whose answers depend on those it gave before. @default none */
+  continueAfter?(records: readonly TimedRecord[]): void;
   close(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
+import { certificateHint } from '../base/certificate-problem.ts';
 import { errorCode, errorText } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../base/json.ts';
 import type { NodeEndpoint } from '../config/node/client.ts';
@@ -175,10 +176,12 @@ export class ApiClient {
 
   #unreachable(error: unknown): RequestError {
     const { command, flag } = this.#peer;
+    const certificate = certificateHint(errorCode(error), command, '--ca');
     const hint =
-      this.#endpoint.socket === null
+      certificate ??
+      (this.#endpoint.socket === null
         ? `is ${command} running there? ${flag} takes the address of its HTTP side`
-        : `start it with "${command}", or name another with ${flag}`;
+        : `start it with "${command}", or name another with ${flag}`);
     const message = `cannot connect to ${this.description}: ${errorCode(error) ?? errorText(error)}; ${hint}`;
     return new RequestError(message, spearExitCodes.unreachable, 0, null, error);
   }

@@ -22,15 +22,19 @@ export function helpText(program: Program, path: string): string {
   throw unknownCommand(program, words.slice(0, -1).join(' '), words.at(-1) ?? '');
 }
 
+const FORMAT_WIDTH = 16;
+
 /** `spear help [COMMAND...]` */
 export async function helpCommand({ program, args }: Call<object>): Promise<number> {
   process.stdout.write(helpText(program, knownPath(program, args)));
   return 0;
 }
 
-/** `spear version` */
+/** `spear version`: formats change apart from the version of the package. */
 export async function versionCommand({ program }: Call<object>): Promise<number> {
-  process.stdout.write(`${program.name} ${version}\n`);
+  const { formats } = await import('./formats.ts');
+  const rows = Object.entries(formats).map(([name, format]) => `${name.padEnd(FORMAT_WIDTH)}${format}\n`);
+  process.stdout.write(`${program.name} ${version}\n${rows.join('')}`);
   return 0;
 }
 

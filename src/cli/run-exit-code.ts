@@ -24,6 +24,7 @@ export function runExitCode(
     case 'diverged':
       return exitCodes.diverged;
     case 'module':
+    case 'required_server':
     case 'journal':
     case 'lost':
     case 'parked':

@@ -13,6 +13,7 @@ const fields = {
   plain_text: z.boolean().optional(),
   replicas: z.int().min(1).max(5).optional(),
   patience_ms: z.int().min(1_000).max(3_600_000).optional(),
+  submit_timeout_ms: z.int().min(100).max(600_000).optional(),
 };
 
 /** `[nats]` of a node: how the queue of its cluster is reached. */

@@ -6,6 +6,7 @@ import { isLoopbackHost } from './sms/address.ts';
 
 const DEFAULT_REPLICAS = 3;
 const DEFAULT_PATIENCE_MS = 60_000;
+const DEFAULT_SUBMIT_TIMEOUT_MS = 5_000;
 
 export interface NatsDocument {
   readonly creds?: string | undefined;
@@ -15,6 +16,7 @@ export interface NatsDocument {
   readonly plain_text?: boolean | undefined;
   readonly replicas?: number | undefined;
   readonly patience_ms?: number | undefined;
+  readonly submit_timeout_ms?: number | undefined;
   readonly accounts?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -40,6 +42,8 @@ export interface CompiledNats {
   readonly replicas: number | null;
   /** How long the servers may be out of reach before what waits for them is given up. */
   readonly patienceMs: number;
+  /** How long a submission waits for the servers before it fails. */
+  readonly submitTimeoutMs: number;
 }
 
 export function compileNats(
@@ -53,6 +57,7 @@ export function compileNats(
     plain_text: plainText = false,
     replicas = null,
     patience_ms: patienceMs = DEFAULT_PATIENCE_MS,
+    submit_timeout_ms: submitTimeoutMs = DEFAULT_SUBMIT_TIMEOUT_MS,
   } = document;
   const folder = file?.folder ?? '.';
   const readFile = (path: string) => sources.readFile(resolve(folder, path));
@@ -67,6 +72,7 @@ export function compileNats(
     plainText,
     replicas,
     patienceMs,
+    submitTimeoutMs,
   });
 }
 

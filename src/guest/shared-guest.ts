@@ -18,6 +18,9 @@ export class SharedGuest implements ThreadHold, TellsOutput, Hears {
   readonly #output: SharedOutput;
   readonly #tape: SharedTape | null;
   readonly #running: RunningGuest;
+  /** Linear memory that it had when it was last measured, and when all guests of the thread were last within their limit. */
+  measuredBytes = 0;
+  #settledBytes = 0;
 
   /** `counts`: where it counts its calls and what it computes. */
   constructor(spec: GuestSpec, counts: Float64Array, guest: number, port: ThreadPort, turns: ThreadTurns) {
@@ -35,8 +38,14 @@ export class SharedGuest implements ThreadHold, TellsOutput, Hears {
     this.#running = new RunningGuest(spec, { port, guest, counts, openOutput, tapeUnderway: tape, leash, giveWay });
   }
 
-  get memoryBytes(): number {
-    return this.#running.memories.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  /** How much its memory has grown since {@link settle}. */
+  measure(): number {
+    this.measuredBytes = this.#running.memories.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return this.measuredBytes - this.#settledBytes;
+  }
+
+  settle(): void {
+    this.#settledBytes = this.measuredBytes;
   }
 
   run(start: GuestStart): Promise<void> {

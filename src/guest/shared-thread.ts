@@ -1,7 +1,7 @@
 import type { ThreadPort } from '../hostcalls/thread-port.ts';
 import type { GuestOwn, GuestTerms } from '../protocol/guest-spec.ts';
 import type { GuestStart, HostMessage } from '../protocol/port.ts';
-import { COUNTER_GUESTS } from '../protocol/thread-spec.ts';
+import { COUNTER_GUESTS, type SharedThreadSpec } from '../protocol/thread-spec.ts';
 import { COUNTERS } from './binding/hostcall-counts.ts';
 import { SharedGuest } from './shared-guest.ts';
 import { ThreadTurns } from './thread-turns.ts';
@@ -19,8 +19,12 @@ export class SharedThread {
   readonly #counters = new Map<number, Float64Array<SharedArrayBuffer>>();
   readonly #guests = new Map<number, SharedGuest>();
 
-  constructor(port: ThreadPort, turns: WebAssembly.Memory) {
+  /** What all guests together may have. */
+  readonly #memoryBytes: number;
+
+  constructor(port: ThreadPort, { turns, memoryBytes }: SharedThreadSpec) {
     this.#port = port;
+    this.#memoryBytes = memoryBytes;
     this.#turns = new ThreadTurns(turns);
     port.attach(THREAD, this);
     this.#pong(0);
@@ -52,15 +56,18 @@ export class SharedThread {
     });
   }
 
+  /** Says how much memory the guests have, and which of them has grown most since it was last within the limit. */
   #pong(ping: number): void {
     let total = 0;
-    let largest = 0;
+    let grown = 0;
     let most = -1;
-    for (const [number, { memoryBytes }] of this.#guests) {
-      total += memoryBytes;
-      if (memoryBytes > most) [most, largest] = [memoryBytes, number];
+    for (const [number, guest] of this.#guests) {
+      const growth = guest.measure();
+      total += guest.measuredBytes;
+      if (growth > most) [most, grown] = [growth, number];
     }
-    this.#port.post([THREAD, 0, 0, 'pong', ping, total, largest], []);
+    if (total <= this.#memoryBytes) for (const guest of this.#guests.values()) guest.settle();
+    this.#port.post([THREAD, 0, 0, 'pong', ping, total, grown], []);
   }
 }
 

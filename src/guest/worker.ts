@@ -11,10 +11,10 @@ import { SharedThread } from './shared-thread.ts';
 
 // A thread that runs guests, ended by the host at any moment.
 const toHost = workerData as MessagePort;
-toHost.once('message', ({ guest, turns }: ThreadSpec) => {
+toHost.once('message', ({ guest, shared }: ThreadSpec) => {
   const port = new ThreadPort(toHost);
   if (guest !== null) runAlone(port, guest);
-  else if (turns !== null) new SharedThread(port, turns);
+  else if (shared !== null) new SharedThread(port, shared);
 });
 
 function runAlone(port: ThreadPort, spec: AloneSpec): void {

@@ -2,8 +2,12 @@ import { ConfigError } from '../config/config-error.ts';
 
 /** A journal that cannot be used, or that says another thing than what is there; the message names the file. */
 export class JournalError extends ConfigError {
-  constructor(file: string, what: string) {
-    super(`${file}: ${what}`);
+  readonly file: string;
+
+  /** `cause`: the error of the system, where there was one. */
+  constructor(file: string, what: string, cause?: unknown) {
+    super(`${file}: ${what}`, { cause });
+    this.file = file;
     this.name = 'JournalError';
   }
 }

@@ -1,4 +1,14 @@
-import { closeSync, constants, fchmodSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  writeSync,
+} from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
 import type { JournalSync } from '../protocol/journal.ts';
 import type { BlockCipher } from './block-cipher.ts';
@@ -13,7 +23,7 @@ const BATCH_MS = 5;
 const SEAL_ALONE = '{"t":"seal"}';
 const MAX_BATCH_CHARS = 256 * 1024;
 const PRIVATE = 0o600;
-const { O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
+const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 
 export interface JournalFileOptions extends WriterOptions {
   readonly path: string;
@@ -49,6 +59,10 @@ export class JournalFile implements JournalWriter {
     const fd = open(options.path, isNew);
     this.#fd = fd;
     this.#lock = lock ?? lockOrClose(options.path, fd);
+    if (isNew && fstatSync(fd).size > 0) {
+      this.abandon();
+      throw exists(options.path); // another process wrote it before this one had the lock
+    }
     if (!isNew && fstatSync(fd).size > end.bytes) ftruncateSync(fd, end.bytes);
     if (isNew && options.cipher !== null) this.#begin(options.cipher);
   }
@@ -148,7 +162,7 @@ export class JournalFile implements JournalWriter {
       this.#write(text, bytes);
     } catch (error) {
       this.#takeBack();
-      this.#fail(`cannot write the journal (${errorCode(error) ?? path})`);
+      this.#fail(`cannot write the journal (${errorCode(error) ?? path})`, error);
     }
     this.#bytes += bytes;
   }
@@ -175,10 +189,10 @@ export class JournalFile implements JournalWriter {
     }
   }
 
-  #fail(why: string): never {
+  #fail(why: string, cause?: unknown): never {
     const { path, onFull } = this.#options;
-    const error = new JournalError(path, why);
-    if (!this.#isFull) onFull(error.message);
+    const error = new JournalError(path, why, cause);
+    if (!this.#isFull) onFull(error);
     this.#isFull = true;
     throw error;
   }
@@ -195,14 +209,29 @@ function lockOrClose(path: string, fd: number): JournalLock {
 
 function open(path: string, isNew: boolean): number {
   try {
-    if (isNew) return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, PRIVATE);
+    if (isNew) return create(path);
     const fd = openSync(path, O_RDWR | O_APPEND | O_NONBLOCK);
     fchmodSync(fd, PRIVATE);
     return fd;
   } catch (error) {
-    const code = errorCode(error);
-    if (code === 'EEXIST')
-      throw new JournalError(path, 'the journal exists already; continue it with --resume, or name another file');
-    throw new JournalError(path, `cannot create the journal (${code})`);
+    if (error instanceof JournalError) throw error;
+    throw new JournalError(path, `cannot create the journal (${errorCode(error)})`, error);
   }
 }
+
+/** A new file, or an empty one: its writer was killed before the guest started, so nothing is lost. */
+function create(path: string): number {
+  try {
+    return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, PRIVATE);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found?.isFile() !== true || found.size > 0) throw exists(path);
+  const fd = openSync(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
+  fchmodSync(fd, PRIVATE);
+  return fd;
+}
+
+const exists = (path: string) =>
+  new JournalError(path, 'the journal exists already; continue it with --resume, or name another file');

@@ -33,7 +33,7 @@ export class JournalLock {
     } catch (error) {
       const reason = errorText(error);
       if (reason.includes('locked')) throw new JournalError(journal, 'another process is writing this journal');
-      throw new JournalError(journal, `cannot lock ${journal}.lock (${errorCode(error) ?? reason})`);
+      throw new JournalError(journal, `cannot lock ${journal}.lock (${errorCode(error) ?? reason})`, error);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { BlockCipher } from './block-cipher.ts';
+import type { JournalError } from './journal-error.ts';
 
 /** Where the lines of a journal go, by one writer. */
 export interface JournalWriter {
@@ -32,7 +33,7 @@ export interface WriterOptions {
   /** Null: it is written in the clear. */
   readonly cipher: BlockCipher | null;
   /** It has no more room, or cannot be written: the run is to end. */
-  readonly onFull: (why: string) => void;
+  readonly onFull: (why: JournalError) => void;
 }
 
 /** A place for the blocks of one journal that is no file. */

@@ -7,7 +7,7 @@ import { JournalError } from './journal-error.ts';
 import { JournalFile } from './journal-file.ts';
 import { JournalLock } from './journal-lock.ts';
 import type { JournalPlace, JournalWriter } from './journal-place.ts';
-import { readJournal } from './read-journal.ts';
+import { readJournal, requireEncrypted } from './read-journal.ts';
 import { RecordedRun } from './recorded-run.ts';
 import { RunJournal, type UnruledHeader } from './run-journal.ts';
 
@@ -16,10 +16,12 @@ export interface JournalOpening {
   /** Where it is instead of a file of that name; null: in the file. */
   readonly place: JournalPlace | null;
   readonly sync: JournalSync;
-  /** Null: a new one is written in the clear, and an encrypted one is refused. */
+  /** Whether calls may have been made that the journal does not have. */
+  readonly restored: boolean;
+  /** Null: a new journal is written unencrypted, and an encrypted one is refused. With a key, an unencrypted journal is not resumed. */
   readonly key: JournalKey | null;
   /** A journal that is full ends its run, and says why. */
-  readonly onFull: (why: string) => void;
+  readonly onFull: (why: JournalError) => void;
   readonly onNotice: (text: string) => void;
 }
 
@@ -49,21 +51,21 @@ export function recordJournal(opening: JournalOpening, wasm: Uint8Array, beginni
   const cipher = opening.key === null ? null : new BlockCipher(opening.key);
   const options = { ...fileOptions(opening, header, header.limits.journal_bytes), cipher };
   const writer: JournalWriter = opening.place?.writer(options, null) ?? new JournalFile(options);
-  return new RunJournal(header, null, writer);
+  return new RunJournal(header, null, writer, opening.restored);
 }
 
-/** A journal that goes on, from where its last whole block ends, as it began: encrypted or not. @throws JournalError */
+/** Opens a journal to resume its run: appends after the last complete block, with the key of the first one. @throws JournalError */
 export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxBytes: number): RunJournal {
   const { file, key, place } = opening;
   if (place !== null) {
     const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
-    return new RunJournal(recorded.header, recorded, place.writer(options, end));
+    return new RunJournal(recorded.header, recorded, place.writer(options, end), opening.restored);
   }
   readJournal(file, key); // what is no journal gets no lock beside it
   const lock = JournalLock.take(file);
   try {
     const { recorded, options, end } = readAgain(opening, wasm, maxBytes);
-    return new RunJournal(recorded.header, recorded, new JournalFile(options, end, lock));
+    return new RunJournal(recorded.header, recorded, new JournalFile(options, end, lock), opening.restored);
   } catch (error) {
     lock.release();
     throw error;
@@ -73,11 +75,11 @@ export function resumeJournal(opening: JournalOpening, wasm: Uint8Array, maxByte
 function readAgain(opening: JournalOpening, wasm: Uint8Array, maxBytes: number) {
   const { file, key, place, onNotice } = opening;
   const read = readJournal(file, key, place?.bytes ?? null);
+  requireEncrypted(read, key);
   const recorded = new RecordedRun(read);
   checkWasm(recorded, wasm);
   warnOfOthers(recorded, onNotice);
   const { cipher, end } = read;
-  if (key !== null && cipher === null) onNotice(`${file} was started without a key, so it continues unencrypted`);
   return { recorded, end, options: { ...fileOptions(opening, recorded.header, maxBytes), cipher } };
 }
 

@@ -95,7 +95,7 @@ function read(file: string): Buffer {
     return readFileSync(fd);
   } catch (error) {
     if (error instanceof JournalError) throw error;
-    throw new JournalError(file, `cannot read the journal (${errorCode(error)})`);
+    throw new JournalError(file, `cannot read the journal (${errorCode(error)})`, error);
   } finally {
     if (fd !== null) closeSync(fd);
   }

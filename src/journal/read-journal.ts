@@ -41,6 +41,16 @@ export function readJournal(
   return { file, header: checkedHeader(file, header), records: known(records), end, tornBytes, cipher };
 }
 
+/**
+ * Rejects an unencrypted journal where a key is configured, before its run resumes: a user without the key may have
+ * replaced an encrypted journal with it. @throws JournalError
+ */
+export function requireEncrypted({ file, cipher }: ReadJournal, key: JournalKey | null): void {
+  if (key === null || cipher !== null) return;
+  const why = 'the journal is not encrypted, but a journal key is configured: it was begun without a key, or replaced';
+  throw new JournalError(file, `${why}; if you trust it, resume it with a config without [journal] key`);
+}
+
 function cipherOf(
   file: string,
   { key: id, salt }: NonNullable<ReadBlocks['encrypted']>,

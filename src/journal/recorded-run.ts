@@ -29,8 +29,10 @@ export class RecordedRun {
   /** How it ended; null: it did not, or was taken up again. */
   readonly end: EndRecord | null;
   readonly attempts: number;
-  /** When it was last parked: how much of its time was over, and when timers of its guest fire. */
+  /** How much of its time was over when it last ended, and when timers of its guest fire that was last parked. */
   readonly parked: Required<Pick<EndRecord, 'spent_ms' | 'sleeps'>>;
+  /** Whether an attempt ended because its memory was too much for a shared thread. */
+  readonly needsOwnThread: boolean;
   readonly outputBytes: Readonly<Record<StandardStream, number>>;
   readonly #replies = new Map<number, ReplyRecord[]>();
   /** How many of the replies about a call the guest has taken. */
@@ -44,6 +46,7 @@ export class RecordedRun {
     const outputBytes = { stdout: 0, stderr: 0 };
     let end: EndRecord | null = null;
     let attempts = 1;
+    let needsOwnThread = false;
     let parked: RecordedRun['parked'] = { spent_ms: 0, sleeps: [] };
     const events: PlayedEvent[] = [];
     for (const record of records) {
@@ -56,7 +59,8 @@ export class RecordedRun {
           break;
         case 'end':
           end = record;
-          if (record.spent_ms !== undefined) parked = { spent_ms: record.spent_ms, sleeps: record.sleeps ?? [] };
+          needsOwnThread ||= record.own_thread === true;
+          parked = { spent_ms: record.spent_ms ?? parked.spent_ms, sleeps: record.sleeps ?? parked.sleeps };
           break;
         case 'resumed':
           end = null;
@@ -70,6 +74,7 @@ export class RecordedRun {
     this.end = end;
     this.attempts = attempts;
     this.parked = parked;
+    this.needsOwnThread = needsOwnThread;
     this.outputBytes = outputBytes;
   }
 

@@ -26,6 +26,9 @@ import { ToolSets } from './tool-sets.ts';
 /** A turn seldom has more calls. */
 const MAX_RECENT_RESULTS = 64;
 
+/** The attempt of a call that was made after the backup of a restored run, if it was: no attempt has this number. */
+const BEFORE_RESTORE = 0;
+
 /** Before it is known what the task's policy is. */
 export type UnruledHeader = Omit<JournalHeader, 'policy'>;
 
@@ -51,11 +54,14 @@ export class RunJournal implements ToolJournal {
   /** Those that the next request to a model may tell of; a new one takes the place of the oldest. */
   readonly #recentResults: NamedResult[] = [];
   #results = 0;
+  readonly #isRestored: boolean;
+  #isSuspended = false;
   #hasEnded = false;
   isInterrupted = false;
 
-  /** Without a file it is a replay. */
-  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalWriter | null) {
+  /** Without a file it is a replay. `isRestored`: calls may have been made that the journal does not have. */
+  constructor(header: UnruledHeader, recorded: RecordedRun | null, file: JournalWriter | null, isRestored = false) {
+    this.#isRestored = isRestored;
     this.header = header;
     this.recorded = recorded;
     this.#file = file;
@@ -131,7 +137,7 @@ export class RunJournal implements ToolJournal {
     const who = `{"t":"tool.started","ordinal":${JSON.stringify(ordinal)},"attempt":${this.attempt}`;
     const where = `,"session":${JSON.stringify(session)}${kind === undefined ? '' : `,"kind":"${kind}"`}`;
     const what = `,"server":${JSON.stringify(server)},"tool":${JSON.stringify(tool)},"args":${JSON.stringify(args)}`;
-    this.#append(`${who}${where}${what},"revision":${revision}`);
+    this.#append(`${who}${where}${what},"revision":${revision}`, true);
     this.#file?.flush();
   }
 
@@ -151,7 +157,7 @@ export class RunJournal implements ToolJournal {
 
   earlier(ordinal: string): EarlierCall | null {
     const tool = this.recorded?.tool(ordinal) ?? null;
-    if (tool === null) return null;
+    if (tool === null) return this.#isRestored ? { kind: 'unknown', attempt: BEFORE_RESTORE } : null;
     return tool.finished === null
       ? { kind: 'unknown', attempt: tool.started?.attempt ?? 1 }
       : { kind: 'finished', json: tool.finished.result };
@@ -168,7 +174,8 @@ export class RunJournal implements ToolJournal {
     if (this.isReplay) return 0;
     const known = Math.min(Math.max((this.recorded?.outputBytes[fd] ?? 0) - at, 0), bytes.byteLength);
     if (known === bytes.byteLength) return known;
-    this.#write({ t: 'output', fd, at: at + known, b: Buffer.from(bytes.subarray(known)).toString('base64') });
+    const output = { t: 'output', fd, at: at + known, b: Buffer.from(bytes.subarray(known)).toString('base64') };
+    this.#append(JSON.stringify(output).slice(0, -1), true);
     this.#file?.flush();
     return known;
   }
@@ -176,6 +183,15 @@ export class RunJournal implements ToolJournal {
   /** A frame leaves for a client: whoever has it must find a run that knows of it. @throws JournalError */
   sends(): void {
     if (!this.#hasEnded) this.#file?.flush();
+  }
+
+  /**
+   * From here on only output and the starts of tool calls are written: a run that is stopped is to resume as if its calls
+   * in flight had no answer.
+   */
+  suspend(): void {
+    this.#isSuspended = true;
+    this.isInterrupted = true;
   }
 
   /** Nothing is written after it: calls that are stopped because the run ends have no end of their own. */
@@ -197,8 +213,8 @@ export class RunJournal implements ToolJournal {
   }
 
   /** An object without its end. */
-  #append(record: string): void {
-    if (this.#file === null || this.#hasEnded) return;
+  #append(record: string, hasHappened = false): void {
+    if (this.#file === null || this.#hasEnded || (this.#isSuspended && !hasHappened)) return;
     this.#file.append(this.#timed(record));
   }
 

@@ -17,6 +17,7 @@ export class RecalledMcp implements RunMcp, RunningMcp {
   readonly approvalRules = noRules;
   readonly revision = null;
   readonly underway = 0;
+  readonly degraded = [];
   readonly #recalled: Recollection;
   readonly #model: RecalledModel;
   readonly #outcome: Outcome;
@@ -33,6 +34,10 @@ export class RecalledMcp implements RunMcp, RunningMcp {
 
   forRun(): McpOfRun {
     return { guest: this, close: () => {} };
+  }
+
+  async requireServers(): Promise<null> {
+    return null;
   }
 
   async inject(request: InjectionRequest): Promise<InjectedTools> {

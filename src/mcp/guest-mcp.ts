@@ -1,21 +1,33 @@
 import type { ErrnoName } from '../abi/errno.ts';
 import type { JsonObject } from '../base/json.ts';
+import { exhaustedResource } from '../base/system-error.ts';
 import type { InjectedTools, InjectionRequest, ToolSource } from '../chat/injected-tools.ts';
 import { AllowedCalls } from '../policy/allowed-calls.ts';
 import { type ApprovalRules, noRules } from '../policy/approval-rules.ts';
-import type { Decision } from '../policy/decision.ts';
+import { type Decision, exclusion } from '../policy/decision.ts';
 import { profileOf } from '../policy/profile-checks.ts';
 import { aboutServer, decide } from '../policy/walk.ts';
-import { McpTimeoutError } from '../pool/errors.ts';
+import { McpConnectionError, McpTimeoutError, toToolError } from '../pool/errors.ts';
+import type { ToolList } from '../pool/tool-list.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
+import type { RunDegradation } from '../protocol/run.ts';
 import type { ApprovalOptions } from './approval/gate.ts';
 import { type GuestScope, type McpDeps, revisionOf } from './guest-scope.ts';
 import { availablePrompts, type OfferScope, readableResources } from './offer-lists.ts';
 import type { McpToolCall, RunningCall } from './running-call.ts';
+import { lossesOf, ServerTroubles } from './server-troubles.ts';
 import { filterTools } from './session-tools.ts';
 import { type TakeAnswer, ToolCalls } from './tool-calls.ts';
 import { ToolInjector } from './tool-injector.ts';
+
+/** Required servers that a run lacks. */
+export interface MissingServers {
+  /** For users: each server with the reason. */
+  readonly message: string;
+  /** Code of the system error for a resource that the host lacks, such as `EMFILE`; null: the servers are at fault. */
+  readonly exhausted: string | null;
+}
 
 /** A call that a guest makes itself. */
 export type GuestToolCall = Omit<McpToolCall, 'sessionPolicy' | 'maxOutputBytes'>;
@@ -30,10 +42,11 @@ export class GuestMcp implements ToolSource {
 
   constructor(deps: McpDeps, run: string, task: TaskPolicy, approvals: ApprovalOptions = {}) {
     const { pool, registry, audit, events, journal = null, trace = null, stopClocks } = deps;
+    const troubles = new ServerTroubles(deps.troubles ?? {});
     this.task = task;
     this.approvalRules = approvals.rules ?? noRules;
     const allowed = new AllowedCalls(task);
-    this.#scope = { pool, registry, audit, events, journal, trace, stopClocks, run, task, allowed };
+    this.#scope = { pool, registry, audit, events, journal, trace, stopClocks, run, task, allowed, troubles };
     this.#calls = new ToolCalls(this.#scope, approvals);
     this.#injector = new ToolInjector(this.#scope, this.#calls);
   }
@@ -41,6 +54,11 @@ export class GuestMcp implements ToolSource {
   /** Of the registry, at this moment; null: there is none. */
   get revision(): number | null {
     return revisionOf(this.#scope);
+  }
+
+  /** Servers whose tools the guest did not have so far, and why. */
+  get degraded(): readonly RunDegradation[] {
+    return this.#scope.troubles.degraded;
   }
 
   /** Calls that have not ended, those that wait for an approval included. */
@@ -57,9 +75,32 @@ export class GuestMcp implements ToolSource {
     return this.#injector.inject(request, signal);
   }
 
+  /** Lists the tools of every server that the task requires. Returns why the run cannot start; null: it can. */
+  async requireServers(signal: AbortSignal | null): Promise<MissingServers | null> {
+    let exhausted: string | null = null;
+    const missing = (this.task.requiredServerIds ?? []).map(async (serverId): Promise<RunDegradation[]> => {
+      const decision = this.#decideServer(serverId);
+      if (!decision.allowed) return [{ server: serverId, reason: decision.detail }];
+      try {
+        await this.#tools(decision.record, signal);
+        return [];
+      } catch (error) {
+        const code = error instanceof McpConnectionError ? error.systemError : null;
+        if (exhaustedResource(code) !== null) exhausted = code;
+        return [{ server: serverId, reason: toToolError(error).message }];
+      }
+    });
+    const found = (await Promise.all(missing)).flat();
+    if (found.length === 0 || signal?.aborted) return null;
+    // A run that is retried on a host with enough resources is not degraded.
+    if (exhausted === null) await this.#scope.troubles.add(found);
+    const message = found.map(({ server, reason }) => `required server ${server}: ${reason}`).join('; ');
+    return { message, exhausted };
+  }
+
   /** For `mcp_open`: null if the guest may have it. */
   open(serverId: string): ErrnoName | null {
-    const decision = this.#decideServer(serverId);
+    const decision = this.#decideListed(serverId);
     if (decision.allowed) return null;
     switch (decision.reason) {
       case 'registry_not_ready':
@@ -73,10 +114,10 @@ export class GuestMcp implements ToolSource {
 
   /** For `mcp_list_tools`: the tools that policy lets this guest call. */
   listTools(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
-    const { pool } = this.#scope;
     return this.#list(
       serverId,
-      (record) => pool.listTools(record, { signal }),
+      signal,
+      (record) => this.#tools(record, signal),
       (list, { record, task, profile }) => {
         const { tools } = filterTools(list, record, task, null, profile);
         const shown = tools.map(({ name, description, inputSchema }) => ({ description, inputSchema, name }));
@@ -88,13 +129,13 @@ export class GuestMcp implements ToolSource {
   /** For `mcp_list_resources`: those that policy lets this guest read. */
   listResources(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
     const { pool } = this.#scope;
-    return this.#list(serverId, (record) => pool.listResources(record, { signal }), readableResources);
+    return this.#list(serverId, signal, (record) => pool.listResources(record, { signal }), readableResources);
   }
 
   /** For `mcp_list_prompts`: those that policy lets this guest get. */
   listPrompts(serverId: string, signal: AbortSignal): Promise<JsonObject | ErrnoName> {
     const { pool } = this.#scope;
-    return this.#list(serverId, (record) => pool.listPrompts(record, { signal }), availablePrompts);
+    return this.#list(serverId, signal, (record) => pool.listPrompts(record, { signal }), availablePrompts);
   }
 
   /** For `mcp_call_tool`, `mcp_submit`, `mcp_read_resource` and `mcp_get_prompt`: no session narrows what the task allows. */
@@ -112,7 +153,7 @@ export class GuestMcp implements ToolSource {
     if (!this.task.enabled) return 'EACCES';
     if (view === null) return 'EAGAIN';
     const listed = this.task.allowedServerIds ?? view.servers.keys();
-    const usable = [...listed].sort().filter((id) => this.#decideServer(id).allowed);
+    const usable = [...listed].sort().filter((id) => this.#decideListed(id).allowed);
     return {
       revision: revisionOf(this.#scope) ?? 0,
       servers: usable.map((id) => publicRecord(view.servers.get(id) as McpServerRecord)),
@@ -128,10 +169,11 @@ export class GuestMcp implements ToolSource {
 
   async #list<List>(
     serverId: string,
+    signal: AbortSignal,
     ask: (record: McpServerRecord) => Promise<List>,
     show: (list: List, scope: OfferScope) => JsonObject,
   ): Promise<JsonObject | ErrnoName> {
-    const decision = this.#decideServer(serverId);
+    const decision = this.#decideListed(serverId);
     if (!decision.allowed) return 'EACCES';
     try {
       const list = await ask(decision.record);
@@ -141,8 +183,25 @@ export class GuestMcp implements ToolSource {
       return show(list, { record: now.record, task: this.task, session: null, profile });
     } catch (error) {
       if (!this.#decideServer(serverId).allowed) return 'EACCES'; // revoked, and therefore gone
+      if (!signal.aborted) await this.#scope.troubles.add([{ server: serverId, reason: toToolError(error).message }]);
       return error instanceof McpTimeoutError ? 'ETIMEDOUT' : 'ENOTCONN';
     }
+  }
+
+  #tools(record: McpServerRecord, signal: AbortSignal | null): Promise<ToolList> {
+    const { pool, troubles } = this.#scope;
+    const listing = pool.listTools(record, signal === null ? {} : { signal });
+    return troubles.during(record.server_id, () => pool.step?.(record) ?? null, listing);
+  }
+
+  /** A server that the task lists and that is denied is missing, however the guest asks for it. */
+  #decideListed(serverId: string): Decision {
+    const decision = this.#decideServer(serverId);
+    if (!decision.allowed && this.task.allowedServerIds?.includes(serverId)) {
+      // The next send waits for the same promise, and fails if the mark cannot be stored.
+      this.#scope.troubles.add(lossesOf([exclusion(serverId, null, decision)])).catch(() => {});
+    }
+    return decision;
   }
 
   #decideServer(serverId: string): Decision {

@@ -7,20 +7,24 @@ import type { McpPool } from '../pool/pool.ts';
 import type { CallKind } from '../protocol/call-kind.ts';
 import type { TaskPolicy } from '../protocol/policy-layers.ts';
 import type { RegistryCache } from '../registry/cache.ts';
+import type { ServerTroubleListener, ServerTroubles } from './server-troubles.ts';
 import type { ToolEvents } from './tool-events.ts';
 
 /** What all guests of a process share. */
 export interface McpDeps {
-  readonly pool: Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'>;
+  readonly pool: Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'> &
+    Partial<Pick<McpPool, 'step'>>;
   readonly registry: Pick<RegistryCache, 'view' | 'snapshot' | 'onPolicyChange'>;
   readonly audit: AuditSink;
   readonly events: ToolEvents;
   /** Where the tool calls of its run are written. @default nowhere */
   readonly journal?: ToolJournal | null;
-  /** Who follows its calls. @default nobody */
+  /** Who follows its calls. @default none */
   readonly trace?: CallTrace | null;
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
+  /** Receives which servers the run lacks and waits for. @default none */
+  readonly troubles?: ServerTroubleListener | undefined;
 }
 
 /** Follows the calls of a guest from when they are made: the trail says what becomes of them. */
@@ -38,7 +42,8 @@ export interface TracedCall {
 }
 
 /** The same for one guest: who it is, and what its task may use. */
-export interface GuestScope extends McpDeps {
+export interface GuestScope extends Omit<McpDeps, 'troubles'> {
+  readonly troubles: ServerTroubles;
   readonly run: string;
   readonly task: TaskPolicy;
   /** What that comes to, for its calls. */

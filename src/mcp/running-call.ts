@@ -8,6 +8,7 @@ import {
   McpError,
   McpOutcomeUnknownError,
   McpPolicyError,
+  McpStoppedError,
 } from '../pool/errors.ts';
 import type { CallProgress, StartedCall, ToldCall } from '../pool/pool-call.ts';
 import type { ToolDescriptor } from '../pool/tool-list.ts';
@@ -304,7 +305,8 @@ export class RunningCall implements ToldCall {
     const decision = allowed.decide(registry.view(), sessionPolicy, serverId, tool, this.#definition, this.kind);
     if (decision.allowed) return decision.record;
     this.denial = decision.reason;
-    throw new McpPolicyError(serverId, `${tool}: ${decision.detail}`);
+    const text = `${tool}: ${decision.detail}`;
+    throw decision.reason === 'stopped' ? new McpStoppedError(serverId, text) : new McpPolicyError(serverId, text);
   }
 
   /** At the moment it is sent: policy again, and that what was approved is what is done. */

@@ -245,7 +245,8 @@ export class ToolCalls implements CallObserver {
     const { kind = 'tool', serverId: server, tool, callId, session } = call;
     const outcome = code ?? 'ok';
     const { run, events } = this.#scope;
-    events.emit({ source: 'mcp', kind, run, session, server, tool, callId, outcome, durationMs, bytes });
+    const invocation = { source: 'mcp', kind, run, session, server, tool, callId, outcome, durationMs, bytes } as const;
+    events.emit(status === 'denied' && reason !== null ? { ...invocation, denial: reason } : invocation);
   }
 
   #audit(event: AuditEvent): void {

@@ -15,6 +15,8 @@ export interface ToolInvocation {
   readonly callId: string;
   /** `ok`, or the code of the error that the model was told. */
   readonly outcome: string;
+  /** Why policy or approvals denied the call, as in the audit log. Absent: they did not. */
+  readonly denial?: string;
   readonly durationMs: number;
   /** Of the answer, as the model received it. */
   readonly bytes: number;

@@ -16,6 +16,7 @@ import { InjectionMemory } from './injection-memory.ts';
 import { NameClaims, namedServers } from './name-claims.ts';
 import { readableResources } from './offer-lists.ts';
 import { type ResourceAccess, SendTools } from './send-tools.ts';
+import { lossesOf } from './server-troubles.ts';
 import { filterTools, listFailure, type ServerTools } from './session-tools.ts';
 import type { ToolCalls } from './tool-calls.ts';
 
@@ -48,6 +49,10 @@ export class ToolInjector {
     const { injection, collisions } = this.#memory.find(policy, listings, request.guestTools, this.#claimsIn(view));
     for (const [at, listing] of listings.entries()) {
       this.#auditInjection(request.session, listing, collisions[at] ?? []);
+    }
+    // A guest that cancelled its send, or ended, wants no tools any more.
+    if (!isCancelled(signal)) {
+      await this.#scope.troubles.add(lossesOf([...effective.exclusions, ...listings.flatMap((one) => one.exclusions)]));
     }
     this.#scope.journal?.injected(request.session, request.params, injection, () => shownBy(injection));
     return new SendTools(injection, this.#calls, request, policy, this.#resources(policy));
@@ -85,9 +90,10 @@ export class ToolInjector {
 
   async #list(record: McpServerRecord, policy: SessionPolicy, signal: AbortSignal): Promise<ServerTools> {
     const started = performance.now();
-    const { registry, task, pool } = this.#scope;
+    const { registry, task, pool, troubles } = this.#scope;
     try {
-      const list = await pool.listTools(record, { signal });
+      const listing = pool.listTools(record, { signal });
+      const list = await troubles.during(record.server_id, () => pool.step?.(record) ?? null, listing);
       return {
         record,
         ...filterTools(list, record, task, policy, profileOf(registry.view(), task)),
@@ -128,6 +134,9 @@ export class ToolInjector {
     this.#scope.audit.write(this.#scope.run, event);
   }
 }
+
+const isCancelled = (signal: AbortSignal): boolean =>
+  signal.aborted && !(signal.reason instanceof DOMException && signal.reason.name === 'TimeoutError');
 
 function shownBy({ tools, shown: { definitions, systemMessage } }: Injection): ShownTools {
   const named = tools.map(({ name, record: { server_id: server }, tool, annotations }) => ({

@@ -12,12 +12,12 @@ interface Allowed {
   readonly decision: Decision;
 }
 
-/** Of tools that are called in turns; when there are more, all are asked about anew. */
+/** Cached decisions; when there are more, the cache is cleared. */
 const MAX_KEPT = 1_000;
 
 /**
- * What policy says of the calls of one task. A yes is kept for as long as everything that it depends on is the same: the
- * registry, the profiles, the session, the definition are values that never change, so the same object is the same policy.
+ * Decides about the calls of one task and caches decisions that allow a call. Servers, profiles, stops, sessions and
+ * definitions are immutable, so a decision is valid as long as it is about the same objects.
  */
 export class AllowedCalls {
   readonly #task: TaskPolicy;
@@ -26,6 +26,7 @@ export class AllowedCalls {
   /** What all that is kept was decided by. */
   #servers: RegistryView['servers'] | null = null;
   #profiles: NonNullable<RegistryView['profiles']>['byName'] | null = null;
+  #stops: RegistryView['stops'];
 
   constructor(task: TaskPolicy) {
     this.#task = task;
@@ -55,15 +56,16 @@ export class AllowedCalls {
     return decision;
   }
 
-  /** Whether what is kept counts; it is thrown away where the registry or its profiles are others. */
+  /** Whether cached decisions are valid. They are discarded when the servers, the profiles or the stops changed. */
   #isSame(view: RegistryView | null): boolean {
     // Too old is a matter of the moment.
     if (view === null || view.stale || view.profiles?.stale) return false;
     const profiles = view.profiles?.byName ?? null;
-    if (view.servers === this.#servers && profiles === this.#profiles) return true;
+    if (view.servers === this.#servers && profiles === this.#profiles && view.stops === this.#stops) return true;
     this.#kept.clear();
     this.#servers = view.servers;
     this.#profiles = profiles;
+    this.#stops = view.stops;
     return false;
   }
 

@@ -6,6 +6,7 @@ export type LayerReason =
   | 'disabled'
   | 'registry_not_ready'
   | 'stale_registry'
+  | 'stopped'
   | 'unknown_server'
   | 'not_in_namespace'
   | 'not_allowed'

@@ -56,6 +56,16 @@ function whyNothing(view: RegistryView | null, task: TaskPolicy, session: Sessio
   );
 }
 
+/**
+ * Whether a run lacks a server through no choice of its task or session. What the author of the task or the guest
+ * excluded is no loss, but a selection by tags or profile that finds nothing is one.
+ */
+export function isLoss({ serverId, tool, reason, layer }: Exclusion): boolean {
+  if (tool !== null) return reason === 'pin_mismatch';
+  if (layer === 'session' || reason === 'disabled') return false;
+  return layer !== 'task' || serverId === EVERY_SERVER;
+}
+
 function byCodeUnit(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,12 +1,14 @@
 import type { CallKind } from '../protocol/call-kind.ts';
-import type { TaskPolicy } from '../protocol/policy-layers.ts';
+import { namespaceOf, type TaskPolicy } from '../protocol/policy-layers.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
-import type { LayerCheck } from './layer-check.ts';
+import type { LayerCheck, LayerQuestion } from './layer-check.ts';
 import type { NamedKind } from './name-matching.ts';
 import { promptChecks, recordAllowsAnything, resourceChecks, templateChecks } from './offer-checks.ts';
 import { compilePatterns, firstMatching } from './pattern.ts';
 import { profileKnown, profilePlaceChecks, profileToolChecks } from './profile-checks.ts';
 import { recordNamespaces, recordPins, recordTools } from './record-checks.ts';
+import { stopOfCall, stopText } from './stops.ts';
 import { sharedTag } from './tags.ts';
 
 const taskEnabled: LayerCheck = {
@@ -82,6 +84,23 @@ const registryFresh: LayerCheck = {
   matched: () => undefined,
 };
 
+/** Before all that narrows: whatever else is allowed, a stop refuses it. */
+const stopped: LayerCheck = {
+  layer: 'registry',
+  rule: 'stop',
+  denies: (question) => (stopOf(question) === null ? null : 'stopped'),
+  detail: (question) => {
+    const stop = stopOf(question);
+    return stop === null ? 'stopped' : `${stopText(stop)} (stop ${stop.stop_id})`;
+  },
+  matched: (question) => stopOf(question)?.stop_id,
+};
+
+function stopOf({ view, task, serverId }: LayerQuestion): StopRecord | null {
+  if (view?.stops === undefined || view.stops.size === 0) return null;
+  return stopOfCall(view.stops, namespaceOf(task), task.name ?? null, serverId);
+}
+
 const registryServers: LayerCheck = {
   layer: 'registry',
   rule: 'server_id',
@@ -122,6 +141,7 @@ const placeChecks = [
   sessionServers,
   registryReady,
   registryFresh,
+  stopped,
   ...profilePlaceChecks,
   taskTags,
   registryServers,
@@ -134,6 +154,7 @@ export const choiceChecks: readonly LayerCheck[] = [
   sessionEnabled,
   registryReady,
   registryFresh,
+  stopped,
   profileKnown,
 ];
 

@@ -2,8 +2,10 @@ import { didYouMean } from '../base/nearest-key.ts';
 import type { SessionPolicy, TaskPolicy } from '../protocol/policy-layers.ts';
 import { namespaceOf } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
+import { stopTarget } from '../protocol/stop.ts';
 import { type LayerReason, quoted } from './decision.ts';
 import { hashDefinition } from './definition-hash.ts';
+import { stopText } from './stops.ts';
 import type { LayerAnswer, PolicyQuestion } from './walk.ts';
 
 /** An answer of policy for a person: what it says, and what to do where it says no. */
@@ -65,6 +67,13 @@ const denials: Readonly<Record<LayerReason, Words>> = {
     text: 'no registry snapshot has been received',
     fix: 'start the registry, or check --sms, --sms-token or --mcp-dir',
   }),
+  stopped: ({ matched }, { view }) => {
+    const stop = view?.stops?.get(matched ?? '');
+    return {
+      text: `${stop === undefined ? 'stopped' : `${stopText(stop)} (${stopTarget(stop)})`}; stopped by ${quoted(stop?.created_by ?? '')}`,
+      fix: `lift the stop when its cause is fixed: spear stop --lift ${matched}`,
+    };
+  },
   stale_registry: () => ({
     text: 'the registry snapshot is too old to be used',
     fix: 'restart the registry, or give this node a valid token; mcp.max_staleness_ms is the maximum age',

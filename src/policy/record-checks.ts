@@ -1,7 +1,7 @@
 import { namespaceOf } from '../protocol/policy-layers.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { quoted } from './decision.ts';
-import { hashDefinition } from './definition-hash.ts';
+import { hashDefinition, type ToolDefinition } from './definition-hash.ts';
 import type { LayerCheck } from './layer-check.ts';
 import { compilePatterns, firstMatching } from './pattern.ts';
 
@@ -45,15 +45,27 @@ export const recordPins: LayerCheck = {
   layer: 'registry',
   rule: 'pins',
   denies: ({ record, definition }) => {
-    if (definition === null) return null;
-    const pin = pinOf(record, definition.name);
-    return pin === null || pin === hashDefinition(definition) ? null : 'pin_mismatch';
+    return definition !== null && isChanged(record, definition) ? 'pin_mismatch' : null;
   },
   detail: ({ definition }) =>
     `the definition of ${quoted(definition?.name ?? '')} does not match the pinned definition: review it; ` +
     `its sha256 is now ${definition === null ? '' : hashDefinition(definition)}`,
   matched: ({ record, definition }) => (definition === null ? null : pinOf(record, definition.name)) ?? undefined,
 };
+
+/** Why tools of the server are denied whatever the task: their definitions changed after they were pinned. Null: none did. */
+export function pinProblem(record: McpServerRecord, tools: readonly ToolDefinition[]): string | null {
+  const changed = tools.filter((definition) => isChanged(record, definition));
+  if (changed.length === 0) return null;
+  const [first] = changed;
+  const others = changed.length === 1 ? '' : ` and ${changed.length - 1} more`;
+  return `${quoted(first?.name ?? '')}${others} changed after being pinned: review with "spear servers pin ${record.server_id}"`;
+}
+
+function isChanged(record: McpServerRecord | null, definition: ToolDefinition): boolean {
+  const pin = pinOf(record, definition.name);
+  return pin !== null && pin !== hashDefinition(definition);
+}
 
 function pinOf(record: McpServerRecord | null, tool: string): string | null {
   if (record === null || !Object.hasOwn(record.pins, tool)) return null;

@@ -21,6 +21,7 @@ export const taskPolicyKeys = [
   'mcp.enabled',
   'mcp.default_server_ids',
   'mcp.allowed_server_ids',
+  'mcp.required_server_ids',
   'mcp.server_tags',
   'mcp.profile',
   'mcp.profile_overrides',
@@ -77,6 +78,7 @@ export function parseTaskPolicy(config: Config, namespace: string | null = null)
   const enabled = read('mcp.enabled', readBoolean);
   const defaults = read('mcp.default_server_ids', readServerIds);
   const allowed = read('mcp.allowed_server_ids', readServerIds);
+  const required = read('mcp.required_server_ids', readServerIds);
   const serverTags = read('mcp.server_tags', readTags);
   const profileName = read('mcp.profile', readProfileName);
   const overrides = read('mcp.profile_overrides', readOverrides);
@@ -99,6 +101,12 @@ export function parseTaskPolicy(config: Config, namespace: string | null = null)
     const message = `names servers that are not in mcp.allowed_server_ids: ${beyond.join(', ')}`;
     issues.push({ key: 'mcp.default_server_ids', message });
   }
+  const ceiling = allowed ?? defaultServerIds;
+  const foreign = ceiling === null ? [] : (required ?? []).filter((id) => !ceiling.includes(id));
+  if (foreign.length > 0) {
+    const message = `names servers that are not in mcp.allowed_server_ids: ${foreign.join(', ')}`;
+    issues.push({ key: 'mcp.required_server_ids', message });
+  }
   if (overrides !== null && !Object.hasOwn(config, 'mcp.profile')) {
     issues.push({
       key: 'mcp.profile_overrides',
@@ -111,7 +119,8 @@ export function parseTaskPolicy(config: Config, namespace: string | null = null)
     enabled: enabled ?? false,
     ...(namespace === null ? {} : { namespace }),
     defaultServerIds,
-    allowedServerIds: allowed ?? defaultServerIds,
+    allowedServerIds: ceiling,
+    ...(required === null || required.length === 0 ? {} : { requiredServerIds: required }),
     serverTags,
     toolAllowlist,
     toolDenylist: toolDenylist ?? Object.freeze([]),

@@ -92,3 +92,16 @@ export function healthByServer(entries: Iterable<ServerEntry>): ServerHealth[] {
   }
   return [...last.values()].map(({ entry, reconnects }) => ({ ...entry.health, reconnects }));
 }
+
+/** Retains the error of a server until the server lists its tools again, also after its connection closed. */
+export function withFailures(health: readonly ServerHealth[], failed: ReadonlyMap<string, string>): ServerHealth[] {
+  const without = { state: 'down', reconnects: 0, connectedAtMs: null, toolCount: null, latencyMs: null } as const;
+  const known = health.map((server) => {
+    const lastError = failed.get(server.serverId);
+    if (lastError === undefined) return server;
+    return { ...server, lastError, state: server.state === 'connected' ? ('degraded' as const) : server.state };
+  });
+  const ids = new Set(health.map(({ serverId }) => serverId));
+  const gone = [...failed].filter(([serverId]) => !ids.has(serverId));
+  return [...known, ...gone.map(([serverId, lastError]) => ({ ...without, serverId, lastError }))];
+}

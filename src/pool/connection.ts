@@ -17,7 +17,7 @@ export interface ConnectionHealth {
    * `down`: the last attempt to connect failed.
    */
   readonly state: 'idle' | 'connected' | 'degraded' | 'down';
-  /** In the words a model would read; kept after recovery. */
+  /** Text of the last failure, as a model would read it; null since the connection was made again. */
   readonly lastError: string | null;
   /** How often a lost connection was got back. */
   readonly reconnects: number;
@@ -191,6 +191,7 @@ export class ServerConnection {
     if (this.#wasLost) this.#reconnects += 1;
     this.#session = session;
     this.#failure = null;
+    this.#lastError = null;
     this.#wasLost = false;
     this.#connectedAtMs = this.#deps.now();
     session.onIdle = () => {

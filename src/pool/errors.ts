@@ -11,6 +11,8 @@ export type ToolErrorCode =
   | 'mcp_timeout'
   | 'mcp_invalid_arguments'
   | 'mcp_policy_denied'
+  /** An operator stopped calls like this one. */
+  | 'mcp_stopped'
   | 'mcp_output_too_large'
   | 'mcp_cancelled'
   | 'mcp_budget_exceeded'
@@ -78,11 +80,20 @@ export class McpConnectionError extends McpError {
   readonly code = 'mcp_unavailable';
   readonly reason: ConnectionFailure;
   readonly session: SessionAfterwards;
+  /** Code of the system error because of which a process could not start, such as `EMFILE`; null: none. */
+  readonly systemError: string | null;
 
-  constructor(serverId: string, reason: ConnectionFailure, message: string, session: SessionAfterwards = 'doubtful') {
+  constructor(
+    serverId: string,
+    reason: ConnectionFailure,
+    message: string,
+    session: SessionAfterwards = 'doubtful',
+    systemError: string | null = null,
+  ) {
     super(serverId, message, { retryable: !lasting.has(reason) });
     this.reason = reason;
     this.session = session;
+    this.systemError = systemError;
   }
 }
 
@@ -148,7 +159,7 @@ export class McpOutcomeUnknownError extends McpError {
   readonly code = 'mcp_outcome_unknown';
 
   constructor(serverId: string, tool: string) {
-    const what = `the run was interrupted during a call of ${tool}, and its outcome is unknown`;
+    const what = `a call of ${tool} may have been sent before the run was interrupted or restored, and its outcome is unknown`;
     super(serverId, `${what}; check whether it took effect before calling it again`, { retryable: false });
   }
 }
@@ -174,10 +185,19 @@ export class McpOutputError extends McpError {
 
 /** Thrown by whoever asks the policy; the pool only passes it on. */
 export class McpPolicyError extends McpError {
-  readonly code = 'mcp_policy_denied';
+  readonly code: 'mcp_policy_denied' | 'mcp_stopped' = 'mcp_policy_denied';
+
+  constructor(serverId: string, message: string, details: { retryable: boolean } = { retryable: false }) {
+    super(serverId, message, details);
+  }
+}
+
+/** Refused by a stop: the same call may succeed once the stop is lifted. */
+export class McpStoppedError extends McpPolicyError {
+  override readonly code = 'mcp_stopped';
 
   constructor(serverId: string, message: string) {
-    super(serverId, message, { retryable: false });
+    super(serverId, message, { retryable: true });
   }
 }
 

@@ -4,7 +4,7 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryChange } from '../registry/snapshot.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
 import { CallQueue } from './call-queue.ts';
-import { ConnectionOwners, healthByServer, type PoolUser, runKey, taskKey } from './connection-owner.ts';
+import { ConnectionOwners, healthByServer, type PoolUser, runKey, taskKey, withFailures } from './connection-owner.ts';
 import { McpBudgetError, McpConnectionError } from './errors.ts';
 import { createHttpClient, type HttpClient } from './http-client.ts';
 import { KeptTokens } from './oauth/kept-tokens.ts';
@@ -18,7 +18,7 @@ import type { Spawn } from './process/spawn.ts';
 import { ProcessSupervisor } from './process/supervisor.ts';
 import { loadSchemaEngine, type SchemaEngine } from './schema/checks.ts';
 import { SchemaThread } from './schema/schema-thread.ts';
-import { ServerEntry, type ServerHealth } from './server-entry.ts';
+import { ServerEntry, type ServerHealth, type ServerStep } from './server-entry.ts';
 import type { ServerSession } from './session.ts';
 import type { ToolList } from './tool-list.ts';
 import { convertError } from './tool-result.ts';
@@ -44,7 +44,7 @@ export interface PoolStats {
 
 /** What one run uses of a pool. */
 export interface PoolOfRun
-  extends Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts'> {
+  extends Pick<McpPool, 'startCall' | 'describeCall' | 'listTools' | 'listResources' | 'listPrompts' | 'step'> {
   /** Ends the servers that it has for itself. */
   close(): void;
 }
@@ -69,6 +69,8 @@ export class McpPool {
   readonly #owners: ConnectionOwners;
   /** Removed servers and the revision of their last record, so that a caller with an old one does not bring it back. */
   readonly #removed = new Map<string, number>();
+  /** Servers whose last tools/list failed, and why: outlives the connections of ended runs and tasks. */
+  readonly #failed = new Map<string, string>();
   readonly #ending = new Set<Promise<void>>();
   #http: Promise<HttpClient> | null = null;
   readonly #tokens: KeptTokens;
@@ -112,6 +114,7 @@ export class McpPool {
       listResources: async (record, options) => this.listResources(record, options, open(record)),
       listPrompts: async (record, options) => this.listPrompts(record, options, open(record)),
       describeCall: async (record, call) => this.describeCall(record, call, open(record)),
+      step: (record) => (isClosed ? null : this.step(record, user)),
       startCall: (record, call) => this.#startCall(record, call, () => open(record)),
       close: () => {
         isClosed = true;
@@ -177,9 +180,14 @@ export class McpPool {
     return entry.startCall(call);
   }
 
-  /** One line for each server, however many connections there are to it. */
+  /** One line for each server, however many connections there are to it; also those that failed and have none. */
   health(): ServerHealth[] {
-    return healthByServer(this.#owners.entries());
+    return withFailures(healthByServer(this.#owners.entries()), this.#failed);
+  }
+
+  /** What a caller of this server waits for at the moment; null: for nothing. */
+  step(record: McpServerRecord, user: PoolUser | null = null): ServerStep | null {
+    return this.#owners.of(record.connection_scope, user).entries.get(record.server_id)?.step ?? null;
   }
 
   /** The last list of tools of each server that gave one. */
@@ -216,6 +224,7 @@ export class McpPool {
       const entries = owners.flatMap((owner) => owner.entries.get(id) ?? []);
       this.#removed.set(id, Math.max(0, ...entries.map(({ record }) => record.mod_revision)));
       this.#tokens.forget(id);
+      this.#failed.delete(id);
       for (const { entries: all } of owners) all.delete(id);
       for (const entry of entries) this.#end(entry, `server "${id}" was removed from the registry`);
     }
@@ -261,6 +270,10 @@ export class McpPool {
       limits: this.#options,
       places,
       schemas: () => this.#loadSchemas(),
+      listed: (serverId, error) => {
+        if (error === null) this.#failed.delete(serverId);
+        else if (!this.#removed.has(serverId)) this.#failed.set(serverId, error);
+      },
       nextVersion: () => {
         this.#version += 1;
         return this.#version;

@@ -1,10 +1,11 @@
-import { toldWhile, type Waiting } from '../base/waiting.ts';
+import { toldWhile, type Wait, type Waiting } from '../base/waiting.ts';
+import { pinProblem } from '../policy/record-checks.ts';
 import type { CallKind } from '../protocol/call-kind.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { CallQueue } from './call-queue.ts';
 import type { CallSite } from './call-site.ts';
 import { type ConnectionHealth, ServerConnection } from './connection.ts';
-import { McpBudgetError, McpCancelledError } from './errors.ts';
+import { McpBudgetError, McpCancelledError, McpConnectionError, toToolError } from './errors.ts';
 import { Latency } from './latency.ts';
 import { ListCache, type ListCacheDeps } from './list-cache.ts';
 import { listTools, type RawListing } from './list-tools.ts';
@@ -34,12 +35,22 @@ export interface ServerHealth extends ConnectionHealth {
   readonly latencyMs: number | null;
 }
 
+/** What callers of a server wait for at the moment. */
+export interface ServerStep {
+  readonly what: 'start' | 'connect' | 'tools/list' | 'resources/list' | 'prompts/list';
+  /** On the clock of the pool. */
+  readonly sinceMs: number;
+  readonly atMostMs: number;
+}
+
 export interface ServerEntryDeps {
   readonly limits: PoolLimits;
   /** Places for calls in flight, shared by all servers. */
   readonly places: CallQueue;
   readonly schemas: () => Promise<SchemaEngine>;
   readonly nextVersion: () => number;
+  /** The server listed its tools; `error`, for users: it failed to, or its tools are not those that were pinned. */
+  listed(serverId: string, error: string | null): void;
   open(record: McpServerRecord, events: SessionEvents, limits: ConnectLimits): Promise<ServerSession>;
   readonly log: PoolLog;
   readonly waiting: Waiting;
@@ -64,6 +75,7 @@ export class ServerEntry implements CallSite {
   readonly #deps: ServerEntryDeps;
   readonly #strikes = new SchemaStrikes();
   #record: McpServerRecord;
+  #step: ServerStep | null = null;
 
   constructor(record: McpServerRecord, deps: ServerEntryDeps) {
     this.#record = record;
@@ -78,7 +90,11 @@ export class ServerEntry implements CallSite {
     this.connection = new ServerConnection(record, {
       ...deps,
       open: (wanted, events, limits) =>
-        toldWhile(deps.waiting, startOf(wanted, limits.timeoutMs), deps.open(wanted, events, limits)),
+        this.#during(
+          wanted.stdio === null ? 'connect' : 'start',
+          startOf(wanted, limits.timeoutMs),
+          deps.open(wanted, events, limits),
+        ),
       listChanged: (kind) => this.#invalidate(kind),
     });
     this.checks = new ToolChecks({
@@ -101,6 +117,11 @@ export class ServerEntry implements CallSite {
       toolCount: this.tools.last?.list.tools.length ?? null,
       latencyMs: this.latency.ms,
     };
+  }
+
+  /** Null: nothing has to be waited for. */
+  get step(): ServerStep | null {
+    return this.#step;
   }
 
   setRecord(record: McpServerRecord): void {
@@ -156,7 +177,7 @@ export class ServerEntry implements CallSite {
     list: (session: ServerSession, limits: PoolLimits, signal: AbortSignal) => Promise<Raw>,
     compile: ListCacheDeps<Raw, List>['compile'],
   ): ListCache<Raw, List> {
-    const { limits, waiting, log, now } = this.#deps;
+    const { limits, log, now } = this.#deps;
     const { server_id: serverId } = this.#record;
     return new ListCache<Raw, List>({
       serverId,
@@ -164,9 +185,14 @@ export class ServerEntry implements CallSite {
       limits,
       now,
       withSession: (work) => this.#withSession(work),
-      list: (session, signal) => toldWhile(waiting, listOf(kind, this.#record, limits), list(session, limits, signal)),
+      list: (session, signal) =>
+        this.#during(`${kind}s/list`, listOf(kind, this.#record, limits), list(session, limits, signal)),
       compile,
-      failed: (error) => log({ level: 'warn', event: 'list_failed', serverId, message: error.message }),
+      failed: (error) => {
+        const isClosed = error instanceof McpConnectionError && error.reason === 'closed';
+        if (kind === 'tool' && !isClosed) this.#deps.listed(serverId, toToolError(error).message);
+        log({ level: 'warn', event: 'list_failed', serverId, message: error.message });
+      },
     });
   }
 
@@ -178,6 +204,16 @@ export class ServerEntry implements CallSite {
 
   #warn(event: 'tool_dropped' | 'schema_unchecked' | 'list_odd', message: string): void {
     this.#deps.log({ level: 'warn', event, serverId: this.#record.server_id, message });
+  }
+
+  async #during<T>(what: ServerStep['what'], wait: Wait, work: Promise<T>): Promise<T> {
+    const step = { what, sinceMs: this.#deps.now(), atMostMs: wait.atMostMs ?? 0 };
+    this.#step = step;
+    try {
+      return await toldWhile(this.waiting, wait, work);
+    } finally {
+      if (this.#step === step) this.#step = null;
+    }
   }
 
   async #withSession<T>(work: (session: ServerSession) => Promise<T>): Promise<T> {
@@ -215,6 +251,7 @@ export class ServerEntry implements CallSite {
   #listed({ serverId, tools }: ToolList, durationMs: number): void {
     const message = `${tools.length} tools`;
     const names = tools.map(({ name }) => name);
+    this.#deps.listed(serverId, pinProblem(this.#record, tools));
     this.#deps.log({ level: 'debug', event: 'tools_listed', serverId, message, durationMs, tools: names });
   }
 }

@@ -31,6 +31,9 @@ const approvalSchema = z.object({
   call_id: text,
   node_id: text,
   requested_by: orNull(text),
+  // Not in requests of an earlier version.
+  submitted_by: orNull(text).default(null),
+  submitter: text.optional(),
   cause: z.object({ code: text, text }),
   arguments: jsonObject,
   arguments_sha256: text,
@@ -43,7 +46,15 @@ const approvalSchema = z.object({
   grant_ms: ms.default(EARLIER_GRANT_MS),
   needed: z.int().min(1),
   rule: orNull(text),
-  votes: z.array(z.object({ by: orNull(text), decision: z.enum(approvalDecisions), reason: orNull(text), at_ms: ms })),
+  votes: z.array(
+    z.object({
+      by: orNull(text),
+      person: text.optional(),
+      decision: z.enum(approvalDecisions),
+      reason: orNull(text),
+      at_ms: ms,
+    }),
+  ),
   decision: orNull(z.enum(approvalDecisions)),
   reason: orNull(text),
   decided_at_ms: orNull(ms),

@@ -37,6 +37,8 @@ export interface BoundCall {
   readonly policy: string;
   /** `call`, or `repeat` and the attempt of the run that made it and has no answer. */
   readonly purpose: string;
+  /** User who submitted the run; null or absent: unknown, as in requests of older nodes. */
+  readonly submitted_by?: string | null;
 }
 
 export const boundCallFields = [
@@ -56,6 +58,8 @@ export const boundCallFields = [
 export interface ApprovalVote {
   /** The name of who it was; null where everybody may do everything. */
   readonly by: string | null;
+  /** The person behind that name, where it is another one: a person has one vote. */
+  readonly person?: string | undefined;
   readonly decision: ApprovalDecision;
   readonly reason: string | null;
   readonly at_ms: number;
@@ -72,6 +76,9 @@ export interface Approval extends StoreStamps, BoundCall {
   readonly node_id: string;
   /** Whose token asked. */
   readonly requested_by: string | null;
+  readonly submitted_by: string | null;
+  /** The person who submitted the run, as known when the request was made: the token may be revoked since. Absent: unknown. */
+  readonly submitter?: string | undefined;
   readonly cause: { readonly code: string; readonly text: string };
   /** As they would be sent while it is open, masked and cut afterwards. */
   readonly arguments: JsonObject;
@@ -102,6 +109,10 @@ export interface Approval extends StoreStamps, BoundCall {
 export const approvalLimits = {
   /** Of the JSON: whoever decides has to be able to read it. */
   argumentBytes: 512 * 1024,
+  /** Of the indented JSON, as approvers see it. */
+  shownChars: 2_000_000,
+  /** Levels of nesting. */
+  argumentDepth: 100,
   definitionBytes: 128 * 1024,
   textChars: 1_024,
   reasonChars: 500,
@@ -126,9 +137,12 @@ export function saltedHash(salt: string, args: JsonObject): string {
   return createHmac('sha256', salt).update(canonicalJson(args)).digest('hex');
 }
 
-/** The first field that is another; null: none is. */
+/** The first field that is another; null: none is. The submitter counts only where both name one: older nodes do not. */
 export function differingField(a: BoundCall, b: BoundCall): keyof BoundCall | null {
-  return boundCallFields.find((field) => a[field] !== b[field]) ?? null;
+  const differing = boundCallFields.find((field) => a[field] !== b[field]);
+  if (differing !== undefined) return differing;
+  const [one = null, other = null] = [a.submitted_by, b.submitted_by];
+  return one !== null && other !== null && one !== other ? 'submitted_by' : null;
 }
 
 /** Nothing more becomes of it. */

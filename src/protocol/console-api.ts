@@ -6,7 +6,7 @@ import type { JsonObject } from '../base/json.ts';
  */
 
 /** Whether a topic has changed is told by its number; which way, by asking for it again. */
-export const liveTopics = ['servers', 'profiles', 'nodes', 'approvals', 'people', 'runs'] as const;
+export const liveTopics = ['servers', 'profiles', 'nodes', 'approvals', 'people', 'runs', 'stops'] as const;
 export type LiveTopic = (typeof liveTopics)[number];
 
 export interface LiveJson {
@@ -24,6 +24,8 @@ export interface MeJson {
   readonly may: readonly string[];
   /** Whether they may see what a run said and was told. */
   readonly read_journals: boolean;
+  /** The last rotation of their token, where another user made it. */
+  readonly rotated_by?: { readonly name: string; readonly at_ms: number } | null;
 }
 
 export type HealthJson = 'idle' | 'connected' | 'degraded' | 'down';
@@ -210,6 +212,8 @@ export interface RunJson {
   readonly attempts: number;
   readonly exit: { readonly reason: string; readonly code: number | null; readonly message: string | null } | null;
   readonly cost: { readonly model_calls: number; readonly tool_calls: number; readonly total_tokens: number } | null;
+  readonly status_reason?: string | null | undefined;
+  readonly degraded?: readonly { readonly server: string; readonly reason: string }[] | null | undefined;
   readonly node: string;
 }
 

@@ -217,8 +217,11 @@ export interface EndRecord {
   readonly reason: string;
   readonly exit: number | null;
   readonly message: string | null;
-  /** Of a run that was parked: how much of its time is over, and when timers of its guest fire, by their numbers. */
+  /** Of a run that may be resumed: how much of its time is over. */
   readonly spent_ms?: number;
+  /** The run must resume on a dedicated thread: its memory exceeded the limit of its shared thread. */
+  readonly own_thread?: true;
+  /** Of a run that was parked: when timers of its guest fire, by their numbers. */
   readonly sleeps?: readonly (readonly [timer: number, atMs: number])[];
 }
 

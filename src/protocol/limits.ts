@@ -16,7 +16,7 @@ export const limitSpecs = {
     default: 30 * 60_000,
     min: 1,
     max: 7 * 24 * 3_600_000,
-    doc: 'wall-clock deadline of the run; then the guest is terminated and spear-run exits with 124',
+    doc: 'wall-clock deadline of the run, from the start of its guest and over all its attempts; then the guest is terminated and spear-run exits with 124',
   },
   memory_bytes: {
     default: 256 * MIB,

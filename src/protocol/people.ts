@@ -1,3 +1,5 @@
+import { isInheritedName } from '../base/inherited-name.ts';
+
 /** What somebody is to a registry. `node`: a process that runs guests. */
 export const roles = ['viewer', 'submitter', 'approver', 'operator', 'admin', 'node'] as const;
 export type Role = (typeof roles)[number];
@@ -28,5 +30,5 @@ const namespaceShape = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Letters, digits and dashes: it becomes part of keys and subjects. */
 export function isNamespace(text: string): boolean {
-  return namespaceShape.test(text);
+  return namespaceShape.test(text) && !isInheritedName(text);
 }

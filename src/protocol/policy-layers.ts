@@ -1,5 +1,6 @@
 import type { McpProfile, ProfileOverrides } from './profile.ts';
 import { DEFAULT_NAMESPACE, type McpServerRecord } from './record.ts';
+import type { StopRecord } from './stop.ts';
 
 /**
  * The three layers of policy as plain data. In every list of tools, resources or prompts `null` means "this layer does not narrow" and an
@@ -9,10 +10,14 @@ export interface TaskPolicy {
   readonly enabled: boolean;
   /** Whose task it is; left out: `default`. */
   readonly namespace?: string;
+  /** Name of the task, for stops; left out: it has none. */
+  readonly name?: string;
   /** `null`: the task lists none, and all that its profile and its tags choose are its default set. */
   readonly defaultServerIds: readonly string[] | null;
   /** The ceiling: nothing a session asks for goes beyond it. `null`: its profile and its tags choose. */
   readonly allowedServerIds: readonly string[] | null;
+  /** A run without the tools of one of these fails at its start. @default none: it continues, marked as degraded */
+  readonly requiredServerIds?: readonly string[];
   /** A server must have one of these tags; `null`: no tag is asked for. */
   readonly serverTags: readonly string[] | null;
   readonly toolAllowlist: readonly string[] | null;
@@ -93,6 +98,8 @@ export interface RegistryView {
   readonly stale: boolean;
   /** Null where none were received: they are asked for only where the task names one. */
   readonly profiles: ProfilesView | null;
+  /** Active stops by id; left out: the records come from a source that has none. */
+  readonly stops?: ReadonlyMap<string, StopRecord>;
 }
 
 export interface ProfilesView {

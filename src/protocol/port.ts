@@ -78,8 +78,8 @@ export type GuestRequest =
   | readonly ['rests', heard: number]
   | readonly ['replay', state: ReplayState, detail: string]
   | readonly ['ended', report: GuestReport]
-  /** Of a shared thread: it turned round since that ping, and its guests have so much linear memory. */
-  | readonly ['pong', ping: number, memoryBytes: number, largest: number];
+  /** Of a shared thread: it turned round since that ping, its guests have so much linear memory, and one has grown most. */
+  | readonly ['pong', ping: number, memoryBytes: number, grown: number];
 
 /** How it goes with a guest that lives through a journal again: there is no more of it, or it is another run. */
 export const replayStates = ['exhausted', 'diverged'] as const;
@@ -253,7 +253,7 @@ const requests: Readonly<Record<GuestRequest[0], (rest: unknown[]) => boolean>> 
   woke: ([timer]) => isCount(timer),
   rests: ([heard]) => isCount(heard),
   replay: ([state, detail]) => replayStates.some((known) => known === state) && isText(detail),
-  pong: ([ping, memoryBytes, largest]) => isCount(ping) && isCount(memoryBytes) && isCount(largest),
+  pong: ([ping, memoryBytes, grown]) => isCount(ping) && isCount(memoryBytes) && isCount(grown),
   ended: ([report]) => isJsonObject(report) && isEnding(report.ending) && isCount(report.droppedLogLines),
 };
 

@@ -21,7 +21,7 @@ export type Parsed<R> =
 /** A kind of record that a registry keeps. Each has revisions, a log and watchers of its own. */
 export interface RecordKind<R extends StoreStamps> {
   /** Names it in the store and in messages. */
-  readonly name: 'server' | 'profile' | 'approval' | 'pin' | 'token' | 'token_use' | 'task' | 'task_revision';
+  readonly name: 'server' | 'profile' | 'approval' | 'pin' | 'token' | 'token_use' | 'task' | 'task_revision' | 'stop';
   /** The field that holds the id. */
   readonly idField: string & keyof R;
   readonly isId: (text: string) => boolean;

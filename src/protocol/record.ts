@@ -1,3 +1,5 @@
+import { isInheritedName } from '../base/inherited-name.ts';
+
 /**
  * One MCP server as the registry knows it. A record of this type is complete, validated and deeply frozen: every
  * default is filled in, and what is absent is `null`. `parseRecord` (record-schema.ts) is the only way to make one
@@ -164,10 +166,12 @@ export interface RecordIssue {
 
 const serverIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-export const serverIdRule = '1 to 64 characters: letters, digits, ".", "_" and "-", starting with a letter or digit';
+export const serverIdRule =
+  '1 to 64 characters: letters, digits, ".", "_" and "-", starting with a letter or digit, and not a name that every ' +
+  'JavaScript object has, such as "constructor"';
 
 export function isServerId(text: string): boolean {
-  return serverIdPattern.test(text);
+  return serverIdPattern.test(text) && !isInheritedName(text);
 }
 
 export function usesStdio(transport: McpTransport): boolean {

@@ -37,8 +37,19 @@ export const parkedFor = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('time'), atMs: z.int().meta({ description: 'milliseconds since the Unix epoch' }) }),
   z.object({ kind: z.literal('stream') }),
+  z.object({
+    kind: z.literal('stop'),
+    stop: z.string().meta({ description: 'id of the stop in the registry; the run resumes when the stop is lifted' }),
+    reason: z.string(),
+  }),
 ]);
 export type ParkedFor = z.infer<typeof parkedFor>;
+
+/** Entries of a mark: 32 servers, and one for the rest. */
+export const MAX_DEGRADED = 33;
+/** A server whose tools a run did not have, and why. */
+export const runDegradation = z.object({ server: z.string(), reason: z.string() });
+export type RunDegradation = z.infer<typeof runDegradation>;
 
 const time = z.int().meta({ description: 'milliseconds since the Unix epoch' });
 
@@ -68,11 +79,24 @@ export const runRecord = z.object({
     .nullable()
     .optional()
     .meta({ description: 'trace that the run belongs to (W3C Trace Context); null: the run is not traced' }),
+  first_submitted_by: z
+    .string()
+    .nullable()
+    .optional()
+    .meta({ description: 'for a retry: the user who submitted the first run; otherwise null' }),
   retry_of: z.string().nullable().meta({ description: 'the run that this run retries, with the same task and input' }),
   parked_for: parkedFor
     .nullable()
     .optional()
     .meta({ description: 'what the run waits for; set only while it is parked' }),
+  status_reason: z.string().nullable().optional().meta({
+    description: 'why the run makes no progress: the server it waits for, or why a node returned it to the queue',
+  }),
+  degraded: z
+    .array(runDegradation)
+    .nullable()
+    .optional()
+    .meta({ description: 'servers whose tools the run did not have, each with the reason; null: it had all' }),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

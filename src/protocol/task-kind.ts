@@ -37,7 +37,9 @@ export const MAX_TASK_CONTENT_BYTES = 256 * 1024;
 
 export const revisionId = (task: string, revision: number): string => `${task}@${revision}`;
 
-const plainName = checked((text) => (isNamespace(text) ? null : 'must be 1 to 63 characters of a-z, 0-9 and -'));
+const plainName = checked((text) =>
+  isNamespace(text) ? null : 'must be 1 to 63 characters of a-z, 0-9 and -, and not "constructor"',
+);
 const text = z.string();
 const count = z.int().min(1);
 const ms = z.int().min(0);

@@ -4,8 +4,15 @@ import type { AloneSpec } from './guest-spec.ts';
 export interface ThreadSpec {
   /** The only guest of a thread of its own, whose module follows when it is compiled; null: many come and go. */
   readonly guest: AloneSpec | null;
-  /** Its first word is set when the guest that computes is to give way; null: nobody shares the thread. */
-  readonly turns: WebAssembly.Memory | null;
+  /** Null: the thread has one guest. */
+  readonly shared: SharedThreadSpec | null;
+}
+
+export interface SharedThreadSpec {
+  /** Its first word is set when the guest that computes is to give way. */
+  readonly turns: WebAssembly.Memory;
+  /** The linear memory that all guests together may have. */
+  readonly memoryBytes: number;
 }
 
 /** Of what a thread's `turns` has: is somebody to give way, and which guest had the thread last. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isInheritedName } from '../base/inherited-name.ts';
 import { textProblem } from '../base/text-problem.ts';
 import { ALL_NAMESPACES, isNamespace, roles } from './people.ts';
 import type { Parsed, RecordKind } from './record-kind.ts';
@@ -12,19 +13,19 @@ const nameShape = /^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/;
 const reservedNames = /^(?:bootstrap-.*|anybody)$/;
 
 export function isTokenName(text: string): boolean {
-  return nameShape.test(text) && !reservedNames.test(text);
+  return nameShape.test(text) && !reservedNames.test(text) && !isInheritedName(text);
 }
 
 const name = checked((text) =>
   isTokenName(text)
     ? null
     : 'must be 1 to 64 lowercase letters, digits, ".", "_" and "-", begin and end with a letter or digit, and not be ' +
-      '"anybody" or begin with "bootstrap-"',
+      '"anybody" or "constructor" or begin with "bootstrap-"',
 );
 const namespace = checked((text) =>
   text === ALL_NAMESPACES || isNamespace(text)
     ? null
-    : 'must be * or 1 to 63 lowercase letters, digits and "-", with a letter or digit at both ends',
+    : 'must be * or 1 to 63 lowercase letters, digits and "-", with a letter or digit at both ends, and not "constructor"',
 );
 const time = z.int().min(0);
 const stamps = { updated_at_ms: optional(time), mod_revision: optional(time) };
@@ -44,6 +45,9 @@ const tokenSchema = z.object({
   ...stamps,
   created_at_ms: time,
   created_by: z.string(),
+  person: optional(z.string()),
+  created_in: optional(z.string()),
+  rotated_by: optional(z.object({ name: z.string(), at_ms: time })),
   secrets: z
     .array(z.object({ digest: checked(sha256Problem), created_at_ms: time, expires_at_ms: optional(time) }))
     .min(1)

@@ -21,6 +21,12 @@ export interface TokenRecord extends StoreStamps {
   readonly created_at_ms: number;
   /** The name of who made it. */
   readonly created_by: string;
+  /** The person whom it belongs to: one vote on approvals. Absent in tokens of earlier versions. */
+  readonly person?: string | null;
+  /** The namespace of its creator; `*`: all. Absent in tokens of earlier versions. */
+  readonly created_in?: string | null;
+  /** The last rotation by another user, who knew the text of that time. */
+  readonly rotated_by?: { readonly name: string; readonly at_ms: number } | null;
   /** Null: no end. */
   readonly expires_at_ms: number | null;
   /** The newest first: while a new one is handed out, the one before it is valid too. */

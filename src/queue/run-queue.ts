@@ -1,4 +1,4 @@
-import type { EndStatus, ParkedFor, RunCost, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
+import type { EndStatus, ParkedFor, RunCost, RunDegradation, RunExit, RunRecord, RunStatus } from '../protocol/run.ts';
 
 export type { ParkedFor } from '../protocol/run.ts';
 
@@ -15,6 +15,8 @@ export interface NewRun {
   readonly input: Uint8Array;
   readonly maxAttempts: number;
   readonly retryOf?: string | null;
+  /** Of a retry: the user who submitted the first run. @default null: submittedBy */
+  readonly firstSubmittedBy?: string | null;
   /** What it is a part of (W3C Trace Context). @default nothing */
   readonly traceparent?: string | null;
 }
@@ -25,6 +27,11 @@ export interface Claim {
   readonly attempt: number;
   /** Somebody wanted it to end before it was claimed. */
   readonly isCancelled: boolean;
+  /**
+   * The run comes from a backup, and may have continued after the backup was made: a call that its journal does not have
+   * may have been made. @default false
+   */
+  readonly isRestored?: boolean;
   /** What it was submitted with. */
   input(): Promise<Uint8Array>;
   /** Aborted when the engine learns that the run is not this claim's any more: its guest is to be ended. @default never */
@@ -36,6 +43,25 @@ export interface RunEnding {
   readonly exit: RunExit;
   readonly cost: RunCost | null;
   readonly result: Uint8Array;
+  /** Servers whose tools the run did not have. @default what {@link RunQueue.mark} stored last */
+  readonly degraded?: readonly RunDegradation[];
+}
+
+/** State of a claimed run that users see while its guest runs. */
+export interface RunMark {
+  readonly status: 'running' | 'waiting';
+  /** Why the run makes no progress. @default null: it does */
+  readonly reason?: string | null;
+  /** @default as stored */
+  readonly degraded?: readonly RunDegradation[];
+}
+
+/** How a claimed run returns to the queue. */
+export interface RunRelease {
+  /** Whether the attempt is one of `max_attempts`. */
+  readonly counts: boolean;
+  /** Stored as `status_reason` until the run is claimed again. @default null */
+  readonly reason?: string | null;
 }
 
 export interface RunFilter {
@@ -66,8 +92,11 @@ export interface ParkedPage {
   readonly cursor: string | null;
 }
 
-/** `full`: the line is. `other_input`: the id belongs to a run with another input. `not_stored`: the disk refused. */
-export type QueueErrorCode = 'full' | 'other_input' | 'not_stored' | 'closed';
+/**
+ * `full`: the line is. `other_input`: the id belongs to a run with another input. `not_stored`: the disk refused.
+ * `unavailable`: no answer in time, so that what was requested may have been done.
+ */
+export type QueueErrorCode = 'full' | 'other_input' | 'not_stored' | 'unavailable' | 'closed';
 
 export class QueueError extends Error {
   readonly code: QueueErrorCode;
@@ -135,12 +164,12 @@ export interface RunQueue extends SubmittedRuns {
   ): Promise<readonly Claim[]>;
   /** False: it is not this claim's any more, and its guest is to be ended. */
   renew(claim: Claim, leaseMs: number): Promise<boolean>;
-  /** What the guest of a claimed run does. False as with `renew`. */
-  mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean>;
+  /** Stores what the guest of a claimed run does. False as with `renew`. */
+  mark(claim: Claim, mark: RunMark): Promise<boolean>;
   /** Writes how it ended, with its result. False as with `renew`: somebody else did, or will. */
   finish(claim: Claim, ending: RunEnding): Promise<boolean>;
-  /** Gives it back to the head of its line. `counts`: whether the attempt is one of those that a run has. */
-  release(claim: Claim, counts: boolean): Promise<boolean>;
+  /** Returns the run to the head of its line. False as with `renew`. */
+  release(claim: Claim, release: RunRelease): Promise<boolean>;
   /**
    * Gives up slot and claim until {@link wake}; costs no attempt. False as with `renew`. One that somebody wants to end
    * does not stay parked: it goes back to its line, and its next claim says so.

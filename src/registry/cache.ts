@@ -2,48 +2,66 @@ import type { RegistryView } from '../protocol/policy-layers.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import { serverKind } from '../protocol/server-kind.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import { KindCache, type KindCacheOptions } from './kind-cache.ts';
 
 export interface RegistryCacheOptions extends Omit<KindCacheOptions<McpServerRecord>, 'kind'> {
   /** Started and closed with the servers. @default null, nobody asks for profiles */
   readonly profiles?: KindCache<McpProfile> | null;
+  /** The active stops; a snapshot is complete only with them. @default null: the registry has no stops */
+  readonly stops?: KindCache<StopRecord> | null;
 }
 
 /** The node's copy of the registry, as policy is asked about it: its servers, and its profiles where they are needed. */
 export class RegistryCache extends KindCache<McpServerRecord> {
   readonly profiles: KindCache<McpProfile> | null;
+  readonly stops: KindCache<StopRecord> | null;
 
-  constructor({ profiles = null, ...options }: RegistryCacheOptions) {
+  constructor({ profiles = null, stops = null, ...options }: RegistryCacheOptions) {
     super({ ...options, kind: serverKind });
     this.profiles = profiles;
+    this.stops = stops;
   }
 
   override start(): void {
+    this.stops?.start();
     super.start();
     this.profiles?.start();
+  }
+
+  override async ready(deadlineMs: number): Promise<boolean> {
+    const [hasServers, hasStops] = await Promise.all([super.ready(deadlineMs), this.stops?.ready(deadlineMs) ?? true]);
+    return hasServers && hasStops;
+  }
+
+  override useSaved(): number | null {
+    if (this.stops !== null && this.stops.snapshot() === null && this.stops.useSaved() === null) return null;
+    return this.snapshot() === null ? super.useSaved() : this.status().ageMs;
   }
 
   /** What policy is to be asked about: null before the first snapshot. */
   view(): RegistryView | null {
     const snapshot = this.snapshot();
-    if (snapshot === null) return null;
+    const stops = this.stops?.snapshot();
+    if (snapshot === null || stops === null) return null;
     const profiles = this.profiles?.snapshot();
     return {
       servers: snapshot.records,
-      stale: this.isStale,
+      stale: this.isStale || (this.stops?.isStale ?? false),
       profiles: profiles ? { byName: profiles.records, stale: this.profiles?.isStale ?? true } : null,
+      ...(stops === undefined ? {} : { stops: stops.records }),
     };
   }
 
   /** Called whenever policy may decide otherwise than before. Returns the way to stop it. */
   onPolicyChange(listener: () => void): () => void {
-    const stops = [this.onChange(() => listener()), this.profiles?.onChange(() => listener())];
+    const stops = [this, this.profiles, this.stops].map((kind) => kind?.onChange(() => listener()));
     return () => {
       for (const stop of stops) stop?.();
     };
   }
 
   override async close(): Promise<void> {
-    await Promise.all([super.close(), this.profiles?.close()]);
+    await Promise.all([super.close(), this.profiles?.close(), this.stops?.close()]);
   }
 }

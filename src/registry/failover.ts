@@ -3,6 +3,7 @@ import type { BoundCall } from '../protocol/approval.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import type { TaskRevision } from '../protocol/task.ts';
 import type { TaskRecord } from '../protocol/task-kind.ts';
 import {
@@ -113,6 +114,7 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
   readonly #sources: readonly RemoteSource[];
   readonly #turn: Turn;
   readonly profiles: RegistrySource<McpProfile>;
+  readonly stops: RegistrySource<StopRecord>;
 
   constructor(sources: readonly RemoteSource[]) {
     const turn = new Turn(sources.length);
@@ -121,6 +123,10 @@ class SeveralSources extends SeveralOfKind<McpServerRecord> implements RemoteSou
     this.#turn = turn;
     this.profiles = new SeveralOfKind(
       sources.map((source) => source.profiles),
+      turn,
+    );
+    this.stops = new SeveralOfKind(
+      sources.map((source) => source.stops),
       turn,
     );
   }

@@ -7,6 +7,8 @@ export interface KeepSnapshotOptions {
   readonly source: string;
   /** Between two writes. @default 5 s */
   readonly intervalMs?: number;
+  /** Whether every change is written at once. @default false, within the interval */
+  readonly promptly?: boolean;
   /** The file could not be written; said once. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -18,9 +20,10 @@ export function keepSnapshot<R extends StoreStamps>(
   cache: KindCache<R>,
   options: KeepSnapshotOptions,
 ): () => Promise<void> {
-  const { path, source, intervalMs = DEFAULT_INTERVAL_MS, onFailure } = options;
+  const { path, source, intervalMs = DEFAULT_INTERVAL_MS, promptly = false, onFailure } = options;
   let writing: Promise<void> | null = null;
   let failed = false;
+  let isOpen = true;
   const save = () => {
     const snapshot = cache.snapshot();
     const { state, ageMs } = cache.status();
@@ -32,13 +35,15 @@ export function keepSnapshot<R extends StoreStamps>(
       })
       .finally(() => {
         writing = null;
+        if (promptly && isOpen && cache.snapshot() !== snapshot) save();
       });
   };
   const timer = setInterval(save, intervalMs);
-  const forget = cache.onStatus(save);
+  const forget = [cache.onStatus(save), ...(promptly ? [cache.onChange(save)] : [])];
   return async () => {
+    isOpen = false;
     clearInterval(timer);
-    forget();
+    for (const one of forget) one();
     await writing;
   };
 }

@@ -46,6 +46,9 @@ export interface NodeReport {
   /** Of its program. Nodes of earlier versions say nothing of these. */
   readonly version?: string;
   readonly load?: ProcessLoad;
+  /** The stops that it applies. */
+  readonly stopsEpoch?: string;
+  readonly stopsRevision?: number;
   /** Lists that the registry is not known to have. */
   readonly toolLists?: readonly ToolListReport[];
 }
@@ -108,9 +111,15 @@ export class NodeReporter {
     this.changed();
   }
 
-  /** Something worth telling has happened. */
+  /** Schedules a report of a change. */
   changed(): void {
     if (this.#sending === null) this.#schedule(GATHER_MS);
+    else this.#changedMeanwhile = true;
+  }
+
+  /** Sends a report without the usual delay: a request waits for it. */
+  now(): void {
+    if (this.#sending === null) this.#schedule(0);
     else this.#changedMeanwhile = true;
   }
 

@@ -75,7 +75,7 @@ export class RemoteApprovals implements NodeApprovals {
   }
 }
 
-function toWire({ task, ...call }: BoundCall) {
+function toWire({ task, submitted_by: submittedBy = null, ...call }: BoundCall) {
   return {
     run: call.run,
     ordinal: call.ordinal,
@@ -87,6 +87,7 @@ function toWire({ task, ...call }: BoundCall) {
     definitionSha256: call.definition_sha256,
     policy: call.policy,
     purpose: call.purpose,
+    ...(submittedBy === null ? {} : { submittedBy }),
   };
 }
 

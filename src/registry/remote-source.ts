@@ -1,5 +1,7 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { certificateHint } from '../base/certificate-problem.ts';
+import { errorCode } from '../base/error-text.ts';
 import { smsUrl } from '../config/sms/client.ts';
 import { connectLocalSocket, SOCKET_SCHEME } from '../config/sms/local-socket.ts';
 import type { ReadToken } from '../config/sms/token.ts';
@@ -15,11 +17,13 @@ import type { McpServerRecord } from '../protocol/record.ts';
 import type { RegistryListing } from '../protocol/record-events.ts';
 import { wireToInput } from '../protocol/record-wire.ts';
 import { serverKind } from '../protocol/server-kind.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import type { NodeApprovals } from './approval-port.ts';
 import type { IdentityPort } from './identity-port.ts';
 import type { NodeReport, ProcessLoad, ReportAnswer, ReportTarget } from './node-report.ts';
 import { RemoteApprovals } from './remote-approvals.ts';
 import { RemoteIdentities } from './remote-identities.ts';
+import { RemoteStops } from './remote-stops.ts';
 import { RemoteTasks } from './remote-tasks.ts';
 import type { RunReport, RunsAnswer, RunsReport } from './run-report.ts';
 import { RegistryRefused, type RegistrySource, type RegistryWatchItem } from './source.ts';
@@ -44,6 +48,8 @@ export interface RemoteSourceOptions {
 /** An SMS over the network: where records come from, and where reports go. */
 export interface RemoteSource extends RegistrySource, ReportTarget {
   readonly profiles: RegistrySource<McpProfile>;
+  /** Its active stops; on a connection of their own, so that a stop never waits behind a large list. */
+  readonly stops: RegistrySource<StopRecord>;
   /** Its requests for approvals, as this node asks for them; on a connection of their own: many may wait for long. */
   approvals(nodeId: string): NodeApprovals;
   /** Its tasks; on a connection of their own: modules are large. */
@@ -77,6 +83,7 @@ class GrpcSource implements RemoteSource {
   readonly #runs: Client<typeof NodeRunService>;
   readonly #records: WireRecords<WireRecord, McpServerRecord>;
   readonly profiles: RegistrySource<McpProfile>;
+  readonly stops: RegistrySource<StopRecord>;
   readonly identities: IdentityPort;
   #canWatchRecords = false;
 
@@ -114,6 +121,7 @@ class GrpcSource implements RemoteSource {
     this.profiles = new ProfileSource(createClient(McpProfileService, transport), onInvalidProfile, (error) =>
       this.#explain(error),
     );
+    this.stops = new RemoteStops(this.#connect(), (error) => this.#explain(error));
     this.identities = new RemoteIdentities(transport, (error) => this.#explain(error));
   }
 
@@ -163,6 +171,8 @@ class GrpcSource implements RemoteSource {
       })),
       version: report.version ?? '',
       ...(report.load === undefined ? {} : { load: wireLoad(report.load) }),
+      stopsEpoch: report.stopsEpoch ?? '',
+      stopsRevision: BigInt(report.stopsRevision ?? 0),
       toolLists: (report.toolLists ?? []).map(({ hash, tools }) => ({ hash, tools: [...tools] })),
     };
     const response = await this.#nodes
@@ -199,9 +209,9 @@ class GrpcSource implements RemoteSource {
   #explain(error: unknown): never {
     if (!(error instanceof ConnectError)) throw error;
     const hint = /wrong version number|packet length too long/i.test(error.rawMessage)
-      ? '; the server does not seem to use TLS; to connect without TLS, use http://HOST:PORT'
-      : '';
-    const text = `the registry at ${this.#name}: ${error.message}${hint}`;
+      ? 'the server does not seem to use TLS; to connect without TLS, use http://HOST:PORT'
+      : certificateHint(errorCode(error.cause), 'spear-sms', '--sms-ca');
+    const text = `the registry at ${this.#name}: ${error.message}${hint === null ? '' : `; ${hint}`}`;
     if (refusals.has(error.code)) throw new RegistryRefused(text, { cause: error });
     throw new Error(text, { cause: error });
   }
@@ -260,9 +270,12 @@ function bearer(read: () => string | undefined): Interceptor {
   };
 }
 
-function wireRun({ submitted_by, submitted_at_ms, started_at_ms, ended_at_ms, exit, cost, ...run }: RunReport) {
+function wireRun({ submitted_by, submitted_at_ms, started_at_ms, ended_at_ms, exit, cost, ...rest }: RunReport) {
+  const { status_reason: statusReason, degraded, ...run } = rest;
   return {
     ...run,
+    statusReason: statusReason ?? '',
+    degraded: [...(degraded ?? [])],
     submittedBy: submitted_by,
     submittedAtMs: BigInt(submitted_at_ms),
     ...(started_at_ms === null ? {} : { startedAtMs: BigInt(started_at_ms) }),

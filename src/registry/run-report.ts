@@ -15,6 +15,8 @@ export interface RunReport
     | 'ended_at_ms'
     | 'attempts'
     | 'exit'
+    | 'status_reason'
+    | 'degraded'
   > {
   /** Null: nothing is known of it. */
   readonly cost: { readonly model_calls: number; readonly tool_calls: number; readonly total_tokens: number } | null;

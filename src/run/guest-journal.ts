@@ -17,12 +17,12 @@ type Begun = Pick<CompiledRunOptions, 'run' | 'args' | 'env' | 'limits' | 'verbo
 export async function openGuestJournal(
   options: CompiledRunOptions,
   journal: CompiledJournal,
-  onFull: (why: string) => void,
+  onFull: (why: JournalError) => void,
 ): Promise<{ readonly journal: RunJournal; readonly begun: Begun }> {
   const { run, args, env, limits, verbose, allowUnknownImports, onNotice } = options;
-  const { file, sync, place } = journal;
+  const { file, sync, place, restored } = journal;
   const key = journal.key === null ? null : journalKey(journal.key);
-  const opening: JournalOpening = { file, sync, place, key, onFull, onNotice };
+  const opening: JournalOpening = { file, sync, place, restored, key, onFull, onNotice };
   const wasm = await options.wasm;
   if (usesRelaxedSimd(wasm)) throw new JournalError(journal.file, RELAXED_SIMD);
   if (journal.mode === 'record') {

@@ -1,13 +1,16 @@
+import { systemErrorOf } from '../base/system-error.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import type { RunJournal } from '../journal/run-journal.ts';
 import { describeComponent } from '../load/component/component-stages.ts';
 import { guestNotices } from '../load/guest-notices.ts';
 import { prepare } from '../load/prepare.ts';
+import type { MissingServers } from '../mcp/guest-mcp.ts';
 import type { ApprovalRules } from '../policy/approval-rules.ts';
 import type { AloneSpec, GuestSpec, StandardStream } from '../protocol/guest-spec.ts';
-import type { RecordedRules } from '../protocol/journal.ts';
+import { mayGoOn, type RecordedRules } from '../protocol/journal.ts';
 import { disabledTask, type TaskPolicy } from '../protocol/policy-layers.ts';
 import { type GuestMessage, type GuestReport, type HostReply, PortViolation } from '../protocol/port.ts';
+import type { RunDegradation } from '../protocol/run.ts';
 import { auditGuestStart } from './audit-guest.ts';
 import { GuestOutput, throughHost } from './guest-output.ts';
 import { GuestServices } from './guest-services.ts';
@@ -31,7 +34,7 @@ export interface HostedGuestParts {
   readonly options: CompiledRunOptions;
   readonly journal: RunJournal | null;
   /** Why the journal takes no more, if that happens. */
-  readonly full: Promise<string> | null;
+  readonly full: Promise<JournalError> | null;
   readonly metrics: RunMetrics | null;
   readonly trace: RunTrace | null;
   /** Null: the guest gets a thread of its own. */
@@ -63,7 +66,14 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   #enteredAt: number | null = null;
   /** How much the guest was told. */
   #told = 0;
+  /** How many servers that it lacks were notices. */
+  #noticed = 0;
+  /** While the servers that its task requires are asked. */
+  #requiring: AbortController | null = null;
   #failed: { readonly error: unknown } | null = null;
+  /** Whether it does what it has not done before: it is not replayed, or no longer. */
+  #isLive = false;
+  #needsOwnThread = false;
   /** From here on its thread speaks of a guest that is torn down: none of that belongs to a run that may go on. */
   #isGivenUp = false;
   #end: (ending: Ending) => void = () => {};
@@ -100,7 +110,7 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     if (options.signal?.aborted) this.#interrupted();
     options.signal?.addEventListener('abort', this.#interrupted, { once: true });
     if (journal === null || journal.tape.events.length === 0) this.#goLive();
-    void parts.full?.then((why) => this.#end(ended('journal', why)));
+    void parts.full?.then((why) => this.#end(ended('journal', why.message, systemErrorOf(why))));
     this.taped = journal === null ? null : (events) => this.#taped(journal, events);
     this.#seat.listen(this);
     this.#loading = seating === null ? new AbortController() : null;
@@ -113,6 +123,12 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
 
   get wasm(): Uint8Array | Promise<Uint8Array> {
     return this.#options.wasm;
+  }
+
+  get unshareable(): string | null {
+    return this.#journal?.recorded?.needsOwnThread
+      ? 'the memory of the guest grew beyond the limit of its shared thread'
+      : null;
   }
 
   spec(): GuestSpec {
@@ -144,8 +160,13 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     this.#giveUp('parked', 'parked: the run resumes when the event it waits for arrives');
   }
 
-  lost({ reason, message }: SeatLoss): void {
-    this.#end(this.#report === null ? ended(reason, message) : fromReport(this.#report));
+  lost({ reason, message, systemError = null, needsOwnThread }: SeatLoss): void {
+    // Unlike in every other case the thread continues, so the guest must be torn down there.
+    if (needsOwnThread && this.#report === null) {
+      this.#needsOwnThread = true;
+      this.#giveUp('lost', message);
+    }
+    this.#end(this.#report === null ? ended(reason, message, systemError) : fromReport(this.#report));
   }
 
   receive(message: GuestMessage): void {
@@ -196,15 +217,17 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     const { metrics, trace } = this.#parts;
     const { audit, run } = this.#options;
     const endedAt = performance.now();
-    const sleeps = this.#waits?.sleeps ?? [];
-    const parked = ending.reason === 'parked' ? { spent_ms: Math.round(this.#spent()), sleeps } : {};
+    const sleeps = ending.reason === 'parked' ? { sleeps: this.#waits?.sleeps ?? [] } : {};
+    const ownThread = this.#needsOwnThread ? { own_thread: true as const } : {};
+    const more = mayGoOn(ending) ? { spent_ms: Math.round(this.#spentMs), ...sleeps, ...ownThread } : {};
     this.#waits?.close();
     this.#deadline.clear();
     this.#options.signal?.removeEventListener('abort', this.#interrupted);
     if (this.#enteredAt === null) this.#loading?.abort();
+    this.#requiring?.abort();
     await this.#seat.leave();
     this.#output.finish();
-    this.#journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...parked });
+    this.#journal?.end({ reason: ending.reason, exit: ending.exitCode, message: ending.message, ...more });
     await this.#services.close();
     this.#mcpOfRun?.close();
     metrics?.ended(ending.reason);
@@ -226,12 +249,21 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       chat: this.#services.totals,
       traceId: trace?.traceId ?? null,
       droppedLogLines: this.#report?.droppedLogLines ?? 0,
+      degraded: this.#mcpOfRun?.guest.degraded ?? [],
     };
   }
 
-  readonly #interrupted = (): void => this.#giveUp('interrupted', 'the guest was interrupted');
+  readonly #interrupted = (): void => {
+    const { waits, signal } = this.#options;
+    const until = waits?.parkedBy?.(signal?.reason) ?? null;
+    // Whatever ends its calls now is not their answer.
+    if (until !== null) this.#journal?.suspend();
+    // A run that is still in replay has done nothing new yet.
+    if (until !== null && this.#isLive && this.#waits !== null) this.#waits.stop(until);
+    else this.#giveUp('interrupted', 'the guest was interrupted');
+  };
 
-  #giveUp(reason: 'interrupted' | 'parked', message: string): void {
+  #giveUp(reason: 'interrupted' | 'parked' | 'lost', message: string): void {
     this.#isGivenUp = true;
     this.#end(ended(reason, message));
   }
@@ -241,15 +273,26 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
   }
 
   #openMcp(mcp: RunMcp): McpOfRun {
-    const { approve, elicit, decidedBy, run, audit, events, limits } = this.#options;
+    const { approve, elicit, decidedBy, submittedBy, run, audit, events, limits } = this.#options;
     const waits = this.#waits;
     return mcp.forRun({
-      ...{ run, audit, events, approve, elicit, decidedBy, journal: this.#journal },
+      ...{ run, audit, events, approve, elicit, decidedBy, submittedBy, journal: this.#journal },
       approvalTimeoutMs: limits.approval_timeout_ms,
       trace: this.#parts.trace?.calls ?? null,
       stopClocks: (session) => this.#stopClocks(session),
       waits: waits === null ? undefined : (wait) => waits.approval(wait),
+      troubles: {
+        onDegraded: this.#options.onDegraded ?? ((all) => this.#noticeDegraded(all)),
+        onServerWait: this.#options.onServerWait ?? undefined,
+      },
     });
+  }
+
+  #noticeDegraded(all: readonly RunDegradation[]): void {
+    for (const { server, reason } of all.slice(this.#noticed)) {
+      this.#options.onNotice(`the run continues without the tools of MCP server ${server}: ${reason}`);
+    }
+    this.#noticed = all.length;
   }
 
   /** While a person is asked, neither the run's time passes nor that of the send which waits. */
@@ -273,14 +316,19 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     this.#seat.reply(call, reply);
   }
 
-  #spent(): number {
+  /** How much of its time the run has used, in all its attempts; the replay of earlier ones is not counted. */
+  get #spentMs(): number {
+    return this.#isLive ? this.#clockedMs : (this.#journal?.recorded?.parked.spent_ms ?? 0);
+  }
+
+  get #clockedMs(): number {
     return this.#options.limits.timeout_ms - this.#deadline.leftMs;
   }
 
-  /** What it spent before it was parked is spent, whatever part of it the way back here took. */
+  /** Sets the clock to the time that earlier attempts used. Replay had a separate limit of the same length. */
   #goLive(): void {
-    const spentMs = this.#journal?.recorded?.parked.spent_ms ?? 0;
-    if (spentMs > 0) this.#deadline.spend(Math.max(0, spentMs - this.#spent()));
+    if (!this.#isLive) this.#deadline.spend(this.#spentMs - this.#clockedMs);
+    this.#isLive = true;
     this.#services.goLive();
   }
 
@@ -313,6 +361,16 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
     }
   }
 
+  /** Only before the guest has done anything: a run that resumes has had its servers. */
+  async #requireServers(): Promise<MissingServers | null> {
+    const journal = this.#journal;
+    const mcp = this.#mcpOfRun?.guest;
+    if (mcp?.task.requiredServerIds === undefined) return null;
+    if (journal !== null && (journal.isReplay || journal.tape.events.length > 0)) return null;
+    this.#requiring = new AbortController();
+    return mcp.requireServers(this.#requiring.signal);
+  }
+
   async #load(seating: Seating | null): Promise<void> {
     const { wasm, args, verbose, onNotice } = this.#options;
     try {
@@ -322,7 +380,15 @@ export class HostedGuest implements SeatListener, WaitingRun, PoolGuest {
       this.#enteredAt = performance.now();
       if (prepared.kind === 'component' && verbose) onNotice(describeComponent(prepared));
       for (const notice of guestNotices(prepared, args)) onNotice(notice);
+      const missing = await this.#requireServers();
+      if (this.#requiring?.signal.aborted) return;
+      if (missing !== null) {
+        // A host without resources says nothing about the servers: the run may be resumed.
+        const reason = missing.exhausted === null ? 'required_server' : 'internal';
+        return this.#end(ended(reason, missing.message, missing.exhausted));
+      }
       await this.#seat.start(prepared);
+      this.#deadline.start();
     } catch (error) {
       this.#end(notLoaded(error as Error));
     }

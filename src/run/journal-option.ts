@@ -19,21 +19,35 @@ export interface JournalOption {
   /** `write`: what precedes an effect survives the end of this process; `disk`: that of the machine. @default 'write' */
   readonly sync?: JournalSync | undefined;
   /**
-   * Encrypts what the journal holds, or opens it: a secret text of at least 16 characters. A journal that was begun
-   * without one goes on without. @default none; with runTask that of [journal] of the host's config
+   * Encrypts what the journal holds, or opens it: a secret text of at least 16 characters. With a key, a journal that
+   * was begun without one is not resumed. @default none; with runTask that of [journal] of the host's config
    */
   readonly key?: string | null | undefined;
   /** Where the module is, for whoever resumes or replays. @default `wasm`, where that is a path */
   readonly module?: string | null | undefined;
   /** Kept in the journal for whoever resumes. @default nothing */
   readonly command?: JsonObject | null | undefined;
+  /**
+   * The run comes from a backup, and may have continued after the backup was made: the outcome of a call that the journal
+   * does not have is unknown. @default false
+   */
+  readonly restored?: boolean | undefined;
   /** Where it is kept instead of a file; `file` is then what errors call it. @default none */
   readonly place?: JournalPlace | null | undefined;
 }
 
 export type CompiledJournal = { readonly [Key in keyof JournalOption]-?: Exclude<JournalOption[Key], undefined> };
 
-const keys = { file: true, mode: true, sync: true, key: true, module: true, command: true, place: true };
+const keys = {
+  file: true,
+  mode: true,
+  sync: true,
+  key: true,
+  module: true,
+  command: true,
+  restored: true,
+  place: true,
+};
 
 /** @throws ConfigError */
 export function compileJournal({
@@ -52,6 +66,7 @@ export function compileJournal({
     key = null,
     module = typeof wasm === 'string' ? wasm : null,
     command = null,
+    restored = false,
     place = null,
   } = journal;
   if (typeof file !== 'string' || file === '') throw new ConfigError('journal.file: expected a file path');
@@ -67,6 +82,7 @@ export function compileJournal({
     key,
     module: module === null ? null : resolve(module),
     command,
+    restored,
     place,
   });
 }

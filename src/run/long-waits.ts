@@ -22,6 +22,8 @@ export interface LongWaitsOption {
   readonly parkAfterMs: number;
   /** Told what somebody has to decide about, whenever that changes; empty: nothing any more. */
   readonly onWaiting: (approvals: readonly WaitingApproval[]) => void;
+  /** What a run whose signal was aborted for this reason is parked for; null: it is interrupted. @default null */
+  readonly parkedBy?: (reason: unknown) => ParkedFor | null;
   /** It is given up until then. `requests`: all that it has asked people. */
   readonly onPark: (until: ParkedFor, requests: readonly string[]) => void;
 }
@@ -101,6 +103,11 @@ export class LongWaits {
     this.#look(0);
   }
 
+  /** Gives the run up at once, whatever it does. */
+  stop(until: ParkedFor): void {
+    if (!this.#isClosed) this.#park(until);
+  }
+
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -150,11 +157,11 @@ export class LongWaits {
   }
 
   /** In one turn: what is decided from here on is for whoever takes the run up again. */
-  #park(): void {
+  #park(stopped: ParkedFor | null = null): void {
     this.close();
     for (const { wait } of this.#approvals.values()) wait.abandon();
     const requests = [...this.#approvals.keys()];
-    this.#option.onPark(this.#until(requests), requests);
+    this.#option.onPark(stopped ?? this.#until(requests), requests);
     this.#run.park();
   }
 

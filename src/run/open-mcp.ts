@@ -32,7 +32,7 @@ export interface McpNodeOptions extends RegistryOptions {
   readonly approvalRules?: readonly JsonObject[] | undefined;
   /** Where homes of stdio servers live on between runs. @default this user's own, as the commands have it */
   readonly stateDir?: string | undefined;
-  /** Told what happens to connections. @default nobody */
+  /** Receives events of connections. @default none */
   readonly log?: ((entry: McpLogEntry) => void) | undefined;
 }
 
@@ -110,7 +110,10 @@ export async function openTaskMcp(
   shared: RegistryServers | null = null,
 ): Promise<OpenMcp | null> {
   const say = options.onNotice ?? (() => {});
-  const { policy, approvalRules } = readPolicy(about, say);
+  const { policy: parsed, approvalRules } = readPolicy(about, say);
+  // A node names its tasks `NAMESPACE/NAME`.
+  const name = about.task.name?.split('/').at(-1);
+  const policy = name === undefined ? parsed : Object.freeze({ ...parsed, name });
   if (!policy.enabled) return null;
   const rules = Object.freeze({ node: nodeRules(options, about, say), task: approvalRules });
   const { words } = about;
@@ -203,6 +206,7 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
       journal: run.journal ?? null,
       trace: run.trace ?? null,
       stopClocks,
+      troubles: run.troubles,
     };
     const asked = { decide, desk, elicit, decidedBy, timeoutMs };
     const guest = new GuestMcp(deps, run.run, policy, { task: task.name, rules, ...asked });
@@ -220,14 +224,14 @@ export class OpenMcp implements RunMcp, AsyncDisposable {
   }
 
   /** The people of the registry. @throws ConfigError where the records come from elsewhere */
-  #desk({ run, approvalTimeoutMs: fileWithinMs, waits }: McpRun): RegistryDesk {
+  #desk({ run, approvalTimeoutMs: fileWithinMs, waits, submittedBy = null }: McpRun): RegistryDesk {
     const { servers, id, words, approvals = null } = this.#opening;
     const port = approvals?.port ?? servers.registry.approvals?.(nodeId(id)) ?? null;
     if (port === null) {
       throw new ConfigError(`approvals by sms need a registry; name one with ${words.sms}`);
     }
     return new RegistryDesk({
-      ...{ port, run, fileWithinMs, waits },
+      ...{ port, run, fileWithinMs, waits, submittedBy },
       namespace: approvals?.namespace ?? null,
       say: this.#say,
     });

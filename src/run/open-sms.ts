@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { errorText } from '../base/error-text.ts';
 import { stateDirectory } from '../base/xdg-directories.ts';
 import { processEnvironment } from '../config/process-environment.ts';
@@ -5,6 +6,7 @@ import type { SmsEndpoint, SmsEndpointOptions, SmsEndpointWords } from '../confi
 import { profileKind } from '../protocol/profile-kind.ts';
 import type { StoreStamps } from '../protocol/record-kind.ts';
 import { serverKind } from '../protocol/server-kind.ts';
+import { stopKind } from '../protocol/stop-kind.ts';
 import type { NodeApprovals } from '../registry/approval-port.ts';
 import { RegistryCache } from '../registry/cache.ts';
 import type { IdentityPort } from '../registry/identity-port.ts';
@@ -75,6 +77,18 @@ export async function openSms({
   const path = directory === null ? null : snapshotPath(directory, address);
   const profilesPath = directory === null || !profiles ? null : snapshotPath(directory, address, '-profiles');
   const saved = path === null ? null : await readSnapshotFile(path, address, serverKind);
+  const stopsPath = directory === null ? null : snapshotPath(directory, address, '-stops');
+  const savedStops = stopsPath === null ? null : await readSnapshotFile(stopsPath, address, stopKind);
+  // Earlier versions saved servers alone: they knew of no stop. A file that cannot be read may have stops.
+  const isEarlier = stopsPath !== null && !existsSync(stopsPath);
+  const none =
+    saved && isEarlier
+      ? { ...saved, snapshot: { epoch: saved.snapshot.epoch, revision: 0, records: new Map() } }
+      : null;
+  const stopCache = new KindCache({
+    ...{ kind: stopKind, source: source.stops, maxStalenessMs },
+    saved: savedStops ?? none,
+  });
   const profileCache = profiles
     ? new KindCache({
         kind: profileKind,
@@ -83,7 +97,7 @@ export async function openSms({
         saved: profilesPath === null ? null : await readSnapshotFile(profilesPath, address, profileKind),
       })
     : null;
-  const cache = new RegistryCache({ source, maxStalenessMs, saved, profiles: profileCache });
+  const cache = new RegistryCache({ source, maxStalenessMs, saved, profiles: profileCache, stops: stopCache });
   let before: RegistryStatus['state'] = 'starting';
   cache.onStatus((status) => {
     const text = statusText(status, before);
@@ -98,9 +112,10 @@ export async function openSms({
   );
   const onFailure = (error: unknown) =>
     told.say(`cannot cache the registry snapshot for later runs: ${errorText(error)}`);
-  const keep = <R extends StoreStamps>(of: KindCache<R> | null, at: string | null) =>
-    of === null || at === null ? () => {} : keepSnapshot(of, { path: at, source: address, onFailure });
-  const stops = [keep(cache, path), keep(profileCache, profilesPath)];
+  const keep = <R extends StoreStamps>(of: KindCache<R> | null, at: string | null, promptly = false) =>
+    of === null || at === null ? () => {} : keepSnapshot(of, { path: at, source: address, promptly, onFailure });
+  // Stops are saved at once, not every few seconds: a node that is killed and restarts without the registry applies them.
+  const stops = [keep(cache, path), keep(profileCache, profilesPath), keep(stopCache, stopsPath, true)];
   return {
     cache,
     reports: source,

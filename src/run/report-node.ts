@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { version } from '../base/version.ts';
 import type { McpPool } from '../pool/pool.ts';
+import type { RegistryStatus } from '../registry/kind-cache.ts';
 import { NodeReporter } from '../registry/node-report.ts';
 import type { RunRegistry } from './open-registry.ts';
 import { ProcessLoadMeter } from './process-load.ts';
@@ -49,21 +50,28 @@ export function reportNode(
           };
         }),
         version,
+        ...(cache.stops === null ? {} : confirmed(cache.stops.status())),
         load: meter.take(pool),
         toolLists: listed.told,
       };
     },
   });
   reporter.start();
-  const stops = [cache.onStatus(() => reporter.changed()), cache.onChange(() => reporter.changed())];
+  const stops = [
+    cache.onStatus(() => reporter.changed()),
+    cache.onChange(() => reporter.changed()),
+    cache.stops?.onChange(() => reporter.now()),
+  ];
   return {
     changed: () => reporter.changed(),
     close: () => {
-      for (const stop of stops) stop();
+      for (const stop of stops) stop?.();
       return reporter.close();
     },
   };
 }
+
+const confirmed = ({ epoch, revision }: RegistryStatus) => ({ stopsEpoch: epoch ?? '', stopsRevision: revision ?? 0 });
 
 /** Which machine, and what on it. */
 export const nodeId = (id: string) =>

@@ -4,8 +4,8 @@ import { PausableDeadline } from '../base/pausable-deadline.ts';
 const LOOK_MS = 1_000;
 
 /**
- * The deadline of a run. While somebody is asked it stands still, but for what the guest computes meanwhile: a guest that
- * asks for approvals and does not wait for them gets no time for nothing.
+ * The deadline of a run, counted from {@link start}. It is paused while an approval is pending, except for the time that
+ * the guest computes meanwhile: requesting approvals without waiting for them gains no time.
  */
 export class RunClock {
   readonly #deadline: PausableDeadline;
@@ -14,10 +14,13 @@ export class RunClock {
   #looking: NodeJS.Timeout | undefined;
   #computedMs: number | null = null;
   #isAsked = false;
+  /** Starts the clock. To be called when the guest starts. */
+  readonly start: () => void;
 
   /** `computed`: milliseconds that the guest has computed; null: nobody can tell. */
   constructor(timeoutMs: number, computed: () => Promise<number | null>, expire: () => void) {
     this.#deadline = new PausableDeadline(timeoutMs, expire);
+    this.start = this.#deadline.pause();
     this.#computed = computed;
   }
 
@@ -25,7 +28,7 @@ export class RunClock {
     return this.#deadline.leftMs;
   }
 
-  /** Takes time off it. */
+  /** Takes time off it; a negative time is given back. */
   spend(ms: number): void {
     this.#deadline.spend(ms);
   }

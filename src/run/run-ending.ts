@@ -1,18 +1,19 @@
 import { ModuleError } from '../abi/guest-module.ts';
+import { systemErrorOf } from '../base/system-error.ts';
 import { type EndRecord, mayGoOn } from '../protocol/journal.ts';
 import type { Limits } from '../protocol/limits.ts';
 import type { GuestReport, ReplayState } from '../protocol/port.ts';
 import type { RunReason, RunResult } from './run-result.ts';
 
 /** What a run comes to. */
-export type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'problem' | 'stack'>;
+export type Ending = Pick<RunResult, 'reason' | 'exitCode' | 'message' | 'systemError' | 'problem' | 'stack'>;
 
-export function ended(reason: RunReason, message: string): Ending {
-  return { reason, exitCode: null, message, problem: null, stack: '' };
+export function ended(reason: RunReason, message: string, systemError: string | null = null): Ending {
+  return { reason, exitCode: null, message, systemError, problem: null, stack: '' };
 }
 
 export function notLoaded(error: Error): Ending {
-  if (!(error instanceof ModuleError)) return ended('internal', error.message);
+  if (!(error instanceof ModuleError)) return ended('internal', error.message, systemErrorOf(error));
   return { ...ended('module', error.message), problem: error.problem };
 }
 
@@ -21,7 +22,7 @@ export function outOfTime(limits: Limits): Ending {
 }
 
 export function fromReport({ ending }: GuestReport): Ending {
-  if (ending.kind === 'exit') return { reason: 'exit', exitCode: ending.code, message: null, problem: null, stack: '' };
+  if (ending.kind === 'exit') return { ...ended('exit', ''), exitCode: ending.code, message: null };
   if (ending.kind === 'trap') return { ...ended('trap', ending.message), stack: ending.stack };
   return ended('module', ending.message);
 }
@@ -52,6 +53,7 @@ export function endedBefore(end: EndRecord | null | undefined, onNotice: (text: 
     chat: noChat(),
     traceId: null,
     droppedLogLines: 0,
+    degraded: [],
   };
 }
 

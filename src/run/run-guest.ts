@@ -1,3 +1,5 @@
+import type { JournalError } from '../journal/journal-error.ts';
+import type { RunJournal } from '../journal/run-journal.ts';
 import { HostedGuest } from './hosted-guest.ts';
 import type { CompiledJournal } from './journal-option.ts';
 import type { LongWaitsOption, WaitingRun } from './long-waits.ts';
@@ -25,9 +27,24 @@ export async function runGuest(given: RunOptions): Promise<RunResult> {
 /** Opens what the run needs and starts the guest; the result of a run that has ended before. */
 async function begin(given: RunOptions): Promise<HostedGuest | RunResult> {
   const asked = compileRunOptions(given);
-  const full = asked.journal === null ? null : Promise.withResolvers<string>();
+  const full = asked.journal === null ? null : Promise.withResolvers<JournalError>();
   const opened = asked.journal === null || full === null ? null : await openJournal(asked, asked.journal, full.resolve);
   const journal = opened?.journal ?? null;
+  try {
+    return await start(asked, journal, opened === null ? asked : { ...asked, ...opened.begun }, full?.promise ?? null);
+  } catch (error) {
+    // Nothing else closes the journal of a guest that did not start.
+    journal?.abandon();
+    throw error;
+  }
+}
+
+async function start(
+  asked: CompiledRunOptions,
+  journal: RunJournal | null,
+  compiled: CompiledRunOptions,
+  full: Promise<JournalError> | null,
+): Promise<HostedGuest | RunResult> {
   if (journal !== null && !journal.isReplay) {
     const before = endedBefore(journal.recorded?.end, asked.onNotice);
     if (before !== null) {
@@ -38,7 +55,6 @@ async function begin(given: RunOptions): Promise<HostedGuest | RunResult> {
   // What an earlier version recorded was recorded on a thread of its own, and counts places as such a thread does.
   const threads = journal?.tape.startWakes ? null : asked.threads;
   const seating = threads === null ? null : (knownSeating(threads) ?? (await openSeating(threads)));
-  const compiled = opened === null ? asked : { ...asked, ...opened.begun };
   let guest: HostedGuest | null = null;
   const metrics = compiled.metrics && new RunMetrics(compiled, compiled.metrics, () => guest?.hostcalls() ?? {});
   const counted = metrics?.options ?? compiled;
@@ -47,12 +63,12 @@ async function begin(given: RunOptions): Promise<HostedGuest | RunResult> {
   const trace = tracing && new (await import('./run-trace.ts')).RunTrace(counted, tracing, journal?.attempt ?? 1);
   const options = trace?.options ?? counted;
   const openWaits = options.waits === null || journal === null ? null : await waitsFor(options.waits);
-  guest = new HostedGuest({ options, journal, full: full?.promise ?? null, metrics, trace, seating, openWaits });
+  guest = new HostedGuest({ options, journal, full, metrics, trace, seating, openWaits });
   return guest;
 }
 
 /** Loaded only where there is one. */
-async function openJournal(options: CompiledRunOptions, journal: CompiledJournal, onFull: (why: string) => void) {
+async function openJournal(options: CompiledRunOptions, journal: CompiledJournal, onFull: (why: JournalError) => void) {
   const { openGuestJournal } = await import('./guest-journal.ts');
   return openGuestJournal(options, journal, onFull);
 }

@@ -5,6 +5,7 @@ import type { WatchWait } from '../mcp/approval/desk.ts';
 import type { ElicitationDecider } from '../mcp/elicitation/decider.ts';
 import type { GuestMcp, GuestToolCall } from '../mcp/guest-mcp.ts';
 import type { CallTrace } from '../mcp/guest-scope.ts';
+import type { ServerTroubleListener } from '../mcp/server-troubles.ts';
 import type { TakeAnswer } from '../mcp/tool-calls.ts';
 import type { ToolEvents } from '../mcp/tool-events.ts';
 
@@ -24,15 +25,19 @@ export interface McpRun {
   readonly approve: ApprovalDecider | 'sms' | null;
   readonly elicit: ElicitationDecider | null;
   readonly decidedBy: string;
+  /** User who submitted the run. @default unknown */
+  readonly submittedBy?: string | null;
   readonly approvalTimeoutMs: number;
   /** Where its tool calls are written. @default nowhere */
   readonly journal?: ToolJournal | null;
-  /** Who follows its tool calls. @default nobody */
+  /** Who follows its tool calls. @default none */
   readonly trace?: CallTrace | null;
   /** Somebody is asked because of a call of this session: its deadlines stand still until what this gives is called. */
   readonly stopClocks?: ((session: string) => () => void) | undefined;
-  /** Told of each request that waits for people of the registry. @default nobody */
+  /** Receives each approval request that waits for users of the registry. @default none */
   readonly waits?: WatchWait | undefined;
+  /** Receives which servers the run lacks and waits for. @default none */
+  readonly troubles?: ServerTroubleListener | undefined;
 }
 
 /** What a run asks of MCP. */
@@ -50,6 +55,8 @@ export interface RunningMcp
     | 'listPrompts'
     | 'registryList'
     | 'registryGet'
+    | 'degraded'
+    | 'requireServers'
   > {
   start(call: GuestToolCall, take: TakeAnswer): { cancel(reason: unknown): void };
 }

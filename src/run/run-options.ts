@@ -10,6 +10,7 @@ import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { RecalledValues, StandardStream } from '../protocol/guest-spec.ts';
 import { compileLimits, type LimitName, type Limits } from '../protocol/limits.ts';
+import type { RunDegradation } from '../protocol/run.ts';
 import type { RunTracing } from '../telemetry/span.ts';
 import { type BackendOption, compileBackendOption, type FindBackend } from './choose-backend.ts';
 import { compileOutput, type OutputOption, type OutputTarget } from './guest-output.ts';
@@ -66,15 +67,17 @@ export interface RunOptions {
   readonly elicit?: ElicitationDecider | null | undefined;
   /** Who that is, in the audit trail. @default 'program' */
   readonly decidedBy?: string | undefined;
+  /** User who submitted the run: the registry does not let that user approve its calls. @default unknown */
+  readonly submittedBy?: string | null | undefined;
   /** @default none */
   readonly audit?: AuditSink | undefined;
-  /** Told of every tool invocation. @default nobody */
+  /** Receives every tool invocation. @default none */
   readonly events?: ToolEvents | undefined;
   /** Instruments that count what the guest does. @default none */
   readonly metrics?: Metrics | null | undefined;
   /** Makes spans of what the guest does. @default none */
   readonly tracing?: RunTracing | null | undefined;
-  /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default nobody */
+  /** Takes every request to the model and its answer or error, a line of JSON each, without known secrets. @default none */
   readonly trace?: ((line: string) => void) | null | undefined;
   /**
    * Told what the model says and which tools it calls, while it happens and in this order, by the name of the session. It
@@ -90,6 +93,10 @@ export interface RunOptions {
    * have. @default none: it is held
    */
   readonly waits?: LongWaitsOption | null | undefined;
+  /** Called with all MCP servers whose tools the run lacks, after each new one. @default a notice for each */
+  readonly onDegraded?: ((degraded: readonly RunDegradation[]) => void | Promise<void>) | null | undefined;
+  /** Called with the MCP servers that the run waits for, as text; null: it waits for none any more. @default none */
+  readonly onServerWait?: ((text: string | null) => void) | null | undefined;
   /** What the guest's clocks and dice give first, before they go on from there. @default what the system gives */
   readonly chance?: RecalledValues | null | undefined;
   /** Threads that the guest shares with others, if its module can be shared. @default none: it gets one of its own */
@@ -137,6 +144,7 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     approve: options.approve ?? null,
     elicit: options.elicit ?? null,
     decidedBy: options.decidedBy ?? 'program',
+    submittedBy: options.submittedBy ?? null,
     audit: options.audit ?? noAudit,
     events: options.events ?? new ToolEvents(),
     metrics: options.metrics ?? null,
@@ -145,6 +153,8 @@ export function compileRunOptions(options: RunOptions): CompiledRunOptions {
     onModelEvent: options.onModelEvent ?? null,
     journal: compileJournal(options),
     waits: options.waits ?? null,
+    onDegraded: options.onDegraded ?? null,
+    onServerWait: options.onServerWait ?? null,
     chance: options.chance ?? null,
     threads: options.threads ?? null,
     namespace: options.namespace ?? 'default',

@@ -1,5 +1,6 @@
 import type { ModuleProblem } from '../abi/guest-module.ts';
 import type { JsonObject } from '../base/json.ts';
+import type { RunDegradation } from '../protocol/run.ts';
 
 export type RunReason =
   | 'exit'
@@ -7,6 +8,8 @@ export type RunReason =
   | 'trap'
   | 'interrupted'
   | 'memory'
+  /** A server of `mcp.required_server_ids` was not available at the start. */
+  | 'required_server'
   | 'module'
   | 'internal'
   /** The thread that it shared is gone, through no fault of its own or because it held it: it may go on from its journal. */
@@ -18,9 +21,9 @@ export type RunReason =
   /** The replayed guest did something else than what was recorded. */
   | 'diverged';
 
-/** Where a guest ran. `why`: what was in the way of a shared thread that was asked for. */
+/** Where a guest ran; `none`: no thread had room, and it never started. `why`: what was in the way of a shared thread. */
 export interface Isolation {
-  readonly kind: 'thread' | 'shared';
+  readonly kind: 'thread' | 'shared' | 'none';
   readonly why: string | null;
 }
 
@@ -30,6 +33,8 @@ export interface RunResult {
   readonly exitCode: number | null;
   /** What went wrong, for a person; null if nothing did. */
   readonly message: string | null;
+  /** Code of the system error that ended the run, such as `EMFILE`; null: none did. */
+  readonly systemError: string | null;
   /** What the module has wrong, where a remedy is known; null otherwise. */
   readonly problem: ModuleProblem | null;
   /** Frames of the guest, innermost first; empty unless it trapped. */
@@ -49,4 +54,6 @@ export interface RunResult {
   /** The trace of its spans; null: there are none. */
   readonly traceId: string | null;
   readonly droppedLogLines: number;
+  /** MCP servers whose tools the run did not have, each with the reason; empty: it had all. */
+  readonly degraded: readonly RunDegradation[];
 }

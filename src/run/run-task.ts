@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { type AuditSink, noAudit } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
+import type { ChatBackend } from '../chat/backend.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
 import { componentCacheDirectory } from '../config/cache-directory.ts';
 import { type CompiledHostConfig, loadHostConfig } from '../config/host/host-config.ts';
@@ -182,7 +183,7 @@ export class OpenTask implements AsyncDisposable {
   async run(more: TaskRunOptions = {}): Promise<RunResult> {
     refuseUnknownKeys('run', more, taskRunOptionKeys);
     const { task: _task, config: _config, waiting: _waiting, ...options } = { ...this.#options, ...more };
-    const { wasm, task, models, telemetry } = this.#opened;
+    const { wasm, task, telemetry } = this.#opened;
     const run = more.run ?? this.#runId ?? newRunId();
     this.#runId = undefined;
     const module = typeof options.wasm === 'string' ? options.wasm : null;
@@ -195,7 +196,7 @@ export class OpenTask implements AsyncDisposable {
       args: this.#args(options.args),
       env: { ...task.env, ...options.env },
       limits: this.limits,
-      backend: models.find,
+      backend: this.#models(options.journal),
       componentCache: this.#componentCache,
       mcp: this.mcp,
       audit: await this.#trail(options.audit),
@@ -214,6 +215,25 @@ export class OpenTask implements AsyncDisposable {
 
   #args(more: TaskOptions['args'] = []): string[] {
     return [moduleName(this.#options.wasm), ...this.#opened.task.args, ...more];
+  }
+
+  /** A resumed run continues a script where its journal ends. Nodes share a script between runs, and do not. */
+  #models(journal: JournalOption | null | undefined): FindBackend {
+    const { models } = this.#opened;
+    if (journal?.mode !== 'resume') return models.find;
+    const key = this.#journalKey(journal);
+    const continued = new Set<ChatBackend>();
+    return async (name) => {
+      const backend = await models.find(name);
+      if (backend.continueAfter !== undefined && !continued.has(backend)) {
+        continued.add(backend);
+        const { readJournal } = await import('../journal/read-journal.ts');
+        const { journalKey } = await import('../journal/block-cipher.ts');
+        const opened = key === null ? null : journalKey(key);
+        backend.continueAfter(readJournal(journal.file, opened, journal.place?.bytes ?? null).records);
+      }
+      return backend;
+    };
   }
 
   #journalKey({ key }: JournalOption): string | null {

@@ -24,7 +24,7 @@ export interface TaskOptions extends Omit<RunOptions, 'backend' | 'mcp' | 'audit
   readonly componentCache?: string | null | undefined;
   /** Where the records of MCP servers come from; what it leaves out of the rest is as the host's config says. @default no registry */
   readonly mcp?: McpNodeOptions | undefined;
-  /** Told when something is waited for; what it gives is called when that is over. @default nobody */
+  /** Called when a wait begins; the returned function is called when the wait is over. @default none */
   readonly waiting?: Waiting | undefined;
   /** The trail, or a log that gives one. @default what [audit] of the host's config says */
   readonly audit?: AuditSink | AuditLog | undefined;
@@ -69,6 +69,7 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   approve: true,
   elicit: true,
   decidedBy: true,
+  submittedBy: true,
   audit: true,
   events: true,
   metrics: true,
@@ -81,6 +82,8 @@ export const taskOptionKeys: OptionKeys<TaskOptions> = {
   waiting: true,
   chance: true,
   waits: true,
+  onDegraded: true,
+  onServerWait: true,
   onNotice: true,
 };
 

@@ -1,6 +1,7 @@
 import type { Approval } from '../protocol/approval.ts';
 import type { McpProfile } from '../protocol/profile.ts';
 import type { StoreStamps } from '../protocol/record-kind.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import type { TokenRecord } from '../protocol/token-record.ts';
 import { History } from './history.ts';
 import { LiveTopics } from './live-topics.ts';
@@ -17,6 +18,7 @@ export interface FollowedStores {
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: RegistryStore<Approval>;
   readonly people: RegistryStore<TokenRecord>;
+  readonly stops: RegistryStore<StopRecord>;
 }
 
 /** What a console is told beyond what the stores hold: what changed lately, and how the last hour was. */
@@ -40,6 +42,7 @@ export class ConsoleState {
     void follow(stores.profiles, () => this.topics.changed('profiles'), signal);
     void follow(stores.approvals, () => this.topics.changed('approvals'), signal);
     void follow(stores.people, () => this.topics.changed('people'), signal);
+    void follow(stores.stops, () => this.topics.changed('stops'), signal);
   }
 
   /** Another whenever an answer about servers and nodes would be another. */

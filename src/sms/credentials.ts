@@ -1,6 +1,5 @@
 import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
-import type { TlsMaterial } from './bind.ts';
 import { type Access, openAccess, PeopleAccess } from './people/access.ts';
 import { FileTokens } from './people/file-tokens.ts';
 import { NamedTokens } from './people/named-tokens.ts';
@@ -8,9 +7,9 @@ import { type Oidc, openOidc } from './people/oidc/oidc.ts';
 import { Sessions } from './people/sessions.ts';
 import { TokenUses } from './people/token-uses.ts';
 import { Validity } from './people/validity.ts';
+import { ServedCertificate } from './served-certificate.ts';
 import type { ServiceLog } from './service-log.ts';
 import type { KeptRegistry } from './store/kept-registry.ts';
-import { readTls } from './tls-files.ts';
 import { ensureTokens, readTokens } from './token-files.ts';
 
 /** Whom a registry knows, and the certificate that it shows; `reload` reads the files of both again. */
@@ -21,9 +20,10 @@ export interface Credentials {
   readonly sessions: Sessions;
   /** Null: nobody logs in. */
   readonly oidc: Oidc | null;
-  readonly tls: TlsMaterial | null;
-  /** What cannot be read stays as it was, and the log says so. Returns the certificate that is in force. */
-  reload(): TlsMaterial | null;
+  /** Null: there is no TLS. */
+  readonly certificate: ServedCertificate | null;
+  /** What cannot be read stays as it was, and the log says so. */
+  reload(): void;
   /** Before the store is closed. */
   close(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export async function openCredentials(
   log: ServiceLog,
 ): Promise<Credentials> {
   const paths = { admin: files.adminToken, node: files.nodeToken };
-  let tls = tlsPaths === null ? null : readTls(tlsPaths);
+  const certificate = tlsPaths === null ? null : new ServedCertificate(tlsPaths, log);
   const validity = new Validity();
   const uses = new TokenUses({ store: store.tokenUses, isToken: (name) => named.has(name), log });
   const named = new NamedTokens(store.tokens, validity, (name) => uses.saw(name));
@@ -62,9 +62,7 @@ export async function openCredentials(
     uses,
     sessions,
     oidc,
-    get tls() {
-      return tls;
-    },
+    certificate,
     reload() {
       renew('tokens', () => {
         const now = tokens === null ? { admin: [], node: [] } : readTokens(paths);
@@ -73,13 +71,13 @@ export async function openCredentials(
       });
       if (tlsPaths !== null) {
         renew('certificate', () => {
-          tls = readTls(tlsPaths);
+          certificate?.reload();
           return { file: tlsPaths.cert };
         });
       }
-      return tls;
     },
     async close() {
+      certificate?.close();
       await uses.close();
       await named.close();
       await oidc?.close();

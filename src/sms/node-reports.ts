@@ -1,4 +1,5 @@
 import { Listeners } from '../base/listeners.ts';
+import { ALL_NAMESPACES } from '../protocol/people.ts';
 import type { NodeReport, ServerReport } from '../registry/node-report.ts';
 import type { ToolReport } from '../registry/tool-list-report.ts';
 import { ToolLists } from './tool-lists.ts';
@@ -25,6 +26,8 @@ export const defaultReportLimits: NodeReportLimits = Object.freeze({
 });
 
 export interface NodeView extends NodeReport {
+  /** That of its token, or `*`. */
+  readonly namespace: string;
   readonly ageMs: number;
 }
 
@@ -51,8 +54,11 @@ export function machineOf(nodeId: string): string {
 export class NodeReports {
   readonly limits: NodeReportLimits;
   readonly #now: () => number;
-  /** Oldest first. */
-  readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>();
+  /** By namespace and node id, oldest first: a node of one namespace cannot replace the report of another's. */
+  readonly #reports = new Map<
+    string,
+    { readonly report: NodeReport; readonly namespace: string; readonly atMs: number }
+  >();
   /** The processes of each machine, those that were silent for longest first. */
   readonly #machines = new Map<string, Set<string>>();
   readonly #toolLists: ToolLists;
@@ -65,10 +71,10 @@ export class NodeReports {
     this.#toolLists = new ToolLists(limits.maxTools);
   }
 
-  /** Gives the lists of tools that it names and that are missing here. */
-  accept(report: NodeReport): readonly string[] {
+  /** `reporter`: the namespace of the node's token. Gives the lists of tools that it names and that are missing here. */
+  accept(report: NodeReport, reporter: string = ALL_NAMESPACES): readonly string[] {
     this.#forgetExpired();
-    const { nodeId } = report;
+    const nodeId = `${reporter} ${report.nodeId}`;
     const processes = this.#machines.get(machineOf(nodeId)) ?? new Set();
     if (processes.size === 0 && this.#machines.size >= this.limits.maxNodes) {
       throw new ReportRefused(`${this.limits.maxNodes} nodes already report to this registry, the maximum`);
@@ -84,7 +90,7 @@ export class NodeReports {
     this.#forget(leaving);
     this.#entries += report.servers.length;
     const { toolLists: _, ...kept } = report;
-    this.#reports.set(nodeId, { report: kept, atMs: this.#now() });
+    this.#reports.set(nodeId, { report: kept, namespace: reporter, atMs: this.#now() });
     this.#machines.set(machineOf(nodeId), processes.add(nodeId));
     this.#changed.tell(null);
     return this.#toolLists.missing(report);
@@ -111,8 +117,9 @@ export class NodeReports {
   nodes(): NodeView[] {
     this.#forgetExpired();
     const now = this.#now();
-    const views = [...this.#reports.values()].map(({ report, atMs }) => ({
+    const views = [...this.#reports.values()].map(({ report, namespace, atMs }) => ({
       ...report,
+      namespace,
       ageMs: Math.max(0, now - atMs),
     }));
     return views.sort((a, b) => (a.nodeId < b.nodeId ? -1 : 1));

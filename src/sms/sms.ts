@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { errorText } from '../base/error-text.ts';
 import type { SmsConfig } from '../config/sms/sms-config.ts';
+import { stopOfRun } from '../policy/stops.ts';
 import { egressOf } from '../pool/egress.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { ApprovalQueue } from './approvals/queue.ts';
@@ -13,6 +14,7 @@ import { WatcherCount } from './grpc/kind-reads.ts';
 import { methodNeeds } from './grpc/method-needs.ts';
 import { HeldBytes } from './held-bytes.ts';
 import { allRoutes } from './http/all-routes.ts';
+import { CallerLimits } from './http/caller-limits.ts';
 import { httpListener, type Route } from './http/http-listener.ts';
 import type { OriginPolicy } from './http/origin-check.ts';
 import type { TestServer } from './http/test-route.ts';
@@ -31,7 +33,7 @@ import type { KeptRegistry } from './store/kept-registry.ts';
 import { openStore } from './store/open-store.ts';
 import { StoreError } from './store/store.ts';
 import { openSmsTasks } from './tasks/open-tasks.ts';
-import { auditedProfiles, auditedStore, auditedTokens } from './trail/audited-store.ts';
+import { auditedProfiles, auditedStops, auditedStore, auditedTokens } from './trail/audited-store.ts';
 import { noTrail, openSmsTrail, type SmsTrail } from './trail/sms-trail.ts';
 
 export interface SmsDeps {
@@ -95,6 +97,7 @@ async function serve(
   const store = auditedStore(kept, trail);
   const profiles = auditedProfiles(kept.profiles, trail);
   const tokens = auditedTokens(kept.tokens, trail);
+  const stops = auditedStops(kept.stops, trail);
   const { limits, strict } = config;
   const egress = egressOf(config.egress, 'listed');
   const metrics = new SmsMetrics(Date.now());
@@ -146,6 +149,7 @@ async function serve(
   const approvals = new ApprovalQueue(kept.approvals, {
     rules: config.approverRules,
     hasNames: config.auth,
+    personOf: (name) => (credentials.named.isRevoked(name) ? null : credentials.named.personOf(name)),
     waitMs: limits.approval_wait_ms,
     grantMs: limits.approval_grant_ms,
     keptGrantMs: limits.approval_kept_grant_ms,
@@ -167,10 +171,12 @@ async function serve(
       writable: kept.writeProblem() === null ? 1 : 0,
       approvals_waiting: approvals.waiting,
       runs: submitted.facts(),
+      certificateExpiresAtMs: credentials.certificate?.expiresAtMs ?? null,
     };
   };
   telemetry?.pushMetrics(async () => metrics.collect(await gauges()));
-  const { access, tls } = credentials;
+  const { access, certificate } = credentials;
+  const tls = certificate?.tls ?? null;
   const common = {
     access,
     slowReaderMs: limits.slow_reader_ms,
@@ -181,7 +187,7 @@ async function serve(
     log,
   };
   const { book, blobs, requests: taskRequests, store: taskStore } = tasks;
-  const shared = { store, profiles, approvals, reports, runs, serving, strict, metrics, log, taskRequests };
+  const shared = { store, profiles, stops, approvals, reports, runs, serving, strict, metrics, log, taskRequests };
   const forServices = { heartbeatMs: limits.heartbeat_ms, watchers, held, access, taskStore, blobs, tasks: book };
   // Whoever can reach a node is not whoever can reach a registry that lets in everybody.
   const oidc = config.auth ? credentials.oidc : null;
@@ -193,11 +199,16 @@ async function serve(
     tasks: book,
     withdraw: (namespace, run) => approvals.withdrawAll(namespace, run, 'the run was cancelled'),
     isEnding: () => !serving.isServing,
+    stops: async () => {
+      const active = new Map((await stops.list()).records.map((stop) => [stop.stop_id, stop]));
+      return { of: (run) => stopOfRun(active, run, '') };
+    },
     ...{ tracer: common.tracer, trail, log },
   });
   const routes = allRoutes({
     ...shared,
     runRoutes,
+    queueAvailable: () => submitted.isAvailable(),
     tokens,
     named: credentials.named,
     uses: credentials.uses,
@@ -212,7 +223,7 @@ async function serve(
     reloader,
     testServer: config.allowServerTest ? testServer : null,
     console: new ConsoleState(
-      { servers: store, profiles, approvals: approvals.store, people: tokens },
+      { servers: store, profiles, approvals: approvals.store, people: tokens, stops },
       reports,
       runs,
       shutdown.signal,
@@ -224,9 +235,10 @@ async function serve(
     hosts: [config.http.host, ...config.allowedHosts],
     origins: config.allowedOrigins,
   };
+  const callers = new CallerLimits({ limits, onShed: (reason) => metrics.shed.add(1, { protocol: 'http', reason }) });
   const handlers = {
     grpc: grpcListener({ ...common, calls, needs: methodNeeds, routes: services }),
-    http: httpListener({ ...common, held, gate, origins, routes }),
+    http: httpListener({ ...common, held, gate, callers, origins, routes }),
   };
   const listeners = await openListeners(
     config,
@@ -236,6 +248,7 @@ async function serve(
     (protocol) => metrics.shed.add(1, { protocol, reason: 'flooding' }),
     log,
   );
+  if (certificate !== null) certificate.onRenewed = (renewed) => listeners.useTls(renewed);
   serving.become('serving');
   const { epoch, revision, records } = await store.list();
   const bound = { grpc: listeners.grpc.authority, http: listeners.http.url, auth: config.auth };
@@ -260,8 +273,7 @@ async function serve(
     http: listeners.http.url,
     routes,
     reload: async () => {
-      const renewed = credentials.reload();
-      if (renewed !== null) listeners.useTls(renewed);
+      credentials.reload();
       await tasks.load();
       readRules(deps, approvals);
       return reloader === null ? null : reloader.reload({ dryRun: false });

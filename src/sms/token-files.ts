@@ -1,13 +1,11 @@
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { errorCode } from '../base/error-text.ts';
 import { writePrivateFile } from '../base/private-file.ts';
 import { knownSecrets } from '../secrets/redactor.ts';
 import { readSecretFile, SecretFileError } from '../secrets/secret-file.ts';
 import type { Tokens } from './people/file-tokens.ts';
+import { MIN_TOKEN_CHARS, newTokenText } from './people/token-text.ts';
 
-const TOKEN_BYTES = 32;
-const MIN_TOKEN_CHARS = 16;
 /** Of one role at a time: the current one, and those that are on their way out. */
 const MAX_TOKENS = 16;
 
@@ -34,8 +32,7 @@ export function readTokens(paths: TokenPaths): Tokens {
 export function ensureToken(path: string, created: string[]): void {
   if (!existsSync(path)) {
     try {
-      // Not base64url: a token that begins with a dash would be taken for a flag when somebody pastes it after one.
-      writePrivateFile(path, `${randomBytes(TOKEN_BYTES).toString('hex')}\n`);
+      writePrivateFile(path, `${newTokenText()}\n`);
     } catch (error) {
       throw new Error(`the token file ${path} cannot be created (${errorCode(error) ?? error})`);
     }

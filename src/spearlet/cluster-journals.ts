@@ -1,6 +1,4 @@
-import { journalKey } from '../journal/block-cipher.ts';
 import type { JournalPlace } from '../journal/journal-place.ts';
-import { readJournal } from '../journal/read-journal.ts';
 import type { Timeline } from '../journal/timeline-entry.ts';
 import { SubjectJournal } from '../queue/nats/journal-writer.ts';
 import { NatsJournals } from '../queue/nats/nats-journals.ts';
@@ -9,7 +7,7 @@ import { journalSubject } from '../queue/nats/subjects.ts';
 import type { Claim } from '../queue/run-queue.ts';
 import type { JournalMode, JournalOption } from '../run/journal-option.ts';
 import type { Secret } from '../secrets/secret.ts';
-import { type EarlierAttempt, type RunJournals, shownTimeline, summary } from './run-journals.ts';
+import { type EarlierAttempt, earlierOf, type RunJournals, shownTimeline } from './run-journals.ts';
 
 /** Journals that every node of a cluster can go on with. */
 export class ClusterJournals implements RunJournals {
@@ -41,8 +39,7 @@ export class ClusterJournals implements RunJournals {
     const bytes = owned?.hasBlocks === false ? null : await this.#journals.read(namespace, id);
     if (bytes === null) return null;
     this.#read.set(claim, bytes);
-    const key = this.#key === null ? null : journalKey(this.#key.reveal());
-    return summary(readJournal(journalSubject(namespace, id), key, bytes).records);
+    return earlierOf(id, journalSubject(namespace, id), this.#key, bytes);
   }
 
   read(namespace: string, run: string): Promise<Uint8Array | null> {

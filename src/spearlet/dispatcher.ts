@@ -1,7 +1,10 @@
 import { backoffMs } from '../base/backoff.ts';
 import { errorText } from '../base/error-text.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import type { Claim, Line, RunEnding, RunQueue } from '../queue/run-queue.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import { faultOf, retryOf } from './host-failure.ts';
+import { type NodeStops, noStops } from './node-stops.ts';
 import type { ParkedRun } from './parked-runs.ts';
 import type { AttemptOutcome, StopReason } from './run-claim.ts';
 
@@ -18,11 +21,18 @@ export interface DispatcherOptions {
   readonly attempt: (claim: Claim, signal: AbortSignal) => Promise<AttemptOutcome>;
   /** A run gave up its slot. */
   readonly onParked: (run: ParkedRun, requests: readonly string[]) => void;
+  /** Stops of the registry. @default none */
+  readonly stops?: NodeStops;
+  /** How long running runs have when the node is drained. @default 0 */
+  readonly drainMs?: number;
   readonly log: ServiceLog;
 }
 
 const PAUSES = { firstMs: 1_000, maxMs: 30_000 };
+/** Between two claims after a pause. */
+const STEP_MS = 250;
 const FAULTS = { firstMs: 250, maxMs: 10_000 };
+const HOLDS = { firstMs: 1_000, maxMs: 8_000 };
 
 interface Running {
   readonly claim: Claim;
@@ -30,9 +40,16 @@ interface Running {
   readonly ended: Promise<void>;
 }
 
+/** Back-off of a namespace whose runs could not start. No run of the namespace is claimed while the timer is set. */
+interface Hold {
+  readonly failures: number;
+  timer: NodeJS.Timeout | null;
+}
+
 /** Takes runs from the queue as long as there are slots, and sees each to its end. */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
+  readonly #stops: NodeStops;
   readonly #running = new Map<string, Running>();
   readonly #unsubscribe: () => void;
   readonly #leases: NodeJS.Timeout;
@@ -41,18 +58,26 @@ export class Dispatcher {
   #again = false;
   #pauses = 0;
   #pausedUntil = 0;
+  #pausedFor: string | null = null;
+  /** How many runs one claim takes at most. */
+  #batch = Number.POSITIVE_INFINITY;
   #resume: NodeJS.Timeout | undefined;
+  readonly #holds = new Map<string, Hold>();
+  /** Until running runs of a drained node return to the queue. */
+  #draining: NodeJS.Timeout | undefined;
   #isOpen = true;
   /** Attempts that were begun. */
   starts = 0;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#stops = options.stops ?? noStops;
     const unsubscribe = [
       options.queue.onWork(() => this.fill()),
       options.queue.onChange(({ id, cancel }) => {
         if (cancel) this.#running.get(id)?.stop.abort('cancelled' satisfies StopReason);
       }),
+      this.#stops.onChange(() => this.#applyStops()),
     ];
     this.#unsubscribe = () => {
       for (const stop of unsubscribe) stop();
@@ -63,6 +88,12 @@ export class Dispatcher {
 
   get running(): number {
     return this.#running.size;
+  }
+
+  /** Why no run is started for now; null: runs are. */
+  problem(): string | null {
+    if (this.#pausedFor === null || performance.now() >= this.#pausedUntil) return null;
+    return `no run is started for now: ${this.#pausedFor}`;
   }
 
   /** Begins what can be begun. */
@@ -84,6 +115,8 @@ export class Dispatcher {
     await all;
     clearInterval(this.#leases);
     clearTimeout(this.#resume);
+    for (const { timer } of this.#holds.values()) if (timer !== null) clearTimeout(timer);
+    clearTimeout(this.#draining);
     this.#unsubscribe();
   }
 
@@ -99,15 +132,16 @@ export class Dispatcher {
   async #fillOnce(): Promise<void> {
     const { queue, node, pool, slots, leaseMs, log } = this.#options;
     const left = this.#pausedUntil - performance.now();
-    const free = slots - this.#running.size;
+    const free = Math.min(slots - this.#running.size, this.#batch);
     if (left > 0) this.#fillIn(left);
-    if (left > 0 || free <= 0) return;
+    if (left > 0 || free <= 0 || this.#stops.isHeld) return;
     try {
       const claims = await queue.claim(node, pool, free, leaseMs, this.#room());
       for (const claim of claims) this.#start(claim);
+      if (claims.length > 0 && this.#batch < slots) this.#startSlowly();
     } catch (error) {
       log('error', 'claim_failed', { message: errorText(error) });
-      this.#pause();
+      this.#pause(`cannot claim runs: ${errorText(error)}`);
       this.#again = true;
     }
   }
@@ -137,6 +171,8 @@ export class Dispatcher {
       isCounted = true;
     };
     return ({ namespace, task, submittedBy }) => {
+      if (this.#holds.get(namespace)?.timer) return false;
+      if (isHeldBy(this.#stops.of({ namespace, task }))) return false;
       if (!isCounted) countRunning();
       const [taskKey, callerKey] = [`${namespace}/${task}`, `${namespace} ${submittedBy}`];
       if ((tasks.get(taskKey) ?? 0) >= concurrency(namespace, task)) return false;
@@ -145,6 +181,35 @@ export class Dispatcher {
       count(callers, callerKey);
       return true;
     };
+  }
+
+  /** In the turn in which the node learns of them: what the gate refuses after this is not recorded by a stopped run. */
+  #applyStops(): void {
+    for (const { claim, stop } of this.#running.values()) {
+      const found = this.#stops.of(claim.run);
+      if (found?.effect === 'stop' || found?.effect === 'cancel') stop.abort({ stop: found } satisfies StopReason);
+    }
+    this.#setDraining();
+    this.fill();
+  }
+
+  /** The time that running runs have starts with the drain; other stops that change meanwhile do not extend it. */
+  #setDraining(): void {
+    if (this.#drained().length === 0) {
+      clearTimeout(this.#draining);
+      this.#draining = undefined;
+      return;
+    }
+    this.#draining ??= setTimeout(() => this.#returnDrained(), this.#options.drainMs ?? 0).unref();
+  }
+
+  #returnDrained(): void {
+    this.#draining = undefined;
+    for (const { stop } of this.#drained()) stop.abort('draining' satisfies StopReason);
+  }
+
+  #drained(): readonly Running[] {
+    return [...this.#running.values()].filter(({ claim }) => this.#stops.of(claim.run)?.effect === 'drain');
   }
 
   #start(claim: Claim): void {
@@ -165,8 +230,9 @@ export class Dispatcher {
     try {
       outcome = await attempt(claim, signal);
     } catch (error) {
-      outcome = { kind: 'again', counts: true, pause: false, why: errorText(error) };
+      outcome = retryOf(faultOf(error)) ?? { kind: 'again', counts: true, pause: false, why: errorText(error) };
     }
+    if (outcome.kind !== 'again') this.#holds.delete(claim.run.namespace);
     if (outcome.kind === 'ended') {
       this.#pauses = 0;
       const { status, exit } = outcome.ending;
@@ -184,10 +250,12 @@ export class Dispatcher {
       return;
     }
     if (outcome.why !== 'draining') log('warn', 'run_again', { ...about, why: outcome.why });
-    if (outcome.pause) this.#pause();
+    if (outcome.pause) this.#pause(outcome.why);
+    if (outcome.holds === 'namespace') this.#hold(claim.run.namespace);
     if (outcome.counts && this.#isOpen) await this.#wait(backoffMs(FAULTS, claim.attempt, Math), signal);
-    const { counts } = outcome;
-    await this.#insist(() => queue.release(claim, counts));
+    const { counts, why } = outcome;
+    const reason = why === 'draining' ? null : why;
+    await this.#insist(() => queue.release(claim, { counts, reason }));
   }
 
   /** What a run came to is written as soon as the disk lets it; until then its journal has it. */
@@ -203,8 +271,34 @@ export class Dispatcher {
     }
   }
 
-  #pause(): void {
+  /** Attempts that fail together are one failure: each would double the pause. */
+  #pause(why: string): void {
+    if (this.problem() !== null) return;
+    this.#pausedFor = why;
+    this.#batch = 1;
     this.#pausedUntil = performance.now() + backoffMs(PAUSES, ++this.#pauses, Math);
+  }
+
+  /** After a pause one run is started, then two, then four: all at once would exhaust again what was exhausted. */
+  #startSlowly(): void {
+    if (this.problem() !== null) return;
+    this.#batch *= 2;
+    this.#pausedFor = null;
+    this.#pausedUntil = performance.now() + STEP_MS;
+    this.#again = true;
+  }
+
+  /** Claims no run of the namespace for a while: the same run would come back at once. Other nodes may have room. */
+  #hold(namespace: string): void {
+    const { failures, timer } = this.#holds.get(namespace) ?? { failures: 0, timer: null };
+    if (timer !== null || !this.#isOpen) return;
+    const hold: Hold = { failures: failures + 1, timer: null };
+    const end = () => {
+      hold.timer = null;
+      this.fill();
+    };
+    hold.timer = setTimeout(end, backoffMs(HOLDS, hold.failures, Math)).unref();
+    this.#holds.set(namespace, hold);
   }
 
   #wait(ms: number, signal: AbortSignal | null): Promise<void> {
@@ -227,4 +321,9 @@ export class Dispatcher {
     };
     await Promise.all([...this.#running.values()].map(renew));
   }
+}
+
+/** Runs that are to be cancelled are claimed, and end before they start. */
+function isHeldBy(stop: StopRecord | null): boolean {
+  return stop !== null && stop.effect !== 'cancel';
 }

@@ -22,6 +22,8 @@ export interface FollowedTasksOptions {
   /** Whether a run that has not ended was submitted with this revision. */
   readonly isPinned: (named: NamedTask, revision: number) => Promise<boolean>;
   readonly log: ServiceLog;
+  /** Called after each change of the tasks. @default nothing is called */
+  readonly onChange?: (() => void) | undefined;
 }
 
 const MODULE_MS = 120_000;
@@ -41,12 +43,18 @@ export class FollowedTasks {
   readonly #fetching = new Map<string, Promise<Uint8Array>>();
   #taking: Promise<void> = Promise.resolve();
   #isFirst = true;
+  #isLoaded = false;
 
   constructor(options: FollowedTasksOptions) {
     this.#options = options;
     this.#cache = new KindCache({ kind: taskKind, source: options.port });
     this.#cache.onChange((change) => {
-      this.#taking = this.#taking.then(() => this.#take(change));
+      this.#taking = this.#taking
+        .then(() => this.#take(change))
+        .then(() => {
+          this.#isLoaded = true;
+          options.onChange?.();
+        });
     });
     this.#cache.onStatus(({ state, lastError }) => {
       if (state === 'degraded' || state === 'refused') {
@@ -62,6 +70,11 @@ export class FollowedTasks {
     await this.#taking;
     void this.#prefetch();
     return isThere;
+  }
+
+  /** Whether the node has the list of tasks that the registry has sent since the node started. */
+  get isLoaded(): boolean {
+    return this.#isLoaded;
   }
 
   /** Why they are not followed; null: they are, or nothing was heard yet. */

@@ -5,10 +5,10 @@ import type { Submitter } from '../config/host/node.ts';
 import { ALL_NAMESPACES, type Identity, type Role } from '../protocol/people.ts';
 import { DEFAULT_NAMESPACE } from '../protocol/record.ts';
 import { ensureToken, readTokenFile } from '../sms/token-files.ts';
-import { IDENTITY_CACHE_MS, type RegistryIdentities } from './registry-identities.ts';
+import { IDENTITY_CACHE_MS, type NoIdentity, type RegistryIdentities } from './registry-identities.ts';
 
-/** `unknown`: no token, or nobody's. `unavailable`: it is not one of this node, and the registry cannot be asked. */
-export type NodeStranger = 'unknown' | 'unavailable';
+/** `unknown`: no token, or one that no user has. Otherwise why a token of the registry cannot be looked up. */
+export type NodeStranger = 'unknown' | NoIdentity;
 
 interface Known {
   readonly identity: Identity;
@@ -48,8 +48,8 @@ export class NodeAccess {
     for (const [index, known] of this.#known.entries()) known.digests = read[index] ?? [];
   }
 
-  /** Never rejects. */
-  async identify(authorization: string | undefined): Promise<Identity | NodeStranger> {
+  /** `peer`: the address that the token came from. Never rejects. */
+  async identify(authorization: string | undefined, peer: string): Promise<Identity | NodeStranger> {
     const token = bearer.exec(authorization ?? '')?.[1];
     if (token === undefined) return 'unknown';
     const given = digest(token);
@@ -59,17 +59,17 @@ export class NodeAccess {
     );
     const [match] = matches;
     if (match !== undefined) return match.identity;
-    return (await this.#registry?.identify(given.toString('hex'), token)) ?? 'unknown';
+    return (await this.#registry?.identify(given.toString('hex'), token, peer)) ?? 'unknown';
   }
 
   /**
    * Calls back once when the token is no longer what it was. A registry that does not answer ends nothing that was begun.
    * The returned function ends the looking.
    */
-  whileValid(authorization: string | undefined, identity: Identity, ended: () => void): () => void {
+  whileValid(authorization: string | undefined, peer: string, identity: Identity, ended: () => void): () => void {
     const look = async () => {
-      const now = await this.identify(authorization);
-      if (now === 'unavailable' || isDeepStrictEqual(now, identity)) return;
+      const now = await this.identify(authorization, peer);
+      if (now === 'unavailable' || now === 'too_many' || isDeepStrictEqual(now, identity)) return;
       clearInterval(timer);
       ended();
     };

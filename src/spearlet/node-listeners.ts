@@ -6,7 +6,8 @@ import type { NodeFiles } from '../config/node/paths.ts';
 import { privateDirectoryProblem } from '../config/private-directory.ts';
 import type { ListenAddress } from '../config/sms/address.ts';
 import type { TlsMaterial } from '../sms/bind.ts';
-import { fewConnections, type HttpServer, startHttpServer } from '../sms/http/http-server.ts';
+import type { ConnectionLimits } from '../sms/connections.ts';
+import { type HttpServer, startHttpServer } from '../sms/http/http-server.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_SOCKET = 0o600;
@@ -23,6 +24,7 @@ export async function openNodeListeners(
   address: ListenAddress,
   tls: TlsMaterial | null,
   files: NodeFiles,
+  limits: ConnectionLimits,
   listener: (req: IncomingMessage, res: ServerResponse) => void,
   upgrade: (req: IncomingMessage, socket: Duplex, head: Buffer) => void,
 ): Promise<NodeListeners> {
@@ -32,10 +34,10 @@ export async function openNodeListeners(
     await Promise.all(open.map((server) => server.close(graceMs)));
   };
   try {
-    const port = await startHttpServer(address, tls, fewConnections, listener, upgrade);
+    const port = await startHttpServer(address, tls, limits, listener, upgrade);
     open.push(port);
     prepareSocket(files);
-    open.push(await startHttpServer({ path: files.socket }, null, fewConnections, listener, upgrade));
+    open.push(await startHttpServer({ path: files.socket }, null, limits, listener, upgrade));
     chmodSync(files.socket, PRIVATE_SOCKET);
     writePrivateFile(
       files.endpoint,

@@ -8,12 +8,15 @@ export interface NodeFacts {
   readonly slots: number;
   readonly running: number;
   readonly starts: number;
+  /** Null: there is no TLS. */
+  readonly certificateExpiresAtMs: number | null;
 }
 
 /** The instruments of a node. Label values come from fixed sets: routes, status codes, statuses of runs. */
 export class NodeMetrics {
   readonly guests: Metrics;
   readonly requests;
+  readonly shed;
   readonly #meters;
   readonly #read: () => NodeFacts;
 
@@ -26,24 +29,32 @@ export class NodeMetrics {
     this.requests = meter.createCounter('spearlet_requests_total', {
       description: 'Finished requests by route and status code.',
     });
+    this.shed = meter.createCounter('spearlet_shed_total', {
+      description: 'Requests refused by a limit per caller or peer, by reason.',
+    });
     const runs = gauge('spearlet_runs', 'Retained runs, by status.');
     const depth = gauge('spearlet_queue_depth', 'Queued runs.');
     const age = gauge('spearlet_queue_age_seconds', 'Age of the oldest queued run.');
     const slots = gauge('spearlet_slots', 'Run slots, by state.');
+    const expiry = gauge(
+      'spearlet_certificate_expiry_timestamp_seconds',
+      'Time at which the TLS certificate expires, in seconds since the epoch.',
+    );
     const starts = meter.createObservableCounter('spearlet_run_starts_total', {
       description: 'Started run attempts.',
     });
     meter.addBatchObservableCallback(
       (result) => {
-        const { queue, slots: all, running, starts: begun } = this.#read();
+        const { queue, slots: all, running, starts: begun, certificateExpiresAtMs: expires } = this.#read();
         for (const [status, count] of Object.entries(queue.byStatus)) result.observe(runs, count, { status });
         result.observe(depth, queue.byStatus.queued);
         result.observe(age, (queue.oldestQueuedMs ?? 0) / 1000);
         result.observe(slots, running, { state: 'used' });
         result.observe(slots, Math.max(0, all - running), { state: 'free' });
         result.observe(starts, begun);
+        if (expires !== null) result.observe(expiry, expires / 1000);
       },
-      [runs, depth, age, slots, starts],
+      [runs, depth, age, slots, starts, expiry],
     );
   }
 

@@ -23,6 +23,8 @@ export interface NodeTasksOptions {
   readonly admission: Admission;
   readonly queue: Pick<RunQueue, 'list'>;
   readonly log: ServiceLog;
+  /** Called after the registry changed the tasks. @default nothing is called */
+  readonly onChange?: (() => void) | undefined;
 }
 
 /** The tasks of a node: of a directory and of what is applied here, or of its registry alone. */
@@ -34,6 +36,8 @@ export interface NodeTasks {
   /** What a run was submitted with; null: nobody has it any more. */
   revision(named: NamedTask, revision: number): Promise<TaskRevision | null>;
   module(sha256: string): Promise<Uint8Array>;
+  /** Why a task of the registry may be unknown here; null: the list of tasks is complete. */
+  notLoaded(): string | null;
   /** Reads the directory again, where there is one: what is wrong with its files. */
   load(): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -61,6 +65,7 @@ export async function openNodeTasks(options: NodeTasksOptions): Promise<NodeTask
       ...{ store, requests, elsewhere: null },
       revision: async (named, revision) => store.revision(named, revision),
       module: (sha256) => blobs.read(sha256),
+      notLoaded: () => null,
       load() {
         loading = loading.then(load, load);
         return loading;
@@ -80,7 +85,7 @@ interface Parts {
 }
 
 async function ofRegistry(
-  { admission, queue, firstTasksMs, log }: NodeTasksOptions,
+  { admission, queue, firstTasksMs, log, onChange }: NodeTasksOptions,
   platform: SmsPlatform,
   { store, blobs, requests }: Parts,
 ): Promise<NodeTasks> {
@@ -88,10 +93,10 @@ async function ofRegistry(
     log('error', 'task_refused', { problem: `${id}: ${path} ${message}` }),
   );
   const isPinned = (named: NamedTask, revision: number) => hasUnfinishedRun(queue, named, revision);
-  const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log });
+  const followed = new FollowedTasks({ port, store, blobs, admission, isPinned, log, onChange });
+  const problem = () => followed.problem ?? `no response within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
   if (!(await followed.open(firstTasksMs))) {
-    const why = followed.problem ?? `no response within ${firstTasksMs} ms (mcp.first_snapshot_ms)`;
-    const message = `cannot load tasks from the registry; using the ${store.list(null).length} tasks stored on this node: ${why}`;
+    const message = `cannot load tasks from the registry; using the ${store.list(null).length} tasks stored on this node: ${problem()}`;
     log('warn', 'tasks_not_followed', { message });
   }
   return {
@@ -99,6 +104,7 @@ async function ofRegistry(
     elsewhere: `this node loads its tasks from the registry at ${platform.address}; change them there (spear tasks --sms)`,
     revision: (named, revision) => followed.revision(named, revision),
     module: (sha256) => followed.module(sha256),
+    notLoaded: () => (followed.isLoaded ? null : `the registry has not sent its tasks yet: ${problem()}`),
     load: async () => [],
     close: async () => {
       await followed.close();

@@ -3,6 +3,7 @@ import { errorText } from '../base/error-text.ts';
 import type { ParkedFor, RunQueue } from '../queue/run-queue.ts';
 import type { SharedApprovals } from '../registry/shared-approvals.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import { type NodeStops, noStops } from './node-stops.ts';
 import { WakeTimes } from './wake-times.ts';
 
 export interface ParkedRunsOptions {
@@ -10,6 +11,8 @@ export interface ParkedRunsOptions {
   readonly pool: string;
   /** Null: there is nobody to decide, and whoever waits for somebody is told so. */
   readonly approvals: SharedApprovals | null;
+  /** Stops of the registry. @default none */
+  readonly stops?: NodeStops;
   readonly log: ServiceLog;
 }
 
@@ -44,7 +47,8 @@ const WITHDRAW_MS = 5_000;
 export class ParkedRuns {
   readonly #options: ParkedRunsOptions;
   readonly #times = new WakeTimes(MAX_TIMES);
-  readonly #unsubscribe: (() => void) | undefined;
+  readonly #unsubscribe: readonly ((() => void) | undefined)[];
+  readonly #stops: NodeStops;
   #timer: NodeJS.Timeout | undefined;
   #scanTimer: NodeJS.Timeout | undefined;
   #gathering: NodeJS.Timeout | undefined;
@@ -56,10 +60,14 @@ export class ParkedRuns {
 
   constructor(options: ParkedRunsOptions) {
     this.#options = options;
-    this.#unsubscribe = options.approvals?.listen((news) => {
-      if (news === 'begun') this.#scan();
-      else if (news !== 'lost') void this.#wake(news.namespace, news.run);
-    });
+    this.#stops = options.stops ?? noStops;
+    this.#unsubscribe = [
+      options.approvals?.listen((news) => {
+        if (news === 'begun') this.#scan();
+        else if (news !== 'lost') void this.#wake(news.namespace, news.run);
+      }),
+      this.#stops.onChange(() => this.#scan()),
+    ];
     this.#scan();
   }
 
@@ -67,6 +75,8 @@ export class ParkedRuns {
   parked(run: ParkedRun, requests: readonly string[]): void {
     const { until } = run;
     if (until.kind === 'time') this.#expect(run.namespace, run.id, until.atMs);
+    // The stop may have been lifted, or another one cancels, while the run was being parked.
+    if (until.kind === 'stop' || this.#stops.hasCancel) this.#do(() => this.#wakeUnstopped(run));
     if (requests.length === 0) return;
     // What was decided while it was being parked was told when nobody listened.
     this.#asked.push({ run, requests });
@@ -88,7 +98,7 @@ export class ParkedRuns {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#unsubscribe?.();
+    for (const stop of this.#unsubscribe) stop?.();
     for (const timer of [this.#timer, this.#scanTimer, this.#gathering]) clearTimeout(timer);
     await this.#work;
   }
@@ -119,6 +129,7 @@ export class ParkedRuns {
       for (const run of page.runs) {
         const { until } = run;
         if (until.kind === 'time') this.#expect(run.namespace, run.id, until.atMs);
+        if (until.kind === 'stop' || this.#stops.hasCancel) await this.#wakeUnstopped(run);
         if (until.kind === 'approval') asked.push({ run, requests: until.request.split(' ') });
       }
       await this.#wakeDecided(asked);
@@ -126,6 +137,14 @@ export class ParkedRuns {
       // There may be a million: others have their turns between.
       await nextTurn();
     } while (cursor !== null && !this.#isClosed);
+  }
+
+  /** A run whose stop was lifted, or that a stop cancels: it is claimed to end. */
+  async #wakeUnstopped({ namespace, id, until }: ParkedRun): Promise<void> {
+    const isLifted = until.kind === 'stop' && this.#stops.isLifted(until.stop);
+    const run = isLifted ? null : await this.#options.queue.find(id);
+    const isCancelled = run !== null && this.#stops.of(run)?.effect === 'cancel';
+    if (isLifted || isCancelled) await this.#wake(namespace, id);
   }
 
   /** Those of which a request does not wait any more. */

@@ -1,8 +1,10 @@
 import { errorText } from '../base/error-text.ts';
 import type { Identity } from '../protocol/people.ts';
 import type { IdentityPort } from '../registry/identity-port.ts';
+import { PeerRates } from '../sms/peer-rates.ts';
 import { identityOfToken } from '../sms/people/oidc/identity-of-token.ts';
 import { looksSigned, readSignedToken } from '../sms/people/oidc/signed-token.ts';
+import { tokenForm } from '../sms/people/token-text.ts';
 
 /** How long an answer of the registry holds: a token that was revoked is refused after this time at the latest. */
 export const IDENTITY_CACHE_MS = 5_000;
@@ -10,7 +12,16 @@ export const IDENTITY_CACHE_MS = 5_000;
 const UNKNOWN_CACHE_MS = 1_000;
 const ANSWER_MS = 3_000;
 const MAX_KNOWN = 10_000;
+/** How long a caller that was valid keeps a reserved slot for its next lookup. */
+const RECENTLY_MS = 10 * 60_000;
+/** Lookups in flight: of tokens that were not valid recently, and of those that were. */
 const MAX_ASKING = 64;
+const MAX_ASKING_RECENT = 512;
+/** Lookups of tokens of one form that were not valid recently, for each peer. */
+export const LOOKUPS_PER_PEER_PER_SECOND = 32;
+
+/** `unavailable`: the registry does not answer. `too_many`: the peer sent too many unknown tokens, or all peers did. */
+export type NoIdentity = 'unavailable' | 'too_many';
 
 interface Answer {
   readonly identity: Identity | null;
@@ -18,9 +29,11 @@ interface Answer {
 }
 
 /**
- * Who somebody is: by the digest of their token, as the registry says, or by a signature of its issuer, with keys and rules
- * that the registry gives. No token leaves the node. Answers are kept for a few seconds; where the registry does not answer
- * for longer than that, nobody is let in by it.
+ * Identifies callers of a node: by the digest of a token, looked up in the registry, or by a JWT of the registry's issuer,
+ * verified with keys and rules from the registry. No token leaves the node. Answers are cached for a few seconds; if the
+ * registry is unreachable for longer, its users are rejected. A malformed token costs no lookup. Tokens that were not
+ * valid recently have a lookup budget per peer, one for each form, so that random texts do not exhaust the budget of
+ * issued tokens.
  */
 export class RegistryIdentities {
   readonly #port: IdentityPort;
@@ -29,6 +42,8 @@ export class RegistryIdentities {
   readonly #known = new Map<string, Answer>();
   readonly #unknown = new Map<string, Answer>();
   readonly #asking = new Map<string, Promise<Identity | null | 'unavailable'>>();
+  readonly #lookups = new PeerRates(LOOKUPS_PER_PEER_PER_SECOND);
+  #askingRecent = 0;
   #failed = false;
 
   constructor(port: IdentityPort, onFailure: (why: string) => void) {
@@ -37,16 +52,34 @@ export class RegistryIdentities {
   }
 
   /** `sha256`: of the token, in hex. Never rejects. */
-  async identify(sha256: string, token: string): Promise<Identity | null | 'unavailable'> {
-    const kept = this.#known.get(sha256) ?? this.#unknown.get(sha256);
+  async identify(sha256: string, token: string, peer: string): Promise<Identity | null | NoIdentity> {
+    const known = this.#known.get(sha256);
+    const kept = known ?? this.#unknown.get(sha256);
     if (kept !== undefined && kept.until > performance.now()) return current(kept.identity);
-    const asking = this.#asking.get(sha256) ?? this.#ask(sha256, token);
-    const answer = await asking;
-    return answer === 'unavailable' ? answer : current(answer);
+    const answer = await (this.#asking.get(sha256) ?? this.#begin(sha256, token, peer, known !== undefined));
+    return typeof answer === 'string' ? answer : current(answer);
+  }
+
+  #begin(
+    sha256: string,
+    token: string,
+    peer: string,
+    isRecent: boolean,
+  ): Promise<Identity | null | NoIdentity> | NoIdentity | null {
+    if (isRecent) {
+      if (this.#askingRecent >= MAX_ASKING_RECENT) return 'too_many';
+      this.#askingRecent += 1;
+      return this.#ask(sha256, token).finally(() => {
+        this.#askingRecent -= 1;
+      });
+    }
+    const form = looksSigned(token) ? 'signed' : tokenForm(token);
+    if (form === 'malformed' || (form === 'signed' && readSignedToken(token) === null)) return null;
+    if (this.#asking.size - this.#askingRecent >= MAX_ASKING) return 'too_many';
+    return this.#lookups.spend(`${form} ${peer}`) ? this.#ask(sha256, token) : 'too_many';
   }
 
   #ask(sha256: string, token: string): Promise<Identity | null | 'unavailable'> {
-    if (this.#asking.size >= MAX_ASKING) return Promise.resolve('unavailable');
     const asking = this.#identify(sha256, token, AbortSignal.timeout(ANSWER_MS)).then(
       (identity) => {
         this.#keep(sha256, identity);
@@ -78,8 +111,9 @@ export class RegistryIdentities {
     this.#unknown.delete(sha256);
     const answers = identity === null ? this.#unknown : this.#known;
     const now = performance.now();
+    const retainedMs = identity === null ? 0 : RECENTLY_MS;
     for (const [oldest, { until }] of answers) {
-      if (until > now && answers.size < MAX_KNOWN) break;
+      if (until + retainedMs > now && answers.size < MAX_KNOWN) break;
       answers.delete(oldest);
     }
     answers.set(sha256, { identity, until: now + (identity === null ? UNKNOWN_CACHE_MS : IDENTITY_CACHE_MS) });

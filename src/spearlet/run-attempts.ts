@@ -1,15 +1,19 @@
 import { errorText } from '../base/error-text.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import { stopText } from '../policy/stops.ts';
+import type { TaskRevision } from '../protocol/task.ts';
 import type { EventSender } from '../queue/nats/event-sender.ts';
 import type { AllRunEvents, AttemptEvents } from '../queue/run-events.ts';
 import type { Claim, RunEnding, RunQueue } from '../queue/run-queue.ts';
-import type { WaitingApproval } from '../run/long-waits.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
+import { FailedFiles, failedFileText, faultOf, retryOf } from './host-failure.ts';
+import { type NodeStops, noStops } from './node-stops.ts';
 import type { NodeTasks } from './node-tasks.ts';
 import { type AttemptOutcome, attemptRun, endedEarlier } from './run-claim.ts';
 import type { EarlierAttempt, RunJournals } from './run-journals.ts';
+import { RunMarks } from './run-marks.ts';
 import type { RunStreams } from './run-streams.ts';
 import type { RunTraces } from './run-traces.ts';
 import type { TaskRuntimes } from './task-runtimes.ts';
@@ -17,7 +21,9 @@ import type { TokenBudgets } from './token-budgets.ts';
 
 export interface RunAttemptsOptions {
   readonly queue: RunQueue;
-  readonly tasks: Pick<NodeTasks, 'revision'>;
+  readonly tasks: Pick<NodeTasks, 'revision' | 'notLoaded'>;
+  /** Why a run of this revision must not start here yet; null: it may. */
+  readonly notYet: (task: TaskRevision) => string | null;
   readonly runtimes: TaskRuntimes;
   readonly journals: RunJournals;
   readonly events: AllRunEvents;
@@ -35,12 +41,15 @@ export interface RunAttemptsOptions {
   readonly parkAfterMs: number;
   /** Takes back what a run has asked people. */
   readonly withdraw: (namespace: string, id: string) => Promise<void>;
+  /** Stops of the registry. @default none */
+  readonly stops?: Pick<NodeStops, 'of'>;
   readonly log: ServiceLog;
 }
 
 /** What is to be done about a run that was claimed: nothing any more, or an attempt. */
 export class RunAttempts {
   readonly #options: RunAttemptsOptions;
+  readonly #failedFiles = new FailedFiles();
 
   constructor(options: RunAttemptsOptions) {
     this.#options = options;
@@ -55,11 +64,12 @@ export class RunAttempts {
     const sender = this.#options.sendEvents?.(claim);
     const ofRun = events.begin(id, life, (event) => sender?.add(event));
     ofRun.emit('status', { status: 'running', attempt: claim.attempt });
-    const failed = (error: unknown): AttemptOutcome => again(errorText(error));
-    const outcome =
+    const failed = (error: unknown): AttemptOutcome => retryOf(faultOf(error)) ?? again(errorText(error));
+    const made =
       earlier !== null && 'kind' in earlier
         ? earlier
         : await this.#attempt(claim, earlier, ofRun, signal).catch(failed);
+    const outcome = this.#withoutFailedFile(made);
     ofRun.emit('status', shownOutcome(outcome));
     if (outcome.kind === 'ended') {
       ofRun.end();
@@ -74,10 +84,19 @@ export class RunAttempts {
     try {
       return await this.#options.journals.earlier(claim);
     } catch (error) {
+      const retry = retryOf(faultOf(error));
+      if (retry !== null) return retry;
       if (!(error instanceof JournalError)) throw error;
       // To begin anew would do again what was done.
       return ended('dead', 'journal', error.message);
     }
+  }
+
+  /** A run whose file fails again and again is dead. */
+  #withoutFailedFile(outcome: AttemptOutcome): AttemptOutcome {
+    if (outcome.kind !== 'again' || outcome.failedFile === undefined) return outcome;
+    if (!this.#failedFiles.failed(outcome.failedFile)) return outcome;
+    return ended('dead', 'journal', failedFileText(outcome.failedFile, outcome.why));
   }
 
   async #attempt(
@@ -92,28 +111,36 @@ export class RunAttempts {
     const known = endedEarlier(earlier);
     if (known !== null) return { kind: 'ended', ending: known };
     if (claim.isCancelled) return ended('cancelled', 'cancelled', 'the run was cancelled while running');
+    const stop = (this.#options.stops ?? noStops).of(run);
+    if (stop?.effect === 'cancel') {
+      await this.#options.withdraw(run.namespace, run.id);
+      return ended('cancelled', 'cancelled', stopText(stop));
+    }
+    // It was set while the run was claimed.
+    if (stop !== null) return { kind: 'again', counts: false, pause: false, why: stopText(stop) };
     if (attempt > run.max_attempts) {
       const why = `${run.max_attempts} attempts were lost (retry.max_attempts), the last on ${run.node}`;
       return ended('dead', 'lost', why);
     }
-    const task = await tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
+    let task: TaskRevision | null;
+    try {
+      task = await tasks.revision({ namespace: run.namespace, name: run.task }, run.revision);
+    } catch (error) {
+      const why = tasks.notLoaded();
+      if (why === null) throw error;
+      return notStarted(`cannot load revision ${run.revision} of the task: ${why}`);
+    }
     if (task === null || task.wasm !== run.wasm) {
       const why = `revision ${run.revision} of the task is no longer stored on this node`;
       // Another node may have it, and each that has not counts as an attempt.
       if (queue.isShared) return again(why);
       return ended('dead', 'task', why);
     }
+    const notYet = this.#options.notYet(task);
+    if (notYet !== null) return notStarted(notYet);
     const input = await claim.input();
     const onNotice = (message: string) => log('info', 'notice', { run: run.id, message });
-    let hasAsked = false;
-    const onWaiting = (approvals: readonly WaitingApproval[]) => {
-      hasAsked = true;
-      const status = approvals.length > 0 ? 'waiting' : 'running';
-      ofRun.emit('status', { status, ...(approvals.length > 0 ? { approvals } : {}) });
-      queue.mark(claim, status).catch((error: unknown) => {
-        log('warn', 'not_marked', { run: run.id, status, message: errorText(error) });
-      });
-    };
+    const marks = new RunMarks({ queue, claim, events: ofRun, log });
     const streams = this.#options.streams.listen(run.id);
     const options = {
       claim,
@@ -123,7 +150,7 @@ export class RunAttempts {
       streams,
       signal,
       onNotice,
-      onWaiting,
+      marks,
       approve,
       parkAfterMs,
     };
@@ -131,7 +158,7 @@ export class RunAttempts {
     try {
       const outcome = await runtimes.using(task, (runtime) => attemptRun({ runtime, ...options, ...shared }, earlier));
       const isCancelled = outcome.kind === 'ended' && outcome.ending.status === 'cancelled';
-      if (isCancelled && hasAsked) await this.#options.withdraw(run.namespace, run.id);
+      if (isCancelled && marks.hasAsked) await this.#options.withdraw(run.namespace, run.id);
       return outcome;
     } finally {
       await streams.close();
@@ -142,16 +169,26 @@ export class RunAttempts {
 function shownOutcome(outcome: AttemptOutcome) {
   switch (outcome.kind) {
     case 'ended':
-      return { status: outcome.ending.status, exit: outcome.ending.exit };
+      return {
+        status: outcome.ending.status,
+        exit: outcome.ending.exit,
+        ...(outcome.ending.degraded === undefined ? {} : { degraded: outcome.ending.degraded }),
+      };
     case 'parked':
       return { status: 'parked', for: outcome.until };
     case 'again':
-      return { status: 'queued' };
+      return { status: 'queued', reason: outcome.why };
   }
 }
 
 /** It counts as an attempt. */
 const again = (why: string): AttemptOutcome => ({ kind: 'again', counts: true, pause: false, why });
+
+/** The registry has not responded yet: the queue offers the run again, here or to another node. Other runs may start. */
+const notStarted = (why: string): AttemptOutcome => ({
+  ...{ kind: 'again', counts: false, pause: false, holds: 'namespace' },
+  why,
+});
 
 function ended(status: RunEnding['status'], reason: string, message: string): AttemptOutcome {
   const ending = { status, exit: { reason, code: null, message }, cost: null, result: new Uint8Array() };

@@ -100,10 +100,10 @@ export class RunBoard {
 
 function reportOf(run: RunRecord): RunReport {
   const { id, namespace, task, revision, status, submitted_by, submitted_at_ms } = run;
-  const { started_at_ms, ended_at_ms, attempts, exit, cost } = run;
+  const { started_at_ms, ended_at_ms, attempts, exit, cost, status_reason, degraded } = run;
   return {
     ...{ id, namespace, task, revision, status, submitted_by, submitted_at_ms },
-    ...{ started_at_ms, ended_at_ms, attempts, exit },
+    ...{ started_at_ms, ended_at_ms, attempts, exit, status_reason, degraded },
     cost: cost && {
       model_calls: cost.model_calls,
       tool_calls: cost.tool_calls,

@@ -5,32 +5,49 @@ import type { ModelEvent } from '../chat/model-event.ts';
 import { JournalError } from '../journal/journal-error.ts';
 import { ToolEvents } from '../mcp/tool-events.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import { EVERY_SERVER } from '../policy/decision.ts';
+import { stopText } from '../policy/stops.ts';
 import { mayGoOn } from '../protocol/journal.ts';
 import { MAX_RESULT_BYTES, type RunCost } from '../protocol/run.ts';
+import type { StopRecord } from '../protocol/stop.ts';
 import { taskId } from '../protocol/task.ts';
 import { type AttemptEvents, bytesJson } from '../queue/run-events.ts';
 import type { Claim, ParkedFor, RunEnding } from '../queue/run-queue.ts';
-import type { WaitingApproval } from '../run/long-waits.ts';
 import { runGuest } from '../run/run-guest.ts';
 import type { RunResult } from '../run/run-result.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import type { GuestThreads } from '../run/threads/guest-threads.ts';
 import type { RunTracing } from '../telemetry/span.ts';
+import { faultOf, retryOf } from './host-failure.ts';
 import { addTokens, type EarlierAttempt, type RunJournals } from './run-journals.ts';
+import type { RunMarks } from './run-marks.ts';
 import type { TaskRuntime } from './task-runtimes.ts';
 import type { TokenBudgets } from './token-budgets.ts';
 
 /** Why a guest is ended before its end. */
-export type StopReason = 'cancelled' | 'draining' | 'lost';
+export type StopReason = 'cancelled' | 'draining' | 'lost' | StoppedBy;
+
+/** A stop of the registry applies to the run. */
+export interface StoppedBy {
+  readonly stop: StopRecord;
+}
 
 /**
- * What became of an attempt: the run has ended, waits for something, or waits again. `requests`: all that it has asked
- * people. `pause`: nothing can be begun for a while.
+ * Outcome of an attempt: the run has ended, is parked, or returns to the queue. `requests`: its approval requests.
+ * `pause`: the node starts no run for a while. `holds`: the node starts no run of this namespace for a while.
  */
 export type AttemptOutcome =
   | { readonly kind: 'ended'; readonly ending: RunEnding }
   | { readonly kind: 'parked'; readonly until: ParkedFor; readonly requests: readonly string[] }
-  | { readonly kind: 'again'; readonly counts: boolean; readonly pause: boolean; readonly why: string };
+  | {
+      readonly kind: 'again';
+      readonly counts: boolean;
+      readonly pause: boolean;
+      readonly holds?: 'namespace';
+      readonly why: string;
+      /** The file whose input/output error (EIO) ended the attempt. @default none */
+      readonly failedFile?: string;
+    };
 
 export interface AttemptOptions {
   readonly claim: Claim;
@@ -50,8 +67,7 @@ export interface AttemptOptions {
   /** Who decides about calls that need an approval; null: nobody. */
   readonly approve: 'sms' | null;
   readonly parkAfterMs: number;
-  /** Told what people have to decide about, whenever that changes. */
-  readonly onWaiting: (approvals: readonly WaitingApproval[]) => void;
+  readonly marks: RunMarks;
   /** Its reason is a {@link StopReason}. */
   readonly signal: AbortSignal;
   readonly onNotice: (text: string) => void;
@@ -66,9 +82,15 @@ export function endedEarlier(earlier: EarlierAttempt | null): RunEnding | null {
 
 /** One attempt at a run: from its journal's beginning, or from where the attempt before it came to. */
 export async function attemptRun(options: AttemptOptions, earlier: EarlierAttempt | null): Promise<AttemptOutcome> {
-  const { claim, runtime, journals, events, signal } = options;
+  const { claim, runtime, journals, events, marks, signal } = options;
   const { run, attempt } = claim;
   const { task } = runtime;
+  const { noServers } = runtime;
+  if (noServers !== null) await marks.onDegraded([{ server: EVERY_SERVER, reason: noServers.reason }]);
+  if (noServers?.isRequired) {
+    const exit = { reason: 'required_server', code: null, message: noServers.reason };
+    return { kind: 'ended', ending: { ...endingOf(exit, new Uint8Array(), null), degraded: marks.degraded ?? [] } };
+  }
   const output = new ResultBytes(earlier?.stdout ?? null);
   const tooLarge = new AbortController();
   const toolEvents = new ToolEvents();
@@ -104,32 +126,58 @@ export async function attemptRun(options: AttemptOptions, earlier: EarlierAttemp
       onModelEvent: options.streamModels ? (event, session) => events.emit('model', shownEvent(event, session)) : null,
       journal,
       approve: options.approve,
+      submittedBy: run.first_submitted_by ?? run.submitted_by,
       waits: {
         parkAfterMs: options.parkAfterMs,
-        onWaiting: options.onWaiting,
+        onWaiting: marks.onWaiting,
         onPark: (until, requests) => {
           parked = { kind: 'parked', until, requests };
         },
+        parkedBy: (reason) => {
+          const stop = stopIn(reason);
+          return stop === null || stop.effect === 'cancel' ? null : untilLifted(stop);
+        },
       },
+      onDegraded: marks.onDegraded,
+      onServerWait: marks.onServerWait,
       signal: AbortSignal.any([signal, tooLarge.signal]),
       onNotice: options.onNotice,
     });
   } catch (error) {
+    const retry = retryOf(faultOf(error));
+    if (retry !== null) return retry;
     // Neither the guest's fault nor a reason to count: the disk may have room again later.
     const isJournal = error instanceof JournalError;
     return { kind: 'again', counts: !isJournal, pause: isJournal, why: errorText(error) };
   }
+  const stop = signal.aborted ? stopIn(signal.reason) : null;
+  if (stop !== null && stop.effect !== 'cancel' && mayGoOn(result)) {
+    return parked ?? { kind: 'parked', until: untilLifted(stop), requests: [] };
+  }
   if (result.reason === 'parked' && parked !== null) {
     // Whoever wants it to end does not want it to wait.
-    if (signal.reason !== 'cancelled' && signal.reason !== 'lost') return parked;
+    if (signal.reason !== 'cancelled' && signal.reason !== 'lost' && stop === null) return parked;
     result = { ...result, reason: 'interrupted' };
   }
   const cost = attempt === 1 && earlier === null ? costOf(result) : await costInJournal(options);
-  return outcomeOf(result, { stop: signal.aborted ? (signal.reason as StopReason) : null, output, cost });
+  const file = result.reason === 'journal' ? journal.file : null;
+  const retry = retryOf({ code: result.systemError, file, message: String(result.message) });
+  if (retry !== null) return retry;
+  const outcome = outcomeOf(result, { stop: signal.aborted ? (signal.reason as StopReason) : null, output, cost });
+  const { degraded } = marks;
+  if (outcome.kind !== 'ended' || degraded === undefined) return outcome;
+  return { ...outcome, ending: { ...outcome.ending, degraded } };
 }
 
+/** The stop that a guest was ended for; null: another reason. */
+function stopIn(reason: unknown): StopRecord | null {
+  return typeof reason === 'object' && reason !== null && 'stop' in reason ? (reason as StoppedBy).stop : null;
+}
+
+const untilLifted = (stop: StopRecord): ParkedFor => ({ kind: 'stop', stop: stop.stop_id, reason: stop.reason });
+
 function outcomeOf(
-  { reason, exitCode, message }: RunResult,
+  { reason, exitCode, message, isolation }: RunResult,
   {
     stop,
     output,
@@ -144,6 +192,9 @@ function outcomeOf(
     if (stop === 'cancelled') {
       return end({ reason: 'cancelled', code: null, message: 'the run was cancelled while running' });
     }
+    if (stop !== null && typeof stop === 'object') {
+      return end({ reason: 'cancelled', code: null, message: stopText(stop.stop) });
+    }
     if (stop !== null) return { kind: 'again', counts: stop === 'lost', pause: false, why: stop };
     return end({
       reason: 'result',
@@ -152,7 +203,10 @@ function outcomeOf(
     });
   }
   // The guest that held its thread gets one of its own from now on, so this has an end.
-  if (reason === 'lost') return { kind: 'again', counts: false, pause: false, why: String(message) };
+  if (reason === 'lost') {
+    const again = { kind: 'again', counts: false, pause: false, why: String(message) } as const;
+    return isolation.kind === 'none' ? { ...again, holds: 'namespace' } : again;
+  }
   const isLimit = reason === 'journal' && String(message).includes('limits.journal_bytes');
   if (reason === 'internal' || (reason === 'journal' && !isLimit)) {
     return { kind: 'again', counts: reason === 'internal', pause: true, why: String(message) };

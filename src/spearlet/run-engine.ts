@@ -18,6 +18,8 @@ export interface RunEngine {
   readonly allEvents: RunEventSource;
   /** Takes the events of a run for those who follow it elsewhere; null: nobody does. */
   readonly sendEvents: ((claim: Claim) => EventSender) | null;
+  /** Writes a consistent copy of the queue's file; null: the runs are in NATS. */
+  readonly backup: ((path: string) => Promise<void>) | null;
 }
 
 export interface EngineOptions {
@@ -36,7 +38,9 @@ export async function openRunEngine(options: EngineOptions): Promise<RunEngine> 
   const events = new AllRunEvents();
   if (options.queue !== null) return openCluster(options, options.queue, events);
   const queue = new EmbeddedQueue(files.runs, { maxQueued: limits.max_queued });
-  return { queue, journals: new FileJournals(files.journals, key), events, allEvents: events, sendEvents: null };
+  const journals = new FileJournals(files.journals, key);
+  const backup = (path: string) => queue.backup(path);
+  return { queue, journals, events, allEvents: events, sendEvents: null, backup };
 }
 
 /** Loaded only where there is a cluster. */
@@ -56,7 +60,14 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
   const queue = await openNats(
     // A connection that is silent is left when the leases end that were not renewed over it.
     { servers, tls, ca, identity, creds, name: `spearlet ${node.name}`, silenceMs: leaseMs, onStatus },
-    (nc) => NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: nats.patienceMs }),
+    (nc) =>
+      NatsQueue.open(nc, {
+        replicas,
+        maxRuns,
+        leaseMs,
+        patienceMs: nats.patienceMs,
+        submitTimeoutMs: nats.submitTimeoutMs,
+      }),
   );
   log('info', 'queue', { servers: servers.join(','), replicas });
   return {
@@ -65,5 +76,6 @@ async function openCluster({ host, log }: EngineOptions, address: string, events
     events,
     allEvents: new NatsEvents(queue.parts),
     sendEvents: (claim) => new EventSender(queue, claim),
+    backup: null,
   };
 }

@@ -5,7 +5,7 @@ import { errorCode } from '../base/error-text.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { journalKey } from '../journal/block-cipher.ts';
 import { JournalError, JournalHeaderMissing } from '../journal/journal-error.ts';
-import { readJournal } from '../journal/read-journal.ts';
+import { type ReadJournal, readJournal, requireEncrypted } from '../journal/read-journal.ts';
 import { timelineOf } from '../journal/timeline.ts';
 import type { Timeline } from '../journal/timeline-entry.ts';
 import type { EndRecord, TimedRecord } from '../protocol/journal.ts';
@@ -71,8 +71,8 @@ export class FileJournals implements RunJournals {
     return path;
   }
 
-  option({ run }: Claim, mode: JournalMode): JournalOption {
-    return { file: this.prepare(run.namespace, run.id), mode, key: this.#key?.reveal() ?? null };
+  option({ run, isRestored: restored = false }: Claim, mode: JournalMode): JournalOption {
+    return { file: this.prepare(run.namespace, run.id), mode, restored, key: this.#key?.reveal() ?? null };
   }
 
   async earlier({ run }: Pick<Claim, 'run'>): Promise<EarlierAttempt | null> {
@@ -100,7 +100,7 @@ export class FileJournals implements RunJournals {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined) return null;
     try {
-      return summary(readJournal(path, this.#key && journalKey(this.#key.reveal())).records);
+      return earlierOf(run, path, this.#key, null);
     } catch (error) {
       // A guest begins when its header stands there whole: with less than that nothing was done.
       if (!(error instanceof JournalHeaderMissing)) throw error;
@@ -121,7 +121,24 @@ export function shownTimeline(run: string, bytes: Uint8Array | null, key: Secret
     const size = `the journal has ${bytes.byteLength} bytes`;
     throw new JournalError(run, `${size}, too large to show here: use spear journal show`);
   }
-  return timelineOf(readJournal(run, key && journalKey(key.reveal()), bytes));
+  const read = readJournal(run, key && journalKey(key.reveal()), bytes);
+  requireRun(read, run);
+  return timelineOf(read);
+}
+
+/** `bytes` null: they are in the file. @throws JournalError, also for a journal of another run or without the key */
+export function earlierOf(run: string, file: string, secret: Secret | null, bytes: Uint8Array | null): EarlierAttempt {
+  const key = secret && journalKey(secret.reveal());
+  const read = readJournal(file, key, bytes);
+  requireEncrypted(read, key);
+  requireRun(read, run);
+  return summary(read.records);
+}
+
+/** A whole journal of another run has a valid chain, and may be encrypted with the same key. @throws JournalError */
+function requireRun({ file, header }: ReadJournal, run: string): void {
+  if (header.run === run) return;
+  throw new JournalError(file, `the journal belongs to ${JSON.stringify(header.run)}, not to the run ${run}`);
 }
 
 /** What the records of a journal come to. */

@@ -9,6 +9,10 @@ import type { RunQueue } from '../queue/run-queue.ts';
 import type { StreamEnd } from '../run/streams/stream-client.ts';
 import type { StreamListener } from '../run/streams/stream-listener.ts';
 import { STREAM_PROTOCOL, serveStreamSocket } from '../run/streams/websocket-listener.ts';
+import { peerOf } from '../sms/connections.ts';
+import type { CallerLimits } from '../sms/http/caller-limits.ts';
+import { hostProblem, type OriginPolicy, originProblem } from '../sms/http/origin-check.ts';
+import { HttpProblem } from '../sms/http/problem.ts';
 import { mayName, refusal } from '../sms/people/identity.ts';
 import type { NodeAccess } from './node-access.ts';
 import { refuseSocket, type SocketRefusal, WaitingClients } from './waiting-clients.ts';
@@ -19,16 +23,48 @@ export const SESSION_MS = 60_000;
 const MAX_SESSIONS = 10_000;
 const PATH = /^\/api\/v1\/executions\/([\w-]{1,64})\/streams\/ws$/;
 
+const WRONG_HOST: SocketRefusal = {
+  status: '421 Misdirected Request',
+  reason: 'the Host header is not a name of this node; add the name to node.allowed_hosts',
+};
+const FOREIGN_ORIGIN: SocketRefusal = {
+  status: '403 Forbidden',
+  reason: 'the Origin header names another host than the Host header: web pages of other origins cannot connect',
+};
 const TAKEN: SocketRefusal = { status: '409 Conflict', reason: 'another client is connected' };
+const NO_TOKEN: SocketRefusal = {
+  status: '401 Unauthorized',
+  reason: 'the token is missing or not valid for this run',
+};
+const TOO_MANY_TOKENS: SocketRefusal = {
+  status: '429 Too Many Requests',
+  reason: 'too many unknown tokens were sent from this address; try again',
+  retryAfterS: 1,
+};
+const UNCHECKED: SocketRefusal = {
+  status: '503 Service Unavailable',
+  reason: 'the token cannot be checked: the registry is unreachable; try again',
+  retryAfterS: 1,
+};
+const QUEUE_AWAY: SocketRefusal = {
+  status: '503 Service Unavailable',
+  reason: 'the queue of runs is unavailable; try again',
+  retryAfterS: 1,
+};
 const ENDING: SocketRefusal = { status: '503 Service Unavailable', reason: 'the node is shutting down' };
 
 /** Calls back once when whoever connects is no longer who they were. The returned function ends that. */
 type WhileValid = (ended: () => void) => () => void;
 
-interface Session {
+/** Who connects, and for how long. */
+interface StreamCaller {
+  readonly name: string;
+  readonly whileValid: WhileValid;
+}
+
+interface Session extends StreamCaller {
   readonly run: string;
   readonly until: number;
-  readonly whileValid: WhileValid;
 }
 
 export interface RunStreamsOptions {
@@ -36,6 +72,8 @@ export interface RunStreamsOptions {
   /** Name of this node. */
   readonly node: string;
   readonly access: NodeAccess;
+  readonly origins: OriginPolicy;
+  readonly callers: CallerLimits;
   readonly onProblem: (run: string, text: string) => void;
 }
 
@@ -82,40 +120,60 @@ export class RunStreams {
   }
 
   /** A token that lets somebody connect once, soon. */
-  session(run: string, whileValid: WhileValid): string {
+  session(run: string, caller: StreamCaller): string {
     const now = performance.now();
     for (const [token, { until }] of this.#sessions) {
       if (until > now && this.#sessions.size < MAX_SESSIONS) break;
       this.#sessions.delete(token);
     }
     const token = randomBytes(TOKEN_BYTES).toString('hex');
-    this.#sessions.set(token, { run, until: now + SESSION_MS, whileValid });
+    this.#sessions.set(token, { run, until: now + SESSION_MS, ...caller });
     return token;
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => {});
-    void this.#find(request).then((found) => {
+    void this.#find(request).then(async (found) => {
       if ('status' in found) {
         refuseSocket(socket, found);
         return;
       }
-      const { run, whileValid } = found;
+      const { run, name, whileValid } = found;
+      const refused = this.#admit(name, request, socket);
+      if (refused !== null) {
+        refuseSocket(socket, refused);
+        return;
+      }
       const enter = (hub: StreamEnd) => {
         this.#sockets.handleUpgrade(request, socket, head, (client) => {
           client.once(
             'close',
             whileValid(() => client.terminate()),
           );
-          serveStreamSocket(hub, client, (text) => this.#options.onProblem(run, text));
+          serveStreamSocket(hub, client, socket, (text) => this.#options.onProblem(run, text));
         });
       };
+      await this.#hubs.get(run)?.evictDeparted();
+      if (socket.destroyed) return;
       const hub = this.#hubs.get(run);
       if (hub !== undefined && !hub.isOver) {
         if (hub.isTaken) refuseSocket(socket, TAKEN);
         else enter(hub);
       } else if (this.#waiting.add(run, socket, enter)) void this.#consider(run);
     });
+  }
+
+  /** Counts a connection as a stream of its caller until it is closed; or why there is no room for it. */
+  #admit(caller: string, request: IncomingMessage, socket: Duplex): SocketRefusal | null {
+    try {
+      const admitted = this.#options.callers.admit(caller, request.socket, 'stream');
+      if (socket.destroyed) admitted.end();
+      else socket.once('close', () => admitted.end());
+      return null;
+    } catch (error) {
+      if (!(error instanceof HttpProblem)) throw error;
+      return { status: '429 Too Many Requests', reason: error.message, retryAfterS: 1 };
+    }
   }
 
   close(): void {
@@ -138,31 +196,38 @@ export class RunStreams {
   }
 
   /** The run that a client wants, or why it is refused. */
-  async #find(
-    request: IncomingMessage,
-  ): Promise<{ readonly run: string; readonly whileValid: WhileValid } | SocketRefusal> {
+  async #find(request: IncomingMessage): Promise<(StreamCaller & { readonly run: string }) | SocketRefusal> {
+    const { host, origin } = request.headers;
+    if (hostProblem(host, this.#options.origins) !== null) return WRONG_HOST;
+    if (originProblem(origin, host ?? '', this.#options.origins) !== null) return FOREIGN_ORIGIN;
     const url = URL.parse(request.url ?? '', 'ws://localhost');
     const run = PATH.exec(url?.pathname ?? '')?.[1];
     if (url === null || run === undefined) return { status: '404 Not Found', reason: 'no such path' };
-    const whileValid = await this.#allowed(run, url.searchParams.get('token'), request);
-    if (whileValid === null)
-      return { status: '401 Unauthorized', reason: 'the token is missing or not valid for this run' };
+    const caller = await this.#allowed(run, url.searchParams.get('token'), request);
+    if ('status' in caller) return caller;
     const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
-    if (offered.includes(STREAM_PROTOCOL)) return { run, whileValid };
+    if (offered.includes(STREAM_PROTOCOL)) return { run, ...caller };
     return { status: '400 Bad Request', reason: `the client does not offer the WebSocket protocol ${STREAM_PROTOCOL}` };
   }
 
   /** By the token of a session, which is good for once, or by one that may submit in the namespace of the run. */
-  async #allowed(run: string, token: string | null, { headers }: IncomingMessage): Promise<WhileValid | null> {
+  async #allowed(
+    run: string,
+    token: string | null,
+    { headers, socket }: IncomingMessage,
+  ): Promise<StreamCaller | SocketRefusal> {
     const session = this.#sessions.get(token ?? '');
     if (token !== null) this.#sessions.delete(token);
-    if (session !== undefined)
-      return session.run === run && session.until > performance.now() ? session.whileValid : null;
+    if (session !== undefined) return session.run === run && session.until > performance.now() ? session : NO_TOKEN;
     const { access, queue } = this.#options;
-    const caller = await access.identify(headers.authorization);
-    if (typeof caller === 'string' || refusal(caller, { needs: 'submit', namespaced: true }) !== null) return null;
-    const found = await queue.find(run).catch(() => null);
-    if (found === null || !mayName(caller, found.namespace)) return null;
-    return (ended) => access.whileValid(headers.authorization, caller, ended);
+    const caller = await access.identify(headers.authorization, peerOf(socket));
+    if (caller === 'unavailable') return UNCHECKED;
+    if (caller === 'too_many') return TOO_MANY_TOKENS;
+    if (caller === 'unknown' || refusal(caller, { needs: 'submit', namespaced: true }) !== null) return NO_TOKEN;
+    const found = await queue.find(run).catch(() => undefined);
+    if (found === undefined) return QUEUE_AWAY;
+    if (found === null || !mayName(caller, found.namespace)) return NO_TOKEN;
+    const { name } = caller;
+    return { name, whileValid: (ended) => access.whileValid(headers.authorization, peerOf(socket), caller, ended) };
   }
 }

@@ -11,12 +11,19 @@ import { SharedApprovals } from '../registry/shared-approvals.ts';
 import { nodeOptions } from '../run/node-options.ts';
 import { openRunRegistry, type RegistryOptions, type RegistryWords, type RunRegistry } from '../run/open-registry.ts';
 import { RegistryServers } from '../run/registry-servers.ts';
+import { nodeId } from '../run/report-node.ts';
 import { GuestThreads } from '../run/threads/guest-threads.ts';
+import { CallerLimits } from '../sms/http/caller-limits.ts';
 import { runRoutes } from '../sms/runs/run-routes.ts';
+import { ServedCertificate } from '../sms/served-certificate.ts';
 import type { ServiceLog } from '../sms/service-log.ts';
-import { readTls } from '../sms/tls-files.ts';
+import { noTrail } from '../sms/trail/sms-trail.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import { removeCopies } from './backup/node-backup.ts';
+import { refuseInterruptedRestore } from './backup/node-restore.ts';
+import { descriptorLimit, descriptorProblem } from './descriptor-limit.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { backupRoute } from './http/backup-route.ts';
 import { nodeListener } from './http/node-listener.ts';
 import { operationRoutes } from './http/operation-routes.ts';
 import { streamSessionRoute } from './http/stream-route.ts';
@@ -24,9 +31,11 @@ import { nodeTaskRoutes } from './http/task-routes.ts';
 import { NodeAccess } from './node-access.ts';
 import { openNodeListeners } from './node-listeners.ts';
 import { NodeMetrics } from './node-metrics.ts';
+import { NodeStops } from './node-stops.ts';
 import { openNodeTasks } from './node-tasks.ts';
 import { ParkedRuns } from './parked-runs.ts';
 import { RegistryIdentities } from './registry-identities.ts';
+import { RegistryReadiness } from './registry-readiness.ts';
 import { Retention } from './retention.ts';
 import { RunAttempts } from './run-attempts.ts';
 import { openRunEngine } from './run-engine.ts';
@@ -87,8 +96,13 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const { name: node, pool, limits } = host.node;
   const files = nodeFiles(options.data);
   const address = listenAddress(options.listen, host.node.tls !== null);
-  const readCertificate = () => host.node.tls && readTls(host.node.tls, { cert: 'node.tls.cert', key: 'node.tls.key' });
-  const tls = readCertificate();
+  const words = { cert: 'node.tls.cert', key: 'node.tls.key' };
+  const certificate = host.node.tls && new ServedCertificate(host.node.tls, log, words);
+  closers.push(() => certificate?.close());
+  const tls = certificate?.tls ?? null;
+  const fewDescriptors = descriptorProblem(descriptorLimit(), slots);
+  if (fewDescriptors !== null) log('warn', 'descriptors', { message: fewDescriptors });
+  refuseInterruptedRestore(files);
   const engine = await openRunEngine({ host, files, queue: options.queue, log });
   const { queue, journals, events } = engine;
   closers.push(() => queue.close());
@@ -102,6 +116,8 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
   const componentCache = componentCacheDirectory(processEnvironment);
   const admission = { backends: new Set(host.backends.keys()), componentCache, pool };
   const firstTasksMs = host.mcp.firstSnapshotMs;
+  let dispatcher: Dispatcher | null = null;
+  const fill = () => dispatcher?.fill();
   const tasks = await openNodeTasks({
     files,
     directory: options.taskDir,
@@ -110,8 +126,11 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     admission,
     queue,
     log,
+    onChange: fill,
   });
   closers.push(() => tasks.close());
+  const readiness = new RegistryReadiness(registry, tasks);
+  removeCopies(files);
   const problems = await tasks.load();
   if (options.strict && problems.length > 0) throw new TasksRefused('--strict rejects the files above');
 
@@ -122,13 +141,16 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     slots,
     running: dispatcher?.running ?? 0,
     starts: dispatcher?.starts ?? 0,
+    certificateExpiresAtMs: certificate?.expiresAtMs ?? null,
   });
-  let dispatcher: Dispatcher | null = null;
   const metrics = new NodeMetrics(facts);
   closers.push(() => metrics.close());
   const approvals = openApprovals(options, registry);
   closers.push(() => approvals?.close());
-  const parked = new ParkedRuns({ queue, pool, approvals, log });
+  const stops = new NodeStops(registry?.cache.stops ?? null, nodeId(node));
+  /** Of a shared queue another node may take what this one does not. */
+  const anywhere = new NodeStops(registry?.cache.stops ?? null, '');
+  const parked = new ParkedRuns({ queue, pool, approvals, stops, log });
   closers.push(() => parked.close());
   const servers = await openServers(options, registry, { stateDir: files.servers, metrics: metrics.guests });
   closers.push(() => servers?.close());
@@ -140,14 +162,23 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     ...{ host, modules: tasks, servers, stateDir: files.servers, audit, metrics: metrics.guests, node, approvals, log },
   });
   closers.push(() => runtimes.close());
-  const threads = new GuestThreads();
+  const threads = new GuestThreads({ namespaceThreads: limits.namespace_threads });
   closers.push(() => threads.close());
+  const origins = {
+    scheme: tls === null ? ('http' as const) : ('https' as const),
+    hosts: [address.host, ...host.node.allowedHosts],
+    origins: [],
+  };
+  const shed = (reason: string) => metrics.shed.add(1, { reason });
+  const callers = new CallerLimits({ limits, onShed: shed });
+  const { max_connections: max, max_connections_per_peer: maxPerPeer } = limits;
   const streams = new RunStreams({
-    ...{ queue, node, access },
+    ...{ queue, node, access, origins, callers },
     onProblem: (run, problem) => log('warn', 'stream', { run, problem }),
   });
   const attempts = new RunAttempts({
     ...{ queue, tasks, runtimes, journals, events, metrics: metrics.guests, componentCache, threads, log },
+    notYet: (task) => readiness.blocks(task),
     streamModels: host.node.streamModels,
     budgets: new TokenBudgets(queue, host.node.budgets),
     sendEvents: engine.sendEvents,
@@ -155,52 +186,60 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     approve: approvals === null ? null : 'sms',
     parkAfterMs: limits.park_after_ms,
     withdraw: (namespace, id) => parked.left(namespace, id),
+    stops,
   });
 
   let draining = false;
   const shutdown = new AbortController();
+  const trail = audit?.forService() ?? noTrail;
   const routes = [
     ...runRoutes({
       kept: () => ({ runs: queue, journals, events: engine.allEvents }),
-      tasks: tasks.store,
+      tasks: readiness,
       withdraw: (namespace, id) => parked.left(namespace, id),
       isEnding: () => draining,
+      trail,
+      stops: async () => (queue.isShared ? anywhere : stops),
       ...{ tracer, log },
     }),
+    backupRoute(engine.backup && { files, runs: { backup: engine.backup }, tasks: tasks.store }, trail, log),
     streamSessionRoute(queue, streams),
     ...nodeTaskRoutes(tasks.requests, tasks.elsewhere),
   ];
-  const notReady = () => (draining ? 'the node is shutting down' : queue.problem());
+  const notReady = () =>
+    draining ? 'the node is shutting down' : (queue.problem() ?? dispatcher?.problem() ?? readiness.problem());
   const listeners = await openNodeListeners(
     address,
-    tls,
+    certificate?.tls ?? null, // it may have been renewed since the start
     files,
+    { max, maxPerPeer, gate: null, onRefused: () => shed('connections') },
     nodeListener({
       routes: [...routes, ...operationRoutes({ metrics, notReady, routes })],
-      ...{ access, metrics, tracer, log },
-      origins: {
-        scheme: tls === null ? 'http' : 'https',
-        hosts: [address.host, ...host.node.allowedHosts],
-        origins: [],
-      },
+      ...{ access, callers, metrics, tracer, log, origins },
       shutdown: shutdown.signal,
     }),
     (req, socket, head) => streams.upgrade(req, socket, head),
   );
+  if (certificate !== null) certificate.onRenewed = (renewed) => listeners.useTls(renewed);
   const told = tellOfRuns(registry, { queue, tasks: tasks.store, journals, node, log });
   closers.push(() => told?.close());
   const retention = new Retention(queue, journals, limits.retention_hours, log);
   dispatcher = new Dispatcher({
-    ...{ queue, node, pool, slots, log },
+    ...{ queue, node, pool, slots, stops, log },
+    drainMs: limits.drain_ms,
     runsPerCaller: limits.runs_per_caller,
     leaseMs: limits.lease_ms,
-    concurrency: (namespace, name) => tasks.store.find({ namespace, name })?.live.concurrency ?? slots,
+    concurrency: (namespace, name) =>
+      readiness.mayStart({ namespace, name }) ? (tasks.store.find({ namespace, name })?.live.concurrency ?? slots) : 0,
     attempt: (claim, signal) => {
       told?.begun(claim.run);
       return attempts.attempt(claim, signal);
     },
     onParked: (run, requests) => parked.parked(run, requests),
   });
+
+  // Runs whose tools were unknown may start with the first snapshot.
+  registry?.cache.onPolicyChange(fill);
 
   const close = async () => {
     draining = true;
@@ -217,8 +256,7 @@ async function start(options: SpearletOptions, closers: (() => unknown)[]): Prom
     files,
     reload: async () => {
       access.reload();
-      const renewed = readCertificate();
-      if (renewed !== null) listeners.useTls(renewed);
+      certificate?.reload();
       await tasks.load();
       await registry?.reload?.();
     },

@@ -5,6 +5,7 @@ import type { AuditLog } from '../audit/log.ts';
 import { BackendSet } from '../chat/backends/open-backend.ts';
 import type { CompiledHostConfig } from '../config/host/host-config.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import { parseTaskPolicy } from '../policy/task-policy.ts';
 import { compileLimits, type Limits } from '../protocol/limits.ts';
 import { type TaskRevision, taskId } from '../protocol/task.ts';
 import type { ApprovalPort } from '../registry/approval-port.ts';
@@ -23,6 +24,8 @@ export interface TaskRuntime {
   readonly limits: Limits;
   readonly backend: FindBackend;
   readonly mcp: OpenMcp | null;
+  /** Why a task with MCP has no server at all; null: it has, or wants none. */
+  readonly noServers: { readonly reason: string; readonly isRequired: boolean } | null;
   readonly audit: AuditSink;
 }
 
@@ -109,8 +112,17 @@ export class TaskRuntimes {
       limits: compileLimits(task.limits),
       backend: (name) => this.#backends.get(name ?? task.backend ?? host.defaultBackend),
       mcp: await this.#openMcp(task, id),
+      noServers: this.#noServers(task),
       audit: audit?.forTask(id) ?? noAudit,
     };
+  }
+
+  #noServers({ config, namespace }: TaskRevision): TaskRuntime['noServers'] {
+    if (this.#options.servers !== null) return null;
+    const parsed = parseTaskPolicy(config, namespace);
+    if (!parsed.ok || !parsed.policy.enabled || parsed.policy.allowedServerIds?.length === 0) return null;
+    const reason = 'the task turns MCP on, but this node has no registry: start it with --sms or --mcp-dir';
+    return { reason, isRequired: parsed.policy.requiredServerIds !== undefined };
   }
 
   async #openMcp(task: TaskRevision, label: string): Promise<OpenMcp | null> {

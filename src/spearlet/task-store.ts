@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
-import { inTransaction, openExclusively, whyNotStored } from '../base/sqlite-file.ts';
+import { copyDatabase, inTransaction, namingDamage, openExclusively, whyNotStored } from '../base/sqlite-file.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
 import { taskContentText, taskDigest } from '../protocol/task-digest.ts';
 import {
@@ -14,11 +14,14 @@ import { TaskError } from '../tasks/task-error.ts';
 
 /** Marks a file as the tasks of a node ("SPTK"). */
 const APPLICATION_ID = 0x5350544b;
-const FORMAT = 1;
+/** Format of `tasks.db`. */
+export const TASKS_FORMAT = 1;
+const REMEDY =
+  'stop the node, then restore a backup with "spearlet restore FILE"; without a backup, move the file away and apply the tasks again';
 
 const createTables = `
   PRAGMA application_id = ${APPLICATION_ID};
-  PRAGMA user_version = ${FORMAT};
+  PRAGMA user_version = ${TASKS_FORMAT};
   CREATE TABLE revisions (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -57,13 +60,13 @@ export class TaskStore implements TaskBook {
   /** @throws DatabaseInUse, Error */
   constructor(path: string) {
     this.#path = path;
-    this.#db = openExclusively(path);
+    this.#db = this.#reading(() => openExclusively(path));
     const { application_id } = this.#db.prepare('PRAGMA application_id').get() as { application_id: number };
     const { user_version } = this.#db.prepare('PRAGMA user_version').get() as { user_version: number };
     if (application_id === 0 && user_version === 0) inTransaction(this.#db, () => this.#db.exec(createTables));
-    else if (application_id !== APPLICATION_ID || user_version !== FORMAT) {
+    else if (application_id !== APPLICATION_ID || user_version !== TASKS_FORMAT) {
       this.#db.close();
-      throw new Error(`${path} is not a task store of format ${FORMAT}`);
+      throw new Error(`${path} is not a task store of format ${TASKS_FORMAT}`);
     }
   }
 
@@ -144,7 +147,7 @@ export class TaskStore implements TaskBook {
 
   #read(named: NamedTask): Task | null {
     const sql = 'SELECT live, from_file, file_digest FROM tasks WHERE namespace = ? AND name = ?';
-    const row = this.#db.prepare(sql).get(...key(named));
+    const row = this.#reading(() => this.#db.prepare(sql).get(...key(named)));
     if (row === undefined) return null;
     const live = this.revision(named, Number(row.live));
     if (live === null) return null;
@@ -168,13 +171,22 @@ export class TaskStore implements TaskBook {
     return this.#all(sql, key(named)).map(toRevision);
   }
 
+  hasModule(namespace: string | null, sha256: string): boolean {
+    const sql = `SELECT 1 FROM revisions WHERE json_extract(content, '$.wasm') = ? AND namespace = coalesce(?, namespace)`;
+    return this.#reading(() => this.#db.prepare(sql).get(sha256, namespace)) !== undefined;
+  }
+
   list(namespace: string | null): readonly Task[] {
-    const rows = this.#db
-      .prepare('SELECT namespace, name FROM tasks ORDER BY namespace, name')
-      .all() as unknown as NamedTask[];
+    const sql = 'SELECT namespace, name FROM tasks ORDER BY namespace, name';
+    const rows = this.#reading(() => this.#db.prepare(sql).all()) as unknown as NamedTask[];
     return rows
       .filter((row) => namespace === null || row.namespace === namespace)
       .flatMap((row) => this.find(row) ?? []);
+  }
+
+  /** Writes a consistent copy of the file to `path` while the store is in use. */
+  backup(path: string): Promise<void> {
+    return copyDatabase(this.#db, path);
   }
 
   close(): void {
@@ -189,11 +201,15 @@ export class TaskStore implements TaskBook {
 
   #count(named: NamedTask): number {
     const sql = 'SELECT max(revision) AS count FROM revisions WHERE namespace = ? AND name = ?';
-    return Number(this.#db.prepare(sql).get(...key(named))?.count ?? 0);
+    return Number(this.#reading(() => this.#db.prepare(sql).get(...key(named)))?.count ?? 0);
   }
 
   #all(sql: string, values: SQLInputValue[]): readonly RevisionRow[] {
-    return this.#db.prepare(sql).all(...values) as unknown as RevisionRow[];
+    return this.#reading(() => this.#db.prepare(sql).all(...values)) as unknown as RevisionRow[];
+  }
+
+  #reading<T>(read: () => T): T {
+    return namingDamage(this.#path, REMEDY, read);
   }
 
   #run(sql: string, values: SQLInputValue[]): void {

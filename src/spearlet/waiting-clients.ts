@@ -10,6 +10,8 @@ export interface SocketRefusal {
   readonly status: string;
   /** Nothing of what the client sent. */
   readonly reason: string;
+  /** When the client may try again. @default it is not said */
+  readonly retryAfterS?: number;
 }
 
 interface Waiting {
@@ -81,8 +83,10 @@ export class WaitingClients {
   }
 }
 
-export function refuseSocket(socket: Duplex, { status, reason }: SocketRefusal): void {
+export function refuseSocket(socket: Duplex, { status, reason, retryAfterS }: SocketRefusal): void {
   const body = `${reason}\n`;
-  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}`;
-  socket.end(`${head}\r\n\r\n${body}`);
+  const retry = retryAfterS === undefined ? '' : `\r\nretry-after: ${retryAfterS}`;
+  const head = `HTTP/1.1 ${status}\r\nconnection: close${retry}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}`;
+  // A client that does not close its side would keep its connection.
+  socket.end(`${head}\r\n\r\n${body}`, () => socket.destroy());
 }

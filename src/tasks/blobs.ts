@@ -1,14 +1,17 @@
 import { hash, randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { type FileHandle, open, readFile, rename, rm, utimes } from 'node:fs/promises';
+import { type FileHandle, open, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode, errorText } from '../base/error-text.ts';
+import { isNamespace } from '../protocol/people.ts';
 import { TaskError } from './task-error.ts';
 
 const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_FILE = 0o600;
 const BLOB_FILE = /^([0-9a-f]{64})\.wasm$/;
 const PARTIAL_FILE = /\.partial$/;
+/** An empty file: the namespace in its name has uploaded the module. */
+const UPLOAD_FILE = /^[0-9a-f]{64}\.[a-z0-9-]+\.upload$/;
 /** One message of what streams it. */
 const STREAM_BYTES = 256 * 1024;
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -35,8 +38,11 @@ export class Blobs {
     return existsSync(this.#path(sha256));
   }
 
-  /** On the disk when it resolves. Returns the digest. @throws TaskError */
-  async put(bytes: Uint8Array): Promise<string> {
+  /**
+   * On the disk when it resolves. Returns the digest. `uploadedBy`: the namespace whose caller sent the bytes, and may
+   * from now on use the module by its digest; null: none. @throws TaskError
+   */
+  async put(bytes: Uint8Array, uploadedBy: string | null = null): Promise<string> {
     const sha256 = hash('sha256', bytes);
     try {
       if (this.has(sha256)) await this.#touch(sha256);
@@ -44,6 +50,7 @@ export class Blobs {
         this.#ensureRoom(bytes.byteLength);
         await this.#write(this.#path(sha256), bytes);
       }
+      if (uploadedBy !== null) await writeFile(this.#uploadPath(sha256, uploadedBy), '', { mode: PRIVATE_FILE });
     } catch (error) {
       if (error instanceof TaskError) throw error;
       const why = errorCode(error) ?? errorText(error);
@@ -55,13 +62,18 @@ export class Blobs {
     return sha256;
   }
 
+  /** Whether a caller of the namespace has sent these bytes. */
+  isUploadedBy(namespace: string, sha256: string): boolean {
+    return existsSync(this.#uploadPath(sha256, namespace));
+  }
+
   /** @throws if it is not there, or is not what it was */
   async read(sha256: string): Promise<Uint8Array> {
-    const bytes = await readFile(this.#path(sha256));
+    const path = this.#path(sha256);
+    // An error of reading, unlike one of opening, does not name the file.
+    const bytes = await readFile(path).catch((error: Error) => Promise.reject(Object.assign(error, { path })));
     if (hash('sha256', bytes) === sha256) return bytes;
-    throw new Error(
-      `${this.#path(sha256)} is damaged: its sha256 does not match its name; remove it and apply the task again`,
-    );
+    throw new Error(`${path} is damaged: its sha256 does not match its name; remove it and apply the task again`);
   }
 
   /** As it is on the disk, for who compares the digest; null: it is not there. */
@@ -82,9 +94,9 @@ export class Blobs {
     }));
   }
 
-  /** What a process that was killed had begun to write. */
-  removePartial(olderThanMs: number): void {
-    for (const { name, putAtMs } of this.#files(PARTIAL_FILE)) {
+  /** What a process that was killed had begun to write, and uploads whose task did not follow in time. */
+  removeStale(olderThanMs: number): void {
+    for (const { name, putAtMs } of [...this.#files(PARTIAL_FILE), ...this.#files(UPLOAD_FILE)]) {
       if (putAtMs < olderThanMs) rmSync(join(this.#directory, name), { force: true });
     }
   }
@@ -121,6 +133,11 @@ export class Blobs {
     } finally {
       await rm(partial, { force: true });
     }
+  }
+
+  #uploadPath(sha256: string, namespace: string): string {
+    if (!isNamespace(namespace)) throw new Error('expected a namespace');
+    return this.#path(sha256).replace(/wasm$/, `${namespace}.upload`);
   }
 
   #path(sha256: string): string {

@@ -27,6 +27,8 @@ export interface TaskBook {
   find(named: NamedTask): Task | null | Promise<Task | null>;
   /** The newest first. */
   revisions(named: NamedTask): readonly TaskRevision[] | Promise<readonly TaskRevision[]>;
+  /** Whether a revision that is retained has this module. `namespace` null: of any namespace. */
+  hasModule(namespace: string | null, sha256: string): boolean | Promise<boolean>;
   /** Content that was there before gets its old number back: what was applied is live. */
   apply(content: TaskContent, by: string, fromFile?: string | null): AppliedTask | Promise<AppliedTask>;
   /** Makes a revision the live one. @throws TaskError */

@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import { parseJson } from '../base/json.ts';
 import { limitSpecs } from '../protocol/limits.ts';
+import { ALL_NAMESPACES } from '../protocol/people.ts';
 import { type TaskContent, type TaskRevision, taskId } from '../protocol/task.ts';
 import type { Admission } from './admit-task.ts';
 import type { Blobs } from './blobs.ts';
-import { type AppliedTask, type NamedTask, type Task, type TaskBook, unknownTask } from './task-book.ts';
+import { type AppliedTask, type NamedTask, type TaskBook, unknownTask } from './task-book.ts';
 import { TaskError } from './task-error.ts';
 import { maskedRevision, type ShownTask, taskJson } from './task-json.ts';
 
@@ -17,9 +18,16 @@ export const MAX_BLOB_BYTES = limitSpecs.module_bytes.max;
 
 /** Modules are looked at one after the other; so many may wait. */
 const MAX_ADMISSIONS = 32;
-/** Each is in memory until it is stored. */
-const MAX_UPLOADS = 4;
 const SHA256 = /^(?:sha256:)?([0-9a-f]{64})$/;
+
+/** Who sends a request. `namespace`: the only one of the caller, or `*`. */
+export interface TaskCaller {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Null: all namespaces. */
+export const onlyNamespaceOf = ({ namespace }: TaskCaller) => (namespace === ALL_NAMESPACES ? null : namespace);
 
 export interface TaskRequestsDeps {
   readonly tasks: TaskBook;
@@ -34,7 +42,6 @@ export class TaskRequests {
   readonly #deps: TaskRequestsDeps;
   #admitting: Promise<unknown> = Promise.resolve();
   #waiting = 0;
-  #uploads = 0;
 
   constructor(deps: TaskRequestsDeps) {
     this.#deps = deps;
@@ -52,16 +59,16 @@ export class TaskRequests {
   }
 
   /** `body`: a task file as JSON, whose module is named by its digest and was put before. */
-  async applyJson(named: NamedTask, body: Uint8Array, by: string): Promise<ShownTask & { outcome: string }> {
+  async applyJson(named: NamedTask, body: Uint8Array, caller: TaskCaller): Promise<ShownTask & { outcome: string }> {
     const given = parseJson(Buffer.from(body).toString('utf8'));
     if (given === undefined) throw new TaskError('invalid', 'the body is not valid JSON');
-    const { task, outcome } = await this.apply(named, given, by);
+    const { task, outcome } = await this.apply(named, given, caller);
     return { ...taskJson(task), outcome };
   }
 
-  async apply(named: NamedTask, given: unknown, by: string): Promise<AppliedTask> {
+  async apply(named: NamedTask, given: unknown, caller: TaskCaller): Promise<AppliedTask> {
     const { tasks, refuse } = this.#deps;
-    const content = await this.#admit(given);
+    const content = await this.#admit(given, caller);
     if (taskId(content) !== taskId(named)) {
       throw new TaskError(
         'invalid',
@@ -70,7 +77,7 @@ export class TaskRequests {
     }
     const refused = refuse?.(content) ?? null;
     if (refused !== null) throw new TaskError('invalid', refused);
-    return tasks.apply(content, by);
+    return tasks.apply(content, caller.name);
   }
 
   async promote(named: NamedTask, revision: string | null): Promise<ShownTask> {
@@ -83,41 +90,43 @@ export class TaskRequests {
     return { removed: named.name };
   }
 
-  async putBlob(sha256: string, read: () => Promise<Uint8Array>): Promise<{ sha256: string; bytes: number }> {
-    if (this.#uploads >= MAX_UPLOADS) throw new TaskError('busy', 'too many modules are being uploaded; try again');
-    this.#uploads += 1;
-    try {
-      const bytes = await read();
-      const found = hash('sha256', bytes);
-      if (found !== sha256)
-        throw new TaskError('invalid', `the sha256 of the body is ${found}, which does not match the path`);
-      await this.#deps.blobs.put(bytes);
-      return { sha256, bytes: bytes.byteLength };
-    } finally {
-      this.#uploads -= 1;
-    }
+  /** Reads the whole body also if the module is stored: only a caller that has the bytes may use them by their digest. */
+  async putBlob(
+    sha256: string,
+    caller: TaskCaller,
+    read: () => Promise<Uint8Array>,
+  ): Promise<{ sha256: string; bytes: number }> {
+    const bytes = await read();
+    const found = hash('sha256', bytes);
+    if (found !== sha256)
+      throw new TaskError('invalid', `the sha256 of the body is ${found}, which does not match the path`);
+    await this.#deps.blobs.put(bytes, onlyNamespaceOf(caller));
+    return { sha256, bytes: bytes.byteLength };
   }
 
-  /** `sees`: the tasks whose modules may be read. */
-  async blob(sha256: string, sees: (task: Task) => boolean): Promise<Uint8Array> {
+  /** A module that a revision of a namespace of the caller has. */
+  async blob(sha256: string, caller: TaskCaller): Promise<Uint8Array> {
     const { tasks, blobs } = this.#deps;
-    const missing = new TaskError('no_module', 'there is no such module');
-    if (!SHA256.test(sha256) || !blobs.has(sha256)) throw missing;
-    for (const task of await tasks.list(null)) {
-      if (!sees(task)) continue;
-      const all = task.live.wasm === sha256 ? [task.live] : await tasks.revisions(task);
-      if (all.some(({ wasm }) => wasm === sha256)) return blobs.read(sha256);
-    }
-    throw missing;
+    const isStored = SHA256.test(sha256) && blobs.has(sha256);
+    if (isStored && (await tasks.hasModule(onlyNamespaceOf(caller), sha256))) return blobs.read(sha256);
+    throw new TaskError('no_module', 'there is no such module');
   }
 
-  async #admit(given: unknown): Promise<TaskContent> {
+  /** A digest that is not the caller's to use is answered like one that is not stored. */
+  async #mayUse(sha256: string, caller: TaskCaller): Promise<boolean> {
+    const { tasks, blobs } = this.#deps;
+    if (!blobs.has(sha256)) return false;
+    const only = onlyNamespaceOf(caller);
+    return only === null || blobs.isUploadedBy(only, sha256) || (await tasks.hasModule(only, sha256));
+  }
+
+  async #admit(given: unknown, caller: TaskCaller): Promise<TaskContent> {
     const { blobs, admission } = this.#deps;
     if (this.#waiting >= MAX_ADMISSIONS) throw new TaskError('busy', 'too many tasks are being applied; try again');
     const module = async (wasm: string) => {
       const sha256 = SHA256.exec(wasm)?.[1];
       if (sha256 === undefined) throw new TaskError('invalid', 'wasm: expected sha256: and 64 hex digits');
-      if (!blobs.has(sha256)) {
+      if (!(await this.#mayUse(sha256, caller))) {
         throw new TaskError('invalid', `wasm: module ${sha256} is not stored; PUT /admin/api/blobs/${sha256} first`);
       }
       return { bytes: await blobs.read(sha256), sha256 };

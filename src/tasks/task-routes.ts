@@ -1,5 +1,4 @@
 import { taskRecordSchema } from '../config/task/schema.ts';
-import { ALL_NAMESPACES } from '../protocol/people.ts';
 import type { RouteDoc } from '../protocol/route-doc.ts';
 import type { NamedTask } from './task-book.ts';
 import { shownTask, shownTasks } from './task-json.ts';
@@ -7,17 +6,19 @@ import {
   BLOB_PATH,
   MAX_BLOB_BYTES,
   MAX_TASK_BYTES,
+  onlyNamespaceOf,
   PROMOTE_PATH,
   TASK_PATH,
   TASKS_PATH,
+  type TaskCaller,
   type TaskRequests,
 } from './task-requests.ts';
 
-/** One request, as a registry and a node both have it. `namespace`: the only one of the caller, or `*`. */
+/** One request, as a registry and a node both have it. */
 export interface TaskCall {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  readonly caller: { readonly name: string; readonly namespace: string };
+  readonly caller: TaskCaller;
   /** At most `maxBytes`, else 413. */
   bytes(maxBytes: number): Promise<Uint8Array>;
 }
@@ -51,7 +52,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         summary: 'Lists tasks',
         answers: { 200: { what: 'the tasks of the namespaces that the caller may read', schema: shownTasks } },
       },
-      run: async ({ caller }) => json(200, await requests.list(onlyOf(caller))),
+      run: async ({ caller }) => json(200, await requests.list(onlyNamespaceOf(caller))),
     },
     {
       method: 'GET',
@@ -74,7 +75,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 200: { what: 'the task and the outcome of the request', schema: shownTask }, 400: problem },
       },
       run: async (call) =>
-        json(200, await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.caller.name)),
+        json(200, await requests.applyJson(named(call.params), await call.bytes(MAX_TASK_BYTES), call.caller)),
     },
     {
       method: 'POST',
@@ -107,7 +108,7 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 201: { what: 'the module is stored' }, 400: problem },
       },
       run: async (call) =>
-        json(201, await requests.putBlob(call.params.sha256 ?? '', () => call.bytes(MAX_BLOB_BYTES))),
+        json(201, await requests.putBlob(call.params.sha256 ?? '', call.caller, () => call.bytes(MAX_BLOB_BYTES))),
     },
     {
       method: 'GET',
@@ -118,16 +119,12 @@ export function taskRoutes(requests: TaskRequests): TaskRoute[] {
         answers: { 200: { what: 'the module', type: WASM }, 404: problem },
       },
       run: async ({ params, caller }) => {
-        const only = onlyOf(caller);
-        const sees = ({ namespace }: NamedTask) => only === null || namespace === only;
-        const body = await requests.blob(params.sha256 ?? '', sees);
+        const body = await requests.blob(params.sha256 ?? '', caller);
         return { status: 200, headers: { 'content-type': WASM }, body };
       },
     },
   ];
 }
-
-const onlyOf = ({ namespace }: TaskCall['caller']) => (namespace === ALL_NAMESPACES ? null : namespace);
 
 const named = ({ namespace = '', name = '' }: TaskCall['params']): NamedTask => ({ namespace, name });
 

@@ -64,6 +64,17 @@ export const smsSamples = [
     before: { server_ids: [] },
     after: { server_ids: ['fs'] },
   },
+  { event: 'sms.stop_write_started', ...caller, stops: ['3f9a12bc'], changes: 1 },
+  {
+    event: 'sms.stop_changed',
+    ...caller,
+    stop_id: '3f9a12bc',
+    action: 'create',
+    revision: 1,
+    fields: [],
+    before: null,
+    after: { scope: 'namespace', name: 'team-a', effect: 'stop', reason: 'incident 12' },
+  },
   { event: 'sms.task_write_started', ...caller, tasks: ['default/notes'], changes: 1 },
   {
     event: 'sms.task_changed',

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
 import { approvalStatuses } from '../../src/protocol/approval.ts';
 import { restoreSqliteStore } from '../../src/sms/store/sqlite-backup.ts';
@@ -34,8 +35,12 @@ const earlierServers = [
 ];
 
 describe('a registry of version 0.2.0', () => {
-  it('is opened with its servers, revisions and changes [compat.registry]', async () => {
-    const store = openSqliteStore(join(copiedFixture('0.2.0'), 'registry.db'));
+  it('is opened with its servers, revisions and changes, and a copy is kept [compat.registry] [store.migration]', async () => {
+    const path = join(copiedFixture('0.2.0'), 'registry.db');
+    const store = openSqliteStore(path);
+    const copy = new DatabaseSync(`${path}.format-1`, { readOnly: true });
+    expect(copy.prepare('SELECT count(*) AS servers FROM servers').get()).toEqual({ servers: 2 });
+    copy.close();
     expect(store.warnings).toEqual([]);
     const { revision, records } = await store.list();
     expect(records).toMatchObject(earlierServers);

@@ -1,5 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { SteeredModel } from '../e2e/steered-model.ts';
+import { deskAt, questionOf, waiting } from '../sms/approvals/asking-node.ts';
 import { createToken } from '../sms/people/token-calls.ts';
 import { startTestSms, stopAll } from '../sms/running-sms.ts';
 import { useBrowser } from '../support/browser.ts';
@@ -17,7 +18,7 @@ afterEach(async () => {
 });
 
 it(
-  'a call waits in the queue, is allowed on the page, and is made; another is denied with a reason [console.approve]',
+  'a call waits in the queue, is allowed on the page, and is made; another is denied with a reason [console.approve] [approval.seen]',
   async (test) => {
     const sms = await startTestSms();
     await register(sms, { ...notes, approval_policy: { default: 'always' } });
@@ -43,9 +44,12 @@ it(
     second.call('notes_read_text_file', { path: long });
     await console.go('approvals', 'Approvals');
     await page.getByRole('link', { name: 'notes › read_text_file' }).click();
-    await page.getByRole('button', { name: 'Show full values' }).click();
-    await page.getByRole('button', { name: /Show all 3,\d+ characters/ }).click();
+    const allow = page.getByRole('button', { name: 'Allow once' });
+    await page.getByText('Show all arguments of the call before you allow it.').waitFor();
+    expect(await allow.isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'Show all arguments' }).click();
     await page.getByRole('region', { name: 'Arguments' }).getByText(long).waitFor();
+    expect(await allow.isDisabled()).toBe(false);
     await page.getByLabel('Reason').fill('not while the audit runs');
     await page.getByRole('button', { name: 'Deny' }).click();
     const third = await model.next();
@@ -60,3 +64,34 @@ it(
   },
   SLOWEST_MS,
 );
+
+const requestPage = async (sms: Parameters<typeof waiting>[0]) =>
+  `approvals/${encodeURIComponent((await waiting(sms))[0]?.approval_id ?? '')}`;
+
+it('a request shows the submitter of the run, who cannot decide it [approval.self]', async (test) => {
+  const sms = await startTestSms();
+  const token = await createToken(sms, { name: 'sam', roles: ['approver'] });
+  void deskAt(sms, undefined, undefined, 'sam').ask(questionOf());
+  const console = await openConsole(open, test, sms, token);
+  await console.go(await requestPage(sms), 'Approval');
+  await console.page.getByText('sam on node-1').waitFor();
+  await console.page.getByText('"sam" submitted the run of this call; another user must decide it').waitFor();
+  expect(await console.page.getByRole('button', { name: 'Allow once' }).count()).toBe(0);
+});
+
+it('without authentication the page says that submitters can approve their own calls [approval.self]', async (test) => {
+  const sms = await startTestSms({ auth: false });
+  void deskAt(sms, undefined, undefined, 'sam').ask(questionOf());
+  const path = await requestPage(sms);
+  const { page } = await open(test, `${sms.sms.http}/console/#/${path}`);
+  await page.getByText('the submitter of a run can approve its calls here').waitFor();
+  expect(await page.getByRole('button', { name: 'Allow once' }).isDisabled()).toBe(false);
+});
+
+it('a user whose token another user rotated is notified [people.rotated]', async (test) => {
+  const sms = await startTestSms();
+  const token = await createToken(sms, { name: 'sam', roles: ['approver'] });
+  await sms.http('POST', '/admin/api/tokens/sam/rotate', { json: {} });
+  const { page } = await openConsole(open, test, sms, token);
+  await page.getByText(/Your token was rotated by bootstrap-admin on \d{4}-/).waitFor();
+});

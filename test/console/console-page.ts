@@ -54,6 +54,8 @@ export class ConsolePage {
 
   /** What axe-core finds wrong, one line each. */
   async violations(rules?: readonly string[]): Promise<string[]> {
+    // The page renders after its load event; every page has a heading.
+    await this.page.getByRole('heading', { level: 1 }).first().waitFor();
     // By the debugger's own way in: a script element would be refused, as it has to be.
     if (!(await this.page.evaluate(() => 'axe' in globalThis))) await this.page.evaluate(axe);
     const found = await this.page.evaluate(async (only) => {

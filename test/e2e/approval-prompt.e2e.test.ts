@@ -176,6 +176,15 @@ describe('spear-run --approve', () => {
     expect(run.screen).not.toContain('allow it?');
   });
 
+  it('deny says on stderr what was denied, once per tool, and how to allow it [approval.denied]', async () => {
+    const { stderr, stdout } = await spearRun([...setup(), '--approve', 'deny', ...echo('hi', 3)]);
+    expect(stdout).toContain('3 calls, 3 failed');
+    expect(
+      stderr.match(/approval denied: tiny echo needs an approval, and no user can be asked \(--approve deny\)/g),
+    ).toHaveLength(1);
+    expect(stderr).toContain('To allow it, run spear-run in a terminal or with --approve sms');
+  });
+
   it('is refused where it is neither [approval.cli]', async () => {
     const { code, stderr } = await spearRun([...setup(), '--approve', 'maybe', ...echo('hi')]);
     expect([code, stderr]).toEqual([125, 'spear-run: --approve: expected prompt, sms or deny, found "maybe"\n']);

@@ -22,7 +22,8 @@ const wasm = readFileSync(new URL('../../fixtures/c/test/clerk.wasm', import.met
 function threadWithClerk() {
   const { port1, port2: host } = new MessageChannel();
   onTestFinished(() => host.close());
-  new SharedThread(new ThreadPort(port1), new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }));
+  const turns = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  new SharedThread(new ThreadPort(port1), { turns, memoryBytes: 2 ** 32 });
   const said: unknown[] = [];
   let tape = '';
   host.on('message', (posted: unknown[]) => {

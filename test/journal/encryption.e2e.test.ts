@@ -148,14 +148,16 @@ describe('an encrypted journal', () => {
   });
 });
 
-it('a journal in the clear is read whatever key there is, and goes on in the clear', () => {
+it('a journal in the clear is read whatever key there is, and does not go on with one [journal.downgrade]', () => {
   const plain = join(folder, 'plain.journal');
   expect(command('spear-run', [...sum, '--journal', plain])).toMatchObject({ status: 0 });
   expect(readJournal(plain, key).cipher).toBe(null);
   const bytes = readFileSync(plain);
   writeFileSync(plain, bytes.subarray(0, bytes.indexOf('{"t":"model.answered"')));
-  const resumed = command('spear-run', ['--resume', plain, '--journal-key', 'file:key']);
-  expect(resumed).toMatchObject({ status: 0, stdout: output });
-  expect(resumed.stderr).toContain('was started without a key, so it continues unencrypted');
+  const refused = command('spear-run', ['--resume', plain, '--journal-key', 'file:key']);
+  expect(refused).toMatchObject({ status: 125, stdout: '' });
+  expect(refused.stderr).toContain('not encrypted, but a journal key is configured');
+  expect(readFileSync(plain, 'utf8')).not.toContain('"t":"resumed"');
+  expect(command('spear-run', ['--resume', plain])).toMatchObject({ status: 0, stdout: output });
   expect(readFileSync(plain, 'utf8')).toContain('"t":"resumed"');
 });

@@ -3,6 +3,7 @@ import type { AuditEvent } from '../../src/audit/event.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { InjectedTools, InjectionRequest } from '../../src/chat/injected-tools.ts';
 import { GuestMcp } from '../../src/mcp/guest-mcp.ts';
+import type { ServerTroubleListener } from '../../src/mcp/server-troubles.ts';
 import { ToolEvents, type ToolInvocation } from '../../src/mcp/tool-events.ts';
 import type { McpPool } from '../../src/pool/pool.ts';
 import type { PoolLogEntry } from '../../src/pool/pool-log.ts';
@@ -11,6 +12,8 @@ import type { McpProfile } from '../../src/protocol/profile.ts';
 import { profileKind } from '../../src/protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../src/protocol/record.ts';
 import type { StoreStamps } from '../../src/protocol/record-kind.ts';
+import type { StopRecord } from '../../src/protocol/stop.ts';
+import { stopKind } from '../../src/protocol/stop-kind.ts';
 import { RegistryCache } from '../../src/registry/cache.ts';
 import { KindCache } from '../../src/registry/kind-cache.ts';
 import { inProcessSource } from '../../src/sms/store/in-process-source.ts';
@@ -33,20 +36,23 @@ export class McpHost {
   readonly audit = { write: (run: string, event: AuditEvent) => void this.trail.push({ run, ...event }) };
   readonly #store: RegistryStore;
   readonly #profiles: RegistryStore<McpProfile>;
+  readonly #stops: RegistryStore<StopRecord>;
 
   constructor(pool: McpPool, log: readonly PoolLogEntry[], stores: HostStores, registry: RegistryCache) {
     this.pool = pool;
     this.log = log;
     this.#store = stores.servers;
     this.#profiles = stores.profiles;
+    this.#stops = stores.stops;
     this.registry = registry;
     this.events.subscribe((invocation) => this.invocations.push(invocation));
   }
 
   /** MCP for one guest. @default all servers of the registry */
-  guest(task: Partial<TaskPolicy> = {}, run = 'run-1'): GuestMcp {
+  guest(task: Partial<TaskPolicy> = {}, run = 'run-1', troubles: ServerTroubleListener = {}): GuestMcp {
     const defaultServerIds = [...(this.registry.snapshot()?.records.keys() ?? [])];
-    return new GuestMcp(this, run, taskWith({ defaultServerIds, ...task }));
+    const { pool, registry, audit, events } = this;
+    return new GuestMcp({ pool, registry, audit, events, troubles }, run, taskWith({ defaultServerIds, ...task }));
   }
 
   /** The same for a test guest, which tells of its own tools in the same places. */
@@ -72,6 +78,11 @@ export class McpHost {
     await known(this.registry.profiles, () => this.#profiles.remove(name));
   }
 
+  /** Stops something and waits until the node knows. */
+  async stop(stop: StopRecord): Promise<void> {
+    await known(this.registry.stops, async () => (await this.#stops.upsert(stop)).revision);
+  }
+
   told<Event extends AuditEvent['event']>(event: Event): Told<Event>[] {
     return this.trail.filter((line): line is Told<Event> => line.event === event);
   }
@@ -81,12 +92,14 @@ export class McpHost {
     await this.registry.close();
     await this.#store.close();
     await this.#profiles.close();
+    await this.#stops.close();
   }
 }
 
 interface HostStores {
   readonly servers: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
+  readonly stops: RegistryStore<StopRecord>;
 }
 
 async function known<R extends StoreStamps>(cache: KindCache<R> | null, write: () => Promise<number>): Promise<void> {
@@ -109,12 +122,14 @@ export async function openHost(records: readonly McpServerRecord[], sample: Pool
   for (const record of records) await store.upsert(record);
   const profileStore = createMemoryStoreOf(profileKind);
   const profiles = new KindCache({ kind: profileKind, source: inProcessSource(profileStore) });
-  const registry = new RegistryCache({ source: inProcessSource(store), profiles });
+  const stopStore = createMemoryStoreOf(stopKind);
+  const stops = new KindCache({ kind: stopKind, source: inProcessSource(stopStore) });
+  const registry = new RegistryCache({ source: inProcessSource(store), profiles, stops });
   registry.onChange((change) => pool.applyChange(change));
   registry.start();
   expect(await registry.ready(10_000)).toBe(true);
   expect(await profiles.ready(10_000)).toBe(true);
-  const host = new McpHost(pool, log, { servers: store, profiles: profileStore }, registry);
+  const host = new McpHost(pool, log, { servers: store, profiles: profileStore, stops: stopStore }, registry);
   onTestFinished(() => host.close());
   return host;
 }

@@ -13,6 +13,24 @@ function warningsOf(config: JsonObject): string[] {
   return parsed.ok ? parsed.warnings.map(({ key, message }) => `${key} ${message}`) : ['not accepted'];
 }
 
+describe('mcp.required_server_ids', () => {
+  const listed = { 'mcp.enabled': true, 'mcp.default_server_ids': ['fs'], 'mcp.allowed_server_ids': ['fs', 'search'] };
+
+  it('are servers of the allowed set [mcp.required]', () => {
+    const parsed = parseTaskPolicy({ ...listed, 'mcp.required_server_ids': '["search"]' });
+    expect(parsed).toMatchObject({ ok: true, policy: { requiredServerIds: ['search'] } });
+    expect(issuesOf({ ...listed, 'mcp.required_server_ids': ['fs', 'gitlab'] })).toEqual([
+      'mcp.required_server_ids names servers that are not in mcp.allowed_server_ids: gitlab',
+    ]);
+    expect(issuesOf({ 'mcp.enabled': true, 'mcp.required_server_ids': ['fs'] })).toHaveLength(1);
+  });
+
+  it('may be any server where a profile or tags choose [mcp.required]', () => {
+    const parsed = parseTaskPolicy({ 'mcp.enabled': true, 'mcp.profile': 'dev', 'mcp.required_server_ids': ['fs'] });
+    expect(parsed).toMatchObject({ ok: true, policy: { requiredServerIds: ['fs'], allowedServerIds: null } });
+  });
+});
+
 describe('the task config', () => {
   it('is read from JSON strings [policy.task_config]', () => {
     const parsed = parseTaskPolicy({

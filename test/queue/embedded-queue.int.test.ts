@@ -57,7 +57,7 @@ describe('the file of an embedded queue', () => {
     expect(() => new EmbeddedQueue(path, { maxQueued: 1 })).toThrow(/is not a run queue/);
   });
 
-  it('of the first format is taken as it is, and can park', async () => {
+  it('of the first format is taken as it is, with a copy kept, and can park [store.migration]', async () => {
     const path = join(folder(), 'runs.db');
     const first = new EmbeddedQueue(path, { maxQueued: 1 });
     await first.submit(newRun('r1'));
@@ -66,6 +66,10 @@ describe('the file of an embedded queue', () => {
     older.exec('DROP TABLE parked; PRAGMA user_version = 1');
     older.close();
     const queue = new EmbeddedQueue(path, { maxQueued: 1 });
+    const copy = new DatabaseSync(`${path}.format-1`, { readOnly: true });
+    expect(copy.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 });
+    expect(copy.prepare('SELECT id FROM runs').all()).toEqual([{ id: 'r1' }]);
+    copy.close();
     const [claim] = await queue.claim('n', 'default', 1, 1_000, () => true);
     expect(claim && (await queue.park(claim, { kind: 'stream' }))).toBe(true);
     expect(await queue.get('default', 'r1')).toMatchObject({ status: 'parked', parked_for: { kind: 'stream' } });

@@ -29,7 +29,13 @@ export async function openQueue(
 ): Promise<NatsQueue> {
   const nc = await connect({ servers: serversOf(cluster) });
   try {
-    return await NatsQueue.open(nc, { replicas, maxRuns, leaseMs, patienceMs: PATIENCE_MS });
+    return await NatsQueue.open(nc, {
+      replicas,
+      maxRuns,
+      leaseMs,
+      patienceMs: PATIENCE_MS,
+      submitTimeoutMs: PATIENCE_MS,
+    });
   } catch (error) {
     await nc.close();
     throw error;

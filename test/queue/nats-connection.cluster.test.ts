@@ -14,9 +14,9 @@ const cluster = useNats({ members: 1 });
 const open: (() => void | Promise<void>)[] = [];
 
 async function queueThrough(network: { readonly address: string }, leaseMs: number): Promise<NatsQueue> {
-  const nobody = { tls: false, ca: null, identity: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
-  const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000 };
-  const queue = await openNats({ servers: [network.address], name: 'test', ...nobody }, (nc) =>
+  const plain = { tls: false, ca: null, identity: null, creds: null, silenceMs: leaseMs, onStatus: () => {} };
+  const bounds = { replicas: 1, maxRuns: 100, leaseMs, patienceMs: 60_000, submitTimeoutMs: 60_000 };
+  const queue = await openNats({ servers: [network.address], name: 'test', ...plain }, (nc) =>
     NatsQueue.open(nc, bounds),
   );
   open.push(() => queue.close());

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BlockCipher, journalKey } from '../../src/journal/block-cipher.ts';
 import { blocksIn } from '../../src/journal/read-blocks.ts';
 import { toHeaders } from '../../src/queue/nats/journal-messages.ts';
@@ -10,6 +10,8 @@ import { SubjectJournal } from '../../src/queue/nats/journal-writer.ts';
 import { NatsJournals } from '../../src/queue/nats/nats-journals.ts';
 import type { NatsQueue } from '../../src/queue/nats/nats-queue.ts';
 import type { OwnedRun } from '../../src/queue/nats/owned-run.ts';
+import type { RunMirror } from '../../src/queue/nats/run-mirror.ts';
+import { journalSubject, RUNS_BUCKET } from '../../src/queue/nats/subjects.ts';
 import type { Claim } from '../../src/queue/run-queue.ts';
 import { useNats } from '../support/engines/use-engine.ts';
 import { clearStreams, LEASE_MS, nextClaim, openQueue, SHORT_LEASE_MS } from './nats-clusters.ts';
@@ -54,6 +56,43 @@ describe('a run on NATS', () => {
     expect(journal).toContain('of the first');
     expect(journal).not.toContain('zombie');
     expect(text(await first.result('r1'))).toBe('of the heir');
+  });
+
+  it.each([
+    ['released', (queue: NatsQueue, claim: Claim) => queue.release(claim, { counts: false })],
+    ['parked', (queue: NatsQueue, claim: Claim) => queue.park(claim, { kind: 'stream' })],
+  ] as const)('that is %s again after NATS did not answer keeps the number of its attempts', async (_, leave) => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1'));
+    const claim = await nextClaim(queue);
+    const change = vi.spyOn(queue as unknown as { change: () => Promise<unknown> }, 'change');
+    await queue.mark(claim, { status: 'running' });
+    change.mockRejectedValueOnce(new Error('no response'));
+    await expect(leave(queue, claim)).rejects.toThrow('no response');
+    expect(await leave(queue, claim)).toBe(true);
+    expect(await queue.find('r1')).toMatchObject({ attempts: 0 });
+  });
+
+  it('whose journal has a forged number of attempts is claimed and found [cluster.forged-entries]', async () => {
+    const queue = await queueOf();
+    const forged = { kind: 'released', claim: 'x', ordinal: 1, attempt: Number.NaN, object: null } as const;
+    await queue.submit(newRun('r1'));
+    await queue.release(await nextClaim(queue), { counts: true });
+    await jetstream(connectionOf(queue)).publish(journalSubject('default', 'r1'), '', { headers: toHeaders(forged) });
+    const claim = await nextClaim(queue);
+    expect(await queue.mark(claim, { status: 'waiting' })).toBe(true);
+    expect(await queue.find('r1')).toMatchObject({ status: 'waiting', attempts: 1 });
+  });
+
+  it('whose entry was replaced by something else is not found, at once [cluster.forged-entries]', async () => {
+    const queue = await queueOf();
+    await queue.submit(newRun('r1'));
+    // As if this node had written more than the entry that is there.
+    const { mirror } = queue as unknown as { mirror: RunMirror };
+    vi.spyOn(mirror, 'revisionOf').mockImplementation(() => 2);
+    await connectionOf(queue).request(`$KV.${RUNS_BUCKET}.r1`, '{"run":{}}');
+    const late = delay(5_000, 'late', { ref: false });
+    expect(await Promise.race([queue.find('r1'), late])).toBeNull();
   });
 
   it('goes on where the acknowledgement of an append was lost', async () => {
@@ -121,7 +160,7 @@ describe('a run on NATS', () => {
     await queue.submit(newRun('r1'));
     const claim = await nextClaim(queue);
     const why: string[] = [];
-    const options = { maxBytes: 500, cipher: null, onFull: (text: string) => why.push(text) };
+    const options = { maxBytes: 500, cipher: null, onFull: ({ message }: Error) => why.push(message) };
     const writer = new SubjectJournal(ownedBy(queue, claim), options, null);
     writer.append(JSON.stringify({ t: 'guest', e: 'y'.repeat(1_000) }));
     await expect(writer.written()).rejects.toThrow('could not be written');

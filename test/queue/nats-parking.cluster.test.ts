@@ -59,7 +59,7 @@ describe('a parked run on NATS', () => {
     await queue.park(one, until);
     expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled' });
     expect(await queue.wake('default', 'r1')).toBe(false);
-    await queue.mark(two, 'running');
+    await queue.mark(two, { status: 'running' });
     await queue.cancel('default', 'r2');
     expect(await queue.park(two, until)).toBe(true);
     expect(await nextClaim(queue)).toMatchObject({ isCancelled: true, run: { id: 'r2' } });

@@ -75,7 +75,7 @@ async function queueOf(document: Parameters<typeof compileNats>[0], scheme = 'tl
     onStatus: (status: string) => statuses.push(status),
   };
   const queue = await openNats(address, (nc) =>
-    NatsQueue.open(nc, { replicas, maxRuns: 100, leaseMs: 2_000, patienceMs }),
+    NatsQueue.open(nc, { replicas, maxRuns: 100, leaseMs: 2_000, patienceMs, submitTimeoutMs: patienceMs }),
   );
   open.push(queue);
   return queue;

@@ -75,6 +75,13 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect.poll(() => queue.get(run.namespace, run.id)).toMatchObject({ status: 'running' });
     const ids = (claims: readonly Claim[]) => claims.map(({ run }) => run.id);
 
+    it('keeps the first submitter of a retry [approval.self]', async () => {
+      const { queue } = await setUp();
+      await queue.submit(newRun('r1', { submittedBy: 'bob', retryOf: 'r0', firstSubmittedBy: 'alice' }));
+      const [claimed] = await claim(queue, 1);
+      expect(claimed?.run).toMatchObject({ submitted_by: 'bob', first_submitted_by: 'alice', retry_of: 'r0' });
+    });
+
     it('gives a run to one claim, with its input, and keeps its result', async () => {
       const { queue } = await setUp();
       const submitted = await queue.submit(newRun('r1'));
@@ -156,7 +163,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       expect(second.attempt).toBe(2);
       expect(await queue.renew(first, leaseMs)).toBe(false);
       expect(await queue.finish(first, success('of the first'))).toBe(false);
-      expect(await queue.release(first, true)).toBe(false);
+      expect(await queue.release(first, { counts: true })).toBe(false);
       expect(await queue.finish(second, success('of the second'))).toBe(true);
       expect(await queue.finish(second, success('again'))).toBe(false);
       expect(new TextDecoder().decode((await queue.result('r1')) ?? undefined)).toBe('of the second');
@@ -166,11 +173,38 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       const { queue } = await setUp();
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
       const [first] = (await claim(queue, 1)) as [Claim];
-      expect(await queue.release(first, false)).toBe(true);
+      expect(await queue.release(first, { counts: false })).toBe(true);
       const [again] = (await claim(queue, 1)) as [Claim];
       expect(again).toMatchObject({ attempt: 1, run: { id: 'r1' } });
-      await queue.release(again, true);
+      await queue.release(again, { counts: true });
       expect(await claim(queue, 1)).toMatchObject([{ attempt: 2, run: { id: 'r1' } }]);
+    });
+
+    it('stores why a run makes no progress and which servers it lacks', async () => {
+      const { queue } = await setUp();
+      await queue.submit(newRun('r1'));
+      const [first] = (await claim(queue, 1)) as [Claim];
+      const degraded = [{ server: 'mute', reason: 'tools/list timed out' }];
+      await queue.mark(first, { status: 'running', reason: 'server mute: tools/list' });
+      expect(await queue.find('r1')).toMatchObject({ status: 'running', status_reason: 'server mute: tools/list' });
+      await queue.mark(first, { status: 'running', degraded });
+      expect(await queue.find('r1')).toMatchObject({ status_reason: null, degraded });
+      await queue.release(first, { counts: false, reason: 'no free file descriptors' });
+      const released = { status: 'queued', status_reason: 'no free file descriptors', degraded };
+      expect((await queue.list('default', { limit: 1 })).runs).toMatchObject([released]);
+      const [second] = (await claim(queue, 1)) as [Claim];
+      expect(second.run).toMatchObject({ status_reason: null, degraded });
+      await queue.finish(second, { ...success('done'), degraded: [{ server: 'mute', reason: 'exited' }] });
+      const ended = { status: 'succeeded', status_reason: null, degraded: [{ server: 'mute', reason: 'exited' }] };
+      expect(await queue.find('r1')).toMatchObject(ended);
+    });
+
+    it('drops the reason of a run that is cancelled while it waits', async () => {
+      const { queue } = await setUp();
+      await queue.submit(newRun('r1'));
+      const [first] = (await claim(queue, 1)) as [Claim];
+      await queue.release(first, { counts: false, reason: 'no free file descriptors' });
+      expect(await queue.cancel('default', 'r1')).toMatchObject({ status: 'cancelled', status_reason: null });
     });
 
     it('cancels a run that waits at once, and tells of one that runs', async () => {
@@ -212,9 +246,13 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       const [one, two] = (await claim(queue, 2)) as [Claim, Claim];
       await queue.finish(one, success('kept'));
       await isTold(queue, two);
+      await queue.mark(two, { status: 'running', reason: 'server mute: tools/list, 1 s of 60' });
       await queue.cancel('default', two.run.id);
       const again = await under.reopen(queue);
       open.push(again);
+      // A run that returned to the queue does not wait for a server any more.
+      const waiting = (await again.list('default', { limit: 9 })).runs.filter(({ status }) => status === 'queued');
+      for (const { status_reason } of waiting) expect(status_reason ?? null).toBeNull();
       expect(new TextDecoder().decode((await again.result('r1')) ?? undefined)).toBe('kept');
       const { queued, running, succeeded } = again.facts().byStatus;
       expect({ underway: queued + running, succeeded }).toEqual({ underway: 3, succeeded: 1 });
@@ -230,7 +268,7 @@ export function queueContract(name: string, start: (leases: Leases) => QueueUnde
       const { queue } = await setUp();
       for (const id of ['r1', 'r2']) await queue.submit(newRun(id));
       const [first] = (await claim(queue, 1)) as [Claim];
-      await queue.mark(first, 'waiting');
+      await queue.mark(first, { status: 'waiting' });
       const told: unknown[] = [];
       queue.onChange((change) => told.push(change));
       const until = { kind: 'approval', request: 'abc-1' } as const;

@@ -32,6 +32,18 @@ it('forgets nodes that have gone silent, and only those', () => {
   expect(reports.byServer().get('fs')).toHaveLength(1);
 });
 
+it('a node of one namespace does not replace the report of a node with the same id [sms.runs.reporter]', () => {
+  const reports = new NodeReports(limits);
+  reports.accept(report('m1:run-1', ['1', '2']));
+  reports.accept(report('m1:run-1', []), 'team-a');
+  expect(
+    reports
+      .nodes()
+      .map(({ servers }) => servers.length)
+      .sort(),
+  ).toEqual([0, 2]);
+});
+
 it('keeps a bounded number of nodes and servers, and has room again', () => {
   let now = 0;
   const reports = new NodeReports(limits, () => now);

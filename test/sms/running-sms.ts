@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { Agent, fetch, type Headers } from 'undici';
 import { loadSmsConfig, type SmsConfig } from '../../src/config/sms/sms-config.ts';
 import { createRemoteSource, type RemoteSource } from '../../src/registry/remote-source.ts';
 import { createSecretSource } from '../../src/secrets/secret-source.ts';
@@ -82,6 +83,8 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
     });
   let sms = await start();
   onStop(() => sms.close());
+  let connections = new Agent();
+  onStop(() => connections.destroy());
   const token = (file: string) => (config.auth ? readFileSync(file, 'utf8').trim() : '');
   const adminToken = token(config.files.adminToken);
   const nodeToken = token(config.files.nodeToken);
@@ -96,7 +99,8 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
     adminToken,
     nodeToken,
     logged,
-    http: (method, path, options = {}) => request(`${sms.http}${path}`, method, { token: adminToken, ...options }),
+    http: (method, path, options = {}) =>
+      request(`${sms.http}${path}`, method, { token: adminToken, ...options }, connections),
     source: (given = nodeToken) => {
       const source = createRemoteSource({ address: sms.grpc, token: given });
       onStop(() => source.close());
@@ -113,16 +117,18 @@ export async function startTestSms({ limit, ...change }: ConfigChange = {}, data
         http: { ...config.http, port: portOf(sms.http) },
       };
       await sms.close();
+      // A connection of the old process may not know yet that it is closed.
+      await connections.destroy();
+      connections = new Agent();
       sms = await start();
     },
   };
 }
 
-async function request(url: string, method: string, options: HttpOptions): Promise<HttpAnswer> {
+async function request(url: string, method: string, options: HttpOptions, dispatcher: Agent): Promise<HttpAnswer> {
   const body = options.text ?? (options.json === undefined ? null : JSON.stringify(options.json));
   const response = await fetch(url, {
-    method,
-    body,
+    ...{ method, body, dispatcher },
     headers: {
       ...(options.json === undefined ? {} : { 'content-type': 'application/json' }),
       ...(options.token == null || options.token === '' ? {} : { authorization: `Bearer ${options.token}` }),

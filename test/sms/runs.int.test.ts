@@ -20,6 +20,8 @@ const run = (id: string, more: Partial<RunReport> = {}): RunReport => ({
   attempts: 1,
   exit: null,
   cost: null,
+  status_reason: 'no free guest thread',
+  degraded: [{ server: 'mute', reason: 'tools/list timed out' }],
   ...more,
 });
 
@@ -73,6 +75,38 @@ describe('runs of nodes in a registry', () => {
     for (const query of ['?status=asleep', '?limit=0', '?limit=x']) {
       expect((await sms.http('GET', `/admin/api/runs${query}`)).status).toBe(400);
     }
+  });
+
+  it('of another namespace are neither reported, hidden nor replaced by a node of one namespace [sms.runs.reporter]', async () => {
+    const sms = await startTestSms();
+    await report(sms, [ended]);
+    const nodeOfA = await createToken(sms, { name: 'node-a', roles: ['node'], namespace: 'team-a' });
+    const source = sms.source(nodeOfA);
+    const claims = [
+      run('r-2', { namespace: 'team-b', attempts: 99, status: 'succeeded' }),
+      run('r-2', { namespace: 'team-a', attempts: 99, status: 'succeeded' }),
+      run('r-5', { namespace: 'team-b' }),
+    ];
+    // Under an id of its own, and under that of the node of team-b.
+    for (const nodeId of ['machine-a:1', 'machine:n1']) {
+      await source.reportRuns({ nodeId, runs: claims, timelines: [] }, signal);
+      const { body } = await sms.http('GET', '/admin/api/runs?namespace=team-b');
+      expect(body.runs).toEqual([{ ...ended, node: 'machine:n1' }]);
+    }
+    const token = await createToken(sms, { name: 'bob', roles: ['viewer'], namespace: 'team-b', read_journals: true });
+    expect((await sms.http('GET', '/admin/api/runs/r-2', { token })).body).toMatchObject({ status: 'failed' });
+    // It is not asked for the timeline, and its answer does not count.
+    const asked = sms.http('GET', '/admin/api/runs/r-2/timeline', { token });
+    await expect.poll(async () => (await report(sms, null)).wantedTimelines).toEqual(['r-2']);
+    const forged = {
+      nodeId: 'machine:n1',
+      runs: null,
+      timelines: [{ runId: 'r-2', picture: null, problem: 'forged' }],
+    };
+    expect((await source.reportRuns(forged, signal)).wantedTimelines).toEqual([]);
+    const own = { nodeId: 'machine:n1', runs: null, timelines: [{ runId: 'r-2', picture: null, problem: 'real' }] };
+    await sms.source().reportRuns(own, signal);
+    expect((await asked).body.detail).toBe('real');
   });
 
   it('of waiting and parked status are told; a run that moved is told by the node that began it last', async () => {

@@ -14,7 +14,7 @@ it('makes two different tokens at the first start, for their owner alone, and ke
   const { tokens, created } = ensureTokens(paths);
   expect(created).toEqual([paths.admin, paths.node]);
   expect(tokens.admin).not.toEqual(tokens.node);
-  expect(tokens.admin[0]).toMatch(/^[0-9a-f]{64}$/); // never a leading dash: it would read as a flag
+  expect(tokens.admin[0]).toMatch(/^spr_[0-9a-f]{72}$/); // never a leading dash: it would read as a flag
   for (const path of created) expect(statSync(path).mode & 0o777).toBe(0o600);
   expect([readFileSync(paths.admin, 'utf8').trim()]).toEqual(tokens.admin);
   expect(ensureTokens(paths)).toEqual({ tokens, created: [] });

@@ -1,7 +1,12 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunRecord } from '../../src/protocol/run.ts';
 import { decide } from '../sms/approvals/asking-node.ts';
 import { stopAll } from '../sms/running-sms.ts';
+import { builtCommand } from '../support/built-command.ts';
 import { type PayingNode, payingNode } from './paying-node.ts';
 
 const RUNS = '/v1/namespaces/default/runs';
@@ -30,6 +35,29 @@ describe('a run on a node whose call needs an approval', () => {
     expect(told).toContain('"status":"waiting","approvals":[{"request":');
     expect(told).toContain('"tool":"pay"');
     expect(await requests(id)).toMatchObject([{ status: 'used' }]);
+  });
+
+  it('is not approved by its submitter, also after a retry by another user [approval.self]', async () => {
+    const { sms, node, until, asked, requests } = site;
+    const user = async (name: string) => {
+      const json = { name, roles: ['submitter', 'approver'], namespace: 'default' };
+      return String((await sms.http('POST', '/admin/api/tokens', { json })).body.token);
+    };
+    const [sam, bob] = [await user('sam'), await user('bob')];
+    const submitted = await node.ask('POST', '/v1/namespaces/default/tasks/payer/runs', { body: '', token: sam });
+    const { id } = JSON.parse(submitted.text) as RunRecord;
+    const [request = ''] = await asked(id);
+    expect(await requests(id)).toMatchObject([{ submitted_by: 'sam', requested_by: 'bootstrap-node' }]);
+    expect((await decide(sms, request, 'allow_once', { token: sam })).status).toBe(403);
+    await decide(sms, request, 'deny', { token: bob });
+    await until(id, 'succeeded');
+    const again = JSON.parse((await node.ask('POST', `${RUNS}/${id}/retry`, { token: bob })).text) as RunRecord;
+    expect(again).toMatchObject({ submitted_by: 'bob', first_submitted_by: 'sam' });
+    const [second = ''] = await asked(again.id);
+    expect(await requests(again.id)).toMatchObject([{ submitted_by: 'sam' }]);
+    expect((await decide(sms, second, 'allow_once', { token: sam })).status).toBe(403);
+    expect((await decide(sms, second, 'allow_once', { token: bob })).status).toBe(200);
+    await until(again.id, 'succeeded');
   });
 
   it('takes its request back when it is cancelled [node.approvals]', async () => {
@@ -79,6 +107,19 @@ describe('a run on a node that waits long', () => {
     },
     START_MS,
   );
+
+  it('makes spear run say what it waits for and which command helps [cli.run.parked]', async () => {
+    const { sms, node } = site;
+    const args = [builtCommand('spear'), 'run', 'payer', '--node', node.url];
+    const env = { ...process.env, SPEAR_NODE_TOKEN: node.token() };
+    const command = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'], env });
+    const exited = once(command, 'exit');
+    for await (const line of createInterface(command.stderr)) {
+      const id = /is parked until an approver decides: spear approvals allow (\S+),/.exec(line)?.[1];
+      if (id !== undefined) await decide(sms, id, 'allow_once');
+    }
+    expect((await exited)[0]).toBe(0);
+  });
 
   it('is cancelled while it is parked, and takes its request back [node.park]', async () => {
     const { sms, node, submit, asked, until, requests, payments } = site;

@@ -7,10 +7,14 @@ import { newRun, success } from '../queue/queue-contract.ts';
 import { FakeRunQueue } from '../support/fake-run-queue.ts';
 
 const LEASE_MS = 30_000;
+/** Between two claims after a pause. */
+const STEP_MS = 250;
 const HOUR_MS = 3_600_000;
 
 const succeeded: AttemptOutcome = { kind: 'ended', ending: success('done') };
-const again = (more: { counts?: boolean; pause?: boolean; why?: string } = {}): AttemptOutcome => ({
+const again = (
+  more: { counts?: boolean; pause?: boolean; holds?: 'namespace'; why?: string } = {},
+): AttemptOutcome => ({
   ...{ kind: 'again', counts: false, pause: false, why: 'the model is away' },
   ...more,
 });
@@ -292,6 +296,33 @@ describe('an attempt', () => {
     expect(queue.called('release')).toEqual([['r1', { counts: false }]]);
   });
 
+  it('that found no guest thread holds its namespace and no other, longer each time, until a run ends [threads.first]', async () => {
+    const queue = await queueWith(newRun('r1', { namespace: 'busy' }));
+    const { last, attempts, ids } = start(queue);
+    await settled();
+    const heldMs = async () => {
+      const before = attempts.length;
+      last('r1').settle(again({ holds: 'namespace', why: 'no guest thread is free' }));
+      let ms = 0;
+      for (await settled(); attempts.length === before; ms += 100) await pass(100);
+      return ms;
+    };
+    expect([await heldMs(), await heldMs()]).toEqual([500, 1_000]);
+    expect(last('r1').claim.attempt).toBe(1);
+    last('r1').settle(again({ holds: 'namespace', why: 'no guest thread is free' }));
+    await settled();
+    expect(await queue.find('r1')).toMatchObject({ status: 'queued', status_reason: 'no guest thread is free' });
+    await queue.submit(newRun('r2', { namespace: 'busy' }));
+    await queue.submit(newRun('r3', { namespace: 'other' }));
+    await settled();
+    expect(ids().slice(3)).toEqual(['r3']);
+    await pass(2_000);
+    expect(ids().slice(4)).toEqual(['r1', 'r2']);
+    last('r2').settle(succeeded);
+    await settled();
+    expect(await heldMs()).toBe(500);
+  });
+
   it('that asks for a pause stops all claims for it, longer each time, until a run ends well', async () => {
     const queue = await queueWith('r1');
     const { last, attempts } = start(queue);
@@ -306,13 +337,34 @@ describe('an attempt', () => {
     expect([await pausedMs(), await pausedMs(), await pausedMs()]).toEqual([500, 1_000, 2_000]);
     last('r1').settle(succeeded);
     await queue.submit(newRun('r1b'));
-    await settled();
+    await pass(STEP_MS);
     last('r1b').settle(again({ pause: true }));
     await pass(499);
     expect(last('r1b').claim.attempt).toBe(1);
     expect(attempts.filter(({ claim }) => claim.run.id === 'r1b')).toHaveLength(1);
     await pass(1);
     expect(attempts.filter(({ claim }) => claim.run.id === 'r1b')).toHaveLength(2);
+  });
+
+  it('that lacks a resource stops all claims once for those that fail together, and names why [node.pressure]', async () => {
+    const queue = await queueWith('r1', 'r2', 'r3', 'r4');
+    const { dispatcher, last, ids, attempts } = start(queue);
+    await settled();
+    const emfile = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+    for (const id of ['r1', 'r2', 'r3', 'r4']) last(id).fail(emfile);
+    await settled();
+    expect(queue.called('release').map(([, release]) => release)).toEqual(Array(4).fill({ counts: false }));
+    expect((await queue.find('r1'))?.status_reason).toContain('EMFILE');
+    expect([dispatcher.running, dispatcher.problem()]).toEqual([0, expect.stringContaining('no free file descriptor')]);
+    await pass(499);
+    expect(attempts).toHaveLength(4);
+    await pass(1);
+    // One run shows whether the resource is back; then two at once, then the others.
+    expect([ids().length, dispatcher.problem()]).toEqual([5, null]);
+    await pass(STEP_MS);
+    expect(dispatcher.running).toBe(3);
+    await pass(STEP_MS);
+    expect(dispatcher.running).toBe(4);
   });
 
   it('that parks frees its slot, and names the requests of the run', async () => {
@@ -422,7 +474,7 @@ describe('a run that is cancelled', () => {
     const queue = await queueWith('r1');
     const { last } = start(queue);
     await settled();
-    await queue.mark(last('r1').claim, 'waiting');
+    await queue.mark(last('r1').claim, { status: 'waiting' });
     expect(last('r1').signal.aborted).toBe(false);
   });
 });

@@ -1,11 +1,18 @@
+import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { IssuerDescription } from '../../src/protocol/issuer.ts';
 import type { Identity } from '../../src/protocol/people.ts';
-import { IDENTITY_CACHE_MS, RegistryIdentities } from '../../src/spearlet/registry-identities.ts';
+import { newTokenText } from '../../src/sms/people/token-text.ts';
+import {
+  IDENTITY_CACHE_MS,
+  LOOKUPS_PER_PEER_PER_SECOND,
+  RegistryIdentities,
+} from '../../src/spearlet/registry-identities.ts';
 import { makeKey, published, signed, signedBySecret, unsigned } from '../sms/people/oidc/fake-issuer.ts';
 
 const ann: Identity = { name: 'ann', roles: ['viewer'], namespace: '*', mayReadJournals: false, expiresAtMs: null };
-const TOKEN = 'spr_what-it-says-matters-to-nobody-here';
+const TOKEN = newTokenText();
+const PEER = '192.0.2.1';
 const [ANN, NOBODY] = ['a'.repeat(64), 'b'.repeat(64)];
 
 /** A fake registry: it knows one digest, says so or fails, and counts who asks. */
@@ -41,44 +48,79 @@ afterEach(() => {
 
 it('asks once for those who come together, and again when an answer is old', async () => {
   const { state, people } = fakeRegistry();
-  const all = await Promise.all(Array.from({ length: 20 }, () => people.identify(ANN, TOKEN)));
+  const all = await Promise.all(Array.from({ length: 20 }, () => people.identify(ANN, TOKEN, PEER)));
   expect([new Set(all), state.asked]).toEqual([new Set([ann]), 1]);
   vi.advanceTimersByTime(IDENTITY_CACHE_MS - 1);
-  await people.identify(ANN, TOKEN);
+  await people.identify(ANN, TOKEN, PEER);
   expect(state.asked).toBe(1);
   vi.advanceTimersByTime(1);
   state.ann = null;
-  expect([await people.identify(ANN, TOKEN), state.asked]).toEqual([null, 2]);
+  expect([await people.identify(ANN, TOKEN, PEER), state.asked]).toEqual([null, 2]);
 });
 
 it('lets nobody in when the registry is away for longer than an answer holds, and says so once', async () => {
   const { state, people } = fakeRegistry();
-  await people.identify(ANN, TOKEN);
+  await people.identify(ANN, TOKEN, PEER);
   state.away = true;
-  expect(await people.identify(ANN, TOKEN)).toBe(ann);
+  expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
   vi.advanceTimersByTime(IDENTITY_CACHE_MS);
-  expect(await people.identify(ANN, TOKEN)).toBe('unavailable');
-  expect(await people.identify(NOBODY, TOKEN)).toBe('unavailable');
+  expect(await people.identify(ANN, TOKEN, PEER)).toBe('unavailable');
+  expect(await people.identify(NOBODY, TOKEN, PEER)).toBe('unavailable');
   expect(state.said).toEqual(['it is away']);
   state.away = false;
-  expect(await people.identify(ANN, TOKEN)).toBe(ann);
+  expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
 });
 
 it('knows the end of a token, whatever it was told before', async () => {
   const { state, people } = fakeRegistry();
   state.ann = { ...ann, expiresAtMs: Date.now() + 1_000 };
-  expect(await people.identify(ANN, TOKEN)).toMatchObject({ name: 'ann' });
+  expect(await people.identify(ANN, TOKEN, PEER)).toMatchObject({ name: 'ann' });
   vi.advanceTimersByTime(1_000);
-  expect(await people.identify(ANN, TOKEN)).toBeNull();
+  expect(await people.identify(ANN, TOKEN, PEER)).toBeNull();
 });
 
-it('bounds how many are asked about at once, and remembers who is known whatever others try', async () => {
+/** A digest that the fake registry does not know. */
+const other = (n: number) => n.toString(16).padStart(64, '0');
+
+it('bounds lookups in flight, and looks up callers that were valid recently all the same [node.identity.flood]', async () => {
   const { state, people } = fakeRegistry();
-  await people.identify(ANN, TOKEN);
-  const tried = Array.from({ length: 500 }, (_, n) => people.identify(n.toString(16).padStart(64, '0'), TOKEN));
-  const answers = await Promise.all(tried);
-  expect(answers.filter((answer) => answer === 'unavailable').length).toBe(500 - 64);
-  expect([await people.identify(ANN, TOKEN), state.asked]).toEqual([ann, 65]);
+  await people.identify(ANN, TOKEN, PEER);
+  vi.advanceTimersByTime(IDENTITY_CACHE_MS);
+  const tried = Array.from({ length: 500 }, (_, n) => people.identify(other(n), newTokenText(), `peer ${n}`));
+  const known = people.identify(ANN, TOKEN, PEER);
+  expect((await Promise.all(tried)).filter((answer) => answer === 'too_many').length).toBe(500 - 64);
+  expect([await known, state.asked]).toEqual([ann, 1 + 64 + 1]);
+});
+
+it('refuses malformed tokens without a lookup [node.identity.flood]', async () => {
+  const { state, people } = fakeRegistry();
+  const wrongSum = `${TOKEN.slice(0, -1)}${TOKEN.endsWith('0') ? '1' : '0'}`;
+  for (const token of [
+    'short',
+    'spr_x',
+    wrongSum,
+    `${TOKEN}0`,
+    TOKEN.toUpperCase().replace('SPR', 'spr'),
+    'eyJ.e30.x',
+  ]) {
+    expect(await people.identify(ANN, token, PEER)).toBeNull();
+  }
+  expect(state.asked).toBe(0);
+});
+
+it('looks up unknown tokens within a budget per peer and form [node.identity.flood]', async () => {
+  const { state, people } = fakeRegistry();
+  const old = () => `spr_${randomBytes(32).toString('hex')}`;
+  const flood = [];
+  for (let n = 0; n < 500; n++) flood.push(await people.identify(other(n), old(), PEER));
+  expect(flood.filter((answer) => answer === null).length).toBe(LOOKUPS_PER_PEER_PER_SECOND);
+  expect(flood.filter((answer) => answer === 'too_many').length).toBe(500 - LOOKUPS_PER_PEER_PER_SECOND);
+  expect(state.asked).toBe(LOOKUPS_PER_PEER_PER_SECOND);
+  // A caller of another address, and one of the same address with a token that has a checksum, are not affected.
+  expect(await people.identify(NOBODY, old(), '192.0.2.9')).toBeNull();
+  expect(await people.identify(ANN, TOKEN, PEER)).toBe(ann);
+  vi.advanceTimersByTime(1_000);
+  expect(await people.identify(other(500), old(), PEER)).toBeNull();
 });
 
 describe('a token of the registry’s issuer', () => {
@@ -102,7 +144,7 @@ describe('a token of the registry’s issuer', () => {
   });
   let digests = 0;
   const who = (people: RegistryIdentities, token: string) =>
-    people.identify((++digests).toString(16).padStart(64, '0'), token);
+    people.identify((++digests).toString(16).padStart(64, '0'), token, `192.0.2.${digests}`);
 
   it('is somebody by its signature, and nobody without [node.people.oidc]', async () => {
     const { state, people } = fakeRegistry();
@@ -134,25 +176,25 @@ describe('a token of the registry’s issuer', () => {
     const { state, people } = fakeRegistry();
     state.issuer = description;
     const token = signed(key, claims());
-    const roles = async () => ((await people.identify(ANN, token)) as Identity | null)?.roles;
+    const roles = async () => ((await people.identify(ANN, token, PEER)) as Identity | null)?.roles;
     expect([await roles(), await roles(), state.asked]).toEqual([['operator'], ['operator'], 1]);
     state.issuer = { ...description, roles: new Map() };
     vi.advanceTimersByTime(IDENTITY_CACHE_MS);
     expect(await roles()).toEqual([]);
     state.issuer = { ...description, keys: [] };
     vi.advanceTimersByTime(IDENTITY_CACHE_MS);
-    expect(await people.identify(ANN, token)).toBeNull();
+    expect(await people.identify(ANN, token, PEER)).toBeNull();
     state.away = true;
     vi.advanceTimersByTime(IDENTITY_CACHE_MS);
-    expect(await people.identify(ANN, token)).toBe('unavailable');
+    expect(await people.identify(ANN, token, PEER)).toBe('unavailable');
   });
 
   it('has an end, whatever was said before [node.people.oidc]', async () => {
     const { state, people } = fakeRegistry();
     state.issuer = description;
     const token = signed(key, claims({ exp: seconds() - 58 })); // clocks may differ by a minute
-    expect(await people.identify(ANN, token)).toMatchObject({ name: 'oidc:bob' });
+    expect(await people.identify(ANN, token, PEER)).toMatchObject({ name: 'oidc:bob' });
     vi.advanceTimersByTime(2_000);
-    expect(await people.identify(ANN, token)).toBeNull();
+    expect(await people.identify(ANN, token, PEER)).toBeNull();
   });
 });

@@ -14,12 +14,17 @@ const earlierAttempt: EarlierAttempt = { end: null, stdout: Buffer.from('so far'
 
 interface Given {
   readonly earlier?: EarlierAttempt | Error | null;
-  readonly revision?: TaskRevision | null;
+  readonly revision?: TaskRevision | Error | null;
+  /** Why the tasks of the registry are unknown. */
+  readonly notLoaded?: string | null;
+  /** Why runs of the revision must not start. */
+  readonly notYet?: string | null;
   readonly isShared?: boolean;
 }
 
 /** Everything around an attempt; the attempt itself fails with "a guest was started". */
-async function attempts({ earlier = null, revision = task, isShared = false }: Given = {}) {
+async function attempts(given: Given = {}) {
+  const { earlier = null, revision = task, isShared = false, notLoaded = null, notYet = null } = given;
   const events = new AllRunEvents();
   const queue = new FakeRunQueue({ isShared });
   await queue.submit(newRun('r1', { maxAttempts: 2 }));
@@ -30,7 +35,11 @@ async function attempts({ earlier = null, revision = task, isShared = false }: G
     events,
     queue,
     journals: { earlier: () => (earlier instanceof Error ? Promise.reject(earlier) : Promise.resolve(earlier)) },
-    tasks: { revision: async () => revision },
+    tasks: {
+      revision: () => (revision instanceof Error ? Promise.reject(revision) : Promise.resolve(revision)),
+      notLoaded: () => notLoaded,
+    },
+    notYet: () => notYet,
     sendEvents: () => ({
       add: (event: RunEvent) => void sent.push(event),
       close: async () => {
@@ -71,9 +80,42 @@ describe('a claimed run', () => {
     expect(await make({ ...claim, attempt: 2 })).toMatchObject({ kind: 'again' });
   });
 
+  it.each([
+    ['sends the revision', { revision: new Error('ECONNREFUSED'), notLoaded: 'no snapshot yet', isShared: true }],
+    ['sends its servers', { notYet: 'no snapshot yet' }],
+  ])('waits until the registry %s: not counted, and runs of other namespaces start [node.ready]', async (_, given) => {
+    const { make } = await attempts(given);
+    const why = expect.stringContaining('no snapshot yet');
+    expect(await make()).toEqual({ kind: 'again', counts: false, pause: false, holds: 'namespace', why });
+  });
+
+  it('whose revision cannot be loaded from a registry that has responded is retried and counted', async () => {
+    const { make } = await attempts({ revision: new Error('ECONNREFUSED'), isShared: true });
+    expect(await make()).toEqual({ kind: 'again', counts: true, pause: false, why: 'ECONNREFUSED' });
+  });
+
   it('whose journal cannot be read is dead: a new attempt would repeat what was done', async () => {
     const { make } = await attempts({ earlier: new JournalError('r1.journal', 'line 3 was changed') });
     expect(await make()).toMatchObject(ended('dead', 'journal', 'r1.journal: line 3 was changed'));
+  });
+
+  it.each(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOSPC'])(
+    'whose journal cannot be read for %s is retried after a pause and not counted [node.pressure]',
+    async (code) => {
+      const cause = Object.assign(new Error(code), { code });
+      const { make } = await attempts({ earlier: new JournalError('r1.journal', `cannot read (${code})`, cause) });
+      const outcome = await make();
+      expect(outcome).toMatchObject({ kind: 'again', counts: false, pause: true });
+      expect(outcome).toMatchObject({ why: expect.stringContaining(`r1.journal: cannot read (${code})`) });
+    },
+  );
+
+  it('whose journal fails with EIO is retried, and dead at the third time in a row, with the file [node.pressure]', async () => {
+    const cause = Object.assign(new Error('EIO'), { code: 'EIO' });
+    const { make } = await attempts({ earlier: new JournalError('r1.journal', 'cannot read (EIO)', cause) });
+    const retried = { kind: 'again', counts: false, pause: true, why: 'r1.journal: cannot read (EIO)' };
+    expect([await make(), await make()]).toMatchObject([retried, retried]);
+    expect(await make()).toMatchObject(ended('dead', 'journal', expect.stringMatching(/^r1\.journal: .*EIO.*disk/)));
   });
 
   it('whose journal cannot be reached is left to the dispatcher, which retries', async () => {

@@ -8,7 +8,7 @@ it('an attempt that could not be made is told of as any other that is made again
   const attempts = new RunAttempts({
     events,
     journals: { earlier: async () => null },
-    tasks: { revision: () => Promise.reject(new Error('the tasks are out of reach')) },
+    tasks: { revision: () => Promise.reject(new Error('the tasks are out of reach')), notLoaded: () => null },
     sendEvents: null,
     traces: null,
   } as unknown as RunAttemptsOptions);
@@ -19,5 +19,8 @@ it('an attempt that could not be made is told of as any other that is made again
     .of('run-1')
     ?.since(null)
     .events.map(({ data }) => JSON.parse(data) as unknown);
-  expect(told).toEqual([{ status: 'running', attempt: 1 }, { status: 'queued' }]);
+  expect(told).toEqual([
+    { status: 'running', attempt: 1 },
+    { status: 'queued', reason: expect.any(String) },
+  ]);
 });

@@ -2,10 +2,12 @@ import type { Readable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { JournalError } from '../../src/journal/journal-error.ts';
 import { MAX_RESULT_BYTES } from '../../src/protocol/run.ts';
+import type { ParkedFor, RunEnding } from '../../src/queue/run-queue.ts';
 import { runGuest } from '../../src/run/run-guest.ts';
 import type { RunResult } from '../../src/run/run-result.ts';
 import { type AttemptOptions, attemptRun, type StopReason } from '../../src/spearlet/run-claim.ts';
 import type { EarlierAttempt } from '../../src/spearlet/run-journals.ts';
+import { sampleStop } from './stop-samples.ts';
 
 vi.mock('../../src/run/run-guest.ts', () => ({ runGuest: vi.fn() }));
 
@@ -25,34 +27,47 @@ type FakeGuest = (options: GuestOptions) => Partial<RunResult>;
 interface Given {
   readonly earlier?: EarlierAttempt | null;
   readonly number?: number;
+  readonly run?: object;
   /** The stop that arrives before the guest ends. */
   readonly stop?: StopReason | null;
+  /** Servers that the run lacked. */
+  readonly degraded?: RunEnding['degraded'];
 }
 
-async function attempt(guest: FakeGuest, { earlier = null, number = 1, stop: reason = null }: Given = {}) {
+async function attempt(
+  guest: FakeGuest,
+  { earlier = null, number = 1, stop: reason = null, run = {}, degraded }: Given = {},
+) {
   let seen: GuestOptions | undefined;
   vi.mocked(runGuest).mockImplementation(async (options) => {
     const given = options as GuestOptions;
     seen = given;
     const chat = { sends: 1, iterations: 2, toolCalls: 3, usage: { total_tokens: 11 } };
-    return { reason: 'exit', exitCode: 0, message: null, chat, ...guest(given) } as RunResult;
+    const isolation = { kind: 'shared', why: null } as const;
+    return { reason: 'exit', exitCode: 0, message: null, chat, isolation, ...guest(given) } as RunResult;
   });
   const stop = new AbortController();
   if (reason !== null) stop.abort(reason);
   const events: (readonly [string, unknown])[] = [];
   const outcome = await attemptRun(
     {
-      claim: { run: { id: 'r1', submitted_by: 'ann' }, attempt: number },
-      runtime: { task: { namespace: 'default', name: 'hello', args: ['x'], env: {}, isolation: 'shared' } },
+      claim: { run: { id: 'r1', submitted_by: 'ann', ...run }, attempt: number },
+      runtime: {
+        task: { namespace: 'default', name: 'hello', args: ['x'], env: {}, isolation: 'shared' },
+        noServers: null,
+      },
       input: Buffer.from('input'),
-      journals: { option: (_claim: unknown, mode: string) => mode, earlier: async () => earlier },
+      journals: {
+        option: (_claim: unknown, mode: string) => ({ file: 'r1.jsonl', mode }),
+        earlier: async () => earlier,
+      },
       events: { emit: (event: string, data: unknown) => events.push([event, data]) },
       budgets: { forRun: () => null },
       approve: null,
       parkAfterMs: 1_000,
       signal: stop.signal,
       ...{ streamModels: false, threads: 'threads', tracing: null },
-      onWaiting: () => {},
+      marks: { onWaiting: () => {}, degraded },
       onNotice: () => {},
     } as unknown as AttemptOptions,
     earlier,
@@ -86,6 +101,32 @@ describe('the outcome of an attempt', () => {
     expect(outcome).toMatchObject(expected);
   });
 
+  it.each(['interrupted', 'parked'] as const)(
+    'of a guest that was %s by a stop: parked until it is lifted',
+    async (reason) => {
+      const until = { kind: 'stop', stop: 'aaaa0001', reason: 'incident 12' };
+      const stop = { stop: sampleStop('all', '', 'stop') };
+      const guest: FakeGuest = ({ waits }) => {
+        expect(waits?.parkedBy?.(stop)).toEqual(until);
+        expect(waits?.parkedBy?.('draining')).toBeNull();
+        if (reason === 'parked') waits?.onPark(until as ParkedFor, ['a-1']);
+        return { reason, exitCode: null };
+      };
+      const { outcome } = await attempt(guest, { stop });
+      expect(outcome).toEqual({ kind: 'parked', until, requests: reason === 'parked' ? ['a-1'] : [] });
+    },
+  );
+
+  it('of a guest that a stop cancelled: cancelled with the reason [stop.cancel]', async () => {
+    const { outcome } = await attempt(() => ({ reason: 'interrupted', exitCode: null }), {
+      stop: { stop: sampleStop('all', '', 'cancel') },
+    });
+    expect(outcome).toMatchObject({
+      kind: 'ended',
+      ending: { status: 'cancelled', exit: { reason: 'cancelled', message: 'stopped: incident 12' } },
+    });
+  });
+
   it('is the end of the guest where it ended by itself before it could be cancelled', async () => {
     const { outcome } = await attempt(() => ({ reason: 'exit', exitCode: 0 }), { stop: 'cancelled' });
     expect(outcome).toMatchObject({ kind: 'ended', ending: { status: 'succeeded' } });
@@ -98,6 +139,27 @@ describe('the outcome of an attempt', () => {
   ] as const)('is a retry where %s', async (_, reason, message, expected) => {
     const { outcome } = await attempt(() => ({ reason, exitCode: null, message }));
     expect(outcome).toEqual({ kind: 'again', ...expected, why: message });
+  });
+
+  it.each(['internal', 'journal', 'lost'] as const)(
+    'is a retry that does not count where the host had no descriptor and the guest ended as %s [node.pressure]',
+    async (reason) => {
+      const { outcome } = await attempt(() => ({ reason, exitCode: null, message: 'why', systemError: 'EMFILE' }));
+      const why = 'the process has no free file descriptor (RLIMIT_NOFILE): why';
+      expect(outcome).toEqual({ kind: 'again', counts: false, pause: true, why });
+    },
+  );
+
+  it('names the journal that could not be written for EIO', async () => {
+    const { outcome } = await attempt(() => ({ reason: 'journal', exitCode: null, systemError: 'EIO' }));
+    expect(outcome).toMatchObject({ kind: 'again', counts: false, pause: true, failedFile: 'r1.jsonl' });
+  });
+
+  it('holds the namespace of a guest that never got a thread, and does not count [threads.first]', async () => {
+    const message = 'no guest thread is free';
+    const isolation = { kind: 'none', why: null } as const;
+    const { outcome } = await attempt(() => ({ reason: 'lost', exitCode: null, message, isolation }));
+    expect(outcome).toEqual({ kind: 'again', counts: false, pause: false, holds: 'namespace', why: message });
   });
 
   it('is a failure where the journal has reached limits.journal_bytes: a retry would reach it again', async () => {
@@ -175,7 +237,7 @@ describe('what a guest is given, and gives', () => {
     expect(outcome).toMatchObject({
       ending: { result: Buffer.from('hello'), cost: { model_calls: 2, tool_calls: 3, tokens: { total_tokens: 11 } } },
     });
-    expect(seen).toMatchObject({ journal: 'record', threads: 'threads', args: ['hello', 'x'] });
+    expect(seen).toMatchObject({ journal: { mode: 'record' }, threads: 'threads', args: ['hello', 'x'] });
     expect(seen?.env).toMatchObject({ SPEAR_TASK: 'default/hello', SPEAR_RUN_ID: 'r1' });
     expect(events).toEqual([
       ['output', { text: 'hello' }],
@@ -192,8 +254,17 @@ describe('what a guest is given, and gives', () => {
       { earlier: earlierAttempt, number: 2 },
     );
     expect(outcome).toMatchObject({ ending: { result: Buffer.from('one two'), cost } });
-    expect(seen?.journal).toBe('resume');
+    expect(seen?.journal).toMatchObject({ mode: 'resume' });
     const chunks = (await seen?.stdin().toArray()) ?? [];
     expect(Buffer.concat(chunks).toString()).toBe('ut');
   });
+});
+
+it.each([
+  ['its submitter', {}, null, 'ann'],
+  ['the submitter of the first run where it is a retry', { first_submitted_by: 'sam' }, null, 'sam'],
+  ['its submitter also where it is resumed', {}, earlierAttempt, 'ann'],
+] as const)('an attempt names %s to approvers [approval.self]', async (_, run, earlier, expected) => {
+  const { seen } = await attempt(() => ({}), { run, earlier });
+  expect(seen?.submittedBy).toBe(expected);
 });

@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -18,7 +18,7 @@ const wasm = fileURLToPath(new URL('../../fixtures/c/hello.wasm', import.meta.ur
 it('a run that came to its end has its result in its journal, also where nobody wrote it elsewhere', async () => {
   expect(journals.summaryOf('default', 'run-a')).toBeNull();
   const file = journals.prepare('default', 'run-a');
-  await runGuest({ wasm, journal: { file }, output: () => {}, stdin: () => Readable.from(['x']) });
+  await runGuest({ wasm, run: 'run-a', journal: { file }, output: () => {}, stdin: () => Readable.from(['x']) });
   const earlier = journals.summaryOf('default', 'run-a');
   const ending = endedEarlier(earlier);
   expect(ending).toMatchObject({ status: 'succeeded', exit: { reason: 'exit', code: 0 } });
@@ -33,7 +33,7 @@ it('with a key they are encrypted, and read again with it; a lock that was left 
   const key = 'a key of sixteen characters';
   const encrypted = new FileJournals(folder, new Secret(key));
   const journal = { file: encrypted.prepare('default', 'run-k'), key };
-  await runGuest({ wasm, journal, output: () => {}, stdin: () => Readable.from(['x']) });
+  await runGuest({ wasm, run: 'run-k', journal, output: () => {}, stdin: () => Readable.from(['x']) });
   expect(readFileSync(journal.file, 'utf8')).not.toContain('"t":"header"');
   expect(endedEarlier(encrypted.summaryOf('default', 'run-k'))).toMatchObject({ status: 'succeeded' });
   expect(() => journals.summaryOf('default', 'run-k')).toThrow('encrypted');
@@ -50,4 +50,27 @@ it('half a header is nothing, and what was changed is not taken', () => {
   const other = journals.path('default', 'run-a');
   appendFileSync(other, `{"t":"end","reason":"exit","exit":0,"message":null,"#":"${'0'.repeat(64)}"}\n`);
   expect(() => journals.summaryOf('default', 'run-a')).toThrow('the block was changed or damaged');
+});
+
+it('a journal of another run is refused, whole as it is and with the same key [journal.run-bound]', async () => {
+  const key = 'a key of sixteen characters';
+  for (const [name, secret] of [
+    ['plain', null],
+    ['keyed', new Secret(key)],
+  ] as const) {
+    const kept = new FileJournals(join(folder, name), secret);
+    const journal = { file: kept.prepare('team-b', 'run-of-b'), key: secret && key };
+    await runGuest({ wasm, run: 'run-of-b', journal, output: () => {}, stdin: () => Readable.from(['x']) });
+    copyFileSync(journal.file, kept.prepare('team-a', 'run-of-a'));
+    expect(() => kept.summaryOf('team-a', 'run-of-a')).toThrow('belongs to "run-of-b", not to the run run-of-a');
+    await expect(kept.timeline('team-a', 'run-of-a')).rejects.toThrow('belongs to "run-of-b"');
+  }
+});
+
+it('with a key, a journal in the clear is refused in the place of an encrypted one [journal.downgrade]', async () => {
+  const file = journals.prepare('default', 'run-d');
+  await runGuest({ wasm, run: 'run-d', journal: { file }, output: () => {}, stdin: () => Readable.from(['x']) });
+  expect(journals.summaryOf('default', 'run-d')).toMatchObject({ end: { exit: 0 } });
+  const encrypted = new FileJournals(folder, new Secret('a key of sixteen characters'));
+  expect(() => encrypted.summaryOf('default', 'run-d')).toThrow('not encrypted, but a journal key is configured');
 });

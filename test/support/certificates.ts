@@ -19,11 +19,11 @@ export interface Authority {
 }
 
 /** A certificate for localhost that vouches for itself, made for one test run. */
-export function selfSigned(): Certificate {
+export function selfSigned(validMs = DAY_MS): Certificate {
   const keys = newKeys();
   return {
     key: pemOf(keys.privateKey),
-    cert: certificate('localhost', keys.publicKey, 'localhost', keys.privateKey, true),
+    cert: certificate('localhost', keys.publicKey, 'localhost', keys.privateKey, true, validMs),
   };
 }
 
@@ -48,10 +48,11 @@ function certificate(
   issuer: string,
   by: KeyObject,
   isAuthority: boolean,
+  validMs = DAY_MS,
 ): string {
   const algorithm = der(0x30, hex(ECDSA_WITH_SHA256));
   const nameOf = (name: string) => der(0x30, der(0x31, der(0x30, hex(COMMON_NAME), der(0x0c, text(name)))));
-  const validity = der(0x30, utcTime(Date.now() - DAY_MS), utcTime(Date.now() + DAY_MS));
+  const validity = der(0x30, utcTime(Date.now() - DAY_MS), utcTime(Date.now() + validMs));
   const constraints = isAuthority ? der(0x30, der(0x01, hex('ff'))) : der(0x30);
   const names = der(0x30, der(0x82, text('localhost')), der(0x87, hex('7f000001')));
   const toBeSigned = der(

@@ -10,7 +10,9 @@ import {
   type RunChange,
   type RunEnding,
   type RunFilter,
+  type RunMark,
   type RunQueue,
+  type RunRelease,
 } from '../../src/queue/run-queue.ts';
 
 interface Entry {
@@ -229,11 +231,12 @@ export class FakeRunQueue implements RunQueue {
     return true;
   }
 
-  async mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean> {
+  async mark(claim: Claim, { status, reason = null, degraded }: RunMark): Promise<boolean> {
     await this.#called('mark', claim.run.id, { status });
     const entry = this.#owned(claim);
     if (entry === null) return false;
-    entry.run = { ...entry.run, status };
+    const marked = degraded === undefined ? {} : { degraded: [...degraded] };
+    entry.run = { ...entry.run, ...marked, status, status_reason: reason };
     this.#changed(entry);
     return true;
   }
@@ -245,11 +248,11 @@ export class FakeRunQueue implements RunQueue {
     return entry !== null;
   }
 
-  async release(claim: Claim, counts: boolean): Promise<boolean> {
+  async release(claim: Claim, { counts, reason = null }: RunRelease): Promise<boolean> {
     await this.#called('release', claim.run.id, { counts });
     const entry = this.#owned(claim);
     if (entry === null) return false;
-    this.#requeue(entry, counts);
+    this.#requeue(entry, counts, reason);
     this.notify();
     return true;
   }
@@ -323,24 +326,27 @@ export class FakeRunQueue implements RunQueue {
 
   #claimed(entry: Entry, node: string, leaseMs: number): Claim {
     const attempt = entry.run.attempts + 1;
-    entry.run = { ...entry.run, status: 'running', attempts: attempt, node, started_at_ms: this.#now() };
+    const begun = { attempts: attempt, node, started_at_ms: this.#now() };
+    entry.run = { ...entry.run, ...begun, status: 'running', status_reason: null };
     entry.leaseEndsMs = this.#now() + leaseMs;
     this.#changed(entry);
     return { run: entry.run, attempt, isCancelled: entry.isCancelled, input: async () => entry.input };
   }
 
-  #requeue(entry: Entry, counts: boolean): void {
+  #requeue(entry: Entry, counts: boolean, reason: string | null = null): void {
     const { run } = entry;
-    entry.run = { ...run, status: 'queued', attempts: run.attempts - (counts ? 0 : 1), parked_for: null };
+    const attempts = run.attempts - (counts ? 0 : 1);
+    entry.run = { ...run, status: 'queued', attempts, parked_for: null, status_reason: reason };
     // Ranks of a line stay in the order in which its runs were submitted.
     entry.rank = entry.number - this.#next;
     this.#changed(entry);
   }
 
-  #end(entry: Entry, { status, exit, cost, result }: RunEnding): void {
+  #end(entry: Entry, { status, exit, cost, result, degraded }: RunEnding): void {
     entry.result = result;
     const ended = { status, exit, cost, ended_at_ms: this.#now(), result_bytes: result.byteLength, parked_for: null };
-    entry.run = { ...entry.run, ...ended };
+    const missing = degraded === undefined ? {} : { degraded: [...degraded] };
+    entry.run = { ...entry.run, ...ended, ...missing, status_reason: null };
     this.#changed(entry);
   }
 
@@ -369,5 +375,6 @@ function recordOf(run: NewRun, now: number): RunRecord {
     input_sha256: createHash('sha256').update(input).digest('hex'),
     result_bytes: null,
     retry_of: retryOf,
+    first_submitted_by: run.firstSubmittedBy ?? null,
   };
 }

@@ -48,6 +48,8 @@ export class FakeClient implements StreamClient {
     this.isPaused = false;
   }
 
+  async check(): Promise<void> {}
+
   close(problem: string | null): void {
     this.problem = problem;
   }

@@ -5,7 +5,7 @@ import { messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 /** A request of a run, and the answer to it; null: none came. */
-interface RecordedTurn {
+export interface RecordedTurn {
   readonly asked: ModelAsked;
   readonly answered: ModelAnswered | null;
 }
@@ -33,7 +33,7 @@ export function scriptOf(records: readonly TimedRecord[]): Script {
 }
 
 /** A request that was made again by a later attempt is one, where it was made first. */
-function turnsOf(records: readonly TimedRecord[]): RecordedTurn[] {
+export function turnsOf(records: readonly TimedRecord[]): RecordedTurn[] {
   const turns = new Map<string, RecordedTurn>();
   for (const record of records) {
     if (record.t === 'model.asked') turns.set(`${record.call}.${record.n}`, { asked: record, answered: null });

@@ -6,13 +6,17 @@ import { errorCode, errorText } from '../../base/error-text.ts';
 import { canonicalJson, isJsonObject, type JsonObject } from '../../base/json.ts';
 import { toldWhile, untold, type Waiting } from '../../base/waiting.ts';
 import type { ReadTextFile } from '../../config/config-file.ts';
+import type { ModelAnswered, ModelAsked, TimedRecord } from '../../protocol/journal.ts';
 import { type AnswerDeltas, type AskedBy, BackendError, type ChatBackend, type ChatRequest } from '../backend.ts';
 import { BackendFailures } from './failures.ts';
+import { turnsOf } from './journal-script.ts';
 import { answerOf, messageText } from './message-text.ts';
 import type { Script, ScriptMatchers, ScriptReply, ScriptTurn } from './script-schema.ts';
 
 const MAX_SHOWN_CHARACTERS = 200;
 const MAX_TURNS_SHOWN = 10;
+/** Journals have so much of a message: a longer one cannot be compared. */
+const MAX_RECORDED_CHARACTERS = 4_096;
 
 /** Reads and checks a script. */
 export async function openScriptedBackend(
@@ -69,6 +73,31 @@ class ScriptedBackend implements ChatBackend {
     if (turn.error !== undefined) throw this.#failures.refused(turn.error.status, turn.error.message);
     if (by?.deltas !== undefined) await tellWords(turn.reply?.content ?? '', by.deltas, signal);
     return completion(`scripted-${number}`, this.model, turn.reply ?? {});
+  }
+
+  /**
+   * Marks the turns as used that answered the run before it was interrupted. A journal does not name them: each answer
+   * belongs to the first unused turn with the same answer whose matchers hold, as far as the journal has what they
+   * compare. In a process that gave the answers itself they are marked already.
+   */
+  continueAfter(records: readonly TimedRecord[]): void {
+    if (this.#answers > 0) return;
+    for (const { asked, answered } of turnsOf(records)) {
+      if (answered === null || asked.backend !== this.name) continue;
+      this.#answers += 1;
+      const isOf = (turn: ScriptTurn) =>
+        !this.#used.has(turn) && mayHold(turn.when, asked) && this.#gives(turn, answered);
+      const turn = this.#turns.find(isOf);
+      if (turn !== undefined && turn.repeat !== true) this.#used.add(turn);
+    }
+  }
+
+  #gives(turn: ScriptTurn, { body, error }: ModelAnswered): boolean {
+    if (turn.error !== undefined) {
+      return error?.message === this.#failures.refused(turn.error.status, turn.error.message).message;
+    }
+    if (body === undefined) return false;
+    return canonicalJson(completion(String(body.id), this.model, turn.reply ?? {})) === canonicalJson(body);
   }
 
   async close(): Promise<void> {
@@ -140,6 +169,17 @@ function holds(when: ScriptMatchers | undefined, request: ChatRequest): boolean 
   if (when.content !== undefined && !contentHolds(when.content, messageText(last))) return false;
   const offered = offeredTools(request);
   return when.tools === undefined || when.tools.every((tool) => offered.includes(tool));
+}
+
+/** Whether the matchers can have held for a recorded request. */
+function mayHold(when: ScriptMatchers | undefined, { last, messages }: ModelAsked): boolean {
+  if (when === undefined) return true;
+  const { role, tool_call_id: id, text } = last ?? {};
+  if (when.role !== undefined && role !== undefined && when.role !== role) return false;
+  if (when.tool_call_id !== undefined && last !== undefined && when.tool_call_id !== id) return false;
+  if (when.messages !== undefined && messages !== undefined && when.messages !== messages) return false;
+  if (when.content === undefined || text === undefined || text.length >= MAX_RECORDED_CHARACTERS) return true;
+  return contentHolds(when.content, text);
 }
 
 function contentHolds(matcher: NonNullable<ScriptMatchers['content']>, text: string): boolean {

@@ -73,12 +73,13 @@ export const listApprovals: SpearCommand<JsonFlag & { readonly status: string }>
       approval.left_ms === 0 ? '-' : age(approval.left_ms),
       approval.task ?? '-',
       approval.run,
+      approval.submitted_by ?? approval.requested_by ?? '-',
       approval.node_id,
       approval.server_id,
       approval.tool_name,
       approval.status === 'waiting' ? votesText(approval.votes.length, approval.needed) : outcomeText(approval),
     ]);
-    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'NODE', 'SERVER', 'TOOL', 'STATUS'], rows));
+    print(table(['ID', 'AGE', 'LEFT', 'TASK', 'RUN', 'BY', 'NODE', 'SERVER', 'TOOL', 'STATUS'], rows));
   }
   if (total > approvals.length) say(`… and ${total - approvals.length} more`);
   return spearExitCodes.ok;
@@ -87,6 +88,8 @@ export const listApprovals: SpearCommand<JsonFlag & { readonly status: string }>
 const votesText = (votes: number, needed: number) => (needed === 1 ? 'waiting' : `waiting, ${votes} of ${needed}`);
 
 const DEFAULT_COLUMNS = 100;
+/** The registry bounds what it stores, and this output can be piped. */
+const allLines = { maxLines: Number.POSITIVE_INFINITY } as const;
 
 /** One request, as the prompt of spear-run shows it. */
 export const showApproval: SpearCommand<JsonFlag & { readonly full: boolean }> = async (context) => {
@@ -98,7 +101,11 @@ export const showApproval: SpearCommand<JsonFlag & { readonly full: boolean }> =
     return spearExitCodes.ok;
   }
   const columns = process.stdout.columns ?? DEFAULT_COLUMNS;
-  const { lines } = describeRequest(requestOf(approval), { columns, full: flags.full });
+  const { lines } = describeRequest(requestOf(approval), {
+    columns,
+    full: flags.full,
+    ...(flags.full ? allLines : {}),
+  });
   print(`${[...headOf(approval), ...lines].join('\n')}\n`);
   if (approval.arguments_shortened && !flags.full) say('some values are shortened or masked; --full shows them');
   if (approval.status === 'waiting' && approval.why_not) say(`you cannot decide this request: ${approval.why_not}`);
@@ -112,6 +119,7 @@ function headOf(approval: ShownApproval): string[] {
   return [
     printable(`${id}: ${outcomeText(approval)}${left}`),
     field('run', `${run}, call ${ordinal}`),
+    field('by', approval.submitted_by ?? approval.requested_by ?? 'an unauthenticated caller'),
     field('node', `${node}, namespace ${namespace}`),
     ...(needed > 1
       ? [field('needs', `${needed} approvers${approval.rule === null ? '' : ` (${approval.rule})`}`)]
@@ -146,14 +154,41 @@ interface DecideFlags extends JsonFlag {
   readonly reason: string | undefined;
 }
 
-export const allowApproval: SpearCommand<DecideFlags & { readonly session: boolean }> = (context) =>
-  decide(context, context.flags.session ? 'allow_session' : 'allow_once');
+interface AllowFlags extends DecideFlags {
+  readonly session: boolean;
+  readonly yes: boolean;
+}
 
-export const denyApproval: SpearCommand<DecideFlags> = (context) => decide(context, 'deny');
-
-async function decide(context: SpearContext<DecideFlags>, decision: ApprovalDecision): Promise<number> {
-  const { flags, args, client, print } = context;
+/** Prints all arguments before it decides. Those that the normal view would cut or mask need --yes after that. */
+export const allowApproval: SpearCommand<AllowFlags> = async (context) => {
+  const { flags, args, say } = context;
   const id = await wholeId(context, args[0] ?? '');
+  const approval = await fetchApproval(context, id, false);
+  if (approval.status === 'waiting') {
+    const isHidden = hidesArguments(approval);
+    const whole = isHidden ? await fetchApproval(context, id, true) : approval;
+    const { lines } = describeRequest(requestOf(whole), { columns: DEFAULT_COLUMNS, full: true, ...allLines });
+    const shown = [...headOf(whole), ...lines];
+    if (flags.json) for (const line of shown) say(line);
+    else context.print(`${shown.join('\n')}\n`);
+    if (isHidden && !flags.yes) {
+      say('nothing was decided: read all arguments, then allow them with --yes');
+      return spearExitCodes.failed;
+    }
+  }
+  return decide(context, id, flags.session ? 'allow_session' : 'allow_once');
+};
+
+function hidesArguments(approval: ShownApproval): boolean {
+  const normal = describeRequest(requestOf(approval), { columns: DEFAULT_COLUMNS, full: false });
+  return approval.arguments_shortened || normal.hidesArguments;
+}
+
+export const denyApproval: SpearCommand<DecideFlags> = async (context) =>
+  decide(context, await wholeId(context, context.args[0] ?? ''), 'deny');
+
+async function decide(context: SpearContext<DecideFlags>, id: string, decision: ApprovalDecision): Promise<number> {
+  const { flags, client, print } = context;
   const body = JSON.stringify({ decision, reason: flags.reason ?? null });
   const options = { body, contentType: 'application/json' };
   const { value } = await client.request('POST', `${APPROVALS_PATH}/${id}/decision`, options);

@@ -74,7 +74,8 @@ function detailOf(line: AuditLine): string {
     case 'sms.profile_changed':
     case 'sms.token_changed':
     case 'sms.task_changed':
-      return `${text(line.profile ?? line.token ?? line.task_id)} ${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
+    case 'sms.stop_changed':
+      return `${text(line.profile ?? line.token ?? line.task_id ?? line.stop_id)} ${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.record_changed':
       return `${text(line.action)}${list(line.fields) && ` of ${list(line.fields)}`}${caller(line)}`;
     case 'sms.write_started':
@@ -85,6 +86,8 @@ function detailOf(line: AuditLine): string {
       return `${list(line.tokens)}${moreThan(Number(line.changes), line.tokens)}${caller(line)}`;
     case 'sms.task_write_started':
       return `${list(line.tasks)}${moreThan(Number(line.changes), line.tasks)}${caller(line)}`;
+    case 'sms.stop_write_started':
+      return `${list(line.stops)}${moreThan(Number(line.changes), line.stops)}${caller(line)}`;
     case 'sms.approval_requested':
       return `${text(line.approval_id)} ${text(line.run)}${caller(line)}`;
     case 'sms.approval_decided':

@@ -4,19 +4,23 @@ import { componentCacheDirectory } from '../../config/cache-directory.ts';
 import { ConfigError } from '../../config/config-error.ts';
 import type { CompiledHostConfig } from '../../config/host/host-config.ts';
 import { processEnvironment } from '../../config/process-environment.ts';
+import { findSmsAdmin, isOwnSmsServing } from '../../config/sms/client.ts';
 import { diagnoseBackend } from '../../doctor/diagnose-backend.ts';
 import { diagnoseModule } from '../../doctor/diagnose-module.ts';
 import { diagnoseRegistry } from '../../doctor/diagnose-registry.ts';
 import { diagnoseServers } from '../../doctor/diagnose-servers.ts';
 import { approvalRules, type DiagnosedTask, diagnoseHost, diagnoseTask } from '../../doctor/diagnose-task.ts';
+import { diagnoseTokens, type ListedToken } from '../../doctor/diagnose-tokens.ts';
 import { bad, type Finding, isBad, ok, skipped } from '../../doctor/finding.ts';
 import { describePrepared } from '../../load/describe-prepared.ts';
 import { readModule } from '../../load/read-module.ts';
 import { profileOf } from '../../policy/profile-checks.ts';
 import { compileLimits } from '../../protocol/limits.ts';
 import { withDefaultBackend } from '../../run/choose-backend.ts';
+import { ApiClient, RequestError, registryPeer } from '../api-client.ts';
 import { exitCodes, spearExitCodes } from '../exit-codes.ts';
 import { flagWords } from '../run/registry-flags.ts';
+import { TOKENS_PATH } from '../spear/command.ts';
 import { type DoctorFlags, doctorFlagsOf } from './flags.ts';
 import { reportJson, reportText, summaryOf } from './report.ts';
 
@@ -69,6 +73,7 @@ async function examine(flags: DoctorFlags, signal: AbortSignal): Promise<Finding
     task.finding,
     ...(hostFinding === null ? [] : [hostFinding]),
     ...(await examineServers(flags, task, host, signal)),
+    ...(await examineTokens(flags, signal)),
     ...(await examineModel(flags, task, host, signal)),
   ];
 }
@@ -108,6 +113,20 @@ async function examineServers(
     return [finding, ...(await diagnoseServers(question))];
   } finally {
     await registry.close();
+  }
+}
+
+/** Tokens of the registry whose admin API the environment names; only an admin can list them. */
+async function examineTokens({ registry, timeoutMs }: DoctorFlags, signal: AbortSignal): Promise<Finding[]> {
+  const env = processEnvironment;
+  if (registry.sms === undefined || !(env.SPEAR_SMS || isOwnSmsServing(env))) return [];
+  try {
+    const client = new ApiClient(findSmsAdmin({}, env), registryPeer, timeoutMs);
+    const { value } = await client.request('GET', TOKENS_PATH, { signal });
+    return [diagnoseTokens((value as unknown as { tokens: readonly ListedToken[] }).tokens)];
+  } catch (error) {
+    if (!(error instanceof RequestError || error instanceof ConfigError)) throw error;
+    return [skipped('tokens', `tokens of the registry: not checked, ${error.message}`)];
   }
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { isJsonObject, parseJson } from '../../base/json.ts';
+import { endStatuses } from '../../protocol/run.ts';
 import type { ApiClient } from '../api-client.ts';
 
 export interface FollowedEvent {
@@ -20,22 +21,21 @@ export async function followRun(
 ): Promise<void> {
   let last: string | undefined;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    let hasEnded = false;
+    let isOver = false;
     try {
       const headers = last === undefined ? {} : { 'last-event-id': last };
       const response = await client.open('GET', `${path}/events`, { headers, signal });
       tries = 0;
       await read(response, (event, id) => {
         last = id ?? last;
-        const { status } = event.data;
-        hasEnded = event.event === 'status' && status !== 'running' && status !== 'queued' && status !== 'waiting';
+        isOver = event.event === 'status' && endStatuses.some((end) => end === event.data.status);
         onEvent(event);
       });
     } catch (error) {
       if (signal.aborted) return;
       if (tries + 1 === MAX_TRIES) throw error;
     }
-    if (hasEnded || signal.aborted) return;
+    if (isOver || signal.aborted) return;
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
 }

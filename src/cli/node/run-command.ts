@@ -11,6 +11,7 @@ import { UsageError } from '../usage-error.ts';
 import type { submitFlags } from './flags.ts';
 import { type FollowedEvent, followRun } from './follow-run.ts';
 import { runSide } from './side.ts';
+import { WaitText } from './wait-text.ts';
 
 /** `spear run TASK`: submits a run, waits for it, prints its output, and exits with the exit code of its guest. */
 export async function submitRun({ flags, args: [given = ''] }: Call<FlagValues<typeof submitFlags>>): Promise<number> {
@@ -46,14 +47,25 @@ async function inputOf(given: string | undefined): Promise<Uint8Array> {
 async function waitFor(
   client: ApiClient,
   path: string,
-  { id }: RunRecord,
+  { id, status, parked_for: until, status_reason: queuedFor }: RunRecord,
   { follow, json }: { readonly follow: boolean; readonly json: boolean },
 ): Promise<number> {
   const left = new AbortController();
   const leave = () => left.abort();
   process.once('SIGINT', leave);
+  const waits = new WaitText(id, `GET /api/v1/executions/${id}/streams/ws`);
+  const tell = (data: FollowedEvent['data']) => {
+    for (const line of waits.lines(data)) process.stderr.write(`spear: ${printable(line)}\n`);
+  };
+  // An earlier submission with the same Idempotency-Key may have been parked before this command follows its events.
+  if (status === 'parked') tell({ status, for: until });
+  if (status === 'queued') tell({ status, reason: queuedFor });
+  const onEvent = (event: FollowedEvent) => {
+    if (follow) show(event);
+    if (event.event === 'status') tell(event.data);
+  };
   try {
-    await followRun(client, path, (event) => follow && show(event), left.signal);
+    await followRun(client, path, onEvent, left.signal);
   } finally {
     process.off('SIGINT', leave);
   }
@@ -64,6 +76,9 @@ async function waitFor(
   const run = (await client.json('GET', path)) as unknown as RunRecord;
   if (json) process.stdout.write(`${JSON.stringify(run)}\n`);
   else printResult(await client.bytes('GET', `${path}/result`));
+  for (const { server, reason } of run.degraded ?? []) {
+    process.stderr.write(`spear: degraded: no tools of server ${printable(server)}: ${printable(reason)}\n`);
+  }
   if (run.status === 'succeeded') return spearExitCodes.ok;
   const { reason = run.status, code = null, message = null } = run.exit ?? {};
   process.stderr.write(
@@ -93,7 +108,10 @@ export function show({ event, data }: FollowedEvent): void {
       if (data.type === 'text') line(`${String(data.session)} | ${String(data.text)}`);
       return;
     case 'status':
-      line(`status | ${String(data.status)}`);
+      line(`status | ${String(data.status)}${typeof data.reason === 'string' ? `: ${data.reason}` : ''}`);
+      for (const { server, reason } of Array.isArray(data.degraded) ? data.degraded : []) {
+        line(`degraded | no tools of server ${String(server)}: ${String(reason)}`);
+      }
       return;
     case 'gap':
       line('… some events were evicted');

@@ -72,7 +72,7 @@ export async function listRuns({ flags }: Pick<Call<ListFlags>, 'flags'>): Promi
   const rows = runs.map((run) => [
     run.id,
     `${run.task}@${run.revision}`,
-    run.status,
+    statusText(run),
     String(run.attempts),
     exitText(run),
     String(run.cost?.tokens.total_tokens ?? '-'),
@@ -84,6 +84,9 @@ export async function listRuns({ flags }: Pick<Call<ListFlags>, 'flags'>): Promi
   if (cursor !== null) process.stdout.write('… older runs are not shown; --limit shows more\n');
   return spearExitCodes.ok;
 }
+
+/** `degraded`: the run did not have the tools of all its servers; `spear runs get` has the reasons. */
+const statusText = ({ status, degraded }: RunRecord) => (degraded?.length ? `${status}, degraded` : status);
 
 function exitText({ exit }: RunRecord): string {
   if (exit === null) return '-';

@@ -1,5 +1,5 @@
 import type { ApprovalAnswer, ApprovalDecider, ApprovalRequest } from '../../mcp/approval/decider.ts';
-import { describeRequest } from './approval-text.ts';
+import { describeRequest, MAX_FULL_LINES } from './approval-text.ts';
 import {
   CTRL_C,
   CTRL_D,
@@ -41,6 +41,9 @@ class Question {
   readonly #request: ApprovalRequest;
   readonly #waiting: number;
   #state: 'settling' | 'asking' | 'ended' = 'settling';
+  /** Whether some of the arguments are not on the screen yet. */
+  #hidesArguments = false;
+  #settled: NodeJS.Timeout | undefined;
   #giveBack = () => {};
 
   constructor(terminal: PromptTerminal, ports: PromptPorts, request: ApprovalRequest, waiting: number) {
@@ -65,13 +68,13 @@ class Question {
       },
       () => resolve(denied('the terminal was closed')),
     );
-    const settled = setTimeout(() => this.#ask(), SETTLE_MS);
+    this.#settle();
     signal.addEventListener('abort', withdrawn, { once: true });
     if (signal.aborted) withdrawn();
     try {
       return await promise;
     } finally {
-      clearTimeout(settled);
+      clearTimeout(this.#settled);
       signal.removeEventListener('abort', withdrawn);
       this.#finish('no answer');
     }
@@ -79,7 +82,8 @@ class Question {
 
   #show(full: boolean): void {
     const { columns } = this.#terminal;
-    const { lines } = describeRequest(this.#request, { columns, full });
+    const { lines, hidesArguments } = describeRequest(this.#request, { columns, full });
+    this.#hidesArguments = hidesArguments;
     const more = this.#waiting === 0 ? '' : ` (${this.#waiting} more after this one)`;
     const title = `spear-run: a tool call needs your approval${more}`;
     this.#terminal.write(`${PLAIN_TEXT}\n${title}\n${lines.join('\n')}\n`);
@@ -100,12 +104,10 @@ class Question {
     switch (keys.length > 1 ? keys.trimEnd() : keys) {
       case 'y':
       case 'Y':
-        this.#finish('allowed once');
-        return { decision: 'allow_once' };
+        return this.#allow('allow_once', 'allowed once');
       case 's':
       case 'S':
-        this.#finish('allowed for this session');
-        return { decision: 'allow_session' };
+        return this.#allow('allow_session', 'allowed for this session');
       case 'n':
       case 'N':
       case CTRL_D:
@@ -113,9 +115,7 @@ class Question {
         return { decision: 'deny' };
       case 'v':
       case 'V':
-        this.#terminal.write('full view\n');
-        this.#show(true);
-        this.#ask();
+        this.#showAll('full view');
         return null;
       case CTRL_C:
         // Not a denial: that would let the guest continue until the run ends.
@@ -125,6 +125,31 @@ class Question {
       default:
         return null;
     }
+  }
+
+  /** Null: the user has to see all arguments first. What the full view cannot show is denied. */
+  #allow(decision: 'allow_once' | 'allow_session', text: string): ApprovalAnswer | null {
+    if (!this.#hidesArguments) {
+      this.#finish(text);
+      return { decision };
+    }
+    this.#showAll('all arguments, before you allow it');
+    if (!this.#hidesArguments) return null;
+    clearTimeout(this.#settled);
+    this.#finish('denied: the arguments cannot be shown');
+    return denied(`the arguments have more than ${MAX_FULL_LINES} lines, which the prompt cannot show`);
+  }
+
+  #showAll(title: string): void {
+    this.#terminal.write(`${title}\n`);
+    this.#show(true);
+    this.#settle();
+  }
+
+  /** Asks after a moment: keys that were pressed before are no answer to what is shown now. */
+  #settle(): void {
+    this.#state = 'settling';
+    this.#settled = setTimeout(() => this.#ask(), SETTLE_MS);
   }
 
   /** Ends the line of the question and releases the keyboard. */

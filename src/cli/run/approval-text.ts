@@ -16,18 +16,22 @@ const MAX_LINES = 30;
 const MAX_DESCRIPTION_CHARS = 300;
 const MAX_CHANGES = 12;
 const MAX_CHANGE_CHARS = 200;
-/** Bound of the full view: a terminal is slow. */
-const MAX_FULL_LINES = 2_000;
+/** Bound of the full view of a prompt: a terminal is slow. */
+export const MAX_FULL_LINES = 2_000;
 
 export interface TextOptions extends LineOptions {
   /** Everything, and credentials in clear. */
   readonly full: boolean;
+  /** Lines of arguments. @default 30, and 2,000 in the full view */
+  readonly maxLines?: number;
 }
 
 export interface RequestText {
   readonly lines: readonly string[];
   /** Whether something was left out or masked, that `full` would show. */
   readonly shortened: boolean;
+  /** Whether some of the arguments are left out or masked, also in the full view. */
+  readonly hidesArguments: boolean;
 }
 
 const kindLabels = { tool: 'tool', resource: 'reads', prompt: 'prompt' } as const;
@@ -50,7 +54,11 @@ export function describeRequest(request: ApprovalRequest, options: TextOptions):
     ...args.lines,
   ];
   const isCut = description !== definition.description || changes.length > MAX_CHANGES;
-  return { lines, shortened: args.shortened || (isCut && !options.full) };
+  return {
+    lines,
+    shortened: !options.full && (args.hidesArguments || isCut),
+    hidesArguments: args.hidesArguments,
+  };
 }
 
 function hintLines(annotations: ApprovalRequest['definition']['annotations']): string[] {
@@ -73,11 +81,11 @@ function changeLines(changes: readonly DefinitionChange[]): string[] {
 
 const oneLine = (value: JsonValue) => visible(cutText(JSON.stringify(value), MAX_CHANGE_CHARS));
 
-function argumentLines(args: JsonObject, options: TextOptions): RequestText {
+function argumentLines(args: JsonObject, options: TextOptions): Pick<RequestText, 'lines' | 'hidesArguments'> {
   const { value, shortened } = options.full ? { value: args, shortened: false } : shortenArguments(args);
   const all = inGutter(JSON.stringify(value, null, 2).split('\n').map(visible), options);
-  const most = options.full ? MAX_FULL_LINES : MAX_LINES;
-  if (all.length <= most) return { lines: all, shortened };
+  const most = options.maxLines ?? (options.full ? MAX_FULL_LINES : MAX_LINES);
+  if (all.length <= most) return { lines: all, hidesArguments: shortened };
   const note = `  … ${all.length - most} more lines`;
-  return { lines: [...all.slice(0, most), note], shortened: !options.full };
+  return { lines: [...all.slice(0, most), note], hidesArguments: true };
 }

@@ -5,16 +5,17 @@ import type { TaskRunOptions } from '../../run/task-options.ts';
 import { hasTerminal, Terminal } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 import { createPromptDecider } from './approval-prompt.ts';
+import { reportDeniedApprovals } from './denied-approvals.ts';
 import { createElicitationPrompt } from './elicitation-prompt.ts';
 import type { RunFlags } from './flags.ts';
-import { holdOutput, writeGuestBytes } from './output.ts';
+import { holdOutput, say, writeGuestBytes } from './output.ts';
 import { type PromptPorts, PromptTurns } from './prompt-terminal.ts';
 
 /** Approvals and server questions of a run, and the guest's input and output where they share the terminal with prompts. */
 export function openApprovals(
   flags: Pick<RunFlags, 'approve' | 'sms'>,
   guestFds: { readonly stdout: number; readonly stderr: number },
-): Pick<TaskRunOptions, 'approve' | 'elicit' | 'decidedBy' | 'stdin' | 'output'> {
+): Pick<TaskRunOptions, 'approve' | 'elicit' | 'decidedBy' | 'stdin' | 'output' | 'events'> {
   if (flags.approve === 'sms') {
     if (flags.sms !== undefined) return { approve: 'sms', decidedBy: 'sms' };
     throw new UsageError('--approve sms needs --sms ADDRESS of the registry');
@@ -23,7 +24,10 @@ export function openApprovals(
   if (flags.approve === 'prompt' && !canAsk) {
     throw new UsageError('--approve prompt: no terminal (/dev/tty); use --approve deny or sms');
   }
-  if (!canAsk) return {};
+  if (!canAsk) {
+    const why = flags.approve === 'deny' ? '--approve deny' : 'no terminal';
+    return { events: reportDeniedApprovals(why, say) };
+  }
   const terminal = new Terminal();
   const ports: PromptPorts = {
     open: () => whileHeld(() => terminal.open()),

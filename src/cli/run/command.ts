@@ -98,9 +98,11 @@ async function run(flags: RunFlags): Promise<number> {
 /** Approvals are denied: prompts of many guests at once could not be told apart. */
 async function each(task: OpenTask, flags: EachFlags, audit: TaskRunOptions['audit']): Promise<number> {
   const { runEach } = await import('./each.ts');
+  const { reportDeniedApprovals } = await import('./denied-approvals.ts');
   const interrupt = new AbortController();
   const release = onSignals(interrupt);
-  const code = await runEach(task, flags, { audit }, interrupt.signal);
+  const events = reportDeniedApprovals('--each asks no user', say);
+  const code = await runEach(task, flags, { audit, events }, interrupt.signal);
   release();
   return interrupt.signal.aborted ? signalCode(interrupt.signal.reason) : code;
 }
@@ -264,6 +266,7 @@ function toJson(result: RunResult, code: number) {
     tool_calls: result.chat.toolCalls,
     tokens: result.chat.usage,
     dropped_log_lines: result.droppedLogLines,
+    ...(result.degraded.length === 0 ? {} : { degraded: result.degraded }),
     ...(result.traceId === null ? {} : { trace_id: result.traceId }),
   };
 }

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -8,8 +7,8 @@ import type { SmsConfig } from '../../config/sms/sms-config.ts';
 import { tokenOfOwnRegistry } from '../../config/sms/token.ts';
 import { restoreSqliteStore } from '../../sms/store/sqlite-backup.ts';
 import { openSqliteStore } from '../../sms/store/sqlite-store.ts';
+import { writeWhole } from '../write-whole.ts';
 
-const PRIVATE_FILE = 0o600;
 const BACKUP_TIMEOUT_MS = 10 * 60_000;
 
 /** Copies the registry, through the process that serves it if there is one. Returns a message. */
@@ -57,19 +56,4 @@ async function askForBackup({ auth, files }: SmsConfig): Promise<IncomingMessage
     throw new Error(`the registry at ${files.httpSocket} refused the backup: ${await text(response)}`);
   }
   return response;
-}
-
-async function writeWhole(target: string, response: IncomingMessage): Promise<void> {
-  const partial = `${target}.partial`;
-  const handle = await open(partial, 'w', PRIVATE_FILE);
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) await handle.write(chunk);
-    await handle.sync();
-  } catch (error) {
-    await rm(partial, { force: true });
-    throw error;
-  } finally {
-    await handle.close();
-  }
-  await rename(partial, target);
 }

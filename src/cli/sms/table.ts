@@ -2,7 +2,7 @@ import { command, type Program, text } from '../command-table.ts';
 import { smsServeFlags, storeFlags } from './flags.ts';
 
 const FIRST_START =
-  'Tokens: the first start writes admin.token and node.token next to the data, readable by their owner only. A file may hold several tokens, one per line; all are valid, and commands of this user use the first. To replace a token, add the new one as the first line, send SIGHUP, distribute it, then remove the old line and send SIGHUP again. SIGHUP also reloads the TLS certificate. "Authorization: Bearer TOKEN": the admin token allows everything, the node token allows list, watch and report.';
+  'Tokens: the first start writes admin.token and node.token next to the data, readable by their owner only. A file may hold several tokens, one per line; all are valid, and commands of this user use the first. To replace a token, add the new one as the first line, send SIGHUP, distribute it, then remove the old line and send SIGHUP again. A renewed TLS certificate is used within 10 s. "Authorization: Bearer TOKEN": the admin token allows everything, the node token allows list, watch and report.';
 
 const done = { 0: 'done', 1: 'failed', 2: 'invalid command line or config' } as const;
 

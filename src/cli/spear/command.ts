@@ -18,6 +18,7 @@ export type SpearCommand<Flags = JsonFlag> = (context: SpearContext<Flags>) => P
 export const SERVERS_PATH = '/admin/api/mcp/servers';
 export const PROFILES_PATH = '/admin/api/mcp/profiles';
 export const TOKENS_PATH = '/admin/api/tokens';
+export const STOPS_PATH = '/admin/api/stops';
 export const APPROVALS_PATH = '/admin/api/approvals';
 
 export function serverPath(id: string): string {

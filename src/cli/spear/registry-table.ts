@@ -35,6 +35,9 @@ const exitCodes = {
 
 const PREFIX = ['ID may be any unambiguous prefix.'];
 
+const NODE = ['NODE is a machine as in "spear nodes ls", or MACHINE:NAME for one node of it.'];
+const TASK = ['TASK is NAME, or NAMESPACE/NAME.'];
+
 /** A command that talks to a registry: adds what all of them share. */
 const entry = <const Flags extends FlagSpecs = Record<never, never>>({
   flags = {} as Flags,
@@ -209,6 +212,7 @@ export const registryCommands = [
     description: PREFIX,
     flags: {
       session: flag('allow this tool for the rest of its session, with any arguments'),
+      yes: yes('allow arguments that the normal view cuts or masks; they are shown in full first'),
       reason: reason('reason, for the audit log'),
     },
     examples: ['spear approvals allow 3f9a --reason checked'],
@@ -276,5 +280,72 @@ export const registryCommands = [
     summary: 'list the nodes that reported recently.',
     examples: ['spear nodes ls'],
     load: async () => (await import('../nodes/ls.ts')).listNodes,
+  }),
+  entry({
+    path: 'spear nodes cordon',
+    summary: 'start no more runs on a node; running runs continue.',
+    args: 'NODE',
+    description: NODE,
+    flags: { reason: reason('reason, which users of queued runs see') },
+    examples: ['spear nodes cordon worker-3 --reason "kernel update"'],
+    load: async () => (await import('../stop/stops.ts')).cordonNode,
+  }),
+  entry({
+    path: 'spear nodes drain',
+    summary: 'start no more runs on a node, and return its running runs to the queue.',
+    args: 'NODE',
+    description: NODE,
+    flags: { reason: reason('reason, which users of queued runs see') },
+    examples: ['spear nodes drain worker-3 --reason "kernel update"'],
+    load: async () => (await import('../stop/stops.ts')).drainNode,
+  }),
+  entry({
+    path: 'spear nodes uncordon',
+    summary: 'let a cordoned or drained node start runs again.',
+    args: 'NODE',
+    description: NODE,
+    examples: ['spear nodes uncordon worker-3'],
+    load: async () => (await import('../stop/stops.ts')).uncordonNode,
+  }),
+  entry({
+    path: 'spear tasks pause',
+    summary: 'start no more runs of a task; running runs continue.',
+    args: 'TASK',
+    description: TASK,
+    flags: { reason: reason('reason, which users of queued runs see') },
+    examples: ['spear tasks pause team-a/report --reason "bad release"'],
+    load: async () => (await import('../stop/stops.ts')).pauseTask,
+  }),
+  entry({
+    path: 'spear tasks resume',
+    summary: 'start runs of a paused task again.',
+    args: 'TASK',
+    description: TASK,
+    examples: ['spear tasks resume team-a/report'],
+    load: async () => (await import('../stop/stops.ts')).resumeTask,
+  }),
+  entry({
+    path: 'spear stop',
+    summary: 'refuse calls and park runs at once, everywhere; without flags, list active stops.',
+    description: [
+      'The registry stores the stop and pushes it to all nodes. Nodes that do not confirm are listed (exit code 1).',
+      'Calls to a stopped server are refused; runs are parked only by --all, --namespace and --task.',
+    ],
+    flags: {
+      all: flag('stop everything'),
+      namespace: text('NAME', 'stop the calls and runs of a namespace'),
+      task: text('TASK', 'stop the calls and runs of a task: NAME, or NAMESPACE/NAME'),
+      server: text('ID', 'stop calls to an MCP server'),
+      reason: reason('why; users whose runs are stopped see it (required)'),
+      cancel: flag('also cancel the runs'),
+      lift: text('ID', 'lift an active stop; parked runs resume'),
+    },
+    examples: [
+      'spear stop --namespace team-a --reason "incident 12"',
+      'spear stop --all --reason "leaked key" --cancel',
+      'spear stop',
+      'spear stop --lift 3f9a12bc',
+    ],
+    load: async () => (await import('../stop/stops.ts')).stop,
   }),
 ];

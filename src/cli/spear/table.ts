@@ -240,7 +240,7 @@ const toolCommands = [
     summary: 'find out why a task has no tools; every problem is shown with its fix.',
     args: 'FILE.wasm',
     description: [
-      'Checks, in this order: Node and JSPI; the module and its imports; the task file; the registry; every server that a session would use (its references, connection, tools/list) and each of its tools; the backend; whether the model calls tools. No guest runs. Servers are started or connected to, and stopped. The model gets one small request with one tool.',
+      'Checks, in this order: Node and JSPI; the module and its imports; the task file; the registry; every server that a session would use (its references, connection, tools/list) and each of its tools; the backend; whether the model calls tools. With --sms, SPEAR_SMS and an admin token it also lists tokens whose names an approver rule reserves. No guest runs. Servers are started or connected to, and stopped. The model gets one small request with one tool.',
     ],
     flags: doctorFlags,
     examples: ['spear doctor agent.wasm --task-config task.json --mcp-dir mcp.d'],
@@ -301,7 +301,7 @@ const toolCommands = [
   }),
   command({
     path: 'spear version',
-    summary: 'print the version.',
+    summary: 'print the version, and those of the stored formats and the ABI.',
     flags: {},
     examples: ['spear version'],
     exitCodes: { 0: 'done' },

@@ -55,7 +55,8 @@ async function serve(flags: SpearletFlags): Promise<number> {
   return exitCodes.ok;
 }
 
-function dataDirectory({ data }: SpearletFlags, configured: string | null): string {
+/** The directory that a flag names, else the config, else that of this user. @throws ConfigError */
+export function dataDirectory({ data }: Pick<SpearletFlags, 'data'>, configured: string | null): string {
   const directory = data === undefined ? (configured ?? defaultNodeDirectory(processEnvironment)) : resolve(data);
   if (directory !== null) return directory;
   throw new ConfigError('no data directory: set --data, XDG_STATE_HOME or HOME');

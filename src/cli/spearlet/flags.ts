@@ -4,6 +4,15 @@ import { flag, number, text } from '../command-table.ts';
 
 const { min, max, default: slots } = nodeLimitSpecs.slots;
 
+export const dataFlags = {
+  data: text('DIR', 'data directory (node.data)', {
+    fallback: '$XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node',
+  }),
+  config: text('FILE', 'host config: backends, [mcp], [audit], [node]', {
+    fallback: '$SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists',
+  }),
+} as const;
+
 export const spearletFlags = {
   'task-dir': text(
     'DIR',
@@ -17,9 +26,7 @@ export const spearletFlags = {
   'sms-token-file': text('FILE', 'file with the node token for the registry', { fallback: '$SPEAR_SMS_TOKEN' }),
   'sms-token': text('TOKEN', 'the node token itself; other users of this machine can see it'),
   'sms-ca': text('FILE', "CA certificates to trust instead of the system's, PEM"),
-  data: text('DIR', 'data directory (node.data)', {
-    fallback: '$XDG_STATE_HOME/spear/node, else ~/.local/state/spear/node',
-  }),
+  data: dataFlags.data,
   listen: text('HOST:PORT', 'HTTP address (node.listen); loopback only; port 0: any free port', {
     fallback: DEFAULT_NODE_ADDRESS,
   }),
@@ -29,7 +36,5 @@ export const spearletFlags = {
     'nats://HOST:PORT,… (tls:// beyond loopback): keep runs, results and journals in NATS JetStream, shared by all nodes of a cluster (node.queue; [nats] of the config has creds, ca, replicas)',
   ),
   strict: flag('refuse to start if a task file is invalid; without it the file is skipped and the log says why'),
-  config: text('FILE', 'host config: backends, [mcp], [audit], [node]', {
-    fallback: '$SPEAR_CONFIG, else ~/.config/spear/config.toml if it exists',
-  }),
+  config: dataFlags.config,
 } as const;

@@ -1,5 +1,17 @@
 import { command, type Program } from '../command-table.ts';
-import { spearletFlags } from './flags.ts';
+import { dataFlags, spearletFlags } from './flags.ts';
+
+const copyCommand = (verb: 'backup' | 'restore', summary: string, description: string) =>
+  command({
+    path: `spearlet ${verb}`,
+    summary,
+    description: [description],
+    args: 'FILE',
+    flags: dataFlags,
+    examples: [`spearlet ${verb} node.backup`],
+    exitCodes: { 0: 'done', 1: 'failed', 2: 'invalid command line or config' },
+    load: async () => (await import('./backup.ts'))[verb],
+  });
 
 export const spearletProgram = {
   name: 'spearlet',
@@ -27,5 +39,15 @@ export const spearletProgram = {
       },
       load: async () => (await import('./command.ts')).serveNode,
     }),
+    copyCommand(
+      'backup',
+      'write a consistent copy of runs, journals, tasks and modules, also while the node serves.',
+      'FILE is a tar archive with the inputs, results and journals of all runs: keep it as safe as the data directory. Tokens, the config and the state of MCP servers are not in it. With --queue, runs are in NATS: back up its JetStream store instead.',
+    ),
+    copyCommand(
+      'restore',
+      'replace the data of a node with a copy; the node must not be serving.',
+      'Starts a new epoch. Runs that had not ended when the copy was made resume from their journals; a call that is not in its journal may have been made after the copy was made, so its outcome is unknown and it is not repeated. The replaced data is kept in the folder before-restore of the data directory.',
+    ),
   ],
 } as const satisfies Program;

@@ -1,3 +1,5 @@
+import { httpLimitSpecs } from '../http-limits.ts';
+
 /** One bound of a node. `node.NAME` in the config file. */
 export const nodeLimitSpecs = {
   slots: { default: 256, min: 1, max: 20_000, doc: 'concurrent runs' },
@@ -27,12 +29,19 @@ export const nodeLimitSpecs = {
     max: 600_000,
     doc: 'a node that is silent for longer loses its runs; set the same value on all nodes of a pool',
   },
+  namespace_threads: {
+    default: 32,
+    min: 1,
+    max: 1_000,
+    doc: 'guest threads beyond one per processor, for namespaces that have none; without a thread, a run returns to the queue',
+  },
   park_after_ms: {
     default: 5_000,
     min: 100,
     max: 7 * 24 * 3_600_000,
     doc: 'a run that waits longer, for an approval, a timer or a stream client, is parked and frees its slot until the wait ends',
   },
+  ...httpLimitSpecs,
 } as const satisfies Record<string, { default: number; min: number; max: number; doc: string }>;
 
 export type NodeLimitName = keyof typeof nodeLimitSpecs;

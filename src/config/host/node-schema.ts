@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { limitFields } from '../limit-fields.ts';
 import { strictTable } from '../strict-table.ts';
 import { plainName } from '../task/schema.ts';
-import { type NodeLimitName, nodeLimitSpecs } from './node-limits.ts';
+import { nodeLimitSpecs } from './node-limits.ts';
 
-const limit = (name: NodeLimitName) => z.int().min(nodeLimitSpecs[name].min).max(nodeLimitSpecs[name].max).optional();
 const text = z.string().min(1);
 
 const tokens = z.int().min(1).optional();
@@ -28,14 +28,7 @@ export const nodeTable = strictTable({
   approve: z.enum(approvers).optional(),
   submitters: z.array(strictTable({ name: plainName, namespace: plainName, token_file: text.optional() })).optional(),
   budgets: z.record(plainName, namespaceBudgets).optional(),
-  slots: limit('slots'),
-  runs_per_caller: limit('runs_per_caller'),
-  max_queued: limit('max_queued'),
-  max_subprocesses: limit('max_subprocesses'),
-  retention_hours: limit('retention_hours'),
-  drain_ms: limit('drain_ms'),
-  lease_ms: limit('lease_ms'),
-  park_after_ms: limit('park_after_ms'),
+  ...limitFields(nodeLimitSpecs),
 });
 
 export type NodeDocument = z.infer<typeof nodeTable>;

@@ -1,5 +1,6 @@
 import type { LimitSpec } from '../../protocol/limits.ts';
 import { nodeLimitSpecs } from '../host/node-limits.ts';
+import { httpLimitSpecs } from '../http-limits.ts';
 
 /** Bounds of the registry, in its config file: `kept_changes` and `max_bytes` in `[store]`, the others in `[limits]`. */
 export const smsLimitSpecs = {
@@ -35,18 +36,7 @@ export const smsLimitSpecs = {
     doc: 'a node process that sends no report for this time is removed',
   },
   max_nodes: { default: 1_000, min: 1, max: 100_000, doc: 'machines whose reports are retained; more are rejected' },
-  max_connections: {
-    default: 4_096,
-    min: 8,
-    max: 100_000,
-    doc: 'open connections of each listener, gRPC and HTTP; a further connection replaces an idle one',
-  },
-  max_connections_per_peer: {
-    default: 1_024,
-    min: 1,
-    max: 100_000,
-    doc: 'open connections per peer address',
-  },
+  ...httpLimitSpecs,
   idle_connection_ms: {
     default: 60_000,
     min: 100,

@@ -82,6 +82,8 @@ export interface ApproverRule {
   readonly approvers: readonly string[] | null;
   /** How many have to allow it. */
   readonly needed: number;
+  /** Whether the submitter of a run may approve its calls. */
+  readonly allowSelf: boolean;
 }
 
 /** A queue, and how it is reached. */
@@ -183,8 +185,16 @@ function queueOf(
     throw new ConfigError('[nats] is set, but neither --queue nor runs.queue names a queue');
   }
   const nats = compileNats(table, file, { env, readFile: readSecretFile });
-  const { creds, accounts, ca, identity, patienceMs } = nats;
-  return Object.freeze({ ...queueAddress(address, from, nats), creds, accounts, ca, identity, patienceMs });
+  const { creds, accounts, ca, identity, patienceMs, submitTimeoutMs } = nats;
+  return Object.freeze({
+    ...queueAddress(address, from, nats),
+    creds,
+    accounts,
+    ca,
+    identity,
+    patienceMs,
+    submitTimeoutMs,
+  });
 }
 
 const everything: readonly string[] = Object.freeze(['*']);
@@ -197,6 +207,7 @@ function approverRulesOf({ approvals }: SmsDocument): readonly ApproverRule[] {
     tools: Object.freeze(rule.tools ?? everything),
     approvers: rule.approvers === undefined ? null : Object.freeze(rule.approvers),
     needed: rule.needed ?? 1,
+    allowSelf: rule.allow_self ?? false,
   }));
   return Object.freeze(rules);
 }

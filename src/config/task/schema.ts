@@ -1,17 +1,15 @@
 import { z } from 'zod';
-import { limitNames, limitSpecs } from '../../protocol/limits.ts';
+import { isInheritedName } from '../../base/inherited-name.ts';
+import { limitSpecs } from '../../protocol/limits.ts';
 import { isolations } from '../../protocol/task.ts';
+import { limitFields } from '../limit-fields.ts';
 import { describeIssues, strictTable } from '../strict-table.ts';
 
 const NUL = '\0';
 const plainText = z.string().refine((text) => !text.includes(NUL), 'must not contain a NUL character');
 const envName = z.string().regex(/^[^=\0]+$/, 'a variable name must not be empty or contain "="');
 
-const limits = strictTable(
-  Object.fromEntries(
-    limitNames.map((name) => [name, z.int().min(limitSpecs[name].min).max(limitSpecs[name].max).optional()]),
-  ),
-);
+const limits = strictTable(limitFields(limitSpecs));
 
 const MCP_PREFIX = 'mcp.';
 
@@ -33,7 +31,8 @@ export const plainName = z
   .regex(
     /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
     'expected 1 to 63 characters of a-z, 0-9 and -, not starting or ending with -',
-  );
+  )
+  .refine((name) => !isInheritedName(name), 'must not be a name that every JavaScript object has');
 
 const tokens = z.int().min(1);
 

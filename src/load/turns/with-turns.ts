@@ -29,9 +29,12 @@ export interface TurnedModule extends Turns {
  * becomes an export; where others instantiate the module, it cannot.
  *
  * Precondition: the module was bounded. A module without code of its own is left as it is: null.
- * @throws ModuleError for what is not known here; such a module must not be touched
+ * @throws ModuleError for what is not known here, or is invalid; such a module must not be touched
  */
 export function withTurns(bytes: Uint8Array, starts: boolean): TurnedModule | null {
+  // The pass adds a type, two functions and a memory. An index past the end of the module's own would name one of
+  // them: the host's control page, for instance. The engine would then accept the rewritten module.
+  if (!WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)) throw new ModuleError('the module is invalid');
   const sections = new Map<number, Uint8Array>();
   const names: Uint8Array[] = [];
   for (const { id, body } of readSections(bytes)) {

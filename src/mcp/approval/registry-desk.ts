@@ -28,7 +28,9 @@ export interface RegistryDeskOptions {
   readonly run: string;
   /** Of the run. @default the node's own */
   readonly namespace?: string | null;
-  /** Told of each request that is waited for. @default nobody */
+  /** User who submitted the run. @default unknown */
+  readonly submittedBy?: string | null;
+  /** Receives each approval request that is pending. @default none */
   readonly waits?: WatchWait | undefined;
   /** How long the registry may be away before a request is there, from which on it keeps the time. */
   readonly fileWithinMs: number;
@@ -99,7 +101,7 @@ export class RegistryDesk implements ApprovalDesk {
     const { port, fileWithinMs, namespace = null } = this.#options;
     const asked: AskedApproval = {
       namespace,
-      call: bound,
+      call: this.#submitted(bound),
       callId,
       argumentsJson: canonicalJson(args),
       definitionJson: shownDefinition(definition as unknown as JsonObject),
@@ -110,6 +112,11 @@ export class RegistryDesk implements ApprovalDesk {
     };
     const what = 'the approval registry is unreachable';
     return this.#insist((attempt) => port.open(asked, attempt), fileWithinMs, signal, what);
+  }
+
+  /** The call with the submitter of its run, which the gate does not know. */
+  #submitted(call: BoundCall): BoundCall {
+    return { ...call, submitted_by: this.#options.submittedBy ?? null };
   }
 
   #decision(filed: FiledApproval, question: DeskQuestion): Promise<FiledApproval> {
@@ -216,7 +223,7 @@ export class RegistryDesk implements ApprovalDesk {
     const hash = saltedHash(filed.salt, args);
     const what = 'the registry that holds the approval is unreachable';
     try {
-      const take = (attempt: AbortSignal) => port.claim(filed.id, claim, call, hash, attempt);
+      const take = (attempt: AbortSignal) => port.claim(filed.id, claim, this.#submitted(call), hash, attempt);
       const refusal = await this.#insist(take, CLAIM_MS, this.#closed.signal, what);
       if (refusal === null) return null;
       return { outdated: true, message: `the approval is not valid: ${refusal}` };

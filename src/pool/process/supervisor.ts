@@ -1,11 +1,13 @@
 import type { Writable } from 'node:stream';
 import { errorCode } from '../../base/error-text.ts';
+import { systemErrorOf } from '../../base/system-error.ts';
 import type { McpSandbox } from '../../protocol/record.ts';
 import { McpBudgetError, McpConnectionError } from '../errors.ts';
 import type { PoolLog } from '../pool-log.ts';
 import type { CompiledPoolOptions } from '../pool-options.ts';
 import { type HomePlace, removeTree, ServerDirectories } from './directories.ts';
 import { HostWatchdog } from './host-watchdog.ts';
+import { closingLaunch, inheritedDescriptors } from './inherited-descriptors.ts';
 import { type Launch, Sandbox, type SandboxedLaunch, SETTINGS_FD } from './sandbox.ts';
 import type { Spawn } from './spawn.ts';
 import { type PipedChild, SupervisedProcess } from './supervised-process.ts';
@@ -103,7 +105,7 @@ export class ProcessSupervisor {
       const env = { PATH: this.#options.path, HOME: home, TMPDIR: tmpDir, ...spec.env };
       const bare: Launch = { command: spec.command, args: spec.args, env, cwd: spec.cwd };
       const sandboxed = await this.#sandboxed(bare, spec, { home, tmpDir });
-      const child = this.#launch(sandboxed ?? bare, sandboxed?.settings ?? null);
+      const child = this.#launch(await closedLaunch(sandboxed ?? bare), sandboxed?.settings ?? null);
       const pid = await spawned(child);
       watchdog.add(pid);
       const running: SupervisedProcess = new SupervisedProcess(child, {
@@ -165,7 +167,7 @@ export class ProcessSupervisor {
       const code = errorCode(error) ?? 'unknown error';
       const under = 'run' in home ? tmpDir : `${home.stateDir} and ${tmpDir}`;
       const message = `server "${serverId}": cannot create its directories under ${under}: ${code}`;
-      throw new McpConnectionError(serverId, 'spawn_failed', message);
+      throw new McpConnectionError(serverId, 'spawn_failed', message, undefined, systemErrorOf(error));
     }
   }
 
@@ -184,6 +186,14 @@ function inAnyCase(asked: McpSandbox | null): McpSandbox {
 function stdioDenied(serverId: string): McpConnectionError {
   const message = `server "${serverId}": this node does not run stdio servers (mcp.stdio = "deny")`;
   return new McpConnectionError(serverId, 'stdio_denied', message);
+}
+
+/** The launch, such that the server gets only the descriptors that are meant for it. */
+async function closedLaunch(launch: Launch): Promise<Launch> {
+  const inherited = inheritedDescriptors();
+  if (inherited.length === 0) return launch;
+  // A command that does not exist is started as it is: Node's error says what is wrong.
+  return (await closingLaunch(launch, inherited)) ?? launch;
 }
 
 // Node sets the pid synchronously; an 'error' event is what follows where it could not start anything.
@@ -206,5 +216,7 @@ function spawnFailure(spec: ProcessSpec, error: unknown): McpConnectionError {
     spec.serverId,
     'spawn_failed',
     `server "${spec.serverId}": stdio.command "${spec.command}" could not be started: ${hint}`,
+    undefined,
+    systemErrorOf(error),
   );
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { Listeners } from '../../base/listeners.ts';
-import { openExclusively } from '../../base/sqlite-file.ts';
+import { copyDatabase, namingDamage, noSpace, openExclusively } from '../../base/sqlite-file.ts';
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import {
   type Claim,
@@ -14,7 +14,9 @@ import {
   type RunChange,
   type RunEnding,
   type RunFilter,
+  type RunMark,
   type RunQueue,
+  type RunRelease,
 } from '../run-queue.ts';
 import { Commits } from './commits.ts';
 import { Lines } from './lines.ts';
@@ -31,6 +33,8 @@ export interface EmbeddedQueueOptions {
 
 /** What `forget` removes at once. */
 const FORGET_AT_ONCE = 500;
+const REMEDY =
+  'stop the node, then restore a backup with "spearlet restore FILE"; without a backup, move the file away: the node starts with an empty queue, and runs that had not ended are lost';
 const cancelled = (message: string) => JSON.stringify({ reason: 'cancelled', code: null, message });
 const CANCELLED_IN_LINE = cancelled('the run was cancelled before it started');
 const CANCELLED_PARKED = cancelled('the run was cancelled while parked');
@@ -46,6 +50,8 @@ export class EmbeddedQueue implements RunQueue {
   readonly #leases = new Map<string, { readonly attempt: number; readonly until: number }>();
   readonly #changes = new Listeners<RunChange>();
   readonly #counts: Record<RunStatus, number>;
+  readonly #path: string;
+  readonly #epoch: string;
   readonly #maxQueued: number;
   readonly #now: () => number;
   /** Submissions that the disk has not got yet. */
@@ -53,24 +59,24 @@ export class EmbeddedQueue implements RunQueue {
 
   /** @throws DatabaseInUse, Error */
   constructor(path: string, { maxQueued, now = Date.now }: EmbeddedQueueOptions) {
+    this.#path = path;
     this.#maxQueued = maxQueued;
     this.#now = now;
-    this.#db = openExclusively(path);
+    this.#db = this.#reading(() => openExclusively(path));
     try {
-      prepareSchema(this.#db, path);
-      this.#table = new RunTable(this.#db);
-      this.#table.recover();
+      const { table, epoch, found, queued } = this.#reading(() => readQueue(this.#db, path));
+      this.#table = table;
+      this.#epoch = epoch;
+      this.#counts = Object.fromEntries(runStatuses.map((status) => [status, found.get(status) ?? 0])) as Record<
+        RunStatus,
+        number
+      >;
+      for (const row of queued) this.#wait(row, 'tail');
     } catch (error) {
       this.#db.close();
       throw error;
     }
     this.#commits = new Commits(this.#db, path);
-    const found = this.#table.counts();
-    this.#counts = Object.fromEntries(runStatuses.map((status) => [status, found.get(status) ?? 0])) as Record<
-      RunStatus,
-      number
-    >;
-    for (const row of this.#table.queued()) this.#wait(row, 'tail');
   }
 
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
@@ -123,8 +129,9 @@ export class EmbeddedQueue implements RunQueue {
       this.#moved('queued', row);
       // Asked now: it may have been cancelled in the same commit, when nobody was there to be told.
       const isCancelled = this.#table.find(row.id)?.cancel === 1;
-      const input = async () => this.#table.body('inputs', row.id) ?? new Uint8Array();
-      return [{ run: toRecord(row), attempt: row.attempts, isCancelled, input }];
+      const input = async () => (await this.input(row.id)) ?? new Uint8Array();
+      const isRestored = (row.epoch ?? '') !== this.#epoch;
+      return [{ run: toRecord(row), attempt: row.attempts, isCancelled, isRestored, input }];
     });
   }
 
@@ -134,10 +141,12 @@ export class EmbeddedQueue implements RunQueue {
     return true;
   }
 
-  async mark({ run, attempt }: Claim, status: 'running' | 'waiting'): Promise<boolean> {
-    const before = this.#table.find(run.id)?.status;
-    const row = await this.#commits.runPromptly(() => this.#table.mark(run.id, attempt, status));
-    if (row !== null && before !== undefined && before !== status) this.#moved(before, row);
+  async mark({ run, attempt }: Claim, mark: RunMark): Promise<boolean> {
+    const { row, before } = await this.#commits.runPromptly(() => ({
+      before: this.#table.find(run.id)?.status,
+      row: this.#table.mark(run.id, attempt, mark),
+    }));
+    if (row !== null && before !== undefined) this.#moved(before, row);
     return row !== null;
   }
 
@@ -152,8 +161,8 @@ export class EmbeddedQueue implements RunQueue {
     return true;
   }
 
-  release({ run, attempt }: Claim, counts: boolean): Promise<boolean> {
-    return this.#release(run.id, attempt, counts);
+  release({ run, attempt }: Claim, release: RunRelease): Promise<boolean> {
+    return this.#release(run.id, attempt, release);
   }
 
   async park({ run, attempt }: Claim, until: ParkedFor): Promise<boolean> {
@@ -179,7 +188,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async parked(pool: string, cursor: string | null, limit: number): Promise<ParkedPage> {
-    const rows = this.#table.parked(pool, cursor === null ? 0 : Number(cursor), limit);
+    const rows = this.#reading(() => this.#table.parked(pool, cursor === null ? 0 : Number(cursor), limit));
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { runs: rows.map(({ run }) => run), cursor: last === undefined ? null : String(last.seq) };
   }
@@ -206,24 +215,24 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async find(id: string): Promise<RunRecord | null> {
-    const row = this.#table.shown(id);
+    const row = this.#reading(() => this.#table.shown(id));
     return row === null ? null : toRecord(row);
   }
 
   async list(namespace: string, filter: RunFilter) {
     const before = filter.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(filter.cursor);
-    const rows = this.#table.page(namespace, { ...filter, limit: filter.limit + 1 }, before);
+    const rows = this.#reading(() => this.#table.page(namespace, { ...filter, limit: filter.limit + 1 }, before));
     const shown = rows.slice(0, filter.limit);
     const last = rows.length > shown.length ? shown.at(-1) : undefined;
     return { runs: shown.map(toRecord), cursor: last === undefined ? null : String(last.seq) };
   }
 
   async input(id: string): Promise<Uint8Array | null> {
-    return this.#table.body('inputs', id);
+    return this.#reading(() => this.#table.body('inputs', id));
   }
 
   async result(id: string): Promise<Uint8Array | null> {
-    return this.#table.body('results', id);
+    return this.#reading(() => this.#table.body('results', id));
   }
 
   async forget(endedBefore: number): Promise<readonly RunRecord[]> {
@@ -233,7 +242,7 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   async spent(scope: string, day: string): Promise<number> {
-    return this.#table.spent(scope, day);
+    return this.#reading(() => this.#table.spent(scope, day));
   }
 
   async spend(scope: string, day: string, tokens: number): Promise<void> {
@@ -259,7 +268,12 @@ export class EmbeddedQueue implements RunQueue {
   }
 
   problem(): string | null {
-    return this.#commits.problem();
+    return this.#commits.problem() ?? noSpace(this.#path);
+  }
+
+  /** Writes a consistent copy of the file to `path` while the queue is in use. */
+  backup(path: string): Promise<void> {
+    return copyDatabase(this.#db, path);
   }
 
   async close(): Promise<void> {
@@ -272,21 +286,25 @@ export class EmbeddedQueue implements RunQueue {
     const now = this.#now();
     const expired = [...this.#leases].filter(([, { until }]) => until <= now);
     for (const [id, { attempt }] of expired) {
-      await this.#release(id, attempt, true);
+      await this.#release(id, attempt, { counts: true, reason: 'the lease of its node expired' });
       this.#leases.delete(id);
     }
   }
 
-  async #release(id: string, attempt: number, counts: boolean): Promise<boolean> {
+  async #release(id: string, attempt: number, release: RunRelease): Promise<boolean> {
     const { row, before } = await this.#commits.runPromptly(() => ({
       before: this.#table.find(id)?.status,
-      row: this.#table.release(id, attempt, counts),
+      row: this.#table.release(id, attempt, release),
     }));
     if (row === null || before === undefined) return false;
     this.#leases.delete(id);
     this.#wait(row, 'head');
     this.#moved(before, row);
     return true;
+  }
+
+  #reading<T>(read: () => T): T {
+    return namingDamage(this.#path, REMEDY, read);
   }
 
   #wait(row: RunRow, where: 'head' | 'tail'): void {
@@ -303,6 +321,13 @@ export class EmbeddedQueue implements RunQueue {
   #tell({ id, status, cancel }: RunRow): void {
     this.#changes.tell({ id, status, cancel: cancel === 1 && !hasEnded(status) });
   }
+}
+
+function readQueue(db: DatabaseSync, path: string) {
+  prepareSchema(db, path);
+  const table = new RunTable(db);
+  table.recover();
+  return { table, epoch: table.epoch(), found: table.counts(), queued: table.queued() };
 }
 
 function sameInput(row: RunRow, inputSha256: string): RunRecord {

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { RunRecord, RunStatus } from '../../protocol/run.ts';
-import type { NewRun, ParkedFor, RunEnding, RunFilter } from '../run-queue.ts';
+import type { NewRun, ParkedFor, RunEnding, RunFilter, RunMark, RunRelease } from '../run-queue.ts';
 import { type RunRow, toParkedFor, toRecord } from './run-row.ts';
 
 const CLAIMED = "status IN ('running', 'waiting')";
@@ -17,12 +17,13 @@ export class RunTable {
 
   insert(run: NewRun, inputSha256: string, now: number): number {
     const { id, namespace, task, revision, wasm, pool, submittedBy, maxAttempts, retryOf = null, input } = run;
-    const { traceparent = null } = run;
+    const { traceparent = null, firstSubmittedBy = null } = run;
     const { lastInsertRowid } = this.#run(
       `INSERT INTO runs (id, namespace, task, revision, wasm, pool, status, submitted_by, submitted_at_ms, max_attempts,
-        input_bytes, input_sha256, retry_of, traceparent) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)`,
+        input_bytes, input_sha256, retry_of, traceparent, first_submitted_by, epoch)
+        VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, (SELECT epoch FROM epoch))`,
       ...[id, namespace, task, revision, wasm, pool, submittedBy, now, maxAttempts],
-      ...[input.byteLength, inputSha256, retryOf, traceparent],
+      ...[input.byteLength, inputSha256, retryOf, traceparent, firstSubmittedBy],
     );
     const seq = Number(lastInsertRowid);
     this.#run('INSERT INTO inputs VALUES (?, ?)', seq, input);
@@ -41,40 +42,43 @@ export class RunTable {
   /** Null: it does not wait any more. */
   begin(seq: number, node: string, now: number): RunRow | null {
     return this.#row(
-      `UPDATE runs SET status = 'running', attempts = attempts + 1, node = ?, started_at_ms = ?
+      `UPDATE runs SET status = 'running', attempts = attempts + 1, node = ?, started_at_ms = ?, status_reason = NULL
         WHERE seq = ? AND status = 'queued' RETURNING *`,
       ...[node, now, seq],
     );
   }
 
-  mark(id: string, attempt: number, status: RunStatus): RunRow | null {
-    const sql = `UPDATE runs SET status = ? WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`;
-    return this.#row(sql, status, id, attempt);
+  mark(id: string, attempt: number, { status, reason = null, degraded }: RunMark): RunRow | null {
+    return this.#row(
+      `UPDATE runs SET status = ?, status_reason = ?, degraded = coalesce(?, degraded)
+        WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
+      ...[status, reason, degraded === undefined ? null : JSON.stringify(degraded), id, attempt],
+    );
   }
 
-  finish(id: string, attempt: number, { status, exit, cost, result }: RunEnding, now: number): RunRow | null {
+  finish(id: string, attempt: number, { status, exit, cost, result, degraded }: RunEnding, now: number): RunRow | null {
     const row = this.#row(
-      `UPDATE runs SET status = ?, exit = ?, cost = ?, result_bytes = ?, ended_at_ms = ?
-        WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
+      `UPDATE runs SET status = ?, exit = ?, cost = ?, result_bytes = ?, ended_at_ms = ?, status_reason = NULL,
+        degraded = coalesce(?, degraded) WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
       ...[status, JSON.stringify(exit), cost === null ? null : JSON.stringify(cost), result.byteLength, now],
-      ...[id, attempt],
+      ...[degraded === undefined ? null : JSON.stringify(degraded), id, attempt],
     );
     if (row !== null) this.#run('INSERT INTO results VALUES (?, ?)', row.seq, result);
     return row;
   }
 
-  release(id: string, attempt: number, counts: boolean): RunRow | null {
+  release(id: string, attempt: number, { counts, reason = null }: RunRelease): RunRow | null {
     return this.#row(
-      `UPDATE runs SET status = 'queued', node = NULL, attempts = attempts - ?
+      `UPDATE runs SET status = 'queued', node = NULL, attempts = attempts - ?, status_reason = ?
         WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
-      ...[counts ? 0 : 1, id, attempt],
+      ...[counts ? 0 : 1, reason, id, attempt],
     );
   }
 
   /** One that is to be ended goes back to its line instead. */
   park(id: string, attempt: number, until: ParkedFor): RunRow | null {
     const row = this.#row(
-      `UPDATE runs SET status = iif(cancel, 'queued', 'parked'), node = NULL, attempts = attempts - 1
+      `UPDATE runs SET status = iif(cancel, 'queued', 'parked'), node = NULL, attempts = attempts - 1, status_reason = NULL
         WHERE id = ? AND attempts = ? AND ${CLAIMED} RETURNING *`,
       ...[id, attempt],
     );
@@ -105,7 +109,7 @@ export class RunTable {
   /** One that waits or is parked has ended; of one that runs it is noted. */
   cancel(id: string, exit: string, now: number): RunRow | null {
     const ended = this.#row(
-      `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1
+      `UPDATE runs SET status = 'cancelled', exit = ?, ended_at_ms = ?, result_bytes = 0, cancel = 1, status_reason = NULL
         WHERE id = ? AND status IN ('queued', 'parked') RETURNING *`,
       ...[exit, now, id],
     );
@@ -115,7 +119,11 @@ export class RunTable {
 
   /** What ran when the process before this one ended waits again. */
   recover(): void {
-    this.#run(`UPDATE runs SET status = 'queued', node = NULL WHERE ${CLAIMED}`);
+    this.#run(`UPDATE runs SET status = 'queued', node = NULL, status_reason = NULL WHERE ${CLAIMED}`);
+  }
+
+  epoch(): string {
+    return String(this.#prepared('SELECT epoch FROM epoch').get()?.epoch ?? '');
   }
 
   queued(): readonly RunRow[] {

@@ -1,9 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction } from '../../base/sqlite-file.ts';
+import { inTransaction, keepCopy } from '../../base/sqlite-file.ts';
 
 /** Marks a file as a queue ("SPRQ"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505251;
-const FORMAT = 2;
+/** Format of `runs.db`. Format 1 had no parked runs. */
+export const RUNS_FORMAT = 2;
 
 /** What the second format added. */
 const createParked = `
@@ -13,6 +14,12 @@ const createParked = `
     until TEXT NOT NULL
   ) STRICT;
   CREATE INDEX parked_by_pool ON parked (pool, seq);
+`;
+
+/** Which life of the data a run was submitted in. Restoring a backup starts a new epoch; the first one is empty. */
+const createEpoch = `
+  CREATE TABLE IF NOT EXISTS epoch (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), epoch TEXT NOT NULL) STRICT;
+  INSERT OR IGNORE INTO epoch VALUES (1, '');
 `;
 
 const createTables = `
@@ -39,7 +46,11 @@ const createTables = `
     result_bytes INTEGER,
     retry_of TEXT,
     traceparent TEXT,
-    cancel INTEGER NOT NULL DEFAULT 0
+    cancel INTEGER NOT NULL DEFAULT 0,
+    status_reason TEXT,
+    degraded TEXT,
+    first_submitted_by TEXT,
+    epoch TEXT
   ) STRICT;
   CREATE INDEX runs_by_namespace ON runs (namespace, task, seq);
   CREATE INDEX runs_by_status ON runs (status, seq);
@@ -61,7 +72,7 @@ export function prepareSchema(db: DatabaseSync, path: string): void {
   if (count === 0 && pragma('application_id') === 0) {
     inTransaction(db, () =>
       db.exec(
-        `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}; ${createTables} ${createParked}`,
+        `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${RUNS_FORMAT}; ${createTables} ${createParked} ${createEpoch}`,
       ),
     );
     return;
@@ -69,10 +80,23 @@ export function prepareSchema(db: DatabaseSync, path: string): void {
   if (pragma('application_id') !== APPLICATION_ID) throw new Error(`${path} is not a run queue`);
   const format = pragma('user_version');
   if (format === 1) {
-    inTransaction(db, () => db.exec(`PRAGMA user_version = ${FORMAT}; ${createParked}`));
-    return;
+    keepCopy(db, path, format);
+    inTransaction(db, () => db.exec(`PRAGMA user_version = ${RUNS_FORMAT}; ${createParked}`));
+  } else if (format !== RUNS_FORMAT)
+    throw new Error(`${path} has format ${format}; this version reads formats 1 to ${RUNS_FORMAT}`);
+  addMissingColumns(db);
+  db.exec(createEpoch);
+}
+
+/** Adds nullable columns that older files lack. Older versions read a file that has them. */
+function addMissingColumns(db: DatabaseSync): void {
+  const known = new Set(
+    db
+      .prepare('PRAGMA table_info(runs)')
+      .all()
+      .map(({ name }) => name),
+  );
+  for (const column of ['traceparent', 'status_reason', 'degraded', 'first_submitted_by', 'epoch']) {
+    if (!known.has(column)) db.exec(`ALTER TABLE runs ADD COLUMN ${column} TEXT`);
   }
-  if (format !== FORMAT) throw new Error(`${path} has format ${format}; this version reads formats 1 to ${FORMAT}`);
-  const known = db.prepare("SELECT count(*) AS count FROM pragma_table_info('runs') WHERE name = 'traceparent'").get();
-  if (known?.count === 0) db.exec('ALTER TABLE runs ADD COLUMN traceparent TEXT');
 }

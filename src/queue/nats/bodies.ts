@@ -26,9 +26,10 @@ export class Bodies {
     return bytes.byteLength > MAX_INLINE_BYTES;
   }
 
-  async keep(run: string, name: string, bytes: Uint8Array): Promise<Body> {
+  /** `patienceMs`: how long it is tried. */
+  async keep(run: string, name: string, bytes: Uint8Array, patienceMs = this.#patienceMs): Promise<Body> {
     if (!this.isLarge(bytes)) return { inline: Buffer.from(bytes).toString('base64') };
-    return { object: await this.put(`${run}/${name}`, bytes) };
+    return { object: await this.put(`${run}/${name}`, bytes, patienceMs) };
   }
 
   async read(body: Body): Promise<Uint8Array> {
@@ -37,8 +38,8 @@ export class Bodies {
   }
 
   /** The name. */
-  async put(name: string, bytes: Uint8Array): Promise<string> {
-    await patiently(this.#patienceMs, () => this.#objects.putBlob({ name }, bytes));
+  async put(name: string, bytes: Uint8Array, patienceMs = this.#patienceMs): Promise<string> {
+    await patiently(patienceMs, () => this.#objects.putBlob({ name }, bytes));
     return name;
   }
 

@@ -52,11 +52,17 @@ function toMessage({ header, seq, data }: StoredMsg): JournalMessage {
     kind: header.get(names.kind) as MessageKind,
     claim: header.get(names.claim),
     ordinal: Number(header.get(names.ordinal)),
-    attempt: Number(header.get(names.attempt)),
+    attempt: attemptsOf(header.get(names.attempt)),
     object: header.get(names.object) || null,
     seq,
     data,
   };
+}
+
+/** A forged number would be stored with the run: NaN makes its entry no entry. */
+function attemptsOf(text: string): number {
+  const attempts = Number(text);
+  return Number.isSafeInteger(attempts) && attempts >= 0 ? attempts : 0;
 }
 
 /** The last message of a journal, from the leader; null: there is none. */

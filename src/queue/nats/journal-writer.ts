@@ -107,7 +107,7 @@ export class SubjectJournal implements JournalWriter {
     const bytes = this.#bytes + Buffer.byteLength(text);
     if (bytes > maxBytes && !this.#isClosed) {
       this.#isFull = true;
-      onFull(this.#error(`the journal would exceed limits.journal_bytes = ${maxBytes}`).message);
+      onFull(this.#error(`the journal would exceed limits.journal_bytes = ${maxBytes}`));
       return null;
     }
     this.#bytes = bytes;

@@ -1,13 +1,23 @@
 import type { NatsConnection } from '@nats-io/transport-node';
 import { Listeners } from '../../base/listeners.ts';
 import { hasEnded, type RunRecord } from '../../protocol/run.ts';
-import { type Claim, type Line, type ParkedFor, QueueError, type RunEnding, type RunQueue } from '../run-queue.ts';
+import {
+  type Claim,
+  type Line,
+  type ParkedFor,
+  QueueError,
+  type RunEnding,
+  type RunMark,
+  type RunQueue,
+  type RunRelease,
+} from '../run-queue.ts';
 import { Deliveries, type Delivery } from './deliveries.ts';
 import { type OpenParts, openParts } from './nats-parts.ts';
 import { NatsRuns, type NatsRunsOptions } from './nats-runs.ts';
 import type { OwnedRun } from './owned-run.ts';
 import { parkedEntry, wokenEntry } from './parked.ts';
-import { patiently } from './patience.ts';
+import { isForbidden, patiently } from './patience.ts';
+import { probeStorage } from './queue-health.ts';
 import { RunClaims } from './run-claims.ts';
 import { RunEndings } from './run-endings.ts';
 import type { ChangeEntry, RunEntry } from './run-entries.ts';
@@ -33,7 +43,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   readonly #claims: RunClaims;
 
   protected constructor(nc: NatsConnection, options: NatsQueueOptions, open: OpenParts) {
-    super(nc, open);
+    super(nc, open, options.submitTimeoutMs);
     this.#options = options;
     this.#tokens = new TokenCounters(nc, this.parts.jsm, options.patienceMs);
     const { parts, entries, mirror } = this;
@@ -80,11 +90,12 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     return !owned.lost.aborted;
   }
 
-  async mark(claim: Claim, status: 'running' | 'waiting'): Promise<boolean> {
+  async mark(claim: Claim, { status, reason = null, degraded }: RunMark): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null || !(await owned.isMarked())) return false;
+    const marked = { status, status_reason: reason, ...(degraded === undefined ? {} : { degraded: [...degraded] }) };
     const mark = (now: RunEntry) =>
-      now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, status } } : null;
+      now.claim === owned.token && !hasEnded(now.run.status) ? { ...now, run: { ...now.run, ...marked } } : null;
     const entry = await this.change(claim.run.id, mark, owned.entry);
     owned.entry = entry ?? owned.entry;
     return entry !== null;
@@ -97,17 +108,16 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     return true;
   }
 
-  async release(claim: Claim, counts: boolean): Promise<boolean> {
+  async release(claim: Claim, { counts, reason = null }: RunRelease): Promise<boolean> {
     const owned = this.#ownedBy(claim);
     if (owned === null || !(await owned.isMarked())) return false;
     await owned.settled();
-    if (!counts) owned.attempt -= 1;
-    const { attempt } = owned;
+    // Of the claim: a release that failed is repeated.
+    owned.attempt = owned.begun.attempts - (counts ? 0 : 1);
+    const returned = { status: 'queued' as const, node: null, attempts: owned.attempt, status_reason: reason };
     if (!(await owned.append('released', JSON.stringify({ counts })))) return false;
     await this.change(claim.run.id, (now) =>
-      now.claim === owned.token
-        ? { ...now, claim: null, run: { ...now.run, status: 'queued', node: null, attempts: attempt } }
-        : null,
+      now.claim === owned.token ? { ...now, claim: null, run: { ...now.run, ...returned } } : null,
     );
     await patiently(this.#options.patienceMs, () => owned.delivery.giveBackFirst(ANSWER_MS));
     this.#owned.delete(claim);
@@ -119,7 +129,7 @@ export class NatsQueue extends NatsRuns implements RunQueue {
     const owned = this.#ownedBy(claim);
     if (owned === null || !(await owned.isMarked())) return false;
     await owned.settled();
-    owned.attempt -= 1;
+    owned.attempt = owned.begun.attempts - 1;
     const { token, attempt, delivery } = owned;
     if (!(await owned.append('parked', JSON.stringify(until)))) return false;
     const entry = await this.change(claim.run.id, (now) => parkedEntry(now, token, attempt, until));
@@ -174,6 +184,14 @@ export class NatsQueue extends NatsRuns implements RunQueue {
   override async close(): Promise<void> {
     if (!this.isClosed) for (const pool of this.#pools.values()) (await pool.catch(() => null))?.close();
     await super.close();
+  }
+
+  /** Falls back to a read for a user without the permission to publish. */
+  protected override probe(): Promise<void> {
+    return probeStorage(this.nc, this.#options.replicas).catch((error: unknown) => {
+      if (!isForbidden(error)) throw error;
+      return super.probe();
+    });
   }
 
   /** Sends something that may be missed. */

@@ -11,15 +11,19 @@ import {
 } from '../run-queue.ts';
 import { EntryFeed } from './entry-feed.ts';
 import { type NatsParts, type OpenParts, openParts } from './nats-parts.ts';
-import { patiently } from './patience.ts';
+import { isOutOfStorage, patiently } from './patience.ts';
+import { checkAnswer, PROBE_MS, QueueHealth } from './queue-health.ts';
 import { type EntryChange, newEntry, RunEntries, type RunEntry } from './run-entries.ts';
 import { RunMirror } from './run-mirror.ts';
 import type { StreamBounds } from './streams.ts';
+import { streams } from './subjects.ts';
 import { WorkMessages } from './work-messages.ts';
 
 export interface NatsRunsOptions extends StreamBounds {
   /** How long the servers may be out of reach before something is given up. */
   readonly patienceMs: number;
+  /** How long a submission may wait for them. */
+  readonly submitTimeoutMs: number;
 }
 
 const isKey = (id: string) => /^[A-Za-z0-9_-]+$/.test(id);
@@ -33,31 +37,51 @@ export class NatsRuns implements SubmittedRuns {
   protected readonly work: WorkMessages;
   protected isClosed = false;
   readonly #feed: EntryFeed;
+  readonly #submitTimeoutMs: number;
+  /** Entries of new runs: a submission that was given up is not tried for long. */
+  readonly #newEntries: RunEntries;
+  readonly #health: QueueHealth;
 
-  protected constructor(nc: NatsConnection, { parts, kv }: OpenParts) {
+  protected constructor(nc: NatsConnection, { parts, kv }: OpenParts, submitTimeoutMs: number) {
     this.nc = nc;
     this.parts = parts;
     this.#feed = new EntryFeed(nc, parts.jsm, (news) => this.mirror.hear(news));
     this.entries = new RunEntries(kv, parts.patienceMs);
     this.work = new WorkMessages(parts, this.mirror);
+    this.#submitTimeoutMs = submitTimeoutMs;
+    this.#newEntries = new RunEntries(kv, submitTimeoutMs);
+    this.#health = new QueueHealth(() => this.probe());
   }
 
   /** Closes the connection when it is closed. @throws Error where streams are not as they must be */
   static async open(nc: NatsConnection, options: NatsRunsOptions): Promise<NatsRuns> {
-    const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs));
+    const runs = new NatsRuns(nc, await openParts(nc, options, options.patienceMs), options.submitTimeoutMs);
     return runs.opened();
   }
 
   async submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(this.#unavailable()), this.#submitTimeoutMs);
+    try {
+      return await Promise.race([this.#submit(run), late.promise]);
+    } catch (error) {
+      if (!isOutOfStorage(error)) throw error;
+      throw new QueueError('not_stored', `NATS has no room for the run: ${error.message}`);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #submit(run: NewRun): Promise<{ readonly run: RunRecord; readonly created: boolean }> {
     const { id, namespace, pool, input } = run;
     const inputSha256 = hash('sha256', input);
     const { bodies } = this.parts;
     // An object has the name of its run: it must not be written for one that has another input.
-    const known = bodies.isLarge(input) ? await this.entries.get(id) : null;
+    const known = bodies.isLarge(input) ? await this.#newEntries.get(id) : null;
     if (known !== null) return this.#again(known, inputSha256);
-    const body = await bodies.keep(id, 'input', input);
+    const body = await bodies.keep(id, 'input', input, this.#submitTimeoutMs);
     const made = newEntry(run, inputSha256, body);
-    const entry = await this.entries.create(made);
+    const entry = await this.#newEntries.create(made);
     if (entry === null) return this.#again((await this.entries.get(id)) as RunEntry, inputSha256);
     const published = await this.work.publish(namespace, pool, id, entry);
     if (published === 'full') {
@@ -75,7 +99,13 @@ export class NatsRuns implements SubmittedRuns {
     const entry = await this.change(id, (now) => {
       if (hasEnded(now.run.status) || now.cancel) return null;
       if (now.run.status !== 'queued' && now.run.status !== 'parked') return { ...now, cancel: true };
-      const ended = { status: 'cancelled', exit, ended_at_ms: Date.now(), result_bytes: 0 } as const;
+      const ended = {
+        status: 'cancelled',
+        status_reason: null,
+        exit,
+        ended_at_ms: Date.now(),
+        result_bytes: 0,
+      } as const;
       return { ...now, cancel: true, parkedFor: null, run: { ...now.run, ...ended, ...{ parked_for: null } } };
     });
     return entry?.run ?? this.get(namespace, id);
@@ -113,16 +143,29 @@ export class NatsRuns implements SubmittedRuns {
 
   problem(): string | null {
     if (this.nc.isClosed()) return 'the connection to NATS is closed';
-    return null;
+    const { problem } = this.#health;
+    return problem === null ? null : `the run queue in NATS does not work: ${problem}`;
   }
 
   async close(): Promise<void> {
     if (this.isClosed) return;
     this.isClosed = true;
     this.work.close();
+    this.#health.close();
     this.#feed.stop();
     await this.nc.flush().catch(() => {});
     await this.nc.close();
+  }
+
+  /** Fails where the queue does not answer. */
+  protected async probe(): Promise<void> {
+    await this.nc.request(`$JS.API.STREAM.INFO.${streams.runs}`, '', { timeout: PROBE_MS }).then(checkAnswer);
+  }
+
+  #unavailable(): QueueError {
+    const known = this.problem();
+    const why = known === null ? '' : ` (${known})`;
+    return new QueueError('unavailable', `the run queue did not answer within ${this.#submitTimeoutMs} ms${why}`);
   }
 
   /** This, when all that is there is known here. @throws QueueError where nobody tells of it in time */
@@ -160,8 +203,8 @@ export class NatsRuns implements SubmittedRuns {
     const ended = this.mirror.ended(id);
     if (ended !== null) return Promise.resolve(ended);
     return patiently(this.parts.patienceMs, async () => {
-      const entry = await this.entries.get(id);
-      if ((entry?.revision ?? 0) >= this.mirror.revisionOf(id)) return entry;
+      const { entry, revision } = await this.entries.latest(id);
+      if (revision >= this.mirror.revisionOf(id)) return entry;
       throw new Error(`the entry of run ${id} is older than its last notification`);
     });
   }

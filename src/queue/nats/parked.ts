@@ -5,11 +5,11 @@ import type { RunEntry, StoredRun } from './run-entries.ts';
 export function parkedEntry(now: RunEntry, token: string, attempts: number, until: ParkedFor): StoredRun | null {
   if (now.claim !== token) return null;
   const left = { ...now, claim: null };
-  if (now.cancel) return { ...left, run: { ...now.run, status: 'queued', node: null, attempts } };
+  if (now.cancel) return { ...left, run: { ...now.run, status: 'queued', node: null, attempts, status_reason: null } };
   return {
     ...left,
     parkedFor: until,
-    run: { ...now.run, ...{ parked_for: until }, status: 'parked', node: null, attempts },
+    run: { ...now.run, ...{ parked_for: until }, status: 'parked', node: null, attempts, status_reason: null },
   };
 }
 

@@ -8,6 +8,8 @@ import { QueueError } from '../run-queue.ts';
 const PAUSE_MS = 100;
 const UNAVAILABLE = 503;
 const STORE_FAILED = 10077;
+/** Limits of the account; insufficient resources; memory or storage of the servers; the stream cannot be written. */
+const OUT_OF_STORAGE: ReadonlySet<number> = new Set([10002, 10023, 10028, 10047, STORE_FAILED]);
 
 /** Somebody else has written there since. */
 export function isWrongSequence(error: unknown): boolean {
@@ -34,6 +36,11 @@ export function isFull(error: unknown): error is JetStreamApiError {
   return error instanceof JetStreamApiError && error.code === STORE_FAILED && /^maximum messages/.test(error.message);
 }
 
+/** The servers, the account or the stream have no room for what is to be stored. */
+export function isOutOfStorage(error: unknown): error is JetStreamApiError {
+  return error instanceof JetStreamApiError && OUT_OF_STORAGE.has(error.code);
+}
+
 /** Tries until it is answered, or the time is up. `work` may be done twice. @throws QueueError, or what the server says */
 export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<T> {
   const until = performance.now() + ms;
@@ -43,7 +50,7 @@ export async function patiently<T>(ms: number, work: () => Promise<T>): Promise<
     } catch (error) {
       if (error instanceof QueueError || !isTransient(error)) throw error;
       if (performance.now() + PAUSE_MS > until) {
-        throw new QueueError('not_stored', `no response from NATS for ${ms} ms: ${errorText(error)}`);
+        throw new QueueError('unavailable', `no response from NATS for ${ms} ms: ${errorText(error)}`);
       }
       await delay(PAUSE_MS);
     }

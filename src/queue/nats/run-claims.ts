@@ -34,6 +34,7 @@ const NO_ROOM_MS = 1_000;
 /** A run that another node wants first is offered again so soon. */
 const WANTED_MS = 100;
 const ANSWER_MS = 5_000;
+const RUNNING = { status: 'running', status_reason: null } as const;
 
 /** Makes claims of deliveries: whose a run is stands in its journal, and in its entry for those who look at it. */
 export class RunClaims {
@@ -119,7 +120,7 @@ export class RunClaims {
     if (!isNew && !(await owned.isMarked())) return null;
     const { run, cancel, input } = owned.entry;
     const claim: Claim = {
-      run: { ...run, ...begun, status: 'running' },
+      run: { ...run, ...begun, ...RUNNING },
       attempt,
       isCancelled: cancel,
       input: () => this.#options.parts.bodies.read(input),
@@ -139,7 +140,7 @@ export class RunClaims {
       // Somebody has written there since: a node that has taken the run, or one who wants it to end.
       const isAsItWas = now.revision === owned.entry.revision || now.claim === token;
       if (!isAsItWas && !(await owned.isLast())) return null;
-      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...begun, status: 'running' as const } };
+      return { ...now, claim: token, wantedBy: null, run: { ...now.run, ...begun, ...RUNNING } };
     };
     try {
       const marked = await this.#options.change(delivery.run, begin, owned.entry);

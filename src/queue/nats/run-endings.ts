@@ -16,6 +16,8 @@ interface Finished {
   readonly status: RunEnding['status'];
   readonly exit: RunEnding['exit'];
   readonly cost: RunEnding['cost'];
+  /** @default as the entry has it */
+  readonly degraded?: RunEnding['degraded'];
   readonly result: Body;
   readonly result_bytes: number;
   readonly ended_at_ms: number;
@@ -34,14 +36,14 @@ export class RunEndings {
   }
 
   /** False: somebody else has the run. */
-  async write(owned: OwnedRun, run: RunRecord, { status, exit, cost, result }: RunEnding): Promise<boolean> {
+  async write(owned: OwnedRun, run: RunRecord, { result, ...ending }: RunEnding): Promise<boolean> {
     await owned.settled();
     const kept = await this.#parts.bodies.keep(run.id, 'result', result);
     const size = { result_bytes: result.byteLength, ended_at_ms: Date.now() };
-    const finished: Finished = { status, exit, cost, result: kept, ...size, begun: owned.begun };
+    const finished: Finished = { ...ending, result: kept, ...size, begun: owned.begun };
     if (!(await (owned.mark?.skip() ?? true))) return false;
     if (!(await owned.append('finished', JSON.stringify(finished)))) return false;
-    if (status === 'dead') await this.#bury(run.namespace, run.id, run, finished);
+    if (ending.status === 'dead') await this.#bury(run.namespace, run.id, run, finished);
     return this.#end(owned.delivery, finished, owned.objects, owned.entry);
   }
 
@@ -62,7 +64,8 @@ export class RunEndings {
     objects: readonly string[],
     known: RunEntry | null,
   ): Promise<boolean> {
-    const { status, exit, cost, result, result_bytes, ended_at_ms, begun } = finished;
+    const { status, exit, cost, degraded, result, result_bytes, ended_at_ms, begun } = finished;
+    const missing = degraded === undefined ? {} : { degraded: [...degraded] };
     let isOwn = true;
     const end = (now: RunEntry) => {
       if (hasEnded(now.run.status)) {
@@ -70,7 +73,17 @@ export class RunEndings {
         return null;
       }
       const all = [...now.objects, ...objects, ...('object' in result ? [result.object] : [])];
-      const run = { ...now.run, ...begun, status, exit, cost, result_bytes, ended_at_ms };
+      const run = {
+        ...now.run,
+        ...begun,
+        ...missing,
+        status,
+        exit,
+        cost,
+        result_bytes,
+        ended_at_ms,
+        status_reason: null,
+      };
       return { ...now, claim: null, result, objects: [...new Set(all)], run };
     };
     await this.#change(delivery.run, end, known);

@@ -1,5 +1,5 @@
 import type { KV, KvEntry } from '@nats-io/kv';
-import { isJsonObject, parseJson } from '../../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import { type RunRecord, type RunStatus, runStatuses } from '../../protocol/run.ts';
 import type { NewRun, ParkedFor } from '../run-queue.ts';
 import type { Body } from './bodies.ts';
@@ -43,7 +43,7 @@ export function newEntry(run: NewRun, inputSha256: string, input: Body): StoredR
     ...{ submitted_at_ms: Date.now(), started_at_ms: null, ended_at_ms: null, attempts: 0 },
     ...{ max_attempts: maxAttempts, node: null, exit: null, cost: null, input_bytes: run.input.byteLength },
     ...{ input_sha256: inputSha256, result_bytes: null, retry_of: retryOf, parked_for: null },
-    ...{ traceparent: run.traceparent ?? null },
+    ...{ traceparent: run.traceparent ?? null, first_submitted_by: run.firstSubmittedBy ?? null },
   };
   const objects = 'object' in input ? [input.object] : [];
   const nobodys = { created: null, cancel: false, claim: null, result: null, parkedFor: null };
@@ -64,8 +64,13 @@ export class RunEntries {
   }
 
   async get(id: string): Promise<RunEntry | null> {
-    const entry = await patiently(this.#patienceMs, () => this.#kv.get(id));
-    return entry === null ? null : toEntry(entry);
+    return (await this.latest(id)).entry;
+  }
+
+  /** The entry with the revision of its last message; null: the message is no entry of that run, or there is none. */
+  async latest(id: string): Promise<{ readonly entry: RunEntry | null; readonly revision: number }> {
+    const found = await patiently(this.#patienceMs, () => this.#kv.get(id));
+    return found === null ? { entry: null, revision: 0 } : { entry: toEntry(found), revision: found.revision };
   }
 
   /** Null: there is one already. */
@@ -130,8 +135,52 @@ export function parseEntry(id: string, text: string, revision: number): RunEntry
   return Object.assign(stored, { revision, created: stored.created ?? revision });
 }
 
-/** As far as it decides what becomes of the run: it is looked at for every change of every run. */
+/**
+ * Whether everything in it that is used without another look has its type, and its bodies are objects of this run: an
+ * entry that was forged is no run, and cannot hold up a node or name the input of another run. It is looked at for every
+ * change of every run.
+ */
 export function isEntryOf(id: string, value: unknown): value is StoredRun {
-  const run = isJsonObject(value) ? (value.run as unknown) : null;
-  return isJsonObject(run) && run.id === id && runStatuses.includes(run.status as RunStatus);
+  if (!isJsonObject(value) || !isJsonObject(value.run)) return false;
+  const { run, created, claim, input, result, parkedFor, objects } = value as Readonly<Record<string, unknown>>;
+  const {
+    id: own,
+    status,
+    namespace,
+    pool,
+    task,
+    submitted_by,
+    submitted_at_ms,
+    attempts,
+    degraded,
+  } = run as JsonObject;
+  return (
+    own === id &&
+    runStatuses.includes(status as RunStatus) &&
+    [namespace, pool, task, submitted_by].every((text) => typeof text === 'string') &&
+    [submitted_at_ms, attempts].every(Number.isFinite) &&
+    (degraded == null || (Array.isArray(degraded) && degraded.every(isDegradation))) &&
+    (created == null || Number.isFinite(created)) &&
+    (claim == null || typeof claim === 'string') &&
+    isBodyOf(id, input) &&
+    (result == null || isBodyOf(id, result)) &&
+    (parkedFor == null || isParkedFor(parkedFor)) &&
+    Array.isArray(objects) &&
+    objects.every((name) => isObjectOf(id, name))
+  );
+}
+
+function isBodyOf(id: string, body: unknown): body is Body {
+  return isJsonObject(body) && (typeof body.inline === 'string' || isObjectOf(id, body.object));
+}
+
+const isObjectOf = (id: string, name: unknown) => typeof name === 'string' && name.startsWith(`${id}/`);
+
+const isDegradation = (value: JsonValue): boolean =>
+  isJsonObject(value) && typeof value.server === 'string' && typeof value.reason === 'string';
+
+function isParkedFor(value: unknown): value is ParkedFor {
+  if (!isJsonObject(value)) return false;
+  if (value.kind === 'time') return Number.isFinite(value.atMs);
+  return value.kind === 'approval' ? typeof value.request === 'string' : typeof value.kind === 'string';
 }

@@ -7,9 +7,13 @@ export const streams = {
   events: 'SPEAR_OUT',
   dead: 'SPEAR_DEAD',
   tokens: 'SPEAR_TOKENS',
+  /** One message, written by the readiness probes of nodes. */
+  health: 'SPEAR_HEALTH',
 } as const;
 export const RUNS_BUCKET = 'spear_runs';
 export const OBJECTS_BUCKET = 'spear_objects';
+
+export const HEALTH_SUBJECT = 'spear.health.probe';
 
 const token = /^[A-Za-z0-9_-]{1,128}$/;
 

@@ -1,25 +1,48 @@
 import { FRAME_HEADER_BYTES, readFrameHead } from '../../protocol/stream-frame.ts';
 
-/** Cuts a stream of bytes into frames. It holds less than one frame and one chunk. */
+/**
+ * Cuts a stream of bytes into frames. It holds less than one frame and one chunk, joins the chunks of a frame once, and
+ * holds nothing after bytes that are no frame.
+ */
 export class FrameSplitter {
-  #rest: Buffer = Buffer.alloc(0);
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+  /** Until so many bytes are there, nothing new can be said of them. */
+  #needed = FRAME_HEADER_BYTES;
+  #isBroken = false;
 
   /** The frames that are whole now. The last is a text where the bytes are none: what is wrong, and nothing follows. */
   *split(chunk: Uint8Array): Generator<Uint8Array | string> {
-    this.#rest = this.#rest.byteLength === 0 ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
-    while (this.#rest.byteLength >= FRAME_HEADER_BYTES) {
-      const head = readFrameHead(this.#rest);
-      if (typeof head === 'string') return yield head;
-      if (this.#rest.byteLength < head.length) return;
+    if (this.#isBroken) return;
+    this.#chunks.push(Buffer.from(chunk));
+    this.#bytes += chunk.byteLength;
+    if (this.#bytes < this.#needed) return;
+    let rest = this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks);
+    this.#hold(rest, FRAME_HEADER_BYTES);
+    while (rest.byteLength >= FRAME_HEADER_BYTES) {
+      const head = readFrameHead(rest);
+      if (typeof head === 'string') {
+        this.#isBroken = true;
+        this.#hold(new Uint8Array(0), FRAME_HEADER_BYTES);
+        return yield head;
+      }
+      if (rest.byteLength < head.length) return this.#hold(rest, head.length);
       // A copy: a frame may wait long, and would hold the whole chunk.
-      const frame = new Uint8Array(this.#rest.subarray(0, head.length));
-      this.#rest = this.#rest.subarray(head.length);
+      const frame = new Uint8Array(rest.subarray(0, head.length));
+      rest = rest.subarray(head.length);
+      this.#hold(rest, FRAME_HEADER_BYTES);
       yield frame;
     }
   }
 
   /** Whether the bytes ended in the middle of a frame. */
   get isInside(): boolean {
-    return this.#rest.byteLength > 0;
+    return this.#bytes > 0;
+  }
+
+  #hold(rest: Uint8Array, needed: number): void {
+    this.#chunks = rest.byteLength === 0 ? [] : [rest];
+    this.#bytes = rest.byteLength;
+    this.#needed = needed;
   }
 }

@@ -7,6 +7,8 @@ import type { ClientSession, StreamClient } from './stream-client.ts';
 const MAX_WAITING_BYTES = 4 * STREAM_WINDOW_BYTES;
 /** What a client that was told to wait may have had on its way; one that goes on is ended. */
 const MAX_OVERRUN_BYTES = MAX_WAITING_BYTES;
+/** How long another client waits for the check whether this one has left. */
+const CHECK_MS = 1_000;
 
 interface SessionEvents {
   readonly arrived: (streamId: number) => void;
@@ -28,6 +30,7 @@ export class HubSession implements ClientSession {
   #isGone = false;
   #underway = 0;
   #onceIdle: (() => void) | null = null;
+  #check: Promise<void> | null = null;
 
   constructor(client: StreamClient, events: SessionEvents) {
     this.#client = client;
@@ -87,6 +90,18 @@ export class HubSession implements ClientSession {
     this.gone();
   }
 
+  /** Ends the session of a client that has left while the host did not read from it. Callers share one check. */
+  evictDeparted(): Promise<void> {
+    if (!this.#isPaused && !this.#hasEnded) return Promise.resolve(); // reading detects a departure
+    this.#check ??= this.#client
+      .check(AbortSignal.timeout(CHECK_MS))
+      .catch(() => {}) // still connected, as far as is known
+      .finally(() => {
+        this.#check = null;
+      });
+    return this.#check;
+  }
+
   /** The next frame of a stream, if it is small enough. */
   next(streamId: number, room: number): Uint8Array | undefined {
     const line = this.#waiting.get(streamId);
@@ -136,8 +151,9 @@ export class HubSession implements ClientSession {
 /** Of a client that went with an earlier attempt at the run. */
 export function departedSession(): HubSession {
   const nothing = () => {};
-  const nobody: StreamClient = { send: nothing, pause: nothing, resume: nothing, close: nothing };
-  const session = new HubSession(nobody, { arrived: nothing, seen: nothing, ended: nothing, gone: nothing });
+  const check = () => Promise.resolve();
+  const absent: StreamClient = { send: nothing, pause: nothing, resume: nothing, check, close: nothing };
+  const session = new HubSession(absent, { arrived: nothing, seen: nothing, ended: nothing, gone: nothing });
   session.gone();
   return session;
 }

@@ -2,6 +2,7 @@ import { lstatSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { errorCode } from '../../base/error-text.ts';
 import { connectByteClient } from './byte-client.ts';
+import { hasDeparted } from './departed-peer.ts';
 import { HubGate } from './hub-gate.ts';
 import type { StreamListener } from './stream-listener.ts';
 
@@ -18,12 +19,13 @@ export async function listenOnSocket(path: string, onProblem: (text: string) => 
     sockets.add(socket);
     socket.on('error', () => {}); // what is lost with it is told by its end
     socket.once('close', () => sockets.delete(socket));
-    gate.whenOpen((hub) => {
+    gate.whenOpen(async (hub) => {
+      await hub.evictDeparted();
       const end = (problem: string | null) => {
         socket.destroySoon();
         if (problem !== null) onProblem(`user stream client on ${path}: ${problem}`);
       };
-      if (socket.destroyed || connectByteClient(hub, socket, socket, end)) return;
+      if (socket.destroyed || connectByteClient(hub, socket, socket, end, () => hasDeparted(socket))) return;
       socket.destroy();
       onProblem(`a second client on ${path} was rejected: only one client may be connected`);
     });

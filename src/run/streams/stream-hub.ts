@@ -46,6 +46,10 @@ export class StreamHub implements StreamEnd {
     for (const stream of this.#of(this.#departed)) this.#tellDeparted(stream);
   }
 
+  async evictDeparted(): Promise<void> {
+    await this.#session?.evictDeparted();
+  }
+
   connect(client: StreamClient): ClientSession | null {
     if (this.isTaken) return null;
     const session: HubSession = new HubSession(client, {

@@ -1,9 +1,12 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FRAME_BYTES } from '../../abi/calls.ts';
 import { errorCode } from '../../base/error-text.ts';
+import { hasDeparted } from './departed-peer.ts';
 import { HubGate } from './hub-gate.ts';
 import type { StreamEnd } from './stream-client.ts';
 import type { StreamListener } from './stream-listener.ts';
@@ -15,6 +18,8 @@ const MAX_CONNECTIONS = 16;
 /** How long a client may take to say what it wants, and to answer a goodbye. */
 const HELLO_MS = 5_000;
 const GOODBYE_MS = 1_000;
+/** Between two checks for the answer of a peer that may have left. */
+const RESET_POLL_MS = 20;
 /** The specification's own codes. */
 const NORMAL = 1000;
 const NOT_BINARY = 1003;
@@ -47,9 +52,10 @@ export async function listenForWebSockets(
     socket.on('error', () => {});
     const refused = refusal(request, token);
     if (refused !== null) return turnAway(socket, refused);
-    gate.whenOpen((hub) => {
+    gate.whenOpen(async (hub) => {
+      await hub.evictDeparted();
       if (hub.isTaken) return turnAway(socket, TAKEN);
-      sockets.handleUpgrade(request, socket, head, (client) => serveStreamSocket(hub, client, onProblem));
+      sockets.handleUpgrade(request, socket, head, (client) => serveStreamSocket(hub, client, socket, onProblem));
     });
   });
   await new Promise<void>((resolve, reject) => {
@@ -99,12 +105,29 @@ function refusal(request: IncomingMessage, token: string): Refusal | null {
 const isSame = (given: string, expected: string) => timingSafeEqual(sha256(given), sha256(expected));
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
 
-/** Lets a WebSocket be the client of a guest: one frame a binary message. */
-export function serveStreamSocket(hub: StreamEnd, client: WebSocket, onProblem: (text: string) => void): void {
+/** Lets a WebSocket be the client of a guest: one frame a binary message. `socket` is the connection below it. */
+export function serveStreamSocket(
+  hub: StreamEnd,
+  client: WebSocket,
+  socket: Duplex,
+  onProblem: (text: string) => void,
+): void {
+  let isLeaving = false;
   const session = hub.connect({
     send: (frame, taken) => client.send(frame, () => taken()),
-    pause: () => client.pause(),
+    pause() {
+      if (!isLeaving) client.pause();
+    },
     resume: () => client.resume(),
+    async check(signal) {
+      // The machine of a client that has closed its connection answers the ping with a reset. The pong of a connected
+      // client is behind the frames that are not read, so only the absence of a reset shows that the client is there.
+      if (!hasDeparted(socket) && client.bufferedAmount === 0) client.ping();
+      while (!hasDeparted(socket)) await delay(RESET_POLL_MS, undefined, { signal });
+      isLeaving = true; // what is left to read is bounded by the buffer of the socket
+      client.resume();
+      if (client.readyState !== client.CLOSED) await once(client, 'close', { signal });
+    },
     close(problem) {
       if (problem !== null) onProblem(`user stream client: ${problem}`);
       goodbye(client, problem === null ? NORMAL : POLICY, problem ?? '');

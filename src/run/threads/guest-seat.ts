@@ -7,6 +7,10 @@ import type { Isolation, RunReason } from '../run-result.ts';
 export interface SeatLoss {
   readonly reason: Extract<RunReason, 'internal' | 'memory' | 'lost'>;
   readonly message: string;
+  /** Code of the system error that it comes from. @default none */
+  readonly systemError?: string | null;
+  /** Whether the run must resume on a dedicated thread. @default false */
+  readonly needsOwnThread?: true;
 }
 
 export interface SeatListener {

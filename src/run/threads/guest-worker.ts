@@ -1,6 +1,8 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import { systemErrorOf } from '../../base/system-error.ts';
 import type { AloneSpec } from '../../protocol/guest-spec.ts';
-import type { ThreadSpec } from '../../protocol/thread-spec.ts';
+import type { SharedThreadSpec, ThreadSpec } from '../../protocol/thread-spec.ts';
+import type { SeatLoss } from './guest-seat.ts';
 
 /** JavaScript objects of a guest thread; linear memory is bounded elsewhere. */
 export const GUEST_HEAP_MB = 512;
@@ -34,12 +36,12 @@ export function bootEarly(): void {
 export function ownWorker(guest: AloneSpec): GuestWorker {
   const booted = early ?? boot(OWN, GUEST_HEAP_MB, null);
   early = null;
-  return tell(booted, { guest, turns: null });
+  return tell(booted, { guest, shared: null });
 }
 
 /** A thread that guests share. */
-export function sharedWorker(turns: WebAssembly.Memory, heapMb: number, youngMb: number): GuestWorker {
-  return tell(boot(SHARED, heapMb, youngMb), { guest: null, turns });
+export function sharedWorker(shared: SharedThreadSpec, heapMb: number, youngMb: number): GuestWorker {
+  return tell(boot(SHARED, heapMb, youngMb), { guest: null, shared });
 }
 
 function tell(booted: GuestWorker, spec: ThreadSpec): GuestWorker {
@@ -67,9 +69,10 @@ function boot(name: string, heapMb: number, youngMb: number | null): GuestWorker
 }
 
 /** What the end of a thread by an error means for its guests. */
-export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB) {
+export function threadFailure(error: NodeJS.ErrnoException, heapMb = GUEST_HEAP_MB): SeatLoss {
   if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
     return { reason: 'memory', message: `the JavaScript heap of the guest thread exceeded ${heapMb} MiB` } as const;
   }
-  return { reason: 'internal', message: `the guest thread failed: ${error.message}` } as const;
+  const systemError = systemErrorOf(error);
+  return { reason: 'internal', message: `the guest thread failed: ${error.message}`, systemError } as const;
 }

@@ -16,6 +16,7 @@ export interface SharedPlace extends SharedSeat {
 /** The threads as a seat uses them. */
 export interface SeatingThreads {
   refusal(prepared: Prepared, digest: string): string | null;
+  /** @throws NoRoomError, Error */
   seat(namespace: string, guest: SharedGuest): Promise<SharedPlace>;
   /** To be called once, when the guest has ended. */
   free(place: SharedPlace): void;
@@ -24,9 +25,15 @@ export interface SeatingThreads {
 export interface PoolGuest extends SeatedGuest {
   readonly namespace: string;
   readonly wasm: Uint8Array | Promise<Uint8Array>;
+  /** Why it must not share a thread; null: it may. */
+  readonly unshareable: string | null;
 }
 
 const SHARED: Isolation = { kind: 'shared', why: null };
+const NONE: Isolation = { kind: 'none', why: null };
+
+/** No thread had room for a guest in time. */
+export class NoRoomError extends Error {}
 
 /** A place on a thread that guests share, or one of its own for a guest that cannot be seated there. */
 export class PoolSeat implements GuestSeat {
@@ -38,6 +45,7 @@ export class PoolSeat implements GuestSeat {
   /** What it had called when it left its place. */
   #called: Record<string, number> = {};
   #hasLeft = false;
+  #hadNoRoom = false;
 
   constructor(threads: SeatingThreads, guest: PoolGuest) {
     this.#threads = threads;
@@ -45,7 +53,7 @@ export class PoolSeat implements GuestSeat {
   }
 
   get isolation(): Isolation {
-    return this.#own?.isolation ?? SHARED;
+    return this.#own?.isolation ?? (this.#hadNoRoom ? NONE : SHARED);
   }
 
   listen(listener: SeatListener): void {
@@ -57,9 +65,15 @@ export class PoolSeat implements GuestSeat {
     if (listener === null) throw new Error('a guest was started without a listener');
     const { namespace, wasm } = this.#guest;
     const digest = moduleDigest(wasm instanceof Uint8Array ? wasm : await wasm);
-    const why = this.#threads.refusal(prepared, digest);
+    const why = this.#guest.unshareable ?? this.#threads.refusal(prepared, digest);
     if (why === null) {
-      this.#place = await this.#threads.seat(namespace, { spec: this.#guest.spec(), prepared, digest, listener });
+      try {
+        this.#place = await this.#threads.seat(namespace, { spec: this.#guest.spec(), prepared, digest, listener });
+      } catch (error) {
+        if (!(error instanceof NoRoomError)) throw error;
+        this.#hadNoRoom = true;
+        listener.lost({ reason: 'lost', message: error.message });
+      }
       if (this.#hasLeft) await this.#leavePlace();
       return;
     }

@@ -5,18 +5,21 @@ import type { Prepared, PrepareOptions } from '../../load/prepare.ts';
 import type { GuestSeat } from './guest-seat.ts';
 import { BEAT_MS } from './heartbeat.ts';
 import { ModuleCache, moduleDigest } from './module-cache.ts';
-import { type PoolGuest, PoolSeat, type SeatingThreads, type SharedPlace } from './pool-seat.ts';
+import { NoRoomError, type PoolGuest, PoolSeat, type SeatingThreads, type SharedPlace } from './pool-seat.ts';
 import { type SharedGuest, SharedGuestThread } from './shared-guest-thread.ts';
 import type { GuestThreadsOptions, ThreadState } from './threads-options.ts';
 import { TurnClock } from './turn-clock.ts';
 
 const MIN_THREADS = 2;
+const NAMESPACE_THREADS = 32;
 const GUESTS_PER_THREAD = 4000;
 const MEMORY_BYTES_PER_THREAD = 4 * 1024 ** 3;
 /** V8 reserves about 10 GiB of addresses for each memory, whatever its size, and aborts near 16,000 of them. */
 const MAX_MEMORIES = 12_000;
 /** Guests that wait for a place. */
 const MAX_WAITING = 10_000;
+/** How long a guest waits for one. */
+const WAIT_MS = 1_000;
 /** Modules that get threads of their own; beyond it the first is given another chance. */
 const MAX_BLAMED = 10_000;
 
@@ -27,6 +30,7 @@ interface Waiting {
   readonly namespace: string;
   readonly guest: SharedGuest;
   readonly seated: (place: SharedPlace) => void;
+  readonly timer: NodeJS.Timeout;
 }
 
 const memoriesOf = (prepared: Prepared) => (prepared.kind === 'core' ? 1 : prepared.coreModules.size);
@@ -38,7 +42,7 @@ export class Seating implements SeatingThreads {
   readonly #clock = new TurnClock();
   readonly #threads = new Set<SharedGuestThread>();
   readonly #blamed = new Set<string>();
-  #waiting: Waiting[] = [];
+  readonly #waiting = new Set<Waiting>();
   #beat: NodeJS.Timeout | null = null;
   #isClosed = false;
 
@@ -46,6 +50,7 @@ export class Seating implements SeatingThreads {
   constructor(options: GuestThreadsOptions = {}) {
     this.#options = {
       threads: options.threads ?? Math.max(MIN_THREADS, availableParallelism()),
+      namespaceThreads: options.namespaceThreads ?? NAMESPACE_THREADS,
       guestsPerThread: options.guestsPerThread ?? GUESTS_PER_THREAD,
       memoryBytesPerThread: options.memoryBytesPerThread ?? MEMORY_BYTES_PER_THREAD,
     };
@@ -57,7 +62,7 @@ export class Seating implements SeatingThreads {
 
   /** What is on each thread now. */
   get threads(): readonly ThreadState[] {
-    return [...this.#threads].map(({ namespace, guests, memoryBytes }) => ({ namespace, guests, memoryBytes }));
+    return this.#live.map(({ namespace, guests, memoryBytes }) => ({ namespace, guests, memoryBytes }));
   }
 
   /** As `prepare`, once for each module and its limits. @throws ModuleError */
@@ -76,26 +81,34 @@ export class Seating implements SeatingThreads {
     return prepared.unshareable;
   }
 
-  /** Seats a guest as soon as there is room. @throws Error if too many wait, or nothing is seated any more */
+  /** Seats a guest as soon as there is room. @throws NoRoomError, Error if nothing is seated any more */
   async seat(namespace: string, guest: SharedGuest): Promise<SharedPlace> {
     const needed = memoriesOf(guest.prepared);
     const thread = this.#find(namespace, needed);
     if (thread !== undefined) return this.#open(thread, guest);
-    if (this.#waiting.length >= MAX_WAITING)
-      throw new Error(`too many guests wait for a thread (limit ${MAX_WAITING})`);
-    return new Promise((seated) => this.#waiting.push({ namespace, guest, seated }));
+    if (this.#waiting.size >= MAX_WAITING) throw this.#noRoom(namespace);
+    return new Promise((seated, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(waiting);
+        reject(this.#noRoom(namespace));
+      }, WAIT_MS);
+      const waiting: Waiting = { namespace, guest, seated, timer };
+      this.#waiting.add(waiting);
+    });
   }
 
   /** Ends every thread; guests that are still there are lost. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#beat !== null) clearInterval(this.#beat);
-    for (const { guest } of this.#waiting.splice(0)) {
+    for (const { guest, timer } of this.#waiting) {
+      clearTimeout(timer);
       guest.listener.lost({
         reason: 'lost',
         message: 'the thread pool was closed before a slot was free for the guest',
       });
     }
+    this.#waiting.clear();
     await Promise.all([...this.#threads].map((thread) => thread.close()));
     await this.#clock.close();
   }
@@ -115,29 +128,53 @@ export class Seating implements SeatingThreads {
 
   /** In the order in which they came; those of a namespace without room do not hold up the others. */
   #seatWaiting(): void {
-    if (this.#isClosed || this.#waiting.length === 0) return;
-    this.#waiting = this.#waiting.filter(({ namespace, guest, seated }) => {
+    if (this.#isClosed) return;
+    for (const waiting of this.#waiting) {
+      const { namespace, guest, seated, timer } = waiting;
       const thread = this.#find(namespace, memoriesOf(guest.prepared));
-      if (thread !== undefined) seated(this.#open(thread, guest));
-      return thread === undefined;
-    });
+      if (thread === undefined) continue;
+      clearTimeout(timer);
+      this.#waiting.delete(waiting);
+      seated(this.#open(thread, guest));
+    }
   }
 
+  /**
+   * A thread with room. Every namespace gets a first thread before any gets a second: a first one may be beyond
+   * `threads`, up to `namespaceThreads` of them, and takes the place of an idle one if there is any.
+   */
   #find(namespace: string, needed: number): SharedGuestThread | undefined {
     if (this.#isClosed) throw new Error('the thread pool is closed');
     if (memories + needed > MAX_MEMORIES) return undefined;
-    const { threads, guestsPerThread, memoryBytesPerThread } = this.#options;
-    const fewest = [...this.#threads]
-      .filter((thread) => thread.namespace === namespace && !thread.isGone)
+    const { threads, namespaceThreads, guestsPerThread, memoryBytesPerThread } = this.#options;
+    const live = this.#live;
+    const own = live.filter((thread) => thread.namespace === namespace);
+    const fewest = own
       .filter(({ guests, memoryBytes }) => guests < guestsPerThread && memoryBytes < memoryBytesPerThread)
       .sort((one, other) => one.guests - other.guests)[0];
     if (fewest?.guests === 0) return fewest;
-    if (this.#threads.size < threads) return this.#newThread(namespace);
+    if (live.length < threads) return this.#newThread(namespace);
     if (fewest !== undefined) return fewest;
-    const idle = [...this.#threads].find(({ guests, isGone }) => guests === 0 && !isGone);
-    if (idle === undefined) return undefined;
-    void idle.close();
-    return undefined;
+    const idle = [...own, ...live].find(({ guests }) => guests === 0);
+    const isFirst = own.every((thread) => thread === idle);
+    const others = live.length - (idle === undefined ? 0 : 1);
+    if (others >= (isFirst ? threads + namespaceThreads : threads)) return undefined;
+    void idle?.close();
+    return this.#newThread(namespace);
+  }
+
+  get #live(): SharedGuestThread[] {
+    return [...this.#threads].filter(({ isGone }) => !isGone);
+  }
+
+  #noRoom(namespace: string): NoRoomError {
+    const { threads, namespaceThreads } = this.#options;
+    const isFirst = this.#live.every((thread) => thread.namespace !== namespace);
+    return new NoRoomError(
+      isFirst
+        ? `no guest thread is free for namespace ${namespace}: all ${threads + namespaceThreads} are in use`
+        : `the guest threads of namespace ${namespace} are full`,
+    );
   }
 
   #newThread(namespace: string): SharedGuestThread {
@@ -149,6 +186,9 @@ export class Seating implements SeatingThreads {
       changed: () => {
         if (thread.isGone) this.#threads.delete(thread);
         this.#seatWaiting();
+      },
+      idle: () => {
+        if (this.#live.length > this.#options.threads) void thread.close();
       },
     });
     this.#threads.add(thread);

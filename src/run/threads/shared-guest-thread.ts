@@ -39,10 +39,12 @@ export interface SharedThreadOptions {
   /** Linear memory of all guests together. */
   readonly memoryBytes: number;
   readonly clock: TurnClock;
-  /** A guest of this module held the thread, or took all its memory. */
+  /** A guest of this module held the thread, or exhausted its heap. */
   readonly blamed: (digest: string) => void;
   /** The thread has one guest less, or is no more. */
   readonly changed: () => void;
+  /** The thread has had no guest for a while. */
+  readonly idle: () => void;
 }
 
 interface Occupant extends Pick<SharedGuest, 'digest' | 'listener'> {
@@ -86,7 +88,11 @@ export class SharedGuestThread {
   constructor(options: SharedThreadOptions) {
     this.namespace = options.namespace;
     this.#options = options;
-    const { worker, port, failed, exited } = sharedWorker(this.turns, HEAP_MB, YOUNG_MB);
+    const { worker, port, failed, exited } = sharedWorker(
+      { turns: this.turns, memoryBytes: options.memoryBytes },
+      HEAP_MB,
+      YOUNG_MB,
+    );
     this.#worker = worker;
     this.#exited = exited;
     this.#port = new SharedPort(port, {
@@ -137,8 +143,7 @@ export class SharedGuestThread {
     occupant.ended ??= Promise.withResolvers<void>();
     const { promise: ended } = occupant.ended;
     await Promise.race([this.#booted.promise, ended]);
-    const late = () => this.#gone(() => lost('one of its guests could not be stopped'));
-    const timer = setTimeout(late, occupant.limits.turn_ms + END_MS);
+    const timer = setTimeout(() => this.#notEnded(guest), occupant.limits.turn_ms + END_MS);
     await ended;
     clearTimeout(timer);
   }
@@ -147,9 +152,11 @@ export class SharedGuestThread {
   beat(now: number): void {
     if (this.#isGone || this.#guests.size === 0) return;
     const silentMs = this.#heartbeat.beat(now);
-    if (silentMs === 0 || silentMs < this.#turnMs()) return;
+    if (silentMs === 0) return;
+    const turnMs = this.#turnMs();
+    if (silentMs < turnMs) return;
     this.#port.takeArrived(MAX_BEFORE_ANSWER); // it may have come while this thread was busy
-    void this.#heartbeat.isHeld(now).then((isHeld) => isHeld && this.#held());
+    void this.#heartbeat.isHeld(now, turnMs).then((isHeld) => isHeld && this.#held());
   }
 
   async close(): Promise<void> {
@@ -168,16 +175,28 @@ export class SharedGuestThread {
   }
 
   #held(): void {
-    if (this.#isGone) return;
     const holder = this.#holder();
-    const guilty = this.#guests.get(holder);
-    if (guilty !== undefined) this.#options.blamed(guilty.digest);
-    this.#gone((guest, { limits }) =>
-      guest === holder
-        ? {
-            reason: 'lost',
-            message: `the guest did not yield for limits.turn_ms = ${limits.turn_ms}: from now on its module gets a dedicated thread`,
-          }
+    const turnMs = this.#guests.get(holder)?.limits.turn_ms;
+    this.#quarantine(holder, `the guest did not yield for limits.turn_ms = ${turnMs}`);
+  }
+
+  /** A guest did not end in time. If its thread does not answer either, the guest that holds the thread is quarantined. */
+  #notEnded(guest: number): void {
+    this.#port.takeArrived(MAX_BEFORE_ANSWER); // its end may have come while this thread was busy
+    if (!this.#guests.has(guest)) return;
+    const holder = this.#holder();
+    const guilty = this.#heartbeat.isSilent && this.#guests.has(holder) ? holder : guest;
+    this.#quarantine(guilty, 'the guest could not be stopped');
+  }
+
+  /** Terminates the thread and quarantines the module of the guest that blocked it. */
+  #quarantine(guilty: number, why: string): void {
+    if (this.#isGone) return;
+    const occupant = this.#guests.get(guilty);
+    if (occupant !== undefined) this.#options.blamed(occupant.digest);
+    this.#gone((guest) =>
+      guest === guilty
+        ? { reason: 'lost', message: `${why}: from now on its module gets a dedicated thread` }
         : lost('another guest blocked it'),
     );
   }
@@ -185,9 +204,11 @@ export class SharedGuestThread {
   #failed(error: NodeJS.ErrnoException): void {
     const holder = this.#holder();
     const guilty = this.#guests.get(holder);
-    if (guilty !== undefined) this.#options.blamed(guilty.digest);
     const failure = threadFailure(error, HEAP_MB);
-    this.#gone((guest) => (guest === holder ? failure : lost('it failed')));
+    // What the system lacks is no fault of a guest, and each is retried for that reason.
+    const isOfSystem = failure.systemError != null;
+    if (guilty !== undefined && !isOfSystem) this.#options.blamed(guilty.digest);
+    this.#gone((guest) => (guest === holder || isOfSystem ? failure : lost('it failed')));
   }
 
   #receive(message: GuestMessage): void {
@@ -209,13 +230,15 @@ export class SharedGuestThread {
     this.#options.changed();
   }
 
-  #measured(memoryBytes: number, largest: number): void {
+  /** Only the guest that has grown is ended: the others have what they had when there was room for it. */
+  #measured(memoryBytes: number, grown: number): void {
     this.#memoryBytes = memoryBytes;
     const { memoryBytes: limit } = this.#options;
     if (memoryBytes <= limit) return;
-    this.#guests.get(largest)?.listener.lost({
-      reason: 'memory',
-      message: `the guests of this thread use ${memoryBytes} bytes of memory, more than ${limit}, and this guest uses the most`,
+    this.#guests.get(grown)?.listener.lost({
+      reason: 'lost',
+      message: `the memory of this guest grew beyond what its shared thread has for all guests, ${limit} bytes: the run resumes on a dedicated thread`,
+      needsOwnThread: true,
     });
   }
 
@@ -234,7 +257,13 @@ export class SharedGuestThread {
     if (keep) this.#unwatch ??= this.#options.clock.watch(this.#words);
     else if (this.#isGone) this.#stopWatching();
     else if (this.#idle !== null) this.#idle.refresh();
-    else this.#idle = setTimeout(() => this.#guests.size === 0 && this.#stopWatching(), IDLE_MS).unref();
+    else this.#idle = setTimeout(() => this.#rests(), IDLE_MS).unref();
+  }
+
+  #rests(): void {
+    if (this.#guests.size > 0 || this.#isGone) return;
+    this.#stopWatching();
+    this.#options.idle();
   }
 
   #stopWatching(): void {

@@ -1,9 +1,11 @@
 export interface GuestThreadsOptions {
-  /** Threads at most. @default as many as the machine has processors, and two */
+  /** Threads that namespaces may have several of. @default as many as the machine has processors, and two */
   readonly threads?: number | undefined;
+  /** Threads beyond these, for namespaces that have none. @default 32 */
+  readonly namespaceThreads?: number | undefined;
   /** Guests on one thread at most. @default 4000 */
   readonly guestsPerThread?: number | undefined;
-  /** Linear memory of all guests of a thread together; beyond it the largest is ended. @default 4 GiB */
+  /** Linear memory of all guests of a thread together; beyond it the guest that grew is ended, with the reason `lost`. @default 4 GiB */
   readonly memoryBytesPerThread?: number | undefined;
 }
 

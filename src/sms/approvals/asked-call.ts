@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { canonicalJson, type JsonObject } from '../../base/json.ts';
+import { canonicalJson, type JsonObject, type JsonValue } from '../../base/json.ts';
 import type { ApproverRule } from '../../config/sms/sms-config.ts';
 import {
   type Approval,
@@ -28,6 +28,8 @@ export interface Asking {
   readonly round: number;
   readonly epoch: string;
   readonly requestedBy: string | null;
+  /** The person who submitted the run; null or absent: unknown. */
+  readonly submitter?: string | null;
   readonly rule: ApproverRule | null;
   readonly changes: readonly DefinitionChange[];
   readonly now: number;
@@ -49,6 +51,8 @@ export function newRequest(asked: AskedCall, asking: Asking): Approval {
     call_id: asked.callId,
     node_id: asked.nodeId,
     requested_by: requestedBy,
+    submitted_by: asked.submitted_by ?? null,
+    ...(asking.submitter == null ? {} : { submitter: asking.submitter }),
     cause: asked.cause,
     arguments: asked.arguments,
     arguments_sha256: saltedHash(salt, asked.arguments),
@@ -72,9 +76,15 @@ export function newRequest(asked: AskedCall, asking: Asking): Approval {
 
 /** Whether it can be kept, and be read by whoever decides. Null: it can. */
 export function sizeProblem({ arguments: args, definition, ...texts }: AskedCall): string | null {
+  if (isDeeper(args, approvalLimits.argumentDepth)) {
+    return `the arguments are nested more than ${approvalLimits.argumentDepth} levels deep and cannot be shown to an approver`;
+  }
   const bytes = Buffer.byteLength(canonicalJson(args));
   if (bytes > approvalLimits.argumentBytes) {
     return `the arguments have ${bytes} bytes; an approval request may have at most ${approvalLimits.argumentBytes}`;
+  }
+  if (JSON.stringify(args, null, 2).length > approvalLimits.shownChars) {
+    return `the arguments have more than ${approvalLimits.shownChars} characters as an approver would see them and cannot be shown`;
   }
   if (Buffer.byteLength(canonicalJson(definition)) > approvalLimits.definitionBytes)
     return `the tool definition has more than ${approvalLimits.definitionBytes} bytes`;
@@ -82,4 +92,14 @@ export function sizeProblem({ arguments: args, definition, ...texts }: AskedCall
     ([, text]) => typeof text === 'string' && text.length > approvalLimits.textChars,
   );
   return long === undefined ? null : `${long[0]} has more than ${approvalLimits.textChars} characters`;
+}
+
+/** Level by level, because recursion would overflow the stack. */
+function isDeeper(value: JsonValue, levels: number): boolean {
+  let level: JsonValue[] = [value];
+  for (let depth = 0; depth <= levels; depth++) {
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
+    if (level.length === 0) return false;
+  }
+  return true;
 }

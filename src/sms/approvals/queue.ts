@@ -21,7 +21,7 @@ import { closed } from './closed.ts';
 import { AlreadyDecided, MayNotDecide, QueueFull } from './errors.ts';
 import { KnownRequests } from './known-requests.ts';
 import { lastAllowed } from './last-allowed.ts';
-import { ruleFor, whyNot } from './rules.ts';
+import { isSelfApproved, type PersonOf, reservingRule, ruleFor, whyNot } from './rules.ts';
 import { trailFields } from './trail-fields.ts';
 import { counted, type Vote } from './votes.ts';
 
@@ -29,6 +29,8 @@ export interface ApprovalQueueOptions {
   readonly rules: readonly ApproverRule[];
   /** False: everybody may do everything, so nobody is told apart. */
   readonly hasNames: boolean;
+  /** The person behind a name. @default every name is a person */
+  readonly personOf?: PersonOf;
   /** How long a request waits for somebody, and a yes for its call; for that of a run that is kept meanwhile. */
   readonly waitMs: number;
   readonly grantMs: number;
@@ -53,6 +55,7 @@ export class ApprovalQueue {
   readonly #options: ApprovalQueueOptions;
   readonly #now: () => number;
   readonly #known: KnownRequests;
+  readonly #personOf: PersonOf;
   #rules: readonly ApproverRule[];
   #epoch = '';
 
@@ -61,6 +64,7 @@ export class ApprovalQueue {
     this.#options = options;
     this.#rules = options.rules;
     this.#now = options.now ?? (() => Date.now());
+    this.#personOf = options.personOf ?? ((name) => name);
     const { keepMs, maxKept } = options;
     const timely = (approval: Approval) => this.#timely(approval);
     this.#known = new KnownRequests(store, { keepMs, maxKept, now: this.#now, timely });
@@ -73,6 +77,11 @@ export class ApprovalQueue {
   /** From now on these say who decides; what was said before by others stays said. */
   useRules(rules: readonly ApproverRule[]): void {
     this.#rules = rules;
+  }
+
+  /** The rule that keeps a token name from admins of this namespace: see {@link reservingRule}. */
+  reservingRule(namespace: string, name: string): string | null {
+    return reservingRule(this.#rules, namespace, name)?.name ?? null;
   }
 
   /** Takes up what an earlier process left. */
@@ -120,10 +129,11 @@ export class ApprovalQueue {
         );
       }
       const rule = ruleFor(this.#rules, approval);
-      const refusal = whyNot(rule, approval, actor);
+      const refusal = whyNot(rule, approval, actor, this.#personOf);
       if (refusal !== null) throw new MayNotDecide(refusal);
       const needed = Math.max(approval.needed, rule?.needed ?? 1);
-      const decided = counted(approval, vote, { needed, by: actor, now: this.#now() });
+      const person = actor === null ? null : (this.#personOf(actor) ?? actor);
+      const decided = counted(approval, vote, { needed, by: actor, person, now: this.#now() });
       try {
         const written = await this.#write(decided, approval.mod_revision, 'decide', () => ({
           event: 'sms.approval_decided',
@@ -159,6 +169,10 @@ export class ApprovalQueue {
         if (other !== null) {
           await this.#end(approval, 'withdrawn', `the call differs from the approved one: its ${other} changed`);
           return other;
+        }
+        if (isSelfApproved(ruleFor(this.#rules, approval), approval, this.#personOf)) {
+          await this.#end(approval, 'withdrawn', 'the submitter of the run approved its call; another user must');
+          return 'submitted_by';
         }
         await this.#end({ ...approval, claim }, 'used', null);
         return null;
@@ -226,7 +240,7 @@ export class ApprovalQueue {
   /** Why whoever asks may not decide about it; null: they may. */
   whyNot(approval: Approval): string | null {
     if (approval.status !== 'waiting') return `the approval is already ${approval.status}`;
-    return whyNot(ruleFor(this.#rules, approval), approval, this.#who());
+    return whyNot(ruleFor(this.#rules, approval), approval, this.#who(), this.#personOf);
   }
 
   /** Until a waiting request is denied, or a yes ends. */
@@ -261,10 +275,18 @@ export class ApprovalQueue {
     const { waitMs, grantMs, keptGrantMs } = this.#options;
     return {
       ...{ round, waitMs, epoch: this.#epoch, requestedBy: this.#who(), now: this.#now() },
+      submitter: this.#submitter(asked),
       rule: ruleFor(this.#rules, asked),
       changes: lastAllowed(await this.store.list(), asked),
       grantMs: asked.isKept ? keptGrantMs : grantMs,
     };
+  }
+
+  /** The person who submitted the run. A caller that is no node runs the guest itself (`spear-run --approve sms`). */
+  #submitter({ submitted_by: submittedBy }: AskedCall): string | null {
+    const isNode = currentCaller().role?.split(',').includes('node') ?? false;
+    const name = submittedBy ?? (isNode ? null : this.#who());
+    return name === null ? null : this.#personOf(name);
   }
 
   #who(): string | null {

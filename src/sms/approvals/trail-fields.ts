@@ -4,7 +4,7 @@ import { type Approval, decidersOf } from '../../protocol/approval.ts';
 /** What the trail says of a request. */
 export function trailFields(approval: Approval) {
   const { approval_id, namespace, run, ordinal, task, session: session_id, server_id, kind, tool_name } = approval;
-  const { arguments_sha256: args_sha256, definition_sha256: tool_sha256, needed } = approval;
+  const { arguments_sha256: args_sha256, definition_sha256: tool_sha256, needed, submitted_by } = approval;
   const deciders = decidersOf(approval);
   return {
     approval_id,
@@ -18,6 +18,7 @@ export function trailFields(approval: Approval) {
     tool_name,
     args_sha256,
     tool_sha256,
+    submitted_by,
     needed,
     decided_by: deciders.length === 0 ? NO_DECIDER : deciders.join(', '),
   };

@@ -12,12 +12,15 @@ export interface Voting {
   /** How many have to allow it. */
   readonly needed: number;
   readonly by: string | null;
+  /** The person behind that name. */
+  readonly person: string | null;
   readonly now: number;
 }
 
 /** The request with one more vote: one who denies is enough, of those who allow as many as are needed. */
-export function counted(approval: Approval, { decision, reason }: Vote, { needed, by, now }: Voting): Approval {
-  const votes = [...approval.votes, { by, decision, reason, at_ms: now }];
+export function counted(approval: Approval, { decision, reason }: Vote, { needed, by, person, now }: Voting): Approval {
+  const other = person === null || person === by ? {} : { person };
+  const votes = [...approval.votes, { by, ...other, decision, reason, at_ms: now }];
   const voted = { ...approval, needed, votes };
   if (decision === 'deny') {
     return closed({ ...voted, decision, reason, decided_at_ms: now }, 'denied');

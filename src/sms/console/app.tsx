@@ -9,6 +9,7 @@ import { ago } from './numbers.ts';
 import { Failure, Loading } from './parts.tsx';
 import { setWho } from './session.ts';
 import { SignIn } from './sign-in.tsx';
+import { StopNotice } from './stop-notice.tsx';
 import { Told } from './text.tsx';
 
 /** The whole page: signing in, or the pages with the way between them. */
@@ -134,6 +135,8 @@ function Shell({ who, leave }: { readonly who: MeJson; readonly leave: () => voi
       </nav>
       <main id="main" tabIndex={-1}>
         <LostNotice />
+        <RotatedNotice who={who} />
+        <StopNotice />
         {pageOf(route)}
       </main>
     </div>
@@ -151,6 +154,19 @@ function LinkMark() {
     <span class={`link-state ${state}`} role="status">
       {state}
     </span>
+  );
+}
+
+/** Another user rotated this user's token, and knew its text. */
+function RotatedNotice({ who: { rotated_by: rotated } }: { readonly who: MeJson }) {
+  if (!rotated) return null;
+  return (
+    <div class="notice bad" role="alert">
+      <strong>
+        Your token was rotated by <Told text={rotated.name} chars={80} /> on {new Date(rotated.at_ms).toISOString()}.
+      </strong>{' '}
+      That user knew its new text and could act with your name. Ask for a new token if you did not expect this.
+    </div>
   );
 }
 

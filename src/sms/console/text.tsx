@@ -5,7 +5,7 @@ import { visible, visibleLines } from '../../base/visible-text.ts';
 /** What fits into a line of a list. */
 const LINE_CHARS = 300;
 /** What is shown of a long text before somebody asks for the rest. */
-const BLOCK_CHARS = 2_000;
+export const BLOCK_CHARS = 2_000;
 /** What is drawn at all: beyond this a page gets slow, and nobody reads. */
 const WHOLE_CHARS = 200_000;
 
@@ -24,10 +24,18 @@ export function Told({ text, chars = LINE_CHARS }: { readonly text: string; read
   );
 }
 
-/** The same in a block of its own lines, whole on demand. */
-export function ToldBlock({ text, label }: { readonly text: string; readonly label: string }) {
+/** The same in a block of its own lines, whole on demand. `all`: without any bound, for a text to be read to its end. */
+export function ToldBlock({
+  text,
+  label,
+  all = false,
+}: {
+  readonly text: string;
+  readonly label: string;
+  readonly all?: boolean;
+}) {
   const [isWhole, setWhole] = useState(false);
-  const limit = isWhole ? WHOLE_CHARS : BLOCK_CHARS;
+  const limit = all ? Number.POSITIVE_INFINITY : isWhole ? WHOLE_CHARS : BLOCK_CHARS;
   const isCut = text.length > limit;
   return (
     <div class="told-block">

@@ -47,6 +47,7 @@ export class EtcdMirror {
   #lastProblem: string | null = null;
   /** What no waiting mends. */
   #broken: string | null = null;
+  #alarm: string | null = null;
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(options: EtcdMirrorOptions, kinds: readonly AnyKindMirror[], position: bigint) {
@@ -70,6 +71,11 @@ export class EtcdMirror {
     if (age <= CURRENT_MS) return null;
     const why = this.#lastProblem === null ? '' : ` (${this.#lastProblem})`;
     return `no confirmation from etcd for ${Math.round(age / 1_000)} s${why}`;
+  }
+
+  /** Why etcd takes no write although it can be read; null: it takes them. */
+  get alarm(): string | null {
+    return this.#alarm;
   }
 
   async close(): Promise<void> {
@@ -166,9 +172,23 @@ export class EtcdMirror {
       await this.#confirm().catch((error: unknown) => {
         this.#lastProblem = errorText(error);
       });
+      // One that cannot be asked has other problems, which the confirmation finds.
+      await this.#readAlarm().catch(() => {});
       await pause(CONFIRM_MS, signal);
     }
     if (this.#broken !== null) this.#options.log(this.#broken);
+  }
+
+  /** An etcd that is over its quota answers reads by quorum, and refuses every write. */
+  async #readAlarm(): Promise<void> {
+    const { client } = this.#options;
+    const { errors } = await client.ask(({ maintenance }, options) => maintenance.status({}, options), {
+      deadlineMs: ANSWER_MS,
+      signal: this.#ended.signal,
+    });
+    this.#alarm = errors.some((error) => error.includes('NOSPACE'))
+      ? 'etcd is over its quota (alarm NOSPACE): compact and defragment it or raise --quota-backend-bytes, then run etcdctl alarm disarm'
+      : null;
   }
 
   async #confirm(): Promise<void> {

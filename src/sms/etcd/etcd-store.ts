@@ -7,6 +7,8 @@ import { profileKind } from '../../protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
+import { stopKind } from '../../protocol/stop-kind.ts';
 import { type TaskRecord, type TaskRevisionRecord, taskKind, taskRevisionKind } from '../../protocol/task-kind.ts';
 import { tokenKind, tokenUseKind } from '../../protocol/token-kind.ts';
 import type { TokenRecord, TokenUse } from '../../protocol/token-record.ts';
@@ -28,7 +30,7 @@ const OPEN_MS = 15_000;
 
 const kinds = [
   ...[serverKind, profileKind, approvalKind, pinKind],
-  ...[tokenKind, tokenUseKind, taskKind, taskRevisionKind],
+  ...[tokenKind, tokenUseKind, taskKind, taskRevisionKind, stopKind],
 ] as const;
 
 export interface EtcdStoreOptions extends StoreOptions {
@@ -75,6 +77,7 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
   readonly tokenUses: RegistryStore<TokenUse>;
   readonly tasks: RegistryStore<TaskRecord>;
   readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
+  readonly stops: RegistryStore<StopRecord>;
   readonly warnings: string[] = [];
   readonly backup = null;
 
@@ -105,6 +108,7 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
       tokenUse: mirrorOf(tokenUseKind),
       task: mirrorOf(taskKind),
       taskRevision: mirrorOf(taskRevisionKind),
+      stop: mirrorOf(stopKind),
     };
     const mirror = new EtcdMirror({ client, keys, epoch: epoch.epoch, log }, mirrors, listing.revision);
     const writer = new EtcdWriter(client, keys, mirror.signal);
@@ -121,6 +125,7 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
     this.tokenUses = new EtcdKindStore({ ...shared, mirror: all.tokenUse });
     this.tasks = new EtcdKindStore({ ...shared, mirror: all.task });
     this.taskRevisions = new EtcdKindStore({ ...shared, mirror: all.taskRevision });
+    this.stops = new EtcdKindStore({ ...shared, mirror: all.stop });
     this.warnings = warnings;
     warn = log;
     mirror.start();
@@ -130,9 +135,9 @@ class OpenEtcdStore extends EtcdKindStore<McpServerRecord> implements KeptRegist
     return this.#imports.removeAbandoned();
   }
 
-  /** Where the mirror is confirmed by a quorum, a change can be stored. */
+  /** Where the mirror is confirmed by a quorum, and no alarm is raised, a change can be stored. */
   writeProblem(): string | null {
-    return this.#mirror.problem();
+    return this.#mirror.problem() ?? this.#mirror.alarm;
   }
 
   override async close(): Promise<void> {

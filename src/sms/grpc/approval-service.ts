@@ -130,6 +130,7 @@ function boundCall(wire: WireCall | undefined): BoundCall {
     definition_sha256: wire.definitionSha256,
     policy: wire.policy,
     purpose: wire.purpose,
+    submitted_by: wire.submittedBy || null,
   };
 }
 

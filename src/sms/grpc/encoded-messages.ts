@@ -13,6 +13,12 @@ import {
 } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { McpServerRecordSchema } from '../../protocol/generated/sms/mcp_server_record_pb.ts';
 import {
+  ListStopsResponseSchema,
+  StopEventSchema,
+  StopSchema,
+  WatchStopsResponseSchema,
+} from '../../protocol/generated/sms/stop_pb.ts';
+import {
   ListTaskRecordsResponseSchema,
   TaskRecordEventSchema,
   TaskRecordSchema,
@@ -23,6 +29,8 @@ import { profileToWire } from '../../protocol/profile-wire.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RegistryEvent, RegistryListing } from '../../protocol/record-events.ts';
 import { recordToWire } from '../../protocol/record-wire.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
+import { stopToWire } from '../../protocol/stop-wire.ts';
 import type { TaskRecord } from '../../protocol/task-kind.ts';
 import { taskToWire } from '../../protocol/task-wire.ts';
 import { frameOf } from './stream-sink.ts';
@@ -58,6 +66,14 @@ export const taskMessages: KindMessages<TaskRecord> = kindMessages({
   list: (epoch, revision, records) => encoded(ListTaskRecordsResponseSchema, { epoch, revision }, 'tasks', records),
   event: (fields, records) => encoded(TaskRecordEventSchema, fields, 'records', records),
   watch: WatchTaskRecordsResponseSchema,
+});
+
+export const stopMessages: KindMessages<StopRecord> = kindMessages({
+  record: (stop) => toBinary(StopSchema, stopToWire(stop)),
+  idOf: ({ stop_id }) => stop_id,
+  list: (epoch, revision, records) => encoded(ListStopsResponseSchema, { epoch, revision }, 'stops', records),
+  event: (fields, records) => encoded(StopEventSchema, fields, 'records', records),
+  watch: WatchStopsResponseSchema,
 });
 
 /** Of an event of any kind. */

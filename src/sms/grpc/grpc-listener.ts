@@ -2,6 +2,7 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { Code, ConnectError, type ConnectRouter, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
+import { startOf } from '../../base/cut-text.ts';
 import { beginGrpcSpan, endGrpcSpan } from '../../telemetry/server-span.ts';
 import type { Tracer } from '../../telemetry/span.ts';
 import { peerOf } from '../connections.ts';
@@ -41,6 +42,9 @@ const MAX_REQUEST_BYTES = 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 15_000;
 /** Compressing every answer costs more than it saves on the networks that nodes use, and cannot be shared. */
 const NEVER_COMPRESS = 0xffff_ffff;
+
+/** Of the text of a status. */
+const MAX_MESSAGE_CHARS = 1_000;
 
 const grpcContent = /^application\/grpc(?:\+proto)?$/i;
 
@@ -206,11 +210,15 @@ async function send(
   end(res, slowReaderMs);
 }
 
-/** The library encodes more of a message than the protocol asks for, and some clients decode no more than that. */
+/**
+ * The library encodes more of a message than the protocol asks for, and some clients decode no more than that. A message
+ * may repeat what the caller sent: beyond what fits into trailers the call would end without any status.
+ */
 function trailersOf({ trailer = new Headers() }: UniversalServerResponse): Record<string, string> {
   const trailers = Object.fromEntries(trailer);
   const message = trailers['grpc-message'];
-  if (message !== undefined) trailers['grpc-message'] = percentEncode(decodeURIComponent(message));
+  if (message !== undefined)
+    trailers['grpc-message'] = percentEncode(startOf(decodeURIComponent(message), MAX_MESSAGE_CHARS));
   return trailers;
 }
 

@@ -5,6 +5,7 @@ import { McpNodeService } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { McpProfileService } from '../../protocol/generated/sms/mcp_profile_pb.ts';
 import { McpRegistryService } from '../../protocol/generated/sms/mcp_registry_pb.ts';
 import { NodeRunService } from '../../protocol/generated/sms/node_runs_pb.ts';
+import { StopService } from '../../protocol/generated/sms/stop_pb.ts';
 import { TaskService } from '../../protocol/generated/sms/task_pb.ts';
 import { TaskRecordService } from '../../protocol/generated/sms/task_records_pb.ts';
 import type { GrpcNeed } from './grpc-listener.ts';
@@ -42,6 +43,8 @@ export const methodNeeds: ReadonlyMap<string, GrpcNeed> = new Map([
   [`${TaskRecordService.typeName}/WatchTaskRecords`, follow],
   [`${TaskRecordService.typeName}/GetTaskRevision`, follow],
   [`${TaskRecordService.typeName}/ReadTaskModule`, follow],
+  [`${StopService.typeName}/ListStops`, follow],
+  [`${StopService.typeName}/WatchStops`, follow],
   [`${IdentityService.typeName}/IdentifyToken`, identify],
   [`${IdentityService.typeName}/DescribeIssuer`, identify],
   [`${Health.typeName}/Check`, anybody],

@@ -1,34 +1,27 @@
-import type { RegistryEvent } from '../../protocol/record-events.ts';
-import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
+import type { StoreStamps } from '../../protocol/record-kind.ts';
 import type { RegistryStore } from '../store/store.ts';
 import type { WatchedStore } from './watch-stream.ts';
 
 /**
- * A store as somebody of one namespace reads it. Revisions are those of all: an event of another namespace is one in which
- * nothing changed.
+ * A store as a caller of one namespace reads it. Revisions are those of the whole store: an event of another namespace is
+ * one in which nothing changed. `isVisibleId` filters deletions, of which only the id is known.
  */
 export function namespaceView<R extends StoreStamps>(
   store: RegistryStore<R>,
-  namespace: string,
-  namespaceOf: (id: string) => string,
+  isVisible: (record: R) => boolean,
+  isVisibleId: (id: string) => boolean,
 ): WatchedStore<R> {
-  const theirs = (id: string) => namespaceOf(id) === namespace;
   return {
     epoch: () => store.epoch(),
     revision: () => store.revision(),
     currencyProblem: () => store.currencyProblem(),
     list: async () => {
       const listing = await store.list();
-      return { ...listing, records: listing.records.filter((record) => theirs(idOf(store.kind, record))) };
+      return { ...listing, records: listing.records.filter(isVisible) };
     },
     async *watch(since, signal) {
       for await (const event of store.watch(since, signal)) {
-        const seen: RegistryEvent<R> = {
-          ...event,
-          upserts: event.upserts.filter((record) => theirs(idOf(store.kind, record))),
-          deletes: event.deletes.filter(theirs),
-        };
-        yield seen;
+        yield { ...event, upserts: event.upserts.filter(isVisible), deletes: event.deletes.filter(isVisibleId) };
       }
     },
   };

@@ -7,9 +7,16 @@ import type {
   McpToolList,
 } from '../../protocol/generated/sms/mcp_node_pb.ts';
 import { isServerId } from '../../protocol/record.ts';
-import { type ProcessLoad, reportedHealths, reportedStates, type ServerReport } from '../../registry/node-report.ts';
+import {
+  type NodeReport,
+  type ProcessLoad,
+  reportedHealths,
+  reportedStates,
+  type ServerReport,
+} from '../../registry/node-report.ts';
 import { type ToolListReport, toolListHash } from '../../registry/tool-list-report.ts';
 import { type NodeReports, ReportRefused } from '../node-reports.ts';
+import { identityOf } from './grpc-caller.ts';
 
 /** Servers in one report. */
 const MAX_REPORTED_SERVERS = 2_000;
@@ -21,13 +28,14 @@ const nodeIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
 export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeService> {
   return {
-    reportMcpNode(request) {
+    reportMcpNode(request, { values }) {
       checkNodeId(request.nodeId);
+      const { namespace } = identityOf(values);
       if (request.servers.length > MAX_REPORTED_SERVERS) {
         throw new ConnectError(`servers has more than ${MAX_REPORTED_SERVERS} entries`, Code.ResourceExhausted);
       }
       return refusing(() => {
-        const wantedToolLists = reports.accept({
+        const report: NodeReport = {
           nodeId: request.nodeId,
           registryState: oneOf('registry_state', request.registryState, reportedStates),
           epoch: printable(request.epoch),
@@ -35,8 +43,11 @@ export function nodeService(reports: NodeReports): ServiceImpl<typeof McpNodeSer
           servers: request.servers.map(serverReport),
           version: printable(request.version, MAX_VERSION_CHARS),
           ...(request.load === undefined ? {} : { load: processLoad(request.load) }),
+          stopsEpoch: printable(request.stopsEpoch),
+          stopsRevision: Number(request.stopsRevision),
           toolLists: request.toolLists.map(toolList),
-        });
+        };
+        const wantedToolLists = reports.accept(report, namespace);
         return { expiresAfterMs: reports.limits.expiresAfterMs, wantedToolLists: [...wantedToolLists] };
       });
     },

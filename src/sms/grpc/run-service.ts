@@ -4,9 +4,10 @@ import type {
   ReportRunsRequest,
   RunReport as WireRun,
 } from '../../protocol/generated/sms/node_runs_pb.ts';
-import { runStatuses } from '../../protocol/run.ts';
+import { MAX_DEGRADED, runStatuses } from '../../protocol/run.ts';
 import { type RunReport, type RunsReport, runReportLimits } from '../../registry/run-report.ts';
 import type { RunReports } from '../run-reports.ts';
+import { identityOf } from './grpc-caller.ts';
 import { checkNodeId, invalid, oneOf, printable, refusing } from './node-service.ts';
 
 const MAX_NAME_CHARS = 128;
@@ -14,9 +15,13 @@ const runIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 export function runService(runs: RunReports): ServiceImpl<typeof NodeRunService> {
   return {
-    reportRuns(request) {
+    reportRuns(request, { values }) {
       checkNodeId(request.nodeId);
-      return refusing(() => ({ expiresAfterMs: runs.limits.expiresAfterMs, ...runs.accept(runsReport(request)) }));
+      const { namespace } = identityOf(values);
+      return refusing(() => ({
+        expiresAfterMs: runs.limits.expiresAfterMs,
+        ...runs.accept(runsReport(request), namespace),
+      }));
     },
   };
 }
@@ -65,6 +70,14 @@ function runReport(run: WireRun, index: number): RunReport {
             code: run.exitCode ?? null,
             message: run.exitMessage === '' ? null : printable(run.exitMessage),
           },
+    status_reason: run.statusReason === '' ? null : printable(run.statusReason),
+    degraded:
+      run.degraded.length === 0
+        ? null
+        : run.degraded.slice(0, MAX_DEGRADED).map(({ server, reason }) => ({
+            server: printable(server, MAX_NAME_CHARS),
+            reason: printable(reason),
+          })),
     cost:
       cost === undefined
         ? null

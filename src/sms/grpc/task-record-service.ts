@@ -29,7 +29,9 @@ export function taskRecordService({
   const reads = (values: ContextValues): KindReads<TaskRecord> => {
     const { namespace } = identityOf(values);
     if (namespace === ALL_NAMESPACES) return ofAll;
-    return new KindReads(namespaceView(taskStore, namespace, namespaceOf), taskMessages, deps);
+    const isVisibleId = (id: string) => id.split('/', 1)[0] === namespace;
+    const view = namespaceView(taskStore, (task) => task.namespace === namespace, isVisibleId);
+    return new KindReads(view, taskMessages, deps);
   };
   return {
     listTaskRecords: (_, { values }) => reads(values).list(values),
@@ -53,5 +55,3 @@ export function taskRecordService({
     },
   };
 }
-
-const namespaceOf = (id: string) => id.split('/', 1)[0] ?? '';

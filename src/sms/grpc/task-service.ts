@@ -42,7 +42,7 @@ export function taskService({ tasks, taskRequests, log }: TaskServiceDeps): Serv
       try {
         const before = await tasks.find(named);
         const given = documentOf(named, request, before?.live ?? null);
-        const { task, outcome } = await taskRequests.apply(named, given, caller.name);
+        const { task, outcome } = await taskRequests.apply(named, given, caller);
         log('info', 'task_changed', { task: taskId(task), revision: task.live.revision, outcome, via: 'grpc' });
         const message = `revision ${task.live.revision} ${outcome}`;
         return { success: true, message, taskId: taskId(task), task: toWire(task) };

@@ -1,4 +1,5 @@
 import type { McpProfile } from '../../protocol/profile.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
 import type { TaskRequests } from '../../tasks/task-requests.ts';
 import type { ApprovalQueue } from '../approvals/queue.ts';
 import type { ConsoleState } from '../console-state.ts';
@@ -22,6 +23,7 @@ import { pinsRoutes } from './pins-routes.ts';
 import { profilesRoutes } from './profiles-routes.ts';
 import { type RunsRoutesDeps, runsRoutes } from './runs-routes.ts';
 import { ADMIN_PATH, serversRoutes } from './servers-routes.ts';
+import { stopsRoutes } from './stops-routes.ts';
 import { summaryRoutes } from './summary-routes.ts';
 import { tasksRoutes } from './tasks-routes.ts';
 import { type TestServer, testRoute } from './test-route.ts';
@@ -38,6 +40,7 @@ export interface AllRoutesDeps
   readonly store: RegistryStore;
   readonly profiles: RegistryStore<McpProfile>;
   readonly approvals: ApprovalQueue;
+  readonly stops: RegistryStore<StopRecord>;
   readonly taskRequests: TaskRequests;
   readonly kept: KeptRegistry;
   readonly dataFile: string;
@@ -62,8 +65,9 @@ export function allRoutes(deps: AllRoutesDeps): readonly Route[] {
     ...approvalsRoutes(deps.approvals),
     ...pinsRoutes({ store, pins: kept.pins, strict: deps.strict }),
     ...tokensRoutes(deps),
+    ...stopsRoutes(deps),
     ...tasksRoutes(deps.taskRequests, deps.log),
-    meRoute,
+    meRoute(deps.named),
     ...authRoutes(deps),
     backupRoute(kept, deps.dataFile),
     testRoute(store, deps.testServer),

@@ -5,10 +5,7 @@ import { type RegistryStore, StoreError } from '../store/store.ts';
 import { beginEvents, writeEvents } from './event-stream.ts';
 import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { HttpProblem } from './problem.ts';
 
-/** Readers at one time. */
-const MAX_READERS = 64;
 /** Proxies and browsers give up on a stream that is silent for too long. */
 const HEARTBEAT_MS = 15_000;
 
@@ -22,21 +19,14 @@ export interface EventsOptions<R> extends Pick<Route, 'path' | 'needs'> {
  * was. `reset` says that the reader must fetch everything anew; it also begins a stream without such an id.
  */
 export function eventsRoute<R extends StoreStamps>(store: RegistryStore<R>, options: EventsOptions<R>): Route {
-  let readers = 0;
   return {
     method: 'GET',
     path: options.path,
     needs: options.needs,
+    lasts: () => 'stream',
     async run(call) {
-      if (readers >= MAX_READERS)
-        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are reading events, the maximum`);
-      readers += 1;
-      try {
-        await stream(store, options.sees?.() ?? (() => true), call);
-        return 'streamed';
-      } finally {
-        readers -= 1;
-      }
+      await stream(store, options.sees?.() ?? (() => true), call);
+      return 'streamed';
     },
   };
 }

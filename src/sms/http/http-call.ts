@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../base/json.ts';
 import type { SpanContext } from '../../telemetry/trace-context.ts';
 import type { Identity } from '../people/identity.ts';
@@ -53,24 +53,7 @@ export function parseBody(text: string): JsonValue {
   return value;
 }
 
-export async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
-  const tooLarge = () =>
-    new HttpProblem(413, 'body-too-large', `the body has more than ${maxBytes} bytes`, {
-      headers: { connection: 'close' },
-    });
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
-export async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
-  const bytes = await readBytes(request, maxBytes);
+export function utf8Text(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { RouteDoc } from '../../protocol/route-doc.ts';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
 import type { Span, Tracer } from '../../telemetry/span.ts';
@@ -13,7 +13,8 @@ import { SESSION_HEADER, sessionOfCookie } from '../people/session-names.ts';
 import type { ServiceLog } from '../service-log.ts';
 import { asCaller, callerOf } from '../trail/caller.ts';
 import type { SmsTrail } from '../trail/sms-trail.ts';
-import { GONE, type HttpCall, readBytes, readText } from './http-call.ts';
+import type { AdmittedRequest, CallerLimits, Lasting } from './caller-limits.ts';
+import { GONE, type HttpCall, utf8Text } from './http-call.ts';
 import type { HttpReply } from './http-reply.ts';
 import { crossOriginHeaders, hostProblem, type OriginPolicy, originProblem } from './origin-check.ts';
 import { HttpProblem, problemOf } from './problem.ts';
@@ -25,6 +26,8 @@ export interface Route extends Need {
   readonly path: string;
   /** It is no GET because of what it carries: it changes nothing, and the trail has no line of it. @default false */
   readonly isQuestion?: true;
+  /** Whether this request keeps its connection. @default null: it does not */
+  readonly lasts?: (headers: IncomingHttpHeaders) => Lasting | null;
   /** For the description of the interface. @default it is not in there */
   readonly doc?: RouteDoc;
   /** `streamed`: the route has answered by itself. */
@@ -38,6 +41,7 @@ export interface HttpListenerOptions {
   /** What answers that are on their way take. */
   readonly held: HeldBytes;
   readonly gate: PeerGate;
+  readonly callers: CallerLimits;
   readonly slowReaderMs: number;
   readonly shutdown: AbortSignal;
   readonly metrics: SmsMetrics;
@@ -109,8 +113,12 @@ async function serve(
     }
     caller = callerOf(req, 'http', label, typeof who === 'string' ? null : who);
     const identity = admitted(who, route, params, options);
+    const limited = route.needs === 'anybody' ? null : (identity?.name ?? null);
+    const request = options.callers.admit(limited, req.socket, route.lasts?.(req.headers) ?? null);
+    endWith(res, request);
     const trace = parseTraceparent(req.headers.traceparent) === null ? null : (span?.context ?? null);
-    reply = await asCaller(caller, () => route.run(callOf(req, res, { url, params, identity, trace }, options)));
+    const call = callOf(req, res, { url, params, identity, trace, request }, options);
+    reply = await asCaller(caller, () => route.run(call));
     if (route.method !== 'GET' && !route.isQuestion)
       options.trail.write({ event: 'sms.served', ...caller, code: codeOf(reply, res) });
   } catch (error) {
@@ -123,6 +131,12 @@ async function serve(
   options.metrics.requests.add(1, { protocol: 'http', method: label, code: codeOf(reply, res) });
   if (span !== null) endHttpSpan(span, Number(codeOf(reply, res)));
   if (reply !== 'streamed') send(req, res, reply, options);
+}
+
+/** The request is in flight until its answer was sent, or its connection is gone. */
+export function endWith(res: ServerResponse, request: AdmittedRequest): void {
+  if (res.closed || res.destroyed) request.end();
+  else res.once('close', () => request.end());
 }
 
 const codeOf = (reply: HttpReply | 'streamed', res: ServerResponse) =>
@@ -177,11 +191,13 @@ function callOf(
     params,
     identity,
     trace,
+    request,
   }: {
     readonly url: URL;
     readonly params: Readonly<Record<string, string>>;
     readonly identity: Identity | null;
     readonly trace: SpanContext | null;
+    readonly request: AdmittedRequest;
   },
   { access, shutdown }: HttpListenerOptions,
 ): HttpCall {
@@ -198,8 +214,8 @@ function callOf(
     id: params.id ?? '',
     identity,
     trace,
-    text: (maxBytes) => readText(req, maxBytes),
-    bytes: (maxBytes) => readBytes(req, maxBytes),
+    text: async (maxBytes) => utf8Text(await request.body(req, maxBytes)),
+    bytes: (maxBytes) => request.body(req, maxBytes),
     response: res,
     signal: AbortSignal.any([gone.signal, shutdown]),
   };

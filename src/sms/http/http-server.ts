@@ -10,6 +10,8 @@ const MAX_HEADER_BYTES = 16 * 1024;
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 10_000;
+/** Idle time after which the kernel probes the peer of a WebSocket, so that a client whose machine is gone keeps no slot. */
+const PROBE_AFTER_MS = 30_000;
 /** How often a server that ends looks for connections without a request. */
 const IDLE_LOOK_MS = 50;
 /** Requests on one connection that were sent before the first was answered. Nobody who means well sends a second. */
@@ -63,7 +65,13 @@ export async function startHttpServer(
     res.once('close', end);
     listener(req, res);
   });
-  if (upgrade !== null) server.on('upgrade', upgrade);
+  if (upgrade !== null) {
+    server.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
+      req.socket.setKeepAlive(true, PROBE_AFTER_MS);
+      socket.once('close', connections.busy(req.socket));
+      upgrade(req, socket, head);
+    });
+  }
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     limits.gate?.mayAsk(peerOf(socket));
     if (socket.writable)

@@ -2,10 +2,7 @@ import type { LiveTopics } from '../live-topics.ts';
 import { beginEvents, writeEvents } from './event-stream.ts';
 import type { HttpCall } from './http-call.ts';
 import type { Route } from './http-listener.ts';
-import { HttpProblem } from './problem.ts';
 
-/** Readers at one time. */
-const MAX_READERS = 64;
 /** Changes close to each other are told together. */
 const GATHER_MS = 200;
 /** A reader that hears nothing for longer than a few of these knows that it is cut off. */
@@ -13,21 +10,14 @@ const HEARTBEAT_MS = 5_000;
 
 /** `GET /admin/api/live` tells which topics changed, as numbers; a reader that comes back compares them with its own. */
 export function liveRoute(topics: LiveTopics): Route {
-  let readers = 0;
   return {
     method: 'GET',
     path: '/admin/api/live',
     needs: 'view',
+    lasts: () => 'stream',
     async run(call) {
-      if (readers >= MAX_READERS)
-        throw new HttpProblem(503, 'too-many-readers', `${MAX_READERS} clients are connected, the maximum`);
-      readers += 1;
-      try {
-        await follow(topics, call);
-        return 'streamed';
-      } finally {
-        readers -= 1;
-      }
+      await follow(topics, call);
+      return 'streamed';
     },
   };
 }

@@ -21,6 +21,8 @@ export interface OperationRoutesDeps {
   readonly gauges: () => Promise<SmsGauges>;
   /** Why changes cannot be stored; null where they can. */
   readonly writeProblem: () => string | null;
+  /** Whether the queue of runs accepts them; null: there is none. */
+  readonly queueAvailable: () => boolean | null;
   /** Null: there is no directory. */
   readonly reloader: DirectoryReloader | null;
 }
@@ -87,11 +89,15 @@ function shared<T>(forMs: number, make: () => Promise<T>): () => Promise<T> {
 }
 
 /** A registry that can only be read goes on serving, and is not ready: a revocation would not be stored. */
-function readiness({ serving, writeProblem }: OperationRoutesDeps) {
-  if (!serving.isServing) return jsonReply(503, { status: serving.current });
-  const reason = writeProblem();
-  if (reason === null) return jsonReply(200, { status: serving.current });
-  return jsonReply(503, { status: 'read_only', reason: `changes cannot be stored: ${reason}; reads still work` });
+function readiness({ serving, writeProblem, queueAvailable }: OperationRoutesDeps) {
+  const isAvailable = queueAvailable();
+  // For information: nodes need the registry also where the queue is away.
+  const queue = isAvailable === null ? {} : { queue: isAvailable ? 'available' : 'unavailable' };
+  if (!serving.isServing) return jsonReply(503, { status: serving.current, ...queue });
+  const problem = writeProblem();
+  if (problem === null) return jsonReply(200, { status: serving.current, ...queue });
+  const reason = `changes cannot be stored: ${problem}; reads still work`;
+  return jsonReply(503, { status: 'read_only', reason, ...queue });
 }
 
 /** The records as they are, for nodes that cannot speak gRPC. */

@@ -78,6 +78,7 @@ const queueProblems: Readonly<Record<QueueErrorCode, readonly [status: number, k
   full: [429, 'line-full'],
   other_input: [422, 'key-used'],
   not_stored: [507, 'not-stored'],
+  unavailable: [503, 'queue-unavailable'],
   closed: [503, 'shutting-down'],
 };
 

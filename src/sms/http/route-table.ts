@@ -1,3 +1,4 @@
+import { hasControlCharacter } from '../../base/text-problem.ts';
 import { HttpProblem } from './problem.ts';
 
 /** What tells one route from another. The variable parts of its path are `{name}`. */
@@ -56,7 +57,7 @@ function matched(parts: Pattern<unknown>['parts'], given: readonly string[]): Re
     } catch {
       return null;
     }
-    if (params[name] === '') return null;
+    if (params[name] === '' || hasControlCharacter(params[name])) return null;
   }
   return params;
 }

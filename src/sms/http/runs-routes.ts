@@ -67,8 +67,9 @@ function list(runs: RunReports, call: HttpCall): RunsJson {
 }
 
 function find(runs: RunReports, call: HttpCall): RunView {
-  const run = runs.find(call.id);
-  if (run !== null && mayName(identityOf(call), run.namespace)) return run;
+  const identity = identityOf(call);
+  const run = runs.find(call.id, (namespace) => mayName(identity, namespace));
+  if (run !== null) return run;
   throw new HttpProblem(404, 'no-such-run', 'no node reports such a run');
 }
 
@@ -81,6 +82,6 @@ async function timeline(runs: RunReports, run: RunView) {
   }
 }
 
-function shown({ nodeId, ...run }: RunView): RunJson {
+function shown({ nodeId, reporter: _, ...run }: RunView): RunJson {
   return { ...run, node: nodeId };
 }

@@ -2,8 +2,10 @@ import type { JsonObject } from '../../base/json.ts';
 import { ALL_NAMESPACES } from '../../protocol/people.ts';
 import { tokenKind } from '../../protocol/token-kind.ts';
 import { type TokenRecord, type TokenSecret, tokenLimits } from '../../protocol/token-record.ts';
+import type { ApprovalQueue } from '../approvals/queue.ts';
 import { giftRefusal, type Identity, mayName } from '../people/identity.ts';
 import type { NamedTokens } from '../people/named-tokens.ts';
+import { isInstallation } from '../people/person.ts';
 import { tokenJson } from '../people/token-json.ts';
 import { digestOf, newTokenText } from '../people/token-text.ts';
 import type { TokenUses } from '../people/token-uses.ts';
@@ -20,6 +22,7 @@ export interface TokensRoutesDeps {
   /** Those that are in force. */
   readonly named: NamedTokens;
   readonly uses: TokenUses;
+  readonly approvals: Pick<ApprovalQueue, 'reservingRule'>;
   readonly log: ServiceLog;
 }
 
@@ -55,11 +58,16 @@ export function tokensRoutes(deps: TokensRoutesDeps): Route[] {
   ];
 }
 
-async function list({ tokens, uses }: TokensRoutesDeps, call: HttpCall): Promise<HttpReply> {
+async function list(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply> {
+  const { tokens, uses } = deps;
   const identity = identityOf(call);
   const { revision, epoch, records } = await tokens.list();
   const theirs = records.filter(({ namespace }) => mayName(identity, namespace));
-  return jsonReply(200, { revision, epoch, tokens: theirs.map((token) => shown(token, uses)) });
+  return jsonReply(200, {
+    revision,
+    epoch,
+    tokens: theirs.map((token) => ({ ...shown(token, uses), violates: violatedRule(deps, token, records) })),
+  });
 }
 
 async function create(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply> {
@@ -76,6 +84,8 @@ async function create(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
         ...body,
         created_at_ms: now,
         created_by: giver.name,
+        created_in: giver.namespace,
+        person: deps.named.personOfNew(String(body.name), giver.name),
         secrets: [secretOf(text, now)],
       },
       { strict: true },
@@ -84,7 +94,7 @@ async function create(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
   if (record.expires_at_ms !== null && record.expires_at_ms <= now) {
     throw new InvalidRecord([{ path: 'expires_at_ms', message: 'is not in the future' }]);
   }
-  allowGift(giver, record);
+  allowGift(deps, giver, record);
   if ((await deps.tokens.list()).records.length >= MAX_TOKENS) {
     throw new HttpProblem(409, 'too-many-tokens', `there are already ${MAX_TOKENS} tokens, the maximum; revoke some`);
   }
@@ -107,8 +117,10 @@ async function rotate(deps: TokensRoutesDeps, call: HttpCall): Promise<HttpReply
     id: call.id,
     input: (stored) => {
       const token = visibleTo(giver, stored);
-      allowGift(giver, token);
-      return { ...token, secrets: [secretOf(text, now), ...outgoing(token.secrets, now, overlapMs)] };
+      allowGift(deps, giver, token);
+      const isOwn = deps.named.personOf(giver.name) === deps.named.personOf(token.name);
+      const rotated_by = isOwn ? (token.rotated_by ?? null) : { name: giver.name, at_ms: now };
+      return { ...token, rotated_by, secrets: [secretOf(text, now), ...outgoing(token.secrets, now, overlapMs)] };
     },
     strict: true,
   });
@@ -121,10 +133,20 @@ async function revoke({ tokens, named, log }: TokensRoutesDeps, call: HttpCall):
   const identity = identityOf(call);
   if (stored !== null || identity.namespace !== ALL_NAMESPACES) visibleTo(identity, stored);
   if (!tokenKind.isId(call.id)) throw missing();
+  await storePersons(tokens, named, call.id);
   const revision = await tokens.remove(call.id);
   await named.upTo(revision);
   log('info', 'token_revoked', { token: call.id });
   return jsonReply(200, { revision });
+}
+
+/** Tokens of earlier versions know their person only through their creators, one of which is about to be removed. */
+async function storePersons(tokens: TokensRoutesDeps['tokens'], named: NamedTokens, creator: string): Promise<void> {
+  const { records } = await tokens.list();
+  for (const token of records) {
+    if (token.created_by !== creator || token.person != null) continue;
+    await tokens.upsert({ ...token, person: named.personOf(token.name) }, { ifModRevision: token.mod_revision });
+  }
 }
 
 async function handedOut(
@@ -160,9 +182,29 @@ function outgoing(secrets: readonly TokenSecret[], now: number, overlapMs: numbe
   throw new HttpProblem(409, 'too-many-secrets', detail);
 }
 
-function allowGift(giver: Identity, { roles, namespace, read_journals }: TokenRecord): void {
+/** @throws HttpProblem 403 */
+function allowGift({ approvals }: TokensRoutesDeps, giver: Identity, token: TokenRecord): void {
+  const { name, roles, namespace, read_journals } = token;
   const refused = giftRefusal(giver, { roles, namespace, mayReadJournals: read_journals });
   if (refused !== null) throw new HttpProblem(403, 'not-permitted', refused);
+  const rule = giver.namespace === ALL_NAMESPACES ? null : approvals.reservingRule(giver.namespace, name);
+  if (rule === null) return;
+  const why = `the approver rule ${JSON.stringify(rule)} names "${name}": only an admin of all namespaces can create or rotate this token`;
+  throw new HttpProblem(403, 'not-permitted', why);
+}
+
+/**
+ * The rule that reserves the name of a token which an admin of one namespace made; null: none does. A creator that is not
+ * known any more counts as one.
+ */
+function violatedRule(
+  { approvals }: TokensRoutesDeps,
+  { name, namespace, created_by, created_in }: TokenRecord,
+  all: readonly TokenRecord[],
+): string | null {
+  if (namespace === ALL_NAMESPACES || isInstallation(created_by)) return null;
+  const creator = created_in ?? all.find((other) => other.name === created_by)?.namespace;
+  return creator === ALL_NAMESPACES ? null : approvals.reservingRule(namespace, name);
 }
 
 /** A token of another namespace is not there for them. */

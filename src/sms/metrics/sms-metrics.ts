@@ -6,6 +6,8 @@ import type { CollectMetrics } from '../../telemetry/collected-metrics.ts';
 export interface SmsGauges extends PlainGauges {
   /** Null: this registry takes no runs, or its queue is out of reach. */
   readonly runs: QueueFacts | null;
+  /** Null: there is no TLS. */
+  readonly certificateExpiresAtMs: number | null;
 }
 
 interface PlainGauges {
@@ -53,6 +55,7 @@ export class SmsMetrics {
     writable: 1,
     approvals_waiting: 0,
     runs: null,
+    certificateExpiresAtMs: null,
   };
 
   constructor(startedAtMs: number) {
@@ -83,6 +86,13 @@ export class SmsMetrics {
       const gauge = meter.createObservableGauge(`spear_sms_${name}`, { description });
       gauge.addCallback((result) => result.observe(this.#gauges[name as keyof PlainGauges]));
     }
+    const expiry = meter.createObservableGauge('spear_sms_certificate_expiry_timestamp_seconds', {
+      description: 'Time at which the TLS certificate expires, in seconds since the epoch.',
+    });
+    expiry.addCallback((result) => {
+      const { certificateExpiresAtMs: at } = this.#gauges;
+      if (at !== null) result.observe(at / 1000);
+    });
     const runs = meter.createObservableGauge('spear_sms_runs', {
       description: 'Retained runs in the queue, by status.',
     });

@@ -76,7 +76,7 @@ function beginInFile(file: string, shown: number): NewRegistry {
 
 /** The kinds of all registries in one order; of a kind it only matters that both sides are of it. */
 function pairs(kept: KeptRegistry): readonly RegistryStore<StoreStamps>[] {
-  const { profiles, approvals, pins, tokens, tokenUses, tasks, taskRevisions } = kept;
+  const { profiles, approvals, pins, tokens, tokenUses, tasks, taskRevisions, stops } = kept;
   return [
     kept,
     profiles,
@@ -86,6 +86,7 @@ function pairs(kept: KeptRegistry): readonly RegistryStore<StoreStamps>[] {
     tokenUses,
     tasks,
     taskRevisions,
+    stops,
   ] as readonly unknown[] as readonly RegistryStore<StoreStamps>[];
 }
 

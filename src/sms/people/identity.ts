@@ -12,7 +12,7 @@ const permissions = {
   submit: 'submit runs',
   decide: 'decide approvals',
   operate: 'change servers, profiles and tasks',
-  administer: 'manage users and backups',
+  administer: 'manage users, backups and stops',
 } as const;
 
 export type Permission = keyof typeof permissions;

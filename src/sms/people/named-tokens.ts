@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { isTokenName } from '../../protocol/token-kind.ts';
 import type { TokenRecord } from '../../protocol/token-record.ts';
 import { type RegistryStore, StoreError } from '../store/store.ts';
 import type { DigestSource, Stranger } from './access.ts';
 import type { Identity } from './identity.ts';
-import { digestOf, TOKEN_PREFIX } from './token-text.ts';
+import { personOf, personOfNew } from './person.ts';
+import { digestOf, TOKEN_PREFIX, tokenForm } from './token-text.ts';
 import type { Validity } from './validity.ts';
 
 /** After a watch that broke, before the tokens are listed again. */
@@ -19,6 +21,7 @@ export class NamedTokens implements DigestSource {
   readonly #ended = new AbortController();
   readonly #byDigest = new Map<string, Identity>();
   readonly #digests = new Map<string, readonly string[]>();
+  readonly #records = new Map<string, TokenRecord>();
   readonly #waiting = new Set<() => void>();
   #revision = -1;
   #following: Promise<void> = Promise.resolve();
@@ -42,7 +45,8 @@ export class NamedTokens implements DigestSource {
 
   /** The digest is looked up as it is: who does not have the token cannot choose it, so the time tells nothing of use. */
   identify(token: string): Identity | Stranger | null {
-    return token.startsWith(TOKEN_PREFIX) ? this.identifyDigest(digestOf(token)) : null;
+    const isIssued = token.startsWith(TOKEN_PREFIX) && tokenForm(token) !== 'malformed';
+    return isIssued ? this.identifyDigest(digestOf(token)) : null;
   }
 
   identifyDigest(sha256: Buffer): Identity | Stranger | null {
@@ -56,6 +60,25 @@ export class NamedTokens implements DigestSource {
   /** Whether there is a token of this name. */
   has(name: string): boolean {
     return this.#digests.has(name);
+  }
+
+  /** Whether the name can only be that of a token, and there is none. */
+  isRevoked(name: string): boolean {
+    return isTokenName(name) && !this.has(name);
+  }
+
+  /** The person behind a name: see {@link personOf}. */
+  personOf(name: string): string {
+    return personOf(name, (other) => this.#records.get(other));
+  }
+
+  personOfNew(name: string, creator: string): string {
+    return personOfNew(name, creator, (other) => this.#records.get(other));
+  }
+
+  /** The last rotation of a token, where another user made it. */
+  rotatedBy(name: string): TokenRecord['rotated_by'] {
+    return this.#records.get(name)?.rotated_by ?? null;
   }
 
   /** Resolves when a change of this revision is in force. */
@@ -119,6 +142,8 @@ export class NamedTokens implements DigestSource {
     for (const [digest, identity] of now) this.#byDigest.set(digest, identity);
     if (record === null) this.#digests.delete(name);
     else this.#digests.set(name, [...now.keys()]);
+    if (record === null) this.#records.delete(name);
+    else this.#records.set(name, record);
   }
 }
 

@@ -70,6 +70,11 @@ export class RegistryQueue {
     return this.#kept?.runs.facts() ?? null;
   }
 
+  /** Whether runs can be submitted now. */
+  get isAvailable(): boolean {
+    return this.#kept !== null && this.#kept.runs.problem() === null;
+  }
+
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#opening;
@@ -78,7 +83,7 @@ export class RegistryQueue {
 
   /** Loaded only where there is a queue. */
   async #open(): Promise<void> {
-    const { servers, tls, ca, identity, creds, replicas, patienceMs } = this.#queue;
+    const { servers, tls, ca, identity, creds, replicas, patienceMs, submitTimeoutMs } = this.#queue;
     const { maxRuns, credsField, log } = this.#options;
     const [{ openNats }, { NatsRuns }, { NatsJournals }, { NatsEvents }] = await Promise.all([
       import('../../queue/nats/connect.ts'),
@@ -89,7 +94,7 @@ export class RegistryQueue {
     const onStatus = (status: string) => log('warn', 'nats', { status });
     const known = { name: 'spear-sms', silenceMs: MAX_SILENCE_MS, onStatus };
     const address = { servers, tls, ca, identity, creds, credsField, ...known };
-    const runs = await openNats(address, (nc) => NatsRuns.open(nc, { replicas, maxRuns, patienceMs }));
+    const runs = await openNats(address, (nc) => NatsRuns.open(nc, { replicas, maxRuns, patienceMs, submitTimeoutMs }));
     if (this.#closed.signal.aborted) return runs.close();
     this.#kept = { runs, journals: new NatsJournals(runs.parts), events: new NatsEvents(runs.parts) };
     log('info', 'queue', { servers: servers.join(','), replicas });

@@ -1,28 +1,17 @@
 import { type HttpCall, identityOf } from '../http/http-call.ts';
 import type { Route } from '../http/http-listener.ts';
 import { HttpProblem } from '../http/problem.ts';
-import { currentCaller } from '../trail/caller.ts';
-import type { SmsTrail } from '../trail/sms-trail.ts';
 import { found } from './found-run.ts';
 import { RUN_PATH } from './run-route.ts';
 import { type RunRoutesDeps, runRoutes } from './run-routes.ts';
 
-export interface RegistryRunRoutesDeps extends RunRoutesDeps {
-  readonly trail: SmsTrail;
-}
-
 /** Runs as a node serves them, with what is on nodes alone: that says where it is. */
-export function registryRunRoutes({ trail, ...deps }: RegistryRunRoutesDeps): Route[] {
+export function registryRunRoutes(deps: RunRoutesDeps): Route[] {
   const routes = runRoutes(deps).map(
-    ({ method, path, needs, doc, run }): Route => ({
-      ...{ method, path, needs, doc, namespaced: true },
-      run: (call) => {
-        const { namespace = '', id = '' } = call.params;
-        if (needs === 'journals') {
-          trail.write({ event: 'sms.journal_read', ...currentCaller(), run: id, run_namespace: namespace });
-        }
-        return run({ ...call, caller: identityOf(call) });
-      },
+    ({ run, ...route }): Route => ({
+      ...route,
+      namespaced: true,
+      run: (call) => run({ ...call, caller: identityOf(call) }),
     }),
   );
   const elsewhere = { needs: 'submit', namespaced: true } as const;

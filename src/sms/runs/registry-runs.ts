@@ -9,13 +9,16 @@ export interface RegistryRuns {
   readonly kept: FindRuns;
   /** Of all its queues together; null: there is none, or none can be reached now. */
   facts(): QueueFacts | null;
+  /** Whether all its queues accept runs; null: there is none. */
+  isAvailable(): boolean | null;
   close(): Promise<void>;
 }
 
 /** The runs of a registry: in the account of their namespace where it has one, else in that of all. @throws Error */
 export async function openRegistryRuns(queue: SmsQueue | null, options: RegistryQueueOptions): Promise<RegistryRuns> {
   const started = 'this registry does not accept runs: it was started without --queue; submit to a node (spear --node)';
-  if (queue === null) return { kept: () => noQueue(started), facts: () => null, close: async () => {} };
+  if (queue === null)
+    return { kept: () => noQueue(started), facts: () => null, isAvailable: () => null, close: async () => {} };
   const open: RegistryQueue[] = [];
   const close = async () => {
     await Promise.all(open.map((one) => one.close()));
@@ -32,7 +35,8 @@ export async function openRegistryRuns(queue: SmsQueue | null, options: Registry
     const own = new Map<string | undefined, RegistryQueue>();
     for (const [name, creds] of accounts) own.set(name, await opened({ ...queue, creds }, `nats.accounts.${name}`));
     const kept: FindRuns = (namespace) => (own.get(namespace) ?? shared ?? noQueue(none(namespace))).kept;
-    return { kept, facts: () => open.map((one) => one.facts()).reduce(added, null), close };
+    const isAvailable = () => open.every((one) => one.isAvailable);
+    return { kept, facts: () => open.map((one) => one.facts()).reduce(added, null), isAvailable, close };
   } catch (error) {
     await close();
     throw error;

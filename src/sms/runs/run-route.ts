@@ -3,6 +3,7 @@ import type { RouteDoc } from '../../protocol/route-doc.ts';
 import type { RunEventSource } from '../../queue/run-events.ts';
 import type { SubmittedRuns } from '../../queue/run-queue.ts';
 import type { SpanContext } from '../../telemetry/trace-context.ts';
+import type { Lasting } from '../http/caller-limits.ts';
 import type { HttpReply } from '../http/http-reply.ts';
 import type { Identity, Need } from '../people/identity.ts';
 
@@ -29,6 +30,8 @@ export interface RunRoute {
   readonly path: string;
   readonly needs: Extract<Need['needs'], 'view' | 'submit' | 'journals'>;
   readonly doc: RouteDoc;
+  /** Whether this request keeps its connection. @default null: it does not */
+  readonly lasts?: (headers: IncomingHttpHeaders) => Lasting | null;
   /** `streamed`: the route has answered by itself. */
   run(call: RunCall): Promise<HttpReply | 'streamed'>;
 }

@@ -1,15 +1,23 @@
-import { hasEnded, MAX_WAIT_S, runPage, runRecord, runStatuses } from '../../protocol/run.ts';
+import { type StoppableRun, stopText } from '../../policy/stops.ts';
+import { hasEnded, MAX_WAIT_S, type RunRecord, runPage, runRecord, runStatuses } from '../../protocol/run.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
 import { jsonReply } from '../http/http-reply.ts';
 import { HttpProblem } from '../http/problem.ts';
+import { currentCaller } from '../trail/caller.ts';
+import type { SmsTrail } from '../trail/sms-trail.ts';
 import { AwaitedEnds } from './awaited-ends.ts';
 import { found, noSuchRun, resultReply } from './found-run.ts';
 import { runEventsRoute } from './run-events-route.ts';
 import { RUN_PATH, RUNS_PATH, type RunRoute } from './run-route.ts';
-import { ReadingInputs, retry, type SubmitDeps, submit } from './submit-run.ts';
+import { retry, type SubmitDeps, submit, waitSeconds } from './submit-run.ts';
 
 export interface RunRoutesDeps extends SubmitDeps {
   /** A run that was parked has ended, and wants no answers of people any more. */
   readonly withdraw: (namespace: string, run: string) => Promise<void>;
+  /** The audit log; every read of a journal is an event. */
+  readonly trail: Pick<SmsTrail, 'write'>;
+  /** Active stops: a queued run says which one holds it. @default none */
+  readonly stops?: () => Promise<{ of(run: StoppableRun): StopRecord | null }>;
 }
 
 const SUBMIT_PATH = '/v1/namespaces/{namespace}/tasks/{task}/runs';
@@ -20,13 +28,22 @@ const problem = { what: 'a problem (RFC 9457)', type: 'application/problem+json'
 
 /** Everything about runs over HTTP but their user streams: the same of a registry and of a node. */
 export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
-  const { kept, withdraw } = deps;
-  const underway = { reading: new ReadingInputs(), ends: new AwaitedEnds() };
+  const { kept, withdraw, trail } = deps;
+  const withReasons = async (runs: readonly RunRecord[]): Promise<RunRecord[]> => {
+    const stops = await deps.stops?.();
+    return runs.map((run) => {
+      const stop = run.status === 'queued' ? stops?.of(run) : null;
+      return stop == null ? run : { ...run, status_reason: stopText(stop) };
+    });
+  };
+  const withReason = async (run: RunRecord): Promise<RunRecord> => (await withReasons([run]))[0] ?? run;
+  const ends = new AwaitedEnds();
   return [
     {
       method: 'POST',
       path: SUBMIT_PATH,
       needs: 'submit',
+      lasts: ({ prefer }) => (waitSeconds(prefer) > 0 ? 'wait' : null),
       doc: {
         summary: 'Submits a run; the request body is the input of the run',
         headers: {
@@ -42,9 +59,10 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
           422: { ...problem, what: 'the key was already used with a different input' },
           424: { ...problem, what: 'with Prefer: wait, the run did not succeed; the Spear-Run header has its id' },
           429: { ...problem, what: 'too many runs are queued; retry after the time in Retry-After' },
+          503: { ...problem, what: 'the queue did not answer; the Spear-Run header has the id of the run' },
         },
       },
-      run: (call) => submit(deps, underway, call),
+      run: (call) => submit(deps, ends, call, withReason),
     },
     {
       method: 'GET',
@@ -60,15 +78,20 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
         },
         answers: { 200: { what: 'a page of runs', schema: runPage } },
       },
-      run: async ({ params: { namespace = '' }, query }) =>
-        jsonReply(200, await kept(namespace).runs.list(namespace, filterOf(query))),
+      run: async ({ params: { namespace = '' }, query }) => {
+        const { runs, cursor } = await kept(namespace).runs.list(namespace, filterOf(query));
+        return jsonReply(200, { runs: await withReasons(runs), cursor });
+      },
     },
     {
       method: 'GET',
       path: RUN_PATH,
       needs: 'view',
       doc: { summary: 'Returns one run', answers: { 200: { what: 'the run', schema: runRecord }, 404: problem } },
-      run: async (call) => jsonReply(200, await found(kept(call.params.namespace).runs, call)),
+      run: async (call) => {
+        const run = await withReason(await found(kept(call.params.namespace).runs, call));
+        return jsonReply(200, run);
+      },
     },
     {
       method: 'GET',
@@ -135,7 +158,9 @@ export function runRoutes(deps: RunRoutesDeps): RunRoute[] {
         answers: { 200: { what: 'one JSON object per line', type: 'application/jsonl' }, 404: problem },
       },
       run: async (call) => {
-        const { runs, journals } = kept(call.params.namespace);
+        const { namespace: run_namespace = '', id: run = '' } = call.params;
+        trail.write({ event: 'sms.journal_read', ...currentCaller(), run, run_namespace });
+        const { runs, journals } = kept(run_namespace);
         const { namespace, id } = await found(runs, call);
         const body = await journals.read(namespace, id);
         if (body !== null) return { status: 200, headers: { 'content-type': 'application/jsonl' }, body };

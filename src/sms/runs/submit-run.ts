@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
-import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S } from '../../protocol/run.ts';
-import type { NewRun } from '../../queue/run-queue.ts';
+import { hasEnded, MAX_INPUT_BYTES, MAX_WAIT_S, type RunRecord } from '../../protocol/run.ts';
+import { type NewRun, QueueError } from '../../queue/run-queue.ts';
 import { type TaskBook, unknownTask } from '../../tasks/task-book.ts';
 import { traceparentOfRun } from '../../telemetry/run-traceparent.ts';
 import type { Tracer } from '../../telemetry/span.ts';
@@ -22,14 +22,18 @@ export interface SubmitDeps {
 }
 
 const MAX_KEY_CHARS = 256;
-/** Inputs that are being read, together. */
-const MAX_READING_BYTES = 256 * 1024 * 1024;
+/** After the queue did not answer. */
+const RETRY_AFTER_S = '5';
 
-/** A new run of the live revision of a task, or the one that was submitted before with the same key. */
+/**
+ * A new run of the live revision of a task, or the one that was submitted before with the same key. `shown` adds what the
+ * record does not store: the stop that keeps the run in the queue.
+ */
 export async function submit(
   { kept, tasks, isEnding, tracer, log }: SubmitDeps,
-  { reading, ends }: { readonly reading: ReadingInputs; readonly ends: AwaitedEnds },
+  ends: AwaitedEnds,
   call: RunCall,
+  shown: (run: RunRecord) => Promise<RunRecord>,
 ): Promise<HttpReply> {
   const { namespace = '', task: name = '' } = call.params;
   if (isEnding())
@@ -39,7 +43,7 @@ export async function submit(
   if (task === null) throw unknownTask({ namespace, name });
   const key = idempotencyKey(call.headers['idempotency-key']);
   const waitS = waitSeconds(call.headers.prefer);
-  const input = await reading.read(call);
+  const input = await call.bytes(MAX_INPUT_BYTES);
   const { revision, wasm, pool, retry: again } = task.live;
   const id = runId(call.caller, namespace, name, key);
   // Listened to before there is such a run: its end cannot be missed, and nobody has to be asked whether it has come.
@@ -52,15 +56,15 @@ export async function submit(
   });
   const { run, created } = await submitted.catch((error: unknown) => {
     end?.forget();
-    throw error;
+    throw submissionProblem(error, id, key);
   });
   if (created)
     log('info', 'run_submitted', { run: run.id, task: `${namespace}/${name}@${revision}`, by: call.caller.name });
   const headers = { location: `/v1/namespaces/${namespace}/runs/${run.id}`, 'spear-run': run.id };
-  if (end === null) return jsonReply(202, run, headers);
+  if (end === null) return jsonReply(202, await shown(run), headers);
   const ended = await end.reached(run, waitS * 1000, call.signal);
   const applied = { ...headers, 'preference-applied': `wait=${waitS}` };
-  if (!hasEnded(ended.status)) return jsonReply(202, ended, headers);
+  if (!hasEnded(ended.status)) return jsonReply(202, await shown(ended), headers);
   if (ended.status === 'succeeded') {
     const reply = resultReply(ended, (await runs.result(run.id)) ?? new Uint8Array());
     return { ...reply, headers: { ...reply.headers, ...applied } };
@@ -73,24 +77,16 @@ export async function submit(
   });
 }
 
-/** Bounds what submissions hold in memory before they are stored. */
-export class ReadingInputs {
-  #bytes = 0;
-
-  async read(call: RunCall): Promise<Uint8Array> {
-    const length = call.headers['content-length'];
-    const room = Math.min(length === undefined ? MAX_INPUT_BYTES : Number(length), MAX_INPUT_BYTES);
-    if (this.#bytes > 0 && this.#bytes + room > MAX_READING_BYTES) {
-      const headers = { 'retry-after': '1' };
-      throw new HttpProblem(503, 'too-many-inputs', 'too many inputs are being uploaded; try again', { headers });
-    }
-    this.#bytes += room;
-    try {
-      return await call.bytes(MAX_INPUT_BYTES);
-    } finally {
-      this.#bytes -= room;
-    }
-  }
+/** A queue that did not answer may have stored the run, or may still do so. Other errors are returned as they are. */
+function submissionProblem(error: unknown, id: string, key: string | null): unknown {
+  if (!(error instanceof QueueError) || error.code !== 'unavailable') return error;
+  const next =
+    key === null
+      ? `look for this run before you submit it again: without an Idempotency-Key that would be another run`
+      : `submit again with the same Idempotency-Key, which is safe: it is the same run`;
+  const headers = { 'retry-after': RETRY_AFTER_S, 'spear-run': id };
+  const detail = `${error.message}; the run ${id} may have been stored: ${next}`;
+  return new HttpProblem(503, 'queue-unavailable', detail, { headers });
 }
 
 /** What has ended is run again, as a new run. */
@@ -106,9 +102,12 @@ export async function retry({ kept, tracer }: SubmitDeps, call: RunCall): Promis
     submittedBy: call.caller.name,
     maxAttempts: run.max_attempts,
     retryOf: run.id,
+    firstSubmittedBy: run.first_submitted_by ?? run.submitted_by,
     traceparent: tracer && traceparentOfRun(tracer, id, call.trace),
   };
-  const { run: made } = await runs.submit(again);
+  const { run: made } = await runs.submit(again).catch((error: unknown) => {
+    throw submissionProblem(error, id, null);
+  });
   return jsonReply(202, made, { location: `/v1/namespaces/${made.namespace}/runs/${made.id}` });
 }
 
@@ -128,7 +127,7 @@ function idempotencyKey(given: string | string[] | undefined): string | null {
   throw new HttpProblem(400, 'invalid-key', `Idempotency-Key: expected 1 to ${MAX_KEY_CHARS} characters`);
 }
 
-function waitSeconds(prefer: string | string[] | undefined): number {
+export function waitSeconds(prefer: string | string[] | undefined): number {
   const seconds = Number(/(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/.exec(String(prefer ?? ''))?.[1] ?? 0);
   return Math.min(seconds, MAX_WAIT_S);
 }

@@ -1,8 +1,10 @@
 import { renameSync } from 'node:fs';
-import { backup, DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import {
-  createPrivately,
+  checkIntegrity,
+  copyDatabase,
   DatabaseInUse,
+  editDatabase,
   LOCK_TIMEOUT_MS,
   openExclusively,
   removeDatabase,
@@ -16,7 +18,7 @@ export async function writeBackup(db: DatabaseSync, path: string): Promise<void>
   const partial = `${path}.partial`;
   try {
     await copyDatabase(db, partial);
-    editCopy(partial, markAsBackup);
+    editDatabase(partial, markAsBackup);
     renameSync(partial, path);
   } finally {
     removeDatabase(partial);
@@ -36,9 +38,8 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
     await copyDatabase(source, incoming);
     replaced = holdReplaced(path);
     const replacedRevision = replaced === null ? 0 : readableRevision(replaced, path);
-    editCopy(incoming, (copy) => {
-      const check = copy.prepare('PRAGMA integrity_check').get();
-      if (check?.integrity_check !== 'ok') throw new Error(`${backupPath} is damaged: ${check?.integrity_check}`);
+    editDatabase(incoming, (copy) => {
+      checkIntegrity(copy, backupPath);
       upgradeSchema(copy, backupPath);
       startNewEpoch(copy, replacedRevision);
     });
@@ -55,24 +56,7 @@ export async function restoreSqliteStore(backupPath: string, path: string): Prom
 
 /** Makes the registry in a closed file another one, with revisions above all that `shown` says were seen elsewhere. */
 export function renewEpoch(path: string, shown: number): void {
-  editCopy(path, (db) => startNewEpoch(db, shown));
-}
-
-async function copyDatabase(source: DatabaseSync, path: string): Promise<void> {
-  removeDatabase(path);
-  createPrivately(path);
-  await backup(source, path);
-}
-
-function editCopy(path: string, edit: (copy: DatabaseSync) => void): void {
-  const copy = openExclusively(path);
-  try {
-    edit(copy);
-    // Out of the write-ahead log and into the one file that is about to be moved.
-    copy.exec('PRAGMA journal_mode = DELETE');
-  } finally {
-    copy.close();
-  }
+  editDatabase(path, (db) => startNewEpoch(db, shown));
 }
 
 /** Holding the old file proves that nobody uses it. Null: it is too broken to be opened, which a backup is to mend. */

@@ -1,10 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { errorText } from '../../base/error-text.ts';
-import { inTransaction } from '../../base/sqlite-file.ts';
+import { inTransaction, keepCopy } from '../../base/sqlite-file.ts';
 
 /** Marks a file as a registry ("SPRG"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x53505247;
-const SCHEMA_VERSION = 2;
+/** Format of the registry file. Format 1 had servers only. */
+export const REGISTRY_FORMAT = 2;
 
 /** Every kind has revisions of its own. A kind that is not known here is left as it is. */
 const createTables = `
@@ -52,25 +53,29 @@ export function prepareSchema(db: DatabaseSync, path: string, newEpoch: () => st
   const tables = db.prepare('SELECT count(*) AS count FROM sqlite_schema').get() as { count: number };
   const isNew = tables.count === 0 && pragmaNumber(db, 'application_id') === 0;
   if (isNew) create(db, newEpoch());
-  else upgradeSchema(db, path);
+  else {
+    const format = formatOf(db, path);
+    if (format !== REGISTRY_FORMAT) keepCopy(db, path, format);
+    upgradeSchema(db, path);
+  }
 }
 
 function create(db: DatabaseSync, epoch: string): void {
   inTransaction(db, () => {
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; ${createTables}`);
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${REGISTRY_FORMAT}; ${createTables}`);
     db.prepare('INSERT INTO registry VALUES (1, ?)').run(epoch);
   });
 }
 
 /** All of it or nothing: a file that cannot be brought to this format stays what it was. */
 export function upgradeSchema(db: DatabaseSync, path: string): void {
-  if (formatOf(db, path) === SCHEMA_VERSION) return;
+  if (formatOf(db, path) === REGISTRY_FORMAT) return;
   try {
-    inTransaction(db, () => db.exec(`${fromFormat1} PRAGMA user_version = ${SCHEMA_VERSION};`));
+    inTransaction(db, () => db.exec(`${fromFormat1} PRAGMA user_version = ${REGISTRY_FORMAT};`));
   } catch (error) {
     const why = errorText(error);
     throw new Error(
-      `${path} has format 1 and cannot be migrated to format ${SCHEMA_VERSION}; nothing was changed: ${why}`,
+      `${path} has format 1 and cannot be migrated to format ${REGISTRY_FORMAT}; nothing was changed: ${why}`,
     );
   }
 }
@@ -79,8 +84,8 @@ export function upgradeSchema(db: DatabaseSync, path: string): void {
 export function formatOf(db: DatabaseSync, path: string): number {
   if (pragmaNumber(db, 'application_id') !== APPLICATION_ID) throw new Error(`${path} is not a registry file`);
   const version = pragmaNumber(db, 'user_version');
-  if (version >= 1 && version <= SCHEMA_VERSION) return version;
-  throw new Error(`${path} has format ${version}; this version reads formats 1 to ${SCHEMA_VERSION}`);
+  if (version >= 1 && version <= REGISTRY_FORMAT) return version;
+  throw new Error(`${path} has format ${version}; this version reads formats 1 to ${REGISTRY_FORMAT}`);
 }
 
 function pragmaNumber(db: DatabaseSync, name: 'user_version' | 'application_id'): number {

@@ -10,6 +10,8 @@ import { profileKind } from '../../protocol/profile-kind.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import type { RecordKind, StoreStamps } from '../../protocol/record-kind.ts';
 import { serverKind } from '../../protocol/server-kind.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
+import { stopKind } from '../../protocol/stop-kind.ts';
 import { type TaskRecord, type TaskRevisionRecord, taskKind, taskRevisionKind } from '../../protocol/task-kind.ts';
 import { tokenKind, tokenUseKind } from '../../protocol/token-kind.ts';
 import type { TokenRecord, TokenUse } from '../../protocol/token-record.ts';
@@ -36,6 +38,7 @@ export interface SqliteStore extends RegistryStore {
   readonly tokenUses: RegistryStore<TokenUse>;
   readonly tasks: RegistryStore<TaskRecord>;
   readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
+  readonly stops: RegistryStore<StopRecord>;
   /** What was wrong with the file, and what to do about it. The store serves what is left. */
   readonly warnings: readonly string[];
   /** Why changes cannot be stored; null where they can. Found out by a write where the last one is not recent. */
@@ -81,6 +84,7 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
   readonly tokenUses: RegistryStore<TokenUse>;
   readonly tasks: RegistryStore<TaskRecord>;
   readonly taskRevisions: RegistryStore<TaskRevisionRecord>;
+  readonly stops: RegistryStore<StopRecord>;
   readonly warnings: readonly string[];
 
   constructor(db: DatabaseSync, path: string, wasBackup: boolean, options: StoreOptions) {
@@ -107,6 +111,7 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
     this.tokenUses = open(tokenUseKind);
     this.tasks = open(taskKind);
     this.taskRevisions = open(taskRevisionKind);
+    this.stops = open(stopKind);
     const another = `${path} was restored from a backup; the registry has a new epoch, and every node resyncs`;
     this.warnings = [...(wasBackup ? [another] : []), ...problems];
   }
@@ -115,7 +120,7 @@ class OwnedSqliteStore extends LocalStore<McpServerRecord> implements SqliteStor
     const closing = [
       super.close(),
       ...[this.profiles, this.approvals, this.pins, this.tokens, this.tokenUses].map((store) => store.close()),
-      ...[this.tasks, this.taskRevisions].map((store) => store.close()),
+      ...[this.tasks, this.taskRevisions, this.stops].map((store) => store.close()),
     ];
     this.#durability.close();
     await Promise.all(closing);

@@ -56,10 +56,9 @@ export class SmsTasks implements TaskBook {
     return this.#deps.revisions.get(revisionId(taskId(named), revision));
   }
 
-  /** Whether a revision of a task of this namespace has it. */
-  async hasModule(namespace: string, sha256: string): Promise<boolean> {
+  async hasModule(namespace: string | null, sha256: string): Promise<boolean> {
     const { records } = await this.#deps.revisions.list();
-    return records.some((record) => record.namespace === namespace && record.wasm === sha256);
+    return records.some((record) => (namespace === null || record.namespace === namespace) && record.wasm === sha256);
   }
 
   async apply(content: TaskContent, by: string, fromFile: string | null = null): Promise<AppliedTask> {

@@ -50,7 +50,7 @@ export class TaskSweep {
       const used = await this.#usedModules();
       const unused = blobs.list().filter(({ sha256, putAtMs }) => putAtMs < now - graceMs && !used.has(sha256));
       for (const { sha256 } of unused) blobs.remove(sha256);
-      blobs.removePartial(now - graceMs);
+      blobs.removeStale(now - graceMs);
       if (unused.length > 0) log('info', 'modules_removed', { modules: unused.length });
     } catch (error) {
       log('warn', 'modules_not_swept', { message: errorText(error) });

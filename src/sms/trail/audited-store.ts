@@ -3,6 +3,7 @@ import { Turns } from '../../base/turns.ts';
 import type { McpProfile } from '../../protocol/profile.ts';
 import type { McpServerRecord } from '../../protocol/record.ts';
 import { idOf, type StoreStamps } from '../../protocol/record-kind.ts';
+import type { StopRecord } from '../../protocol/stop.ts';
 import type { TaskRecord } from '../../protocol/task-kind.ts';
 import type { TokenRecord } from '../../protocol/token-record.ts';
 import { changedFields } from '../directory.ts';
@@ -58,6 +59,14 @@ export function auditedTokens(store: RegistryStore<TokenRecord>, trail: SmsTrail
   });
 }
 
+export function auditedStops(store: RegistryStore<StopRecord>, trail: SmsTrail): RegistryStore<StopRecord> {
+  return audited(store, trail, {
+    started: (stops, changes) => ({ event: 'sms.stop_write_started', ...currentCaller(), stops, changes }),
+    changed: (stop_id, change) => ({ event: 'sms.stop_changed', ...currentCaller(), stop_id, ...change }),
+    shown: ({ scope, name, effect, reason }: StopRecord) => ({ scope, name, effect, reason }),
+  });
+}
+
 /** Nothing of its content: what a revision says is read by its number. */
 export function auditedTasks(store: RegistryStore<TaskRecord>, trail: SmsTrail): RegistryStore<TaskRecord> {
   return audited(store, trail, {
@@ -81,8 +90,22 @@ function audited<R extends StoreStamps>(
     const why = 'the audit log cannot be written, and nothing can change without it (audit.on_failure)';
     throw new StoreError('not_stored', why);
   };
-  const tell = (id: string, before: R | null, after: R | null, revision: number) =>
+  const tell = (id: string, before: R | null, after: R | null, revision: number): void => {
     trail.write(words.changed(id, { revision, ...difference(words, there(before), there(after)) }));
+  };
+  /** Until the changes before are in the log; null: they are. A large one is written in several turns of the event loop. */
+  let earlier: Promise<void> | null = null;
+  /** The log has changes in the order of their revisions, so that after a kill none is missing before one that is there. */
+  const inOrder = async (work: () => Promise<void> | void): Promise<void> => {
+    const written = earlier === null ? work() : earlier.then(work, work);
+    if (written === undefined) return;
+    earlier = written;
+    try {
+      await written;
+    } finally {
+      if (earlier === written) earlier = null;
+    }
+  };
   const there = (record: R | null) => (record !== null && (words.isThere?.(record) ?? true) ? record : null);
 
   /**
@@ -118,7 +141,7 @@ function audited<R extends StoreStamps>(
       await permit([id]);
       const before = reading(id);
       const result = await store.upsert(record, options);
-      if (result.changed) tell(id, before(), result.record, result.revision);
+      if (result.changed) await inOrder(() => tell(id, before(), result.record, result.revision));
       return result;
     },
 
@@ -126,7 +149,7 @@ function audited<R extends StoreStamps>(
       await permit([id]);
       const before = reading(id);
       const revision = await store.remove(id, options);
-      tell(id, before(), null, revision);
+      await inOrder(() => tell(id, before(), null, revision));
       return revision;
     },
 
@@ -135,13 +158,15 @@ function audited<R extends StoreStamps>(
       await permit(ids);
       const before = new Map((await store.list()).records.map((record) => [idOf(store.kind, record), record]));
       const result = await store.apply(changes);
-      const turns = new Turns();
-      for (const [index, id] of ids.entries()) {
-        if (turns.over) await turns.next();
-        const [was, is] = [before.get(id) ?? null, result.records[index] ?? null];
-        if (is === null || is.mod_revision !== was?.mod_revision)
-          tell(id, was, is, is?.mod_revision ?? result.revision);
-      }
+      await inOrder(async () => {
+        const turns = new Turns();
+        for (const [index, id] of ids.entries()) {
+          if (turns.over) await turns.next();
+          const [was, is] = [before.get(id) ?? null, result.records[index] ?? null];
+          if (is === null || is.mod_revision !== was?.mod_revision)
+            tell(id, was, is, is?.mod_revision ?? result.revision);
+        }
+      });
       return result;
     },
   };

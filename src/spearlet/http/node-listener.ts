@@ -1,10 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GONE, readBytes } from '../../sms/http/http-call.ts';
+import { peerOf } from '../../sms/connections.ts';
+import type { CallerLimits } from '../../sms/http/caller-limits.ts';
+import { GONE } from '../../sms/http/http-call.ts';
+import { endWith } from '../../sms/http/http-listener.ts';
 import { hostProblem, type OriginPolicy, originProblem } from '../../sms/http/origin-check.ts';
 import { HttpProblem, problemOf } from '../../sms/http/problem.ts';
 import { RouteTable } from '../../sms/http/route-table.ts';
 import { type Identity, mayName, refusal } from '../../sms/people/identity.ts';
 import type { ServiceLog } from '../../sms/service-log.ts';
+import { asCaller, callerOf } from '../../sms/trail/caller.ts';
 import { beginHttpSpan, endHttpSpan } from '../../telemetry/server-span.ts';
 import type { Span, Tracer } from '../../telemetry/span.ts';
 import { parseTraceparent } from '../../telemetry/trace-context.ts';
@@ -17,6 +21,7 @@ export interface NodeListenerOptions {
   readonly access: NodeAccess;
   readonly origins: OriginPolicy;
   readonly shutdown: AbortSignal;
+  readonly callers: CallerLimits;
   readonly metrics: NodeMetrics;
   /** Null: requests are not traced. */
   readonly tracer: Tracer | null;
@@ -26,6 +31,8 @@ export interface NodeListenerOptions {
 /** Who does not read an answer for so long does not get it. */
 const SLOW_READER_MS = 30_000;
 const RETRY_AFTER_S = '1';
+/** Status in traces of a request whose client disconnected. */
+const CLIENT_CLOSED = 499;
 const nobody: Identity = { name: 'anonymous', roles: [], namespace: '', mayReadJournals: false, expiresAtMs: null };
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
@@ -55,16 +62,26 @@ async function serve(
     if (options.tracer !== null && route.needs !== 'anybody') {
       span = beginHttpSpan(options.tracer, traceparent, route.method, route.path);
     }
-    const caller = await allowed(req, route, params, options.access);
+    const caller = await allowed(req, route, params, options);
+    // The client may have disconnected while its token was looked up: nothing would end what its request begins.
+    if (res.closed) {
+      if (span !== null) endHttpSpan(span, CLIENT_CLOSED);
+      return;
+    }
+    const name = caller === nobody ? null : caller.name;
+    const request = options.callers.admit(name, req.socket, route.lasts?.(req.headers) ?? null);
+    endWith(res, request);
     const gone = new AbortController();
     const whileValid = (ended: () => void) =>
-      caller === nobody ? () => {} : options.access.whileValid(req.headers.authorization, caller, ended);
+      caller === nobody
+        ? () => {}
+        : options.access.whileValid(req.headers.authorization, peerOf(req.socket), caller, ended);
     const forget = whileValid(() => gone.abort(GONE));
     res.once('close', () => {
       forget();
       gone.abort(GONE);
     });
-    reply = await route.run({
+    const nodeCall = {
       headers: req.headers,
       response: res,
       query: url.searchParams,
@@ -72,9 +89,10 @@ async function serve(
       caller,
       trace: parseTraceparent(traceparent) === null ? null : (span?.context ?? null),
       whileValid,
-      bytes: (maxBytes) => readBytes(req, maxBytes),
+      bytes: (maxBytes: number) => request.body(req, maxBytes),
       signal: AbortSignal.any([gone.signal, options.shutdown]),
-    });
+    };
+    reply = await asCaller(callerOf(req, 'http', label, caller), () => route.run(nodeCall));
   } catch (error) {
     reply = problemReply(error, label, options.log);
   }
@@ -107,13 +125,18 @@ async function allowed(
   req: IncomingMessage,
   { needs }: NodeRoute,
   { namespace }: Readonly<Record<string, string>>,
-  access: NodeAccess,
+  { access, metrics }: NodeListenerOptions,
 ): Promise<Identity> {
   if (needs === 'anybody') return nobody;
-  const caller = await access.identify(req.headers.authorization);
+  const caller = await access.identify(req.headers.authorization, peerOf(req.socket));
   if (caller === 'unavailable') {
     const detail = 'the token cannot be checked: the registry is unreachable; try again, or use a token of this node';
     throw new HttpProblem(503, 'registry-unavailable', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
+  }
+  if (caller === 'too_many') {
+    metrics.shed.add(1, { reason: 'token_lookups' });
+    const detail = 'too many unknown tokens were sent from this address; try again';
+    throw new HttpProblem(429, 'too-many-lookups', detail, { headers: { 'retry-after': RETRY_AFTER_S } });
   }
   if (caller === 'unknown') {
     const detail =

@@ -1,4 +1,6 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { RouteDoc } from '../../protocol/route-doc.ts';
+import type { Lasting } from '../../sms/http/caller-limits.ts';
 import { type HttpReply, jsonReply } from '../../sms/http/http-reply.ts';
 import type { Need } from '../../sms/people/identity.ts';
 import type { RunCall } from '../../sms/runs/run-route.ts';
@@ -18,6 +20,8 @@ export interface NodeRoute {
   readonly path: string;
   readonly needs: Need['needs'];
   readonly doc: RouteDoc;
+  /** Whether this request keeps its connection. @default null: it does not */
+  readonly lasts?: (headers: IncomingHttpHeaders) => Lasting | null;
   /** `streamed`: the route has answered by itself. */
   run(call: NodeCall): Promise<NodeReply | 'streamed'>;
 }

@@ -26,7 +26,7 @@ export function streamSessionRoute(queue: RunQueue, streams: RunStreams): NodeRo
       const { id } = run;
       const why = streams.whyNot(run);
       if (why !== null) throw new HttpProblem(409, 'not-running', why);
-      const token = streams.session(id, call.whileValid);
+      const token = streams.session(id, { name: call.caller.name, whileValid: call.whileValid });
       const path = `/api/v1/executions/${id}/streams/ws?token=${token}`;
       return jsonReply(201, { token, path, expires_in_s: SESSION_MS / 1000 } satisfies z.infer<typeof session>);
     },

@@ -19,7 +19,7 @@ const hostile = {
 };
 
 describe('spear approvals', () => {
-  it('lists, shows, allows and denies what waits, and tells who was faster [approval.sms.cli]', async () => {
+  it('lists, shows, allows and denies what waits, and tells who was faster [approval.sms.cli] [approval.seen]', async () => {
     const sms = await startTestSms();
     const desk = deskAt(sms);
     const answering = desk.ask(questionOf({ arguments: hostile }));
@@ -27,8 +27,10 @@ describe('spear approvals', () => {
     const id = request?.approval_id ?? '';
     const short = id.slice(0, 6);
     const ls = await runSpear(['approvals', 'ls'], as(sms));
-    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +NODE +SERVER +TOOL +STATUS$/m);
-    expect(ls.stdout).toMatch(new RegExp(`^${id} +\\d+s +23h +notes +run-1 +node-1 +fs +write_file +waiting$`, 'm'));
+    expect(ls.stdout).toMatch(/^ID +AGE +LEFT +TASK +RUN +BY +NODE +SERVER +TOOL +STATUS$/m);
+    expect(ls.stdout).toMatch(
+      new RegExp(`^${id} +\\d+s +23h +notes +run-1 +bootstrap-node +node-1 +fs +write_file +waiting$`, 'm'),
+    );
     const show = await runSpear(['approvals', 'show', short], as(sms));
     expect(show.stdout).toContain('\\u{202e}x\\u001b[2J');
     expect(show.stdout).toContain('looks like a credential');
@@ -36,11 +38,16 @@ describe('spear approvals', () => {
     expect(show.stderr).toContain('--full shows them');
     const full = await runSpear(['approvals', 'show', short, '--full', '--json'], as(sms));
     expect(JSON.parse(full.stdout).arguments).toEqual(hostile);
-    expect(await runSpear(['approvals', 'allow', short, '--reason', 'fine', '--session'], as(sms))).toEqual({
-      code: 0,
-      stdout: `${id}: granted by bootstrap-admin: fine\n`,
-      stderr: '',
-    });
+    const unseen = await runSpear(['approvals', 'allow', short], as(sms));
+    expect([unseen.code, unseen.stderr]).toEqual([
+      1,
+      'spear: nothing was decided: read all arguments, then allow them with --yes\n',
+    ]);
+    expect(unseen.stdout.replaceAll(/\n {2}│ /g, '')).toContain(hostile.content);
+    expect(unseen.stdout).toContain(hostile.token);
+    const yes = await runSpear(['approvals', 'allow', short, '--reason', 'fine', '--session', '--yes'], as(sms));
+    expect([yes.code, yes.stdout.trimEnd().split('\n').at(-1)]).toEqual([0, `${id}: granted by bootstrap-admin: fine`]);
+    expect(yes.stdout).toContain(hostile.token);
     expect((await answering).decision).toBe('allow_session');
     const late = await runSpear(['approvals', 'deny', id], as(sms));
     expect([late.code, late.stderr]).toEqual([
@@ -51,6 +58,12 @@ describe('spear approvals', () => {
     expect([denied.code, denied.stderr]).toEqual([2, 'spear: "zz" is not an approval id\n']);
     expect((await runSpear(['approvals', 'ls'], as(sms, sms.nodeToken))).code).toBe(4);
     expect(await listed(sms, '?status=granted')).toHaveLength(1);
+    const brief = desk.ask(questionOf({ arguments: { path: '/data/brief' } }));
+    const next = (await waiting(sms))[0]?.approval_id ?? '';
+    const seen = await runSpear(['approvals', 'allow', next], as(sms));
+    expect([seen.code, seen.stdout.trimEnd().split('\n').at(-1)]).toEqual([0, `${next}: granted by bootstrap-admin`]);
+    expect(seen.stdout).toContain('"path": "/data/brief"');
+    expect((await brief).decision).toBe('allow_once');
   });
 
   it('watches: what waits, what comes, and what becomes of it, also after the registry was away [approval.sms.cli]', async () => {

@@ -216,7 +216,7 @@ describe('spear audit tail', () => {
     const writer = openWriter(path);
     for (const event of smsSamples) writer.append([auditJson(null, null, event)]);
     writer.end();
-    const { stdout } = await audit(['tail', path, '--event', 'sms.*']);
+    const { stdout } = await audit(['tail', path, '-n', 'all', '--event', 'sms.*']);
     const lines = stdout.trimEnd().split('\n');
     expect(
       lines.map((line) =>
@@ -231,6 +231,8 @@ describe('spear audit tail', () => {
       'sms.record_changed fs update of tags by ci from 127.0.0.1, http PUT /servers/{id} revision 8',
       'sms.profile_write_started review by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.profile_changed review update of server_ids by ci from 127.0.0.1, http PUT /servers/{id} revision 3',
+      'sms.stop_write_started 3f9a12bc by ci from 127.0.0.1, http PUT /servers/{id}',
+      'sms.stop_changed 3f9a12bc create by ci from 127.0.0.1, http PUT /servers/{id} revision 1',
       'sms.task_write_started default/notes by ci from 127.0.0.1, http PUT /servers/{id}',
       'sms.task_changed default/notes update of live by ci from 127.0.0.1, http PUT /servers/{id} revision 3',
       'sms.token_write_started ci by ci from 127.0.0.1, http PUT /servers/{id}',

@@ -118,6 +118,25 @@ describe('spear doctor', () => {
     expect(refused.text + allowed.text).not.toContain('canary');
   });
 
+  it('lists tokens of namespace admins whose names an approver rule reserves [approval.reserved]', async () => {
+    const sms = await startTestSms();
+    const create = async (json: object, token = sms.adminToken) =>
+      String((await sms.http('POST', '/admin/api/tokens', { json, token })).body.token);
+    const boss = await create({ name: 'boss', roles: ['admin'], namespace: 'team-a' });
+    await create({ name: 'ops-1', roles: ['approver'] }, boss);
+    const rule = { name: 'ops', namespaces: ['*'], servers: ['*'], tools: ['*'], approvers: ['ops-*'] };
+    sms.reconfigure({ approverRules: [{ ...rule, needed: 1, allowSelf: false }] });
+    await sms.sms.reload();
+    const flags = [chats, ...taskWithMcp(['tiny']), '--sms', sms.sms.grpc, '--sms-token', sms.nodeToken, '--no-model'];
+    const env = { SPEAR_SMS: sms.sms.http, SPEAR_SMS_TOKEN: sms.adminToken };
+    const { findings, text } = await doctor(flags, env);
+    expect(one(findings, 'token')).toMatchObject({ status: 'bad', cause: 'reserved_name' });
+    expect(one(findings, 'token').text).toContain('token "ops-1" of the namespace "team-a", created by "boss"');
+    expect(text).not.toContain(sms.adminToken);
+    const { findings: asNode } = await doctor(flags, { ...env, SPEAR_SMS_TOKEN: sms.nodeToken });
+    expect(one(asNode, 'tokens').status).toBe('skipped');
+  });
+
   it('names variables that are missing and starts no server without them', async () => {
     const trail = join(scratch, `trail-${randomUUID()}`);
     const record = recordOf('lists', 'lists.mjs', {

@@ -58,6 +58,34 @@ describe('the prompt', () => {
     expect(await answer).toEqual({ decision: 'allow_once' });
   });
 
+  it('shows all arguments before it takes an answer that allows them [approval.seen]', async () => {
+    const terminal = new FakeTerminal();
+    const request = requestWith({ arguments: { content: 'x'.repeat(2_000), last: 'the end' } }).request;
+    const answer = createPromptDecider(terminal.ports)(request);
+    await terminal.asks();
+    expect(terminal.screen).not.toContain('x'.repeat(50).concat('"'));
+    terminal.press('y');
+    expect(terminal.screen).toContain('all arguments, before you allow it');
+    // A key that was pressed twice is no answer to what is shown now.
+    terminal.press('y');
+    await terminal.asks(2);
+    terminal.press('s');
+    expect(await answer).toEqual({ decision: 'allow_session' });
+  });
+
+  it('denies arguments that it cannot show, and says so [approval.seen]', async () => {
+    const terminal = new FakeTerminal();
+    const request = requestWith({ arguments: { list: Array.from({ length: 3_000 }, (_, index) => index) } }).request;
+    const answer = createPromptDecider(terminal.ports)(request);
+    await terminal.asks();
+    terminal.press('y');
+    expect(await answer).toEqual({
+      decision: 'deny',
+      reason: 'the arguments have more than 2000 lines, which the prompt cannot show',
+    });
+    expect(terminal.screen).toMatch(/denied: the arguments cannot be shown\n$/);
+  });
+
   it('asks about one call after the other', async () => {
     const terminal = new FakeTerminal();
     const decide = createPromptDecider(terminal.ports);

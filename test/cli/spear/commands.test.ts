@@ -47,9 +47,14 @@ describe('help', () => {
   });
 });
 
-it('tells its version as a word too', async () => {
+it('prints its version, and as a command those of its formats [cli.version]', async () => {
   const version = { code: 0, stdout: `spear ${packageJson.version}\n`, stderr: '' };
-  for (const word of ['version', '--version', '-V']) expect(await spear(word)).toEqual(version);
+  for (const word of ['--version', '-V']) expect(await spear(word)).toEqual(version);
+  const { stdout } = await spear('version');
+  expect(stdout.startsWith(version.stdout)).toBe(true);
+  for (const format of ['ABI', 'journal', 'runs.db', 'tasks.db', 'node backup', 'registry file', 'audit log']) {
+    expect(stdout).toMatch(new RegExp(`^${format} +\\d`, 'm'));
+  }
 });
 
 it.each([

@@ -39,7 +39,7 @@ it('spear tokens makes, shows, renews and revokes [people.tokens] [people.rotate
   ]);
   expect(made).toEqual({
     code: 0,
-    stdout: expect.stringMatching(/^spr_[0-9a-f]{64}\n$/),
+    stdout: expect.stringMatching(/^spr_[0-9a-f]{72}\n$/),
     stderr: expect.stringContaining('created token ci'),
   });
   const text = made.stdout.trim();
@@ -48,7 +48,7 @@ it('spear tokens makes, shows, renews and revokes [people.tokens] [people.rotate
     namespace: 'team-a',
   });
   const renewed = await tokens(sms, ['rotate', 'ci', '--overlap', '2h']);
-  expect(renewed.stdout).toMatch(/^spr_[0-9a-f]{64}\n$/);
+  expect(renewed.stdout).toMatch(/^spr_[0-9a-f]{72}\n$/);
   const ls = await tokens(sms, ['ls']);
   expect(ls.stdout).toMatch(/^NAME +ROLES +NAMESPACE +LAST USE +RENEWED +EXPIRES +CREATED BY +DESCRIPTION$/m);
   expect(ls.stdout).toMatch(

@@ -84,6 +84,30 @@ describe('a component', () => {
     GENEROUS_MS,
   );
 
+  it.each([
+    [
+      'a memory',
+      '(drop (i32.load offset=200 (i32.const 0)))',
+      [0x28, 0x02, 0xc8, 0x01],
+      () => [0x28, 0x42, 0x01, 0x00],
+    ],
+    ['a function', '(block) (call $last)', [0x02, 0x40, 0x0b, 0x10], (last = 0) => [0x02, 0x40, 0x0b, 0x10, last + 1]],
+  ] as const)(
+    'whose core module names %s that only the preemption pass adds is rejected [threads.validated]',
+    async (_what, instructions, valid, pastTheEnd) => {
+      const core = logging('hello')
+        .replace('(func (export "run") (result i32)', (run) => `${run} ${instructions}`)
+        .replace(/\)\s*$/, '(func $last))');
+      const bytes = Buffer.from(await buildComponent(core));
+      const options = { limits: compileLimits(), allowUnknownImports: false, givesWay: true };
+      expect(await prepare(bytes, options)).toMatchObject({ lane: { kind: 'fast' }, unshareable: null });
+      const at = bytes.indexOf(Buffer.from(valid));
+      bytes.set(pastTheEnd(bytes[at + valid.length]), at);
+      await expect(prepare(bytes, options)).rejects.toThrow(/not a valid component|does not compile/);
+    },
+    GENEROUS_MS,
+  );
+
   it('gets no unknown imports, whatever is allowed to core modules', async () => {
     const bytes = await fromText('(component (import "acme:shell/run@1.0.0" (instance)))');
     const options = { limits: compileLimits(), allowUnknownImports: true };

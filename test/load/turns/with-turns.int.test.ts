@@ -2,11 +2,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { parse } from '@bytecodealliance/jco-transpile/wasm-tools';
 import { describe, expect, it } from 'vitest';
 import { boundMemory } from '../../../src/load/bound-memory.ts';
+import { readInstruction } from '../../../src/load/instructions.ts';
 import { prepare } from '../../../src/load/prepare.ts';
 import { withTurns } from '../../../src/load/turns/with-turns.ts';
+import { WasmReader } from '../../../src/load/wasm-binary.ts';
 import { compileLimits } from '../../../src/protocol/limits.ts';
 import { asItIs, type Ticks, withEveryLook } from './both-ways.ts';
 import { randomModule } from './random-module.ts';
+import { namesPastTheEnd } from './valid-after-pass.ts';
 
 const RANDOM_MODULES = Number(process.env.SPEAR_RANDOM_MODULES ?? 300);
 
@@ -146,11 +149,7 @@ describe('what it does not know it leaves alone', () => {
   });
 
   it('an instruction that nobody knows', () => {
-    // A function of one byte that is no instruction.
-    const bytes = Uint8Array.from([
-      0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 5, 1, 3, 0, 0xf0, 11,
-    ]);
-    expect(() => withTurns(bytes, true)).toThrow('unknown instruction');
+    expect(() => readInstruction(new WasmReader(Uint8Array.of(0xf0)))).toThrow('unknown instruction');
   });
 
   it('a module that is cut off anywhere', async () => {
@@ -165,6 +164,29 @@ describe('what it does not know it leaves alone', () => {
         expect((error as Error).name).toBe('ModuleError');
       }
     }
+  });
+});
+
+describe('a module that is invalid as written', () => {
+  const options = { limits: compileLimits(), allowUnknownImports: true, givesWay: true };
+
+  it.each(Object.entries(namesPastTheEnd))(
+    'and names %s past the end is rejected, though the pass may add one [threads.validated]',
+    async (_name, body) => {
+      const bytes = await parse(`(module ${body})`);
+      await expect(prepare(bytes, options)).rejects.toThrow('the module does not compile');
+    },
+  );
+
+  it('because its sections are out of order is rejected, though the pass orders them [threads.validated]', async () => {
+    const [preamble, global, type, code] = [
+      [0, 97, 115, 109, 1, 0, 0, 0],
+      [6, 6, 1, 0x7f, 0, 0x41, 0, 0x0b],
+      [1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 7, 7, 1, 3, 0x72, 0x75, 0x6e, 0, 0],
+      [10, 4, 1, 2, 0, 0x0b],
+    ];
+    const bytes = Uint8Array.from([preamble, global, type, code].flat() as number[]);
+    await expect(prepare(bytes, options)).rejects.toThrow('the module does not compile');
   });
 });
 

@@ -30,8 +30,13 @@ async function open(options: Partial<ApprovalQueueOptions> = {}) {
   const remote = new FakeRemote(registry);
   const port = new SharedApprovals(remote, () => {});
   const said: string[] = [];
-  const newDesk = (more: { readonly run?: string; readonly waits?: (wait: DeskWait) => () => void } = {}) =>
-    new RegistryDesk({ port, run: bound.run, fileWithinMs: 5_000, say: (text) => said.push(text), ...more });
+  const newDesk = (
+    more: {
+      readonly run?: string;
+      readonly submittedBy?: string;
+      readonly waits?: (wait: DeskWait) => () => void;
+    } = {},
+  ) => new RegistryDesk({ port, run: bound.run, fileWithinMs: 5_000, say: (text) => said.push(text), ...more });
   const desk = newDesk();
   const waiting = async () => {
     await pass(0);
@@ -51,6 +56,18 @@ describe('a question to the registry', () => {
     expect(answer).toMatchObject({ decision, reason: 'fine', decidedBy: 'ann' });
     expect(await answer.ticket?.claim(bound, args)).toBeNull();
     expect(answer.ticket?.isClaimed).toBe(true);
+  });
+
+  it('names the submitter of the run when it is asked and when its grant is redeemed [approval.self]', async () => {
+    const { newDesk, remote, waiting, ann, registry } = await open();
+    const claim = vi.spyOn(remote, 'claim');
+    const answering = newDesk({ submittedBy: 'sam' }).ask(question());
+    const id = await waiting();
+    expect(await registry.node.get(id)).toMatchObject({ submitted_by: 'sam' });
+    await ann.decide(id, 'allow_once');
+    await pass(0);
+    expect(await (await answering).ticket?.claim(bound, args)).toBeNull();
+    expect(claim.mock.calls[0]?.[2]).toMatchObject({ submitted_by: 'sam' });
   });
 
   it('is answered with a denial, which has no grant', async () => {

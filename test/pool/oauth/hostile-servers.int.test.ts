@@ -1,52 +1,11 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readChallenge } from '../../../src/pool/oauth/challenge.ts';
 import { knownSecrets } from '../../../src/secrets/redactor.ts';
 import { call, httpRecord, openPool } from '../pool-samples.ts';
+import { type HostileServer, json, startHostileServer } from './hostile-server.ts';
 
 const CLIENT_SECRET = 'canary-hostile-0123456789';
 const LEAKED = 'leaked-token-0123456789abcdef';
-
-type Answers = Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, body: string) => void>>;
-
-interface HostileServer {
-  readonly origin: string;
-  /** Path and body of each request. */
-  readonly seen: string[];
-}
-
-/** A fake of both servers: answers by path, `/mcp` with a 401 unless said otherwise. */
-async function hostile(answers: (origin: string) => Answers): Promise<HostileServer> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const seen: string[] = [];
-  const byPath = answers(origin);
-  server.on('request', async (request: IncomingMessage, response: ServerResponse) => {
-    let body = '';
-    for await (const chunk of request) body += String(chunk);
-    const path = request.url ?? '';
-    seen.push(`${path} ${request.headers.authorization ?? ''} ${body}`);
-    const answer = byPath[path] ?? byPath.other;
-    if (answer !== undefined) answer(request, response, body);
-    else if (path === '/mcp') response.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
-    else response.writeHead(404).end();
-  });
-  return { origin, seen };
-}
-
-const json =
-  (value: unknown, status = 200) =>
-  (_request: IncomingMessage, response: ServerResponse) => {
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
-  };
 
 const metadata = (origin: string, more: object = {}) =>
   json({
@@ -70,8 +29,8 @@ const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 describe('a server cannot', () => {
   it('have the secret sent elsewhere by a redirect [mcp.oauth.egress]', async () => {
-    const elsewhere = await hostile(() => ({}));
-    const server = await hostile((origin) => ({
+    const elsewhere = await startHostileServer(() => ({}));
+    const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
       '/token': (_request, response) => response.writeHead(307, { location: `${elsewhere.origin}/token` }).end(),
     }));
@@ -80,7 +39,7 @@ describe('a server cannot', () => {
   });
 
   it('have a forbidden address read as its metadata [mcp.oauth.egress]', async () => {
-    const server = await hostile(() => ({
+    const server = await startHostileServer(() => ({
       '/mcp': (_request, response) => {
         const challenge = 'Bearer resource_metadata="http://169.254.169.254/latest"';
         response.writeHead(401, { 'www-authenticate': challenge }).end();
@@ -90,21 +49,23 @@ describe('a server cannot', () => {
   });
 
   it('be vouched for by metadata of another issuer [mcp.oauth.issuer]', async () => {
-    const server = await hostile((origin) => ({ [WELL_KNOWN]: metadata(origin, { issuer: 'https://bank.example' }) }));
+    const server = await startHostileServer((origin) => ({
+      [WELL_KNOWN]: metadata(origin, { issuer: 'https://bank.example' }),
+    }));
     expect((await failureAt(server))?.message).toContain('Issuer mismatch');
     expect(server.seen.some((each) => each.startsWith('/token'))).toBe(false);
   });
 
   it('take the secret in clear over the network', async () => {
     const token_endpoint = 'http://login.example/token';
-    const server = await hostile((origin) => ({ [WELL_KNOWN]: metadata(origin, { token_endpoint }) }));
+    const server = await startHostileServer((origin) => ({ [WELL_KNOWN]: metadata(origin, { token_endpoint }) }));
     expect((await failureAt(server))?.message).toContain(
       'the token endpoint "http://login.example/token" is not an https url',
     );
   });
 
   it('have a token of its own quoted in an error [mcp.oauth.hidden]', async () => {
-    const server = await hostile((origin) => ({
+    const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
       '/token': json({ error_not: 'quite', access_token: LEAKED }, 500),
     }));
@@ -113,7 +74,7 @@ describe('a server cannot', () => {
   });
 
   it('fill the memory with its metadata', async () => {
-    const server = await hostile(() => ({
+    const server = await startHostileServer(() => ({
       [WELL_KNOWN]: (_request, response) => response.writeHead(200).end(' '.repeat(1024 * 1024)),
     }));
     expect((await failureAt(server))?.message).toContain('the response has more than 262144 bytes');
@@ -121,7 +82,7 @@ describe('a server cannot', () => {
 
   it('give a token that is no header, or is none for a bearer', async () => {
     const giving = (tokens: object) =>
-      hostile((origin) => ({ [WELL_KNOWN]: metadata(origin), '/token': json(tokens) }));
+      startHostileServer((origin) => ({ [WELL_KNOWN]: metadata(origin), '/token': json(tokens) }));
     const odd = await failureAt(await giving({ access_token: 'a\r\nx: y', token_type: 'Bearer' }));
     expect(odd?.message).toContain('the token has characters that an HTTP header cannot carry');
     const proof = await failureAt(await giving({ access_token: LEAKED, token_type: 'DPoP' }));
@@ -129,7 +90,7 @@ describe('a server cannot', () => {
   });
 
   it('make us ask for tokens without end', async () => {
-    const server = await hostile((origin) => ({
+    const server = await startHostileServer((origin) => ({
       [WELL_KNOWN]: metadata(origin),
       '/token': json({ access_token: LEAKED, token_type: 'Bearer' }),
     }));

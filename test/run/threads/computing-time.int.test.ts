@@ -20,7 +20,13 @@ it('what a guest on a shared thread has computed is its own alone [approval.cloc
       ...{ servesStreams: false, verbose: false, tape: null, chance: null, underway: null },
       output: { stdout: null, stderr: null },
     };
-    const guest = seating.reserve({ namespace: 'default', wasm, spec: () => spec, aloneSpec: () => spec });
+    const guest = seating.reserve({
+      namespace: 'default',
+      wasm,
+      unshareable: null,
+      spec: () => spec,
+      aloneSpec: () => spec,
+    });
     guest.listen({ receive: () => {}, taped: null, lost: () => {} });
     const options = { limits, allowUnknownImports: false, componentCache: null, onNotice: () => {} };
     await guest.start(await seating.prepare(wasm, options));

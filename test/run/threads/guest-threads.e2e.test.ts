@@ -173,16 +173,6 @@ describe('guests that share a thread', () => {
     await threads.close();
     expect((await Promise.all(runs)).map(({ reason }) => reason)).toEqual(['lost', 'lost']);
   });
-
-  it('have so much memory together, and beyond it the largest is ended [threads.memory]', async () => {
-    const { run } = open({ threads: 1, memoryBytesPerThread: 32 * 1024 * 1024 });
-    const small = run(module('(call $sleep (i32.const 3000)) (i32.const 1)'));
-    const large = await run(
-      module('(drop (memory.grow (i32.const 1000))) (call $sleep (i32.const 100000)) (i32.const 2)'),
-    );
-    expect(large).toMatchObject({ reason: 'memory', message: expect.stringContaining('this guest uses the most') });
-    expect(await small).toMatchObject({ reason: 'exit', exitCode: 1 });
-  });
 });
 
 describe('a guest that holds its thread', () => {

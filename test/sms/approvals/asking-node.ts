@@ -55,8 +55,13 @@ export function questionOf(
 }
 
 /** A node's side of it; closed with the test. */
-export function deskAt(sms: TestSms, run = boundCall.run, fileWithinMs = 5_000): RegistryDesk {
-  const desk = new RegistryDesk({ port: sms.source().approvals('node-1'), run, fileWithinMs });
+export function deskAt(
+  sms: TestSms,
+  run = boundCall.run,
+  fileWithinMs = 5_000,
+  submittedBy: string | null = null,
+): RegistryDesk {
+  const desk = new RegistryDesk({ port: sms.source().approvals('node-1'), run, fileWithinMs, submittedBy });
   onStop(() => desk.close());
   return desk;
 }

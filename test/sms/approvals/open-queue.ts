@@ -29,7 +29,7 @@ export function askedCall(more: Partial<AskedCall> = {}): AskedCall {
 }
 
 export const approverRule = (more: Partial<ApproverRule> = {}): ApproverRule => ({
-  ...{ name: 'rule 1', namespaces: ['*'], servers: ['*'], tools: ['*'], approvers: null, needed: 1 },
+  ...{ name: 'rule 1', namespaces: ['*'], servers: ['*'], tools: ['*'], approvers: null, needed: 1, allowSelf: false },
   ...more,
 });
 

@@ -215,6 +215,19 @@ describe('rules', () => {
     expect(await by('ops-1').decide(id, 'allow_once')).toMatchObject({ status: 'granted' });
   });
 
+  it('let no submitter approve a call of its run, unless one says allow_self [approval.self]', async () => {
+    const { queue, node, by, ann } = await openQueue();
+    const approval = await node.open({ submitted_by: 'sam' });
+    const { approval_id: id } = approval;
+    expect(by('sam').whyNot(approval)).toBe('"sam" submitted the run of this call; another user must decide it');
+    for (const decision of ['allow_once', 'allow_session', 'deny'] as const) {
+      await expect(by('sam').decide(id, decision)).rejects.toThrow(MayNotDecide);
+    }
+    expect(ann.whyNot(approval)).toBeNull();
+    queue.useRules([approverRule({ allowSelf: true })]);
+    expect(await by('sam').decide(id, 'allow_once')).toMatchObject({ status: 'granted', submitted_by: 'sam' });
+  });
+
   it('that are read again hold for requests that wait, and lower no number that was asked for [approval.sms.rules.reload]', async () => {
     const { queue, node, ann, bob } = await openQueue({ rules: two });
     const { approval_id: id } = await node.open();
@@ -281,6 +294,31 @@ describe('a grant', () => {
       'arguments',
     );
     expect(await opened.node.redeem(approval)).toBe('withdrawn');
+  });
+
+  it('that the submitter of the run voted for is withdrawn at redemption [approval.self]', async () => {
+    const { queue, node, by, store } = await openQueue({ rules: [approverRule({ allowSelf: true })] });
+    const { approval_id: id } = await node.open({ submitted_by: 'sam' });
+    const grant = await by('sam').decide(id, 'allow_once');
+    queue.useRules([]);
+    expect(await node.redeem(grant)).toBe('submitted_by');
+    expect(await store.get(id)).toMatchObject({
+      status: 'withdrawn',
+      reason: 'the submitter of the run approved its call; another user must',
+    });
+    expect(await node.open({ submitted_by: 'sam' })).toMatchObject({ status: 'waiting' });
+  });
+
+  it.each([
+    ['is withdrawn by a redemption that names another submitter', 'sam', 'ann', 'submitted_by'],
+    ['is redeemed by an older node, which names none', 'sam', null, null],
+    ['given before the submitter was stored is valid', null, 'sam', null],
+  ])('%s [approval.self]', async (_, stored, redeeming, expected) => {
+    const { node, bob } = await openQueue();
+    const { approval_id: id } = await node.open({ submitted_by: stored });
+    const grant = await bob.decide(id, 'allow_once');
+    expect((await node.open({ submitted_by: redeeming })).approval_id === id).toBe(expected === null);
+    expect(await node.redeem(grant, '1', { call: { ...grant, submitted_by: redeeming } })).toBe(expected);
   });
 
   it('is for the same arguments, in whatever order they are', async () => {

@@ -12,7 +12,15 @@ afterEach(stopAll);
 
 const every = ['*'];
 const args = { path: '/data/x', content: 'a line' };
-const rule = { name: 'two', namespaces: every, servers: every, tools: ['write_*'], approvers: null, needed: 2 };
+const rule = {
+  name: 'two',
+  namespaces: every,
+  servers: every,
+  tools: ['write_*'],
+  approvers: null,
+  needed: 2,
+  allowSelf: false,
+};
 
 async function tokenOf(sms: TestSms, name: string, roles: readonly string[], namespace = '*'): Promise<string> {
   const { status, text, body } = await sms.http('POST', '/admin/api/tokens', { json: { name, roles, namespace } });

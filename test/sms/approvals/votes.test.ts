@@ -13,7 +13,11 @@ const request = newRequest(askedCall(), {
 const voted = (decisions: readonly ApprovalDecision[], needed: number): Approval =>
   decisions.reduce(
     (approval, decision, at) =>
-      counted(approval, { decision, reason: `reason ${at}` }, { needed, by: `approver ${at}`, now: 1_100 + at }),
+      counted(
+        approval,
+        { decision, reason: `reason ${at}` },
+        { needed, by: `approver ${at}`, person: null, now: 1_100 + at },
+      ),
     request,
   );
 
@@ -53,7 +57,7 @@ describe('votes', () => {
   it('that deny mask the arguments, those that grant leave them as they would be sent', () => {
     const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ0123456789';
     const asked = { ...request, arguments: { secret } };
-    const by = { needed: 1, by: 'ann', now: 1_100 };
+    const by = { needed: 1, by: 'ann', person: 'ann', now: 1_100 };
     expect(counted(asked, { decision: 'allow_once', reason: null }, by).arguments).toEqual({ secret });
     expect(JSON.stringify(counted(asked, { decision: 'deny', reason: null }, by).arguments)).not.toContain(secret);
   });

@@ -64,12 +64,18 @@ describe('spear-sms migrate', () => {
     const [file, back] = [join(folder, 'a.db'), join(folder, 'b.db')];
     copyFileSync(new URL('../../../fixtures/compat/registry/registry.db', import.meta.url), file);
     const config = etcdConfig(etcd().members);
+    const before = openSqliteStore(file);
+    await before.stops.upsert({
+      ...{ stop_id: 'a1b2c3d4', scope: 'namespace', name: 'team-a', effect: 'stop', reason: 'incident' },
+      ...{ created_by: 'ann', created_at_ms: 1, authority: '*', updated_at_ms: 0, mod_revision: 0 },
+    });
+    await before.close();
     const { counts } = await migrateRegistry({ file }, { etcd: config });
     for (const [kind, count] of counts) expect([kind, count > 0]).toEqual([kind, true]);
     await migrateRegistry({ etcd: config }, { file: back });
     const [was, is] = [openSqliteStore(file), openSqliteStore(back)];
-    const idsOf = async ({ tasks, taskRevisions }: typeof was) =>
-      [...(await tasks.list()).records, ...(await taskRevisions.list()).records].map(
+    const idsOf = async ({ tasks, taskRevisions, stops }: typeof was) =>
+      [...(await tasks.list()).records, ...(await taskRevisions.list()).records, ...(await stops.list()).records].map(
         ({ mod_revision: _, updated_at_ms: __, ...record }) => record,
       );
     expect(await idsOf(was)).not.toEqual([]);

@@ -28,7 +28,7 @@ describe('a token with a name', () => {
   it('is shown once, is somebody, and is stored as a digest alone [people.tokens]', async () => {
     const sms = await startTestSms();
     const token = await createToken(sms, { name: 'ci', roles: ['operator'], description: 'the pipeline' });
-    expect(token).toMatch(/^spr_[0-9a-f]{64}$/);
+    expect(token).toMatch(/^spr_[0-9a-f]{72}$/);
     const who = await sms.http('GET', me, { token });
     expect(who.body).toMatchObject({ name: 'ci', roles: ['operator'], namespace: '*', read_journals: false });
     expect(who.body.may).toEqual(['view', 'submit', 'operate']);

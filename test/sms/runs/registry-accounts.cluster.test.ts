@@ -1,10 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { jetstream } from '@nats-io/jetstream';
+import { Kvm } from '@nats-io/kv';
+import { connect, credsAuthenticator } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadSmsConfig } from '../../../src/config/sms/sms-config.ts';
 import type { RunRecord } from '../../../src/protocol/run.ts';
 import { openNats } from '../../../src/queue/nats/connect.ts';
 import { NatsQueue } from '../../../src/queue/nats/nats-queue.ts';
+import { RUNS_BUCKET } from '../../../src/queue/nats/subjects.ts';
 import { Secret } from '../../../src/secrets/secret.ts';
 import { nextClaim } from '../../queue/nats-clusters.ts';
 import { success } from '../../queue/queue-contract.ts';
@@ -49,7 +53,7 @@ async function nodeOf(account: string): Promise<NatsQueue> {
     silenceMs: 30_000,
     onStatus: () => {},
   };
-  const bounds = { replicas: 1, maxRuns: 100, leaseMs: 2_000, patienceMs: 5_000 };
+  const bounds = { replicas: 1, maxRuns: 100, leaseMs: 2_000, patienceMs: 5_000, submitTimeoutMs: 5_000 };
   const queue = await openNats(address, (nc) => NatsQueue.open(nc, bounds));
   onStop(() => queue.close());
   return queue;
@@ -81,6 +85,35 @@ describe('a registry of several teams', () => {
     await expect.poll(async () => (await sms.http('GET', result)).text).toBe('done by a');
     expect((await sms.http('GET', `/v1/namespaces/team-b/runs/${made.id}`)).status).toBe(404);
     expect((await sms.http('GET', '/v1/namespaces/team-b/runs')).body).toEqual({ runs: [], cursor: null });
+  });
+
+  it('shows nothing that the account of one team says of another [cluster.accounts]', async () => {
+    const made = (await submit('team-b', 'of b')).body as unknown as RunRecord;
+    const own = (await submit('team-a', 'of a')).body as unknown as RunRecord;
+    // What a client with the credentials of team-a can write: a run of team-b, and another state of the real one.
+    const creds = credsAuthenticator(Buffer.from(accounts.creds('team-a')));
+    const servers = nats().members.map(({ address }) => address);
+    const nc = await connect({ servers, authenticator: creds, tls: { ca: authority.cert } });
+    onStop(() => nc.close());
+    const kv = await new Kvm(jetstream(nc)).open(RUNS_BUCKET);
+    const entry = JSON.parse((await kv.get(own.id))?.string() ?? '{}') as { run: RunRecord };
+    const forged = (id: string, more: object) =>
+      kv.put(id, JSON.stringify({ ...entry, objects: [], run: { ...entry.run, id, namespace: 'team-b', ...more } }));
+    await forged('forged-1', { status: 'succeeded' });
+    await forged(made.id, { status: 'succeeded' });
+    const last = `/v1/namespaces/team-a/runs/${(await submit('team-a', 'after')).body.id}`;
+    await expect.poll(async () => (await sms.http('GET', last)).status).toBe(200);
+    expect((await sms.http('GET', `/v1/namespaces/team-b/runs/${made.id}`)).body).toMatchObject({ status: 'queued' });
+    const { body } = await sms.http('GET', '/v1/namespaces/team-b/runs');
+    expect((body.runs as RunRecord[]).map(({ id }) => id)).toEqual([made.id]);
+    for (const id of ['forged-1', made.id]) {
+      expect((await sms.http('GET', `/v1/namespaces/team-a/runs/${id}`)).status).toBe(404);
+    }
+    // The account of team-a reaches no subject of the other.
+    const js = jetstream(nc);
+    const direct = js.publish(`spear.team-b.run.default.${made.id}`, '{}');
+    await direct.catch(() => {});
+    expect((await sms.http('GET', `/v1/namespaces/team-b/runs/${made.id}`)).body).toMatchObject({ status: 'queued' });
   });
 
   it('takes none of a namespace without an account [cluster.accounts]', async () => {

@@ -107,6 +107,7 @@ describe('tasks of a registry', () => {
     const sms = await withHello();
     const token = await createToken(sms, { name: 'op-a', roles: ['operator'], namespace: 'team-a' });
     const viewer = await createToken(sms, { name: 'view-b', roles: ['viewer'], namespace: 'team-b' });
+    expect((await putBlob(sms, hello, token)).status).toBe(201);
     expect((await applyTask(sms, { name: 'notes', namespace: 'team-a' }, { token })).body).toMatchObject({
       ...{ namespace: 'team-a', created_by: 'op-a' },
     });
@@ -187,6 +188,7 @@ describe('sms.TaskService', () => {
     expect(await operator.call('UnregisterTask', { task_id: 'default/notes' })).toMatchObject({ success: true });
     expect(await operator.call('UnregisterTask', { task_id: 'default/notes' })).toMatchObject({ success: false });
     const other = await createToken(sms, { name: 'op-a', roles: ['operator'], namespace: 'team-a' });
+    expect((await putBlob(sms, hello, other)).status).toBe(201);
     const theirs = new OriginalClient(sms.sms.grpc, other, 'tasks');
     expect(await theirs.call('RegisterTask', given)).toMatchObject({ task_id: 'team-a/notes' });
     await expect(theirs.call('RegisterTask', { ...given, name: 'default/notes' })).rejects.toThrow('PERMISSION_DENIED');
@@ -237,7 +239,7 @@ it('forgets the oldest revisions, those of removed tasks, and modules that nothi
   const other = await blobs.put(readFileSync(fixture('c/files.wasm')));
   for (const wasm of [sha256, other, other, other]) {
     const args = [String((await book.find(named))?.revisions ?? 0)];
-    await requests.apply(named, { ...named, wasm: `sha256:${wasm}`, args }, 'test');
+    await requests.apply(named, { ...named, wasm: `sha256:${wasm}`, args }, { name: 'test', namespace: '*' });
   }
   expect((await book.revisions(named)).map(({ revision }) => revision)).toEqual([4, 3]);
   const long = Date.now() + 60_000;

@@ -10,6 +10,8 @@ export interface Target {
   readonly from: string;
   /** A node's, for what only somebody with a token can do. */
   readonly nodeToken: string;
+  /** A caller of a node, and the path of a run of that caller. */
+  readonly caller?: { readonly token: string; readonly run: string };
 }
 
 const HOST = '127.0.0.1';

@@ -1,5 +1,6 @@
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
+import { newTokenText } from '../../../src/sms/people/token-text.ts';
 import type { Ground } from './ground.ts';
 
 const health = '/grpc.health.v1.Health';
@@ -7,6 +8,8 @@ const list = '/sms.McpRegistryService/ListMcpServers';
 const KILOBYTE = 1024;
 
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}\r\n`;
+
+const bearer = (token: string | undefined) => `authorization: Bearer ${token}\r\n`;
 
 /** Sends the text, and again whenever an answer begins to come. */
 function asks(ground: Ground, text: string | (() => string)): (socket: Socket) => void {
@@ -227,9 +230,38 @@ export const floods = {
       ground.sockets(50, port, (socket) => socket.write(noise(ground, 100)));
     }
   },
+  'event streams of one caller': (ground) => {
+    const events = get(`${ground.target.caller?.run}/events`, bearer(ground.target.caller?.token));
+    // More than an address may have.
+    ground.sockets(1_100, ground.target.httpPort, (socket) => socket.resume().write(events));
+  },
+  'uploads that send nothing': (ground) => {
+    const path = '/v1/namespaces/default/tasks/hello/runs';
+    const length = 32 * KILOBYTE * KILOBYTE;
+    const head = `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${length}\r\n`;
+    const upload = `${head}${bearer(ground.target.caller?.token)}\r\n`;
+    ground.sockets(64, ground.target.httpPort, (socket) => socket.resume().write(upload));
+  },
+  'random tokens of callers': (ground) => {
+    const old = () => ground.random.bits().toString(16).padStart(64, '0');
+    const token = () => ground.random.pick([old, () => `spr_${old()}`, newTokenText])();
+    ground.sockets(
+      64,
+      ground.target.httpPort,
+      asks(ground, () => get('/v1/namespaces/default/runs', bearer(token()))),
+    );
+  },
 } satisfies Record<string, (ground: Ground) => void>;
 
 export type FloodKind = keyof typeof floods;
 /** Those that only a registry with TLS minds. */
 export const tlsKinds: readonly FloodKind[] = ['TLS handshakes', 'TLS handshakes that go no further'];
-export const plainKinds = (Object.keys(floods) as FloodKind[]).filter((kind) => !tlsKinds.includes(kind));
+/** Floods of a node, some of them by a caller with a valid token. */
+export const nodeKinds: readonly FloodKind[] = [
+  'event streams of one caller',
+  'uploads that send nothing',
+  'random tokens of callers',
+];
+export const plainKinds = (Object.keys(floods) as FloodKind[]).filter(
+  (kind) => !tlsKinds.includes(kind) && !nodeKinds.includes(kind),
+);

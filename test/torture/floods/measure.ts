@@ -6,13 +6,16 @@ import type { Target } from './ground.ts';
 import type { FloodKind } from './kinds.ts';
 import { type Probed, probe } from './probe.ts';
 
-const BETWEEN_PROBES_MS = 8;
+/** At most 83 probes a second: beyond `anonymous_calls_per_second` (100) the probe would be a flood, and refused. */
+const BETWEEN_PROBES_MS = 12;
 
 export interface Latency {
   /** As the clock says. */
   readonly ms: number;
   /** Without the time in which this machine had no processor for the registry or for the probe. */
   readonly servedMs: number;
+  /** Why the probe was not answered; null: it was. */
+  readonly problem: string | null;
 }
 
 export interface Flooded {
@@ -45,8 +48,8 @@ export class Flooder {
     const latencies: Latency[] = [];
     while (goesOn(latencies.length)) {
       const before = waitedMs(pid) + waitedMs(process.pid);
-      const ms = await probe(probed);
-      latencies.push({ ms, servedMs: Math.max(0, ms - (waitedMs(pid) + waitedMs(process.pid) - before)) });
+      const { ms, problem } = await probe(probed);
+      latencies.push({ ms, servedMs: Math.max(0, ms - (waitedMs(pid) + waitedMs(process.pid) - before)), problem });
       await new Promise((resolve) => setTimeout(resolve, BETWEEN_PROBES_MS));
     }
     this.#order({ end: true });

@@ -8,21 +8,35 @@ export interface Probed {
   readonly url: string;
   /** The socket in the file system that it is asked through; null: the address of the url. */
   readonly socketPath: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** How long the answer took; infinite where there was none, or not the right one. */
-export function probe({ url, socketPath }: Probed): Promise<number> {
+export interface ProbeAnswer {
+  /** Infinite without the right answer. */
+  readonly ms: number;
+  /** Why there was none, or which one it was instead; null: it was the right one. */
+  readonly problem: string | null;
+}
+
+export function probe({ url, socketPath, headers = {} }: Probed): Promise<ProbeAnswer> {
   const startedAt = performance.now();
   return new Promise((resolve) => {
+    const fail = (problem: string) => resolve({ ms: Number.POSITIVE_INFINITY, problem });
     const request = url.startsWith('https:') ? requestByTls : requestInClear;
     const where = socketPath === null ? {} : { socketPath };
-    const options = { agent: false, timeout: DEADLINE_MS, rejectUnauthorized: false, ...where };
+    const options = { agent: false, timeout: DEADLINE_MS, rejectUnauthorized: false, headers, ...where };
     const req = request(url, options, (res) => {
-      res.resume();
-      res.once('end', () => resolve(res.statusCode === 200 ? performance.now() - startedAt : Number.POSITIVE_INFINITY));
-      res.once('error', () => resolve(Number.POSITIVE_INFINITY));
+      let body = '';
+      res.setEncoding('utf8').on('data', (text: string) => {
+        body += text;
+      });
+      res.once('end', () => {
+        if (res.statusCode === 200) resolve({ ms: performance.now() - startedAt, problem: null });
+        else fail(`${res.statusCode} ${body.trim()}`);
+      });
+      res.once('error', (error) => fail(error.message));
     });
-    req.once('error', () => resolve(Number.POSITIVE_INFINITY));
+    req.once('error', (error) => fail(error.message));
     req.once('timeout', () => req.destroy(new Error('too late')));
     req.end();
   });

@@ -1,15 +1,11 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RunRecord } from '../../../src/protocol/run.ts';
 import { type Effort, Failures, type Finding } from '../topic.ts';
 import { NodeLives, writeNodeFolder } from './node-life.ts';
-
-const RUNS = '/v1/namespaces/default/runs';
-const TO_THE_END_MS = 180_000;
-const PAGE = 500;
-const SOME_ENDED_MS = 4_000;
+import { allEnded, effectsIn, RUNS, someEnded } from './node-runs.ts';
 
 /** kill -9 of a node at any moment, under runs that call tools: what was acknowledged ends once, what was done is done once. */
 export async function kills(effort: Effort): Promise<Finding> {
@@ -44,9 +40,7 @@ export async function kills(effort: Effort): Promise<Finding> {
       const result = (await node.ask('GET', `${RUNS}/${id}/result`)).text;
       if (!result.endsWith('all done\n')) failures.add(`the result of ${id} is ${JSON.stringify(result)}`);
     }
-    const trail = join(folder, 'trail');
-    const lines = existsSync(trail) ? readFileSync(trail, 'utf8').trim().split('\n') : [];
-    const effects = lines.map((line) => line.split(' ').slice(0, 2).join(' '));
+    const effects = effectsIn(join(folder, 'trail'));
     const twice = effects.filter((effect, index) => effects.indexOf(effect) !== index);
     for (const effect of twice) failures.add(`a tool was called twice for ${effect}`);
     if (node.crashed > 0) failures.add(`it ended by itself: ${node.log}`);
@@ -63,17 +57,6 @@ export async function kills(effort: Effort): Promise<Finding> {
     await node.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-/** Waits until so many more have ended, but not for ever: all may have. */
-async function someEnded(node: NodeLives, more: number): Promise<void> {
-  const count = async () => {
-    const { text } = await node.ask('GET', '/metrics');
-    return Number(/spearlet_runs\{status="succeeded"\} (\d+)/.exec(text)?.[1]);
-  };
-  const before = await count();
-  const until = performance.now() + SOME_ENDED_MS;
-  while (performance.now() < until && (await count()) < before + more) await delay(20);
 }
 
 /** Two callers that submit until each run is acknowledged, however often they have to ask. */
@@ -98,19 +81,6 @@ async function submitAll(node: NodeLives, runs: number): Promise<Map<string, str
   };
   await Promise.all([caller('one'), caller('other')]);
   return acknowledged;
-}
-
-async function allEnded(node: NodeLives): Promise<readonly RunRecord[]> {
-  const until = performance.now() + TO_THE_END_MS;
-  for (;;) {
-    const { runs } = JSON.parse((await node.ask('GET', `${RUNS}?limit=${PAGE}`)).text) as { runs: RunRecord[] };
-    if (runs.every(({ ended_at_ms }) => ended_at_ms !== null)) return runs;
-    if (performance.now() > until) {
-      const left = runs.filter(({ ended_at_ms }) => ended_at_ms === null).map(({ id, status }) => `${id} ${status}`);
-      throw new Error(`not all runs have ended: ${left.join(', ')}; ${node.log}`);
-    }
-    await delay(100);
-  }
 }
 
 function check(acknowledged: ReadonlyMap<string, string>, runs: readonly RunRecord[], failures: Failures): void {

@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { ToolboxServer } from '../../../src/mcp/toolbox-server.ts';
 import { Random } from '../random.ts';
-import { type FoundProcess, processesWith } from './marked.ts';
+import { type FoundProcess, holdersOf, processesWith } from './marked.ts';
 import { hostKiller, nodeServer, nodeServers, shellServer, shellServers } from './servers.ts';
 
 const program = fileURLToPath(new URL('./host.ts', import.meta.url));
@@ -45,17 +45,25 @@ export async function cycle(seed: number): Promise<CycleEnd> {
   const folder = mkdtempSync(join(tmpdir(), 'spear-torture-'));
   const [servers, death] = [randomServers(random, folder), randomDeath(random)];
   const all = death.stage === 'by a server' ? [...servers, shellServer('killer', hostKiller, folder, false)] : servers;
+  // A descriptor that the host inherits, and that no server may have.
+  const inherited = join(folder, 'state');
+  mkdirSync(inherited);
+  const descriptor = openSync(inherited, 'r');
+  const gap = Array.from({ length: 20 + random.below(200) }, () => 'ignore' as const);
   const host = spawn(process.execPath, [program, join(folder, 'state'), JSON.stringify(all)], {
     env: { PATH: process.env.PATH, TMPDIR: folder },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'pipe', 'ignore', ...gap, descriptor],
   });
+  closeSync(descriptor);
   let said = '';
+  if (host.stdout === null) throw new Error('the host has no stdout pipe');
   host.stdout.setEncoding('utf8').on('data', (text: string) => {
     said += text;
   });
   // After its last words: they tell what it had started.
   const exited = once(host, 'close');
   await reached(host, death, exited);
+  const leaks = holdersOf(inherited, processesWith(folder).filter(isServer));
   host.kill('SIGKILL');
   await exited;
   const diedAt = performance.now();
@@ -65,12 +73,18 @@ export async function cycle(seed: number): Promise<CycleEnd> {
   const foldersLeft = readdirSync(folder).filter((name) => name !== 'state').length;
   rmSync(folder, { recursive: true, force: true });
   const lines = left.map(({ pid, commandLine }) => `${pid} ${commandLine}`);
-  const failure =
+  const lived =
     left.length === 0
       ? null
       : `alive ${Math.round(goneAfterMs)} ms after a host that died ${describe(death)} (case ${seed}): ${lines.join(', ')}`;
+  const leaked = leaks.length === 0 ? null : `has a descriptor of its host (case ${seed}): ${leaks.join(', ')}`;
+  const failure = lived ?? leaked;
   return { stage: death.stage, started: said.split('spawned').length - 1, goneAfterMs, foldersLeft, failure };
 }
+
+/** Not the shell that closes descriptors and becomes one. */
+const isServer = ({ commandLine }: FoundProcess) =>
+  commandLine.startsWith('/bin/sh -c ') && commandLine.includes('serve()');
 
 const describe = ({ stage, afterMs }: Death) => `${stage} + ${afterMs} ms`;
 

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 export interface FoundProcess {
   readonly pid: number;
@@ -24,4 +24,17 @@ function read(pid: number, file: 'environ' | 'cmdline'): string {
   } catch {
     return '';
   }
+}
+
+/** The command lines of those that have the file open. A process that ended meanwhile has nothing open. */
+export function holdersOf(file: string, processes: readonly FoundProcess[]): string[] {
+  const holds = ({ pid }: FoundProcess) => {
+    try {
+      const folder = `/proc/${pid}/fd`;
+      return readdirSync(folder).some((fd) => readlinkSync(`${folder}/${fd}`) === file);
+    } catch {
+      return false;
+    }
+  };
+  return processes.filter(holds).map(({ commandLine }) => commandLine);
 }

@@ -12,7 +12,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SmsLives } from './sms-life.ts';
+
+/** What may be given limits of its own instead. */
+interface Limited {
+  readonly pid: number | undefined;
+  launcher: readonly string[];
+}
 
 /** A disk that can be full. */
 export interface SmallDisk {
@@ -20,8 +25,8 @@ export interface SmallDisk {
   readonly kind: string;
   readonly directory: string;
   /** Leaves about so much room. */
-  fill(lives: SmsLives, leaveBytes: number): void;
-  empty(lives: SmsLives): void;
+  fill(lives: Limited, leaveBytes: number): void;
+  empty(lives: Limited): void;
   close(): void;
 }
 
@@ -30,12 +35,12 @@ const BLOCK_BYTES = 64 * 1024;
 const PREFIX = 'spear-torture-disk-';
 
 /** A file system in memory where one can be mounted, which takes root; else a limit of the process. */
-export function openSmallDisk(): SmallDisk {
+export function openSmallDisk(bytes = DISK_BYTES): SmallDisk {
   unmountForgotten();
   const directory = join(tmpdir(), `${PREFIX}${process.pid}`);
   mkdirSync(directory, { mode: 0o700 });
   try {
-    const options = ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=700`, 'tmpfs', directory];
+    const options = ['-t', 'tmpfs', '-o', `size=${bytes},mode=700`, 'tmpfs', directory];
     execFileSync('mount', options, { stdio: 'ignore' });
   } catch {
     rmSync(directory, { recursive: true });

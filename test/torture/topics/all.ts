@@ -44,6 +44,12 @@ export const topics: readonly TopicEntry[] = [
     () => import('./servers.ts'),
   ),
   entry(
+    'tools',
+    'runs on a node whose servers hang, crash, are denied or sandboxed away',
+    '10,000 runs, none ends without either its tools or a degraded mark',
+    () => import('./tools.ts'),
+  ),
+  entry(
     'schemas',
     'generated and hostile schemas and values',
     '100,000, the host thread never blocked over 50 ms',
@@ -73,11 +79,17 @@ export const topics: readonly TopicEntry[] = [
     'none found',
     () => import('./secrets.ts'),
   ),
+  entry(
+    'stops',
+    'stops of random scopes, set and lifted under calls and runs',
+    'p99 up to 250 ms from acknowledged to refused on 100 clients; 400 runs, no call while stopped, none twice, each run ends once',
+    () => import('./stops.ts'),
+  ),
   entry('approvals', 'every bound field of an approval changed', 'all refused', () => import('./approvals.ts')),
   entry(
     'floods',
-    'spear-sms without a token: floods of every kind',
-    'p99 of /readyz up to 100 ms, memory up to 500 MiB',
+    'spear-sms without a token: floods of every kind; a node: one caller with streams and uploads, random tokens',
+    'p99 of /readyz, and of a request of another caller, up to 100 ms, memory up to 500 MiB',
     () => import('./floods.ts'),
   ),
   entry(
@@ -88,8 +100,8 @@ export const topics: readonly TopicEntry[] = [
   ),
   entry(
     'node',
-    'spearlet: kill -9 under queued runs of agents, and turnover',
-    '50 kills under 200 runs, each ends once, nothing is done twice; 50,000 runs without growth',
+    'spearlet: kill -9 under queued runs of agents, backups and restores that are killed, and turnover',
+    '50 kills under 200 runs and 30 restores, each run ends once, nothing is done twice; 50,000 runs without growth of live objects',
     () => import('./node.ts'),
   ),
   entry(

@@ -2,6 +2,7 @@ import { changedCase, foreignGrantCase, ruleCase } from '../approvals/at-the-gat
 import { deciderKinds } from '../approvals/deciders.ts';
 import { guestCase, moments } from '../approvals/in-a-guest.ts';
 import { argumentMutations, mutations } from '../approvals/situation.ts';
+import { voteCase } from '../approvals/who-votes.ts';
 import { lateCase, otherCallsCase } from '../approvals/wrong-answers.ts';
 import { type Effort, Failures, type Finding, type Topic } from '../topic.ts';
 
@@ -54,6 +55,10 @@ export const topic: Topic = async (effort) => {
         () => lateCase('cancelled', seeds[2]),
         () => lateCase('guest ended', seeds[3]),
       ];
+    }),
+    await figure(effort, 'votes of submitters, and of one creator under several names', effort.of(40, 4_000), () => {
+      const seeds = [0, 1, 2, 3].map(() => random.seed());
+      return seeds.map((seed) => () => voteCase(seed));
     }),
     // Last: people take longest.
     await figure(

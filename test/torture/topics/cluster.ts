@@ -1,4 +1,5 @@
+import { forgeries } from '../cluster/forgeries.ts';
 import { clusterKills } from '../cluster/kills.ts';
 import type { Topic } from '../topic.ts';
 
-export const topic: Topic = async (effort) => [await clusterKills(effort)];
+export const topic: Topic = async (effort) => [await clusterKills(effort), await forgeries(effort)];

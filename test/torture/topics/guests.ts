@@ -9,6 +9,7 @@ import { type OpenMcp, openMcp, runGuest } from '../../../src/index.ts';
 import { guestModule } from '../guests/guest-module.ts';
 import { HonestGuest } from '../guests/honest.ts';
 import { type HostileGuest, hostileGuests, hostileTurns } from '../guests/hostile.ts';
+import { growth, tenants } from '../guests/tenants.ts';
 import { Failures, type Topic } from '../topic.ts';
 
 const MIB = 1024 * 1024;
@@ -77,7 +78,11 @@ export const topic: Topic = async (effort) => {
     `host grown by at most ${all.growth.mib} MiB (${all.growth.by}; bound ${MAX_GROWTH_MIB} MiB)`,
   ];
   const what = `hostile guests, beside ${honest.asked.toLocaleString('en')} honest answers`;
-  return [{ what, count, lost: honest.wrong, crashed: 0, measured: measured.join('; '), failures: failures.list() }];
+  return [
+    { what, count, lost: honest.wrong, crashed: 0, measured: measured.join('; '), failures: failures.list() },
+    await tenants(effort),
+    await growth(effort),
+  ];
 };
 
 /** What the honest guest measures meanwhile. */

@@ -9,6 +9,7 @@ import { builtCommand } from '../../support/built-command.ts';
 import { builtGuests, type RecordedGuest } from '../journal/guests.ts';
 import { randomGuest } from '../journal/random-guest.ts';
 import type { Replayed } from '../journal/replays.ts';
+import { tampering } from '../journal/tampering.ts';
 import { type Effort, Failures, type Topic } from '../topic.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -29,7 +30,7 @@ export const topic: Topic = async (effort) => {
     spawn(process.execPath, ['-e', 'for(;;);']),
   );
   try {
-    return [await replayAll(effort, folder)];
+    return [await replayAll(effort, folder), await tampering(effort)];
   } finally {
     for (const busy of load) (busy as ChildProcess).kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });

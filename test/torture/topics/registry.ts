@@ -1,5 +1,6 @@
 import { clockSteps } from '../registry/clock-steps.ts';
 import { fullDisk } from '../registry/full-disk.ts';
+import { grpcAttack } from '../registry/grpc-attack.ts';
 import { kills } from '../registry/kills.ts';
 import { pauses } from '../registry/pauses.ts';
 import type { Topic } from '../topic.ts';
@@ -9,4 +10,5 @@ export const topic: Topic = async (effort) => [
   await fullDisk(effort),
   await pauses(effort),
   await clockSteps(effort),
+  await grpcAttack(effort),
 ];

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sms/node_runs.proto.
  */
 export const file_sms_node_runs: GenFile = /*@__PURE__*/
-  fileDesc("ChNzbXMvbm9kZV9ydW5zLnByb3RvEgNzbXMiegoRUmVwb3J0UnVuc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIRCgl1bmNoYW5nZWQYAiABKAgSHAoEcnVucxgDIAMoCzIOLnNtcy5SdW5SZXBvcnQSIwoJdGltZWxpbmVzGAQgAygLMhAuc21zLlJ1blRpbWVsaW5lIuYCCglSdW5SZXBvcnQSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBHRhc2sYAyABKAkSEAoIcmV2aXNpb24YBCABKA0SDgoGc3RhdHVzGAUgASgJEhQKDHN1Ym1pdHRlZF9ieRgGIAEoCRIXCg9zdWJtaXR0ZWRfYXRfbXMYByABKAQSGgoNc3RhcnRlZF9hdF9tcxgIIAEoBEgAiAEBEhgKC2VuZGVkX2F0X21zGAkgASgESAGIAQESEAoIYXR0ZW1wdHMYCiABKA0SEwoLZXhpdF9yZWFzb24YCyABKAkSFgoJZXhpdF9jb2RlGAwgASgFSAKIAQESFAoMZXhpdF9tZXNzYWdlGA0gASgJEiAKBGNvc3QYDiABKAsyEi5zbXMuUnVuUmVwb3J0Q29zdEIQCg5fc3RhcnRlZF9hdF9tc0IOCgxfZW5kZWRfYXRfbXNCDAoKX2V4aXRfY29kZSJOCg1SdW5SZXBvcnRDb3N0EhMKC21vZGVsX2NhbGxzGAEgASgNEhIKCnRvb2xfY2FsbHMYAiABKA0SFAoMdG90YWxfdG9rZW5zGAMgASgEIj8KC1J1blRpbWVsaW5lEg4KBnJ1bl9pZBgBIAEoCRIPCgdwaWN0dXJlGAIgASgJEg8KB3Byb2JsZW0YAyABKAkiXAoSUmVwb3J0UnVuc1Jlc3BvbnNlEhgKEGV4cGlyZXNfYWZ0ZXJfbXMYASABKA0SGAoQd2FudGVkX3RpbWVsaW5lcxgCIAMoCRISCgp3YW50c19ydW5zGAMgASgIMk8KDk5vZGVSdW5TZXJ2aWNlEj0KClJlcG9ydFJ1bnMSFi5zbXMuUmVwb3J0UnVuc1JlcXVlc3QaFy5zbXMuUmVwb3J0UnVuc1Jlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChNzbXMvbm9kZV9ydW5zLnByb3RvEgNzbXMiegoRUmVwb3J0UnVuc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIRCgl1bmNoYW5nZWQYAiABKAgSHAoEcnVucxgDIAMoCzIOLnNtcy5SdW5SZXBvcnQSIwoJdGltZWxpbmVzGAQgAygLMhAuc21zLlJ1blRpbWVsaW5lIqoDCglSdW5SZXBvcnQSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBHRhc2sYAyABKAkSEAoIcmV2aXNpb24YBCABKA0SDgoGc3RhdHVzGAUgASgJEhQKDHN1Ym1pdHRlZF9ieRgGIAEoCRIXCg9zdWJtaXR0ZWRfYXRfbXMYByABKAQSGgoNc3RhcnRlZF9hdF9tcxgIIAEoBEgAiAEBEhgKC2VuZGVkX2F0X21zGAkgASgESAGIAQESEAoIYXR0ZW1wdHMYCiABKA0SEwoLZXhpdF9yZWFzb24YCyABKAkSFgoJZXhpdF9jb2RlGAwgASgFSAKIAQESFAoMZXhpdF9tZXNzYWdlGA0gASgJEiAKBGNvc3QYDiABKAsyEi5zbXMuUnVuUmVwb3J0Q29zdBIVCg1zdGF0dXNfcmVhc29uGA8gASgJEisKCGRlZ3JhZGVkGBAgAygLMhkuc21zLlJ1blJlcG9ydERlZ3JhZGF0aW9uQhAKDl9zdGFydGVkX2F0X21zQg4KDF9lbmRlZF9hdF9tc0IMCgpfZXhpdF9jb2RlIjYKFFJ1blJlcG9ydERlZ3JhZGF0aW9uEg4KBnNlcnZlchgBIAEoCRIOCgZyZWFzb24YAiABKAkiTgoNUnVuUmVwb3J0Q29zdBITCgttb2RlbF9jYWxscxgBIAEoDRISCgp0b29sX2NhbGxzGAIgASgNEhQKDHRvdGFsX3Rva2VucxgDIAEoBCI/CgtSdW5UaW1lbGluZRIOCgZydW5faWQYASABKAkSDwoHcGljdHVyZRgCIAEoCRIPCgdwcm9ibGVtGAMgASgJIlwKElJlcG9ydFJ1bnNSZXNwb25zZRIYChBleHBpcmVzX2FmdGVyX21zGAEgASgNEhgKEHdhbnRlZF90aW1lbGluZXMYAiADKAkSEgoKd2FudHNfcnVucxgDIAEoCDJPCg5Ob2RlUnVuU2VydmljZRI9CgpSZXBvcnRSdW5zEhYuc21zLlJlcG9ydFJ1bnNSZXF1ZXN0Ghcuc21zLlJlcG9ydFJ1bnNSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * @generated from message sms.ReportRunsRequest
@@ -129,6 +129,20 @@ export type RunReport = Message<"sms.RunReport"> & {
    * @generated from field: sms.RunReportCost cost = 14;
    */
   cost?: RunReportCost | undefined;
+
+  /**
+   * Why the run makes no progress; empty: it does.
+   *
+   * @generated from field: string status_reason = 15;
+   */
+  statusReason: string;
+
+  /**
+   * Servers whose tools the run did not have.
+   *
+   * @generated from field: repeated sms.RunReportDegradation degraded = 16;
+   */
+  degraded: RunReportDegradation[];
 };
 
 /**
@@ -137,6 +151,28 @@ export type RunReport = Message<"sms.RunReport"> & {
  */
 export const RunReportSchema: GenMessage<RunReport> = /*@__PURE__*/
   messageDesc(file_sms_node_runs, 1);
+
+/**
+ * @generated from message sms.RunReportDegradation
+ */
+export type RunReportDegradation = Message<"sms.RunReportDegradation"> & {
+  /**
+   * @generated from field: string server = 1;
+   */
+  server: string;
+
+  /**
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message sms.RunReportDegradation.
+ * Use `create(RunReportDegradationSchema)` to create a new message.
+ */
+export const RunReportDegradationSchema: GenMessage<RunReportDegradation> = /*@__PURE__*/
+  messageDesc(file_sms_node_runs, 2);
 
 /**
  * @generated from message sms.RunReportCost
@@ -163,7 +199,7 @@ export type RunReportCost = Message<"sms.RunReportCost"> & {
  * Use `create(RunReportCostSchema)` to create a new message.
  */
 export const RunReportCostSchema: GenMessage<RunReportCost> = /*@__PURE__*/
-  messageDesc(file_sms_node_runs, 2);
+  messageDesc(file_sms_node_runs, 3);
 
 /**
  * Timeline of a run, as shown to users.
@@ -194,7 +230,7 @@ export type RunTimeline = Message<"sms.RunTimeline"> & {
  * Use `create(RunTimelineSchema)` to create a new message.
  */
 export const RunTimelineSchema: GenMessage<RunTimeline> = /*@__PURE__*/
-  messageDesc(file_sms_node_runs, 3);
+  messageDesc(file_sms_node_runs, 4);
 
 /**
  * @generated from message sms.ReportRunsResponse
@@ -227,7 +263,7 @@ export type ReportRunsResponse = Message<"sms.ReportRunsResponse"> & {
  * Use `create(ReportRunsResponseSchema)` to create a new message.
  */
 export const ReportRunsResponseSchema: GenMessage<ReportRunsResponse> = /*@__PURE__*/
-  messageDesc(file_sms_node_runs, 4);
+  messageDesc(file_sms_node_runs, 5);
 
 /**
  * @generated from service sms.NodeRunService

@@ -6,8 +6,8 @@ import { DiffView } from '../diff-view.tsx';
 import { linkTo, useResource, useTick } from '../hooks.ts';
 import { ago, clock, counted, duration } from '../numbers.ts';
 import { Empty, Failure, Loading, PageHead } from '../parts.tsx';
-import { mayDecide } from '../session.ts';
-import { asJson, Told, ToldBlock } from '../text.tsx';
+import { isAnonymous, mayDecide } from '../session.ts';
+import { asJson, BLOCK_CHARS, Told, ToldBlock } from '../text.tsx';
 
 type Listed = Omit<Approval, 'salt' | 'claim' | 'epoch' | 'definition' | 'changes'> & {
   readonly arguments_shortened: boolean;
@@ -106,13 +106,15 @@ export function ApprovalPage({ id }: { readonly id: string }) {
       </p>
       {error === null ? null : <Failure error={error} again={again} />}
       {value === null && error === null ? <Loading /> : null}
-      {value === null ? null : <Request approval={value} path={path} again={again} />}
+      {value === null ? null : <Request key={value.approval_id} approval={value} path={path} again={again} />}
     </>
   );
 }
 
 function Request({ approval, path, again }: { approval: Shown; path: string; again: () => void }) {
   const { status, changes, needed, votes } = approval;
+  const [whole, setWhole] = useState<JsonObject | null>(null);
+  const isShown = whole !== null || !hidesArguments(approval);
   return (
     <>
       <h2>
@@ -121,7 +123,10 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
       <dl class="facts">
         <Fact name="Task" text={approval.task ?? 'unnamed'} />
         <Fact name="Run" text={`${approval.run}, call ${approval.ordinal}`} />
-        <Fact name="Requested by" text={`${approval.requested_by ?? 'a node'} on ${approval.node_id}`} />
+        <Fact
+          name={approval.submitted_by === null ? 'Requested by' : 'Submitted by'}
+          text={`${approval.submitted_by ?? approval.requested_by ?? 'a node'} on ${approval.node_id}`}
+        />
         <Fact name="Namespace" text={approval.namespace} />
         <Fact name="Reason for approval" text={approval.cause.text} />
         <Fact name="Required approvers" text={`${needed}${approval.rule === null ? '' : ` (rule ${approval.rule})`}`} />
@@ -130,7 +135,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
           <Fact name="Expires in" text={duration(Math.max(0, approval.expires_at_ms - Date.now()))} />
         ) : null}
       </dl>
-      <Arguments approval={approval} path={path} />
+      <Arguments approval={approval} path={path} whole={whole} setWhole={setWhole} />
       <section aria-labelledby="changes-title">
         <h2 id="changes-title">Changes since the last approval</h2>
         {changes.length === 0 ? (
@@ -182,7 +187,7 @@ function Request({ approval, path, again }: { approval: Shown; path: string; aga
           <Told text={approval.reason} chars={600} />
         </p>
       )}
-      {status === 'waiting' ? <Decide approval={approval} path={path} again={again} /> : null}
+      {status === 'waiting' ? <Decide approval={approval} path={path} again={again} isShown={isShown} /> : null}
     </>
   );
 }
@@ -198,8 +203,19 @@ function Fact({ name, text }: { readonly name: string; readonly text: string }) 
   );
 }
 
-function Arguments({ approval, path }: { readonly approval: Shown; readonly path: string }) {
-  const [whole, setWhole] = useState<JsonObject | null>(null);
+/** Whether the page shows less than all arguments before the approver asks for them. */
+const hidesArguments = (approval: Shown) =>
+  approval.arguments_shortened || asJson(approval.arguments).length > BLOCK_CHARS;
+
+interface ArgumentsProps {
+  readonly approval: Shown;
+  readonly path: string;
+  /** All arguments; null: not read. */
+  readonly whole: JsonObject | null;
+  readonly setWhole: (whole: JsonObject) => void;
+}
+
+function Arguments({ approval, path, whole, setWhole }: ArgumentsProps) {
   const [error, setError] = useState<ApiError | null>(null);
   const read = async () => {
     try {
@@ -211,10 +227,10 @@ function Arguments({ approval, path }: { readonly approval: Shown; readonly path
   return (
     <section aria-labelledby="arguments-title">
       <h2 id="arguments-title">Arguments of the call</h2>
-      <ToldBlock label="Arguments" text={asJson(whole ?? approval.arguments)} />
-      {approval.arguments_shortened && whole === null && mayDecide() ? (
+      <ToldBlock label="Arguments" text={asJson(whole ?? approval.arguments)} all={whole !== null} />
+      {approval.status === 'waiting' && hidesArguments(approval) && whole === null && mayDecide() ? (
         <button type="button" onClick={read}>
-          Show full values
+          Show all arguments
         </button>
       ) : null}
       {error === null ? null : <Failure error={error} />}
@@ -222,7 +238,15 @@ function Arguments({ approval, path }: { readonly approval: Shown; readonly path
   );
 }
 
-function Decide({ approval, path, again }: { approval: Shown; path: string; again: () => void }) {
+interface DecideProps {
+  readonly approval: Shown;
+  readonly path: string;
+  readonly again: () => void;
+  /** Whether all arguments are on the page. */
+  readonly isShown: boolean;
+}
+
+function Decide({ approval, path, again, isShown }: DecideProps) {
   const [reason, setReason] = useState('');
   const [error, setError] = useState<ApiError | null>(null);
   const [busy, setBusy] = useState(false);
@@ -264,16 +288,22 @@ function Decide({ approval, path, again }: { approval: Shown; path: string; agai
       </div>
       {error === null ? null : <Failure error={error} />}
       <div class="actions">
-        <button type="button" class="primary" disabled={busy} onClick={() => decide('allow_once')}>
+        <button type="button" class="primary" disabled={busy || !isShown} onClick={() => decide('allow_once')}>
           Allow once
         </button>
-        <button type="button" disabled={busy} onClick={() => decide('allow_session')}>
+        <button type="button" disabled={busy || !isShown} onClick={() => decide('allow_session')}>
           Allow for this session
         </button>
         <button type="button" class="danger" disabled={busy} onClick={() => decide('deny')}>
           Deny
         </button>
       </div>
+      {isShown ? null : <p class="muted">Show all arguments of the call before you allow it.</p>}
+      {isAnonymous() ? (
+        <p class="muted">
+          Authentication is off, so users have no names: the submitter of a run can approve its calls here.
+        </p>
+      ) : null}
       {approval.needed > 1 ? <p class="muted">{counted(approval.needed, 'approver')} must allow this call.</p> : null}
     </section>
   );

@@ -61,8 +61,8 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
           href={linkTo('servers', '', 'failing')}
           name="Failing"
           figure={failing}
-          note={failing === 0 ? 'no failing servers' : `${health.down} down · ${health.degraded} degraded`}
-          tone={failing > 0 ? 'bad' : 'good'}
+          note={failingText(health, errors.length)}
+          tone={failing > 0 ? 'bad' : errors.length > 0 ? 'warn' : 'good'}
         />
         <Card
           href={linkTo('approvals')}
@@ -127,6 +127,12 @@ function Figures({ overview }: { readonly overview: OverviewJson }) {
       </p>
     </>
   );
+}
+
+/** A server may have failed and be idle since: its last error stays until it lists its tools again. */
+function failingText({ down, degraded }: OverviewJson['health'], errors: number): string {
+  if (down + degraded > 0) return `${down} down · ${degraded} degraded`;
+  return errors === 0 ? 'no failing servers' : `${counted(errors, 'error')} since the last tool list`;
 }
 
 function Card(props: {

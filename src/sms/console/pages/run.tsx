@@ -7,7 +7,7 @@ import { clock, counted } from '../numbers.ts';
 import { Failure, Loading, PageHead } from '../parts.tsx';
 import { mayReadJournals } from '../session.ts';
 import { Told, ToldBlock } from '../text.tsx';
-import { calls, RunStatus, tookText } from './runs.tsx';
+import { calls, degradedText, RunStatus, tookText } from './runs.tsx';
 
 /** What is drawn at once: more is asked for. */
 const ROWS = 300;
@@ -42,6 +42,8 @@ function Facts({ run }: { readonly run: RunJson }) {
     ['Node', `${run.node}, ${counted(run.attempts, 'attempt')}`],
     ['Started', run.started_at_ms === null ? '' : `${clock(run.started_at_ms)}, ${tookText(run)}`],
     ['Ended', run.ended_at_ms === null ? '' : `${clock(run.ended_at_ms)}: ${ending}`],
+    ['Waits for', run.status_reason ?? ''],
+    ['Degraded', degradedText(run)],
     ['Cost', cost === null ? '' : `${counted(cost.total_tokens, 'token')}, ${calls(cost)}`],
   ];
   return (

@@ -1,4 +1,6 @@
 import { useMemo, useState } from 'preact/hooks';
+import { startOf } from '../../../base/cut-text.ts';
+import { visible } from '../../../base/visible-text.ts';
 import type { RunJson, RunsJson } from '../../../protocol/console-api.ts';
 import { linkTo, useResource, useTick } from '../hooks.ts';
 import { ago, counted } from '../numbers.ts';
@@ -94,12 +96,27 @@ function Head() {
   );
 }
 
+/** Servers whose tools the run did not have. */
+export const degradedText = ({ degraded }: RunJson) =>
+  (degraded ?? []).map(({ server, reason }) => `no tools of server ${server}: ${reason}`).join('; ');
+
+function Degraded({ run }: { readonly run: RunJson }) {
+  const text = degradedText(run);
+  if (text === '') return null;
+  return (
+    <span class="muted" title={visible(startOf(text, 300))}>
+      <Told text={`degraded: ${text}`} chars={120} />
+    </span>
+  );
+}
+
 function Row({ run }: { readonly run: RunJson }) {
   const { cost } = run;
   return (
     <>
-      <span role="cell">
+      <span role="cell" class="stack">
         <RunStatus status={run.status} />
+        <Degraded run={run} />
       </span>
       <span role="cell" class="stack">
         <a href={linkTo('runs', run.id)}>

@@ -10,6 +10,8 @@ export interface IssuerEndpoints {
   readonly token: string;
   /** How a client with a secret proves itself. */
   readonly secretIn: 'header' | 'body';
+  /** Whether its answers to browsers name it (RFC 9207): then one that does not is not its own. */
+  readonly namesItself: boolean;
 }
 
 /** The issuer cannot be asked, or says what cannot be used. */
@@ -121,6 +123,7 @@ export class Issuer {
       authorization: secureUrl(answer, 'authorization_endpoint'),
       token: secureUrl(answer, 'token_endpoint'),
       secretIn: inBody ? 'body' : 'header',
+      namesItself: answer.authorization_response_iss_parameter_supported === true,
     };
   }
 

@@ -94,7 +94,8 @@ export class Logins {
     if (login === null) throw new LoginRefused('this login is unknown, expired or already completed; log in again');
     const { config } = this.#deps;
     const issuer = answer.get('iss');
-    if (issuer !== null && issuer !== config.issuer) throw new LoginRefused('the response is from a different issuer');
+    const isUnnamed = issuer === null && !(await this.#deps.issuer.endpoints()).namesItself;
+    if (issuer !== config.issuer && !isUnnamed) throw new LoginRefused('the response is from a different issuer');
     const code = answer.get('code');
     if (code === null) {
       // Its own words are not repeated: they are whatever the address says.

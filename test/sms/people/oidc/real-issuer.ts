@@ -30,9 +30,10 @@ export async function startRealIssuer(): Promise<RealIssuer> {
   };
 }
 
-/** Somebody's browser: follows redirects, and keeps cookies, up to an address of the stop's origin with a fragment. */
+/** Somebody's browser: follows redirects, and keeps cookies, up to an address with a fragment, or one where it stops. */
 export async function browse(
   address: string,
+  stopsAt: (next: URL) => boolean = ({ hash }) => hash !== '',
 ): Promise<{ readonly url: URL; readonly status: number; readonly text: string }> {
   const cookies = new Map<string, string>();
   let at = new URL(address);
@@ -46,7 +47,7 @@ export async function browse(
     }
     const location = response.headers.get('location');
     const next = location === null ? null : new URL(location, at);
-    if (next === null || next.hash !== '') return { url: next ?? at, status: response.status, text };
+    if (next === null || stopsAt(next)) return { url: next ?? at, status: response.status, text };
     at = next;
   }
   throw new Error('too many redirects');

@@ -1,0 +1,30 @@
+import type { ContextValues, ServiceImpl } from '@connectrpc/connect';
+import type { StopService } from '../../protocol/generated/sms/stop_pb.ts';
+import { ALL_NAMESPACES } from '../../protocol/people.ts';
+import { namespaceOfStop, type StopRecord } from '../../protocol/stop.ts';
+import type { RegistryStore } from '../store/store.ts';
+import { stopMessages } from './encoded-messages.ts';
+import { identityOf } from './grpc-caller.ts';
+import { KindReads, type KindServiceDeps } from './kind-reads.ts';
+import { namespaceView } from './namespace-view.ts';
+
+/** Stops as nodes follow them. A node of one namespace does not see stops of another namespace. */
+export function stopService(store: RegistryStore<StopRecord>, deps: KindServiceDeps): ServiceImpl<typeof StopService> {
+  const ofAll = new KindReads(store, stopMessages, deps);
+  const reads = (values: ContextValues): KindReads<StopRecord> => {
+    const { namespace } = identityOf(values);
+    if (namespace === ALL_NAMESPACES) return ofAll;
+    const isVisible = (stop: StopRecord) => (namespaceOfStop(stop) ?? namespace) === namespace;
+    // Ids of lifted stops are random and reveal nothing.
+    return new KindReads(
+      namespaceView(store, isVisible, () => true),
+      stopMessages,
+      deps,
+    );
+  };
+  return {
+    listStops: (_, { values }) => reads(values).list(values),
+    watchStops: ({ sinceRevision }, { signal, values }) =>
+      reads(values).watch({ sinceRevision, includeRecords: true }, signal, values),
+  };
+}

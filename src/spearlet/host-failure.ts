@@ -1,0 +1,62 @@
+import { errorText } from '../base/error-text.ts';
+import { exhaustedResource, systemErrorOf } from '../base/system-error.ts';
+import { JournalError } from '../journal/journal-error.ts';
+
+/** A file that cannot be read or written this many times, since the node started, will not recover by itself. */
+const MAX_IO_ERRORS = 3;
+/** Files whose errors are counted; beyond that the oldest count is dropped. */
+const MAX_FILES = 1_000;
+const EIO = 'EIO';
+
+/** Outcome of an attempt that is retried without being counted, after a pause of the node. */
+export interface HostRetry {
+  readonly kind: 'again';
+  readonly counts: false;
+  readonly pause: true;
+  readonly why: string;
+  /** The file whose input/output error ended the attempt. @default none */
+  readonly failedFile?: string;
+}
+
+/** System error that ended an attempt. */
+export interface HostFault {
+  readonly code: string | null;
+  /** The file that it is about; null: none. */
+  readonly file: string | null;
+  readonly message: string;
+}
+
+export function faultOf(error: unknown): HostFault {
+  const { path } = error as { readonly path?: unknown };
+  const file = error instanceof JournalError ? error.file : typeof path === 'string' ? path : null;
+  return { code: systemErrorOf(error), file, message: errorText(error) };
+}
+
+/**
+ * Retry of an attempt that an exhausted resource or a failing file ended: not counted, and the node starts no other run
+ * for a while. Null: the fault is neither.
+ */
+export function retryOf({ code, file, message }: HostFault): HostRetry | null {
+  const retry = { kind: 'again', counts: false, pause: true } as const;
+  const exhausted = exhaustedResource(code);
+  if (exhausted !== null) return { ...retry, why: `${exhausted}: ${message}` };
+  return code === EIO && file !== null ? { ...retry, why: message, failedFile: file } : null;
+}
+
+/** Counts I/O errors of files, so that a run whose file is broken ends. */
+export class FailedFiles {
+  readonly #errors = new Map<string, number>();
+
+  /** Counts one more error. True: the file has failed too often. */
+  failed(file: string): boolean {
+    const errors = (this.#errors.get(file) ?? 0) + 1;
+    this.#errors.delete(file);
+    if (errors >= MAX_IO_ERRORS) return true;
+    this.#errors.set(file, errors);
+    if (this.#errors.size > MAX_FILES) this.#errors.delete(this.#errors.keys().next().value ?? '');
+    return false;
+  }
+}
+
+export const failedFileText = (file: string, message: string): string =>
+  `${file}: input/output error (EIO) ${MAX_IO_ERRORS} times: check the disk; the last error: ${message}`;
