@@ -8,6 +8,7 @@ import { QueueError } from '../run-queue.ts';
 const PAUSE_MS = 100;
 const UNAVAILABLE = 503;
 const STORE_FAILED = 10077;
+const NO_PEERS = 10005;
 /** Limits of the account; insufficient resources; memory or storage of the servers; the stream cannot be written. */
 const OUT_OF_STORAGE: ReadonlySet<number> = new Set([10002, 10023, 10028, 10047, STORE_FAILED]);
 
@@ -25,10 +26,16 @@ export function isForbidden(error: unknown): error is RequestError {
   return error instanceof RequestError && error.cause instanceof PermissionViolationError;
 }
 
-/** Whether the same may be taken a little later: no leader, no connection, no answer. */
+/** Whether a retry may succeed: no leader, no connection, no answer, a server that is starting. */
 export function isTransient(error: unknown): boolean {
   if (isForbidden(error)) return false;
-  return !(error instanceof JetStreamApiError) || (error.status === UNAVAILABLE && !isFull(error));
+  if (!(error instanceof JetStreamApiError)) return true;
+  return (error.status === UNAVAILABLE && !isFull(error)) || isPeerOffline(error);
+}
+
+/** A stream has no place for its replicas until a server of the cluster is back. NATS reports this with status 400. */
+function isPeerOffline(error: JetStreamApiError): boolean {
+  return error.code === NO_PEERS && /\boffline\b/.test(error.message);
 }
 
 /** The stream has as many messages as it may have, in all or of that subject. */
